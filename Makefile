@@ -83,7 +83,7 @@ build: $(STAMPS)/use ## the packages of the functions, in build/functions, with 
 	@$(BUILD) zips build/functions $(PLUGGED)
 
 # What `sam build` calls for the functions of the template.
-build-Actor build-Evaluator build-Coordinator: build-%: $(STAMPS)/use
+build-Actor build-Learner build-Evaluator build-Coordinator: build-%: $(STAMPS)/use
 	@$(BUILD) $* '$(ARTIFACTS_DIR)' $(PLUGGED)
 
 audit: $(STAMPS)/develop $(AUDIT)/sam/.made $(AUDIT)/checkov/.made ## the template, the packages and the image
@@ -93,7 +93,7 @@ audit: $(STAMPS)/develop $(AUDIT)/sam/.made $(AUDIT)/checkov/.made ## the templa
 	@# Some parameters are for the translation alone.
 	@$(BIN)/cfn-lint --ignore-checks W2001 -- build/translated.json
 	@$(CHECKOV) --file template.yaml build/translated.json infra/packaging/Dockerfile
-	@$(SAM) build --exclude Learner --build-dir build/sam
+	@$(SAM) build --build-dir build/sam
 	@$(BIN)/python -m scripts.audit_packages build/sam
 	@$(BIN)/python -m scripts.audit_image
 

@@ -44,7 +44,7 @@ def follow(python: str) -> None:
         quiet = {"PIP_QUIET": "2", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
         path = f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
         image = Followed(context, root, {"PATH": path, **quiet})
-        image.follow(DOCKERFILE.read_text(encoding="utf-8"), {})
+        image.follow(DOCKERFILE.read_text(encoding="utf-8"), {"TORCH_INDEX": ""})
         if image.command != [f"{ENTRIES['learner']}.handler"]:
             raise ValueError(f"the image runs {image.command}, not the learner's entry")
         with account() as variables:

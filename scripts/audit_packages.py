@@ -18,7 +18,6 @@ from infra.packaging.archives import pack
 from infra.packaging.interpreters import interpreter
 from infra.packaging.packages import ENTRIES, PYTHON, Function, Machine, build, size
 from infra.packaging.plugins import PackageFault
-from scripts.build import ZIPS
 from scripts.functions_at_work import Functions, account, sweep, traced, work
 
 MOST = 100_000_000  # bytes unzipped: a function's start-up time grows with the size
@@ -29,7 +28,7 @@ _EM_AARCH64 = 183  # elf.h
 
 
 def main() -> int:
-    faults = [fault for function in ZIPS for fault in _built(function)]
+    faults = [fault for function in ENTRIES for fault in _built(function)]
     with tempfile.TemporaryDirectory() as folder:
         try:
             faults += _at_work(Path(folder))

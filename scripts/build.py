@@ -1,7 +1,7 @@
 """Builds the packages for Lambda: ``python -m scripts.build WHAT FOLDER``.
 
-WHAT is a function, for its package; `zips`, for the packages of all functions without an image, each with an archive
-beside it; or `plugins`, for the plug-ins' files in the learner's image.
+WHAT is a function, for its package; `zips`, for the packages of all functions, each with an archive beside it; or
+`plugins`, for the plug-ins' files in a learner that is a container image, see `infra.packaging.torch_users`.
 """
 
 import argparse
@@ -10,10 +10,8 @@ from pathlib import Path
 
 from infra.packaging import plugins
 from infra.packaging.archives import pack
-from infra.packaging.packages import ENTRIES, PYTHON, Function, build, size
+from infra.packaging.packages import ENTRIES, PYTHON, Function, build, size, torch_users_among
 from infra.packaging.plugins import PackageFault
-
-ZIPS: tuple[Function, ...] = ("actor", "evaluator", "coordinator")
 
 
 def main() -> int:
@@ -27,8 +25,12 @@ def main() -> int:
         if chosen.what == "plugins":
             plugins.stage(chosen.plugins, chosen.folder)
         elif chosen.what == "zips":
-            _build({function: chosen.folder / function for function in ZIPS}, chosen.plugins)
-            for function in ZIPS:
+            torch = torch_users_among(chosen.plugins)
+            zipped = [function for function in ENTRIES if not (torch.names and function == "learner")]
+            if torch.names:
+                print(f"build: {torch.reason}, so the learner is an image: see infra/packaging/Dockerfile")
+            _build({function: chosen.folder / function for function in zipped}, chosen.plugins)
+            for function in zipped:
                 archive = chosen.folder / f"{function}.zip"
                 print(f"{archive}: {pack(chosen.folder / function, archive)}")
         else:

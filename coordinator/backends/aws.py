@@ -81,17 +81,20 @@ class AwsBackend(RemoteBackend):
         from infra.aws.clients import Cloud
         from infra.deployment import deploy, describe, stack_name
         from infra.packaging import containers
+        from infra.packaging.packages import torch_users_among
 
         region = region_of(request.region)
         cloud, stack = Cloud(region), stack_name(request.tenant)
         who = caller(cloud)
-        engine = containers.engine()
+        torch = torch_users_among(request.plugins)
         before, free = describe(cloud, stack), account_concurrency(cloud)
         parameters = renewed(cloud, request.tenant, request.parameters)
         _check_concurrency(int(parameters.get("WorkerConcurrency", 0)), before, free)
-        print(deploy_messages.before(who, region, stack, before is not None, parameters, free))
+        print(deploy_messages.before(who, region, stack, before, parameters, free, torch))
+        if torch.names:
+            containers.engine()
         request.confirm("update it?" if before else "create it?")
-        with packed(request.plugins, engine, request.report) as packages:
+        with packed(request.plugins, torch, request.report) as packages:
             request.report("the first time this takes some minutes" if before is None else "this takes some minutes")
             return deploy(cloud, request.tenant, parameters, packages, say=request.report)
 

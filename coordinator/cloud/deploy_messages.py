@@ -8,18 +8,28 @@ from coordinator.pricing.idle import Deployment as Standing
 from coordinator.pricing.idle import idle_month
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.text import money, table
-from infra.deployment import ROLES, Deployment, template
+from infra.deployment import IMAGE_SUFFIX, ROLES, Deployment, template
+from infra.packaging.torch_users import TorchUsers
 
 _PRICED = "us-east-1"
-# The learner's image and what it is built on, compressed; more with plug-ins.
-_IMAGE_BYTES = 300 << 20
+# A learner's image with torch for the CPU, compressed: an assumption.
+_IMAGE_BYTES = 500 << 20
 _USUAL_MB = 1769
 # The concurrency quota of a new account is far below this (Lambda developer guide, "Lambda quotas").
 _MANY = 100
 
 
-def before(who: Caller, region: str, stack: str, known: bool, parameters: Mapping[str, str], free: int) -> str:
+def before(
+    who: Caller,
+    region: str,
+    stack: str,
+    known: Deployment | None,
+    parameters: Mapping[str, str],
+    free: int,
+    torch: TorchUsers,
+) -> str:
     """What will be created or updated, where, and what it costs per month while idle."""
+    standing = standing_of(parameters, image=bool(torch.names))
     rows = [
         ("account", f"{who.account}, {region}, as {who.arn.rpartition(':')[2]}"),
         ("stack", f"{stack}, {'exists: functions are updated, runs and their data stay' if known else 'new'}"),
@@ -27,11 +37,12 @@ def before(who: Caller, region: str, stack: str, known: bool, parameters: Mappin
             "resources",
             "a bucket, a table, a queue, 4 functions with roles and logs, a schedule, 8 alarms, a dashboard",
         ),
-        ("outside it", "a bucket of packages, and a container repository with the learner's image"),
+        ("outside it", f"a bucket of packages{', a container repository' if torch.names else ''}"),
+        ("learner", _learner(known, torch)),
         ("concurrency", f"{free:,} functions at once in this account{_few(free)}"),
-        ("idle cost", f"{_idle(parameters)}; training is extra (marless estimate)"),
+        ("idle cost", f"{_idle(standing)}; training is extra (marless estimate)"),
     ]
-    costs = table(("", "", ""), _lines(parameters)).splitlines()[1:]
+    costs = table(("", "", ""), _lines(standing)).splitlines()[1:]
     return "\n".join([*(f"{label:<12}{text}" for label, text in rows), *(" " * 12 + cost for cost in costs)])
 
 
@@ -54,13 +65,23 @@ def _few(free: int) -> str:
     return "; new accounts have a low quota: raise it under Service Quotas, AWS Lambda, Concurrent executions"
 
 
-def _idle(parameters: Mapping[str, str]) -> str:
-    lines = idle_month(load_prices(_PRICED), standing(parameters))
+def _learner(known: Deployment | None, torch: TorchUsers) -> str:
+    """How the learner is deployed and why, and what a change of that ends."""
+    chosen = f"a container image, because {torch.reason}" if torch.names else "a zip archive, as no plug-in needs torch"
+    deployed_image = known is not None and known.functions["learner"].split(":")[-2].endswith(IMAGE_SUFFIX)
+    if known is None or deployed_image == bool(torch.names):
+        return chosen
+    removed = "an image" if deployed_image else "a zip archive"
+    return f"{chosen}; runs in progress cannot go on, because their learner, {removed}, is removed"
+
+
+def _idle(standing: Standing) -> str:
+    lines = idle_month(load_prices(_PRICED), standing)
     return f"{money(float(total(lines)))} per month at list prices of {_PRICED}, without the free tier"
 
 
-def _lines(parameters: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    lines = idle_month(load_prices(_PRICED), standing(parameters))
+def _lines(standing: Standing) -> list[tuple[str, str, str]]:
+    lines = idle_month(load_prices(_PRICED), standing)
     return [
         (line.name, money(float(line.dollars)), f"{line.quantity:,.{3 if line.quantity < 1 else 0}f} {line.unit}")
         for line in lines
@@ -68,12 +89,15 @@ def _lines(parameters: Mapping[str, str]) -> list[tuple[str, str, str]]:
     ]
 
 
-def standing(parameters: Mapping[str, str]) -> Standing:
-    """The resources of a deployment with these template parameters that are billed by the month."""
+def standing_of(parameters: Mapping[str, str], image: bool = False) -> Standing:
+    """The resources of a deployment with these template parameters that are billed by the month.
+
+    `image`: whether the learner is a container image.
+    """
     return Standing(
         coordinator_mb=int(parameters.get("CoordinatorMemory", _USUAL_MB)),
         # An alarm is paid for by the metrics it looks at (Amazon CloudWatch pricing, "alarm metric").
         alarm_metrics=template.text().count("MetricName: "),
         dashboards=1,
-        image=_IMAGE_BYTES,
+        image=_IMAGE_BYTES if image else 0,
     )

@@ -1,43 +1,60 @@
 """Builds what a deployment on AWS uploads from this program and the user's plug-ins."""
 
+import hashlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from zipfile import ZipFile
 
-from infra.deployment import Packages
-from infra.packaging import containers, plugins
+from infra.deployment import Image, Packages
+from infra.packaging import plugins
 from infra.packaging.archives import pack
-from infra.packaging.packages import PYTHON, ROOT, Function, build
+from infra.packaging.packages import ENTRIES, PYTHON, ROOT, build
+from infra.packaging.torch_users import TorchUsers
 
-_ZIPS: tuple[Function, ...] = ("actor", "evaluator", "coordinator")
 # The folders that the image's Dockerfile copies.
 _CONTEXT = ("functions", "infra", "marless")
 
 
 @contextmanager
-def packed(chosen: Sequence[str], engine: str, say: Callable[[str], None]) -> Iterator[Packages]:
-    """Archives and image with the plug-ins `chosen`, removed when the block ends.
+def packed(chosen: Sequence[str], torch: TorchUsers, say: Callable[[str], None]) -> Iterator[Packages]:
+    """Archives of the functions with the plug-ins `chosen`, removed when the block ends.
 
-    Raises `PackageFault` and `ContainerFault`.
+    The learner is an image if any of them needs torch. Raises `PackageFault`.
     """
     with tempfile.TemporaryDirectory(prefix="marless-packages-") as temporary:
         folder = Path(temporary)
-        say("building the packages of actor, evaluator and coordinator")
-        if not build({name: folder / name for name in _ZIPS}, chosen):
+        zipped = [name for name in ENTRIES if not (torch.names and name == "learner")]
+        say(f"building the packages of {', '.join(zipped[:-1])} and {zipped[-1]}")
+        if not build({name: folder / name for name in zipped}, chosen):
             say(f"Python {PYTHON} is not installed, so functions are deployed without byte code and start slower")
-        archives = {name: folder / f"{name}.zip" for name in _ZIPS}
+        archives = {name: folder / f"{name}.zip" for name in zipped}
         for name, archive in archives.items():
             pack(folder / name, archive)
-        say(f"building the learner's image with {engine}")
-        containers.build(engine, _context(folder / "image", chosen), containers.IMAGE)
-        yield Packages({str(name): archive for name, archive in archives.items()}, containers.IMAGE)
+        image = _image(folder / "image", chosen, torch) if torch.names else None
+        yield Packages({str(name): archive for name, archive in archives.items()}, image)
 
 
-def _context(folder: Path, chosen: Sequence[str]) -> Path:
-    """The image's build context: only what the Dockerfile copies, so no runs and no virtual environments."""
+def _image(context: Path, chosen: Sequence[str], torch: TorchUsers) -> Image:
+    """The learner's image, of only what the Dockerfile copies, so of no runs and no virtual environments."""
     for name in _CONTEXT:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-    plugins.stage(chosen, folder / "build" / "plugins")
-    return folder
+        shutil.copytree(ROOT / name, context / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    plugins.stage(chosen, context / "build" / "plugins")
+    # Which version of a plug-in a requirement means can change from day to day.
+    parts = ["\n".join(torch.versions).encode()]
+    for file in sorted(path for path in context.rglob("*") if path.is_file()):
+        parts += [file.relative_to(context).as_posix().encode(), *_contents(file)]
+    digests = b"".join(hashlib.sha256(part).digest() for part in parts)
+    return Image(context, hashlib.sha256(digests).hexdigest()[:24])
+
+
+def _contents(file: Path) -> Iterator[bytes]:
+    """The bytes of a file; for a wheel those of the files in it, because many back-ends add the time of the build."""
+    if file.suffix != ".whl":
+        yield file.read_bytes()
+        return
+    with ZipFile(file) as wheel:
+        for name in sorted(wheel.namelist()):
+            yield from (name.encode(), wheel.read(name))

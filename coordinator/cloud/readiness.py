@@ -70,9 +70,9 @@ def _pip() -> Part:
 
 def _containers() -> Part:
     try:
-        return Part(name="containers", ready=True, text=engine())
+        return Part(name="containers", ready=True, text=f"{engine()}, for plug-ins that need torch", needed=False)
     except ContainerFault as fault:
-        return Part(name="containers", ready=False, text=str(fault))
+        return Part(name="containers", ready=False, text=str(fault), needed=False)
 
 
 def _python() -> Part:

@@ -9,7 +9,7 @@ from infra.deployment import stack_name, template
 from infra.deployment.stack import Stacks
 
 # Set by every deployment, not by the user.
-_OURS = ("Tenant", "Code", "Release", "LearnerImage")
+_OURS = ("Tenant", "Code", "Release")
 _BLOCK = re.compile(r"^Parameters:\n(.*?)^\S", re.DOTALL | re.MULTILINE)
 _ENTRY = re.compile(r"^  (\w+):\n((?:    .*\n)+)", re.MULTILINE)
 _DEFAULT = re.compile(r"^    Default: ([^#\n]*)", re.MULTILINE)

@@ -5,8 +5,19 @@ The same code deploys to AWS and to an emulated account.
 
 from infra.deployment.deploying import deploy
 from infra.deployment.description import Deployment, describe
-from infra.deployment.packages import Packages
+from infra.deployment.packages import Image, Packages
 from infra.deployment.removal import teardown
-from infra.deployment.stack import ROLES, DeploymentFault, stack_name
+from infra.deployment.stack import IMAGE_SUFFIX, ROLES, DeploymentFault, stack_name
 
-__all__ = ["ROLES", "Deployment", "DeploymentFault", "Packages", "deploy", "describe", "stack_name", "teardown"]
+__all__ = [
+    "IMAGE_SUFFIX",
+    "ROLES",
+    "Deployment",
+    "DeploymentFault",
+    "Image",
+    "Packages",
+    "deploy",
+    "describe",
+    "stack_name",
+    "teardown",
+]

@@ -7,7 +7,7 @@ from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
 from infra.deployment import removal
 from infra.deployment.description import Deployment, describe_stack
-from infra.deployment.packages import Packages, upload
+from infra.deployment.packages import Packages, keep_image, upload
 from infra.deployment.stack import (
     BROKEN,
     ROLES,
@@ -17,7 +17,6 @@ from infra.deployment.stack import (
     Stack,
     Stacks,
     Wait,
-    function_name,
     stack_name,
 )
 from infra.deployment.template import fill_in, text
@@ -40,7 +39,7 @@ def deploy(
 ) -> Deployment:
     """Creates or updates the tenant's stack; idempotent.
 
-    `parameters` are the template's except Tenant, Release and LearnerImage; omitted ones have their defaults.
+    `parameters` are the template's except Tenant and Release; omitted ones have their defaults.
     `template` replaces the shipped one. `say` is called with a line for every step. A new version of each changed
     function is published; earlier versions stay. A stack whose creation failed is removed and created again. Raises
     `DeploymentFault` with the first failure, `StorageFault` if AWS refuses a request.
@@ -49,12 +48,14 @@ def deploy(
     with storage_errors("deploy", f"stack {name}"):
         identity = cloud.client("sts").get_caller_identity()
         region = stacks.client.meta.region_name
-        uploaded = upload(cloud, identity["Account"], region, tenant, packages or Packages(), say)
-        chosen = {**parameters, **uploaded.parameters, "Tenant": tenant}
-        body = fill_in(text() if template is None else template, uploaded.code, chosen)
+        code = upload(cloud, identity["Account"], region, tenant, packages or Packages(), say)
+        chosen = {**parameters, "Tenant": tenant}
+        body = fill_in(text() if template is None else template, code, chosen)
         if len(body.encode()) > _LONGEST_TEMPLATE:
             raise DeploymentFault(f"the template has {len(body.encode()):,} bytes, CloudFormation takes 51,200")
-        return describe_stack(_put(cloud, stacks, name, body, chosen, say))
+        made = describe_stack(_put(cloud, stacks, name, body, chosen, say))
+        keep_image(cloud, tenant, code["learner"])
+        return made
 
 
 def _put(cloud: Cloud, stacks: Stacks, name: str, body: str, parameters: Mapping[str, str], say: Say) -> Stack:
@@ -109,10 +110,8 @@ def forget_unborn(cloud: Cloud, stack: Stack, say: Say) -> None:
     """
     client = cloud.client("lambda")
     for role in ROLES:
-        function, live = (
-            function_name(stack.name, role),
-            stack.outputs[f"{role.capitalize()}Version"].rpartition(":")[2],
-        )
+        # The output is an ARN: arn:aws:lambda:REGION:ACCOUNT:function:NAME:VERSION.
+        function, live = stack.outputs[f"{role.capitalize()}Version"].split(":")[-2:]
         pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)
         for version in pages.search("Versions[].Version"):
             if version != "$LATEST" and int(version) > int(live):

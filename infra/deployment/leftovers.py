@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from infra.aws.clients import Cloud
 from infra.deployment import bucket
-from infra.deployment.stack import ROLES, Part, artifacts_bucket, function_name, repository
+from infra.deployment.stack import ROLES, Part, artifacts_bucket, function_names, repository
 
 
 class Listing(NamedTuple):
@@ -66,9 +66,9 @@ class Owned:
 
     def __init__(self, stack: str, tenant: str, account: str, region: str, parts: Iterable[Part]) -> None:
         self._known = {(part.type, part.id) for part in parts}
-        self._known |= {("AWS::Lambda::Function", function_name(stack, role)) for role in ROLES}
+        self._known |= {("AWS::Lambda::Function", name) for name in function_names(stack)}
         # Lambda creates a group of that name by itself if its role permits.
-        self._known |= {("AWS::Logs::LogGroup", f"/aws/lambda/{function_name(stack, role)}") for role in ROLES}
+        self._known |= {("AWS::Logs::LogGroup", f"/aws/lambda/{name}") for name in function_names(stack)}
         self._known |= {("AWS::Logs::LogGroup", f"/marless/{stack}/{role}") for role in ROLES}
         self._known |= {
             ("AWS::CloudWatch::Dashboard", stack),

@@ -1,11 +1,14 @@
-"""Uploads the functions' packages to a bucket and the learner's image to a registry."""
+"""Uploads the functions' packages to a bucket, and a learner that is a container image to a registry."""
 
 import base64
 import hashlib
+import json
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -13,49 +16,107 @@ from infra.aws.clients import Cloud
 from infra.deployment.stack import ROLES, DeploymentFault, Say, artifacts_bucket, repository
 from infra.packaging import containers
 
+# Images of failed deployments expire; those that a function uses have a second tag and stay: a version keeps using its
+# image. "An image that matches the tagging requirements of a rule cannot be expired by a rule with a lower priority"
+# (Amazon ECR user guide, "Automate the cleanup of images by using lifecycle policies in Amazon ECR").
+_LIVE = "live-"
+_MORE_THAN_A_REPOSITORY_HOLDS = 100_000
+_LIFECYCLE = [
+    {
+        "rulePriority": 1,
+        "description": "images of deployed versions stay",
+        "selection": {
+            "tagStatus": "tagged",
+            "tagPrefixList": [_LIVE],
+            "countType": "imageCountMoreThan",
+            "countNumber": _MORE_THAN_A_REPOSITORY_HOLDS,
+        },
+        "action": {"type": "expire"},
+    },
+    {
+        "rulePriority": 2,
+        "description": "images of failed deployments expire",
+        "selection": {"tagStatus": "any", "countType": "sinceImagePushed", "countUnit": "days", "countNumber": 14},
+        "action": {"type": "expire"},
+    },
+]
+
+
+@dataclass(frozen=True)
+class Image:
+    """A container image to build from the folder `context`; `tag` is a digest of all that goes into it."""
+
+    context: Path
+    tag: str
+
 
 @dataclass(frozen=True)
 class Packages:
-    """The files of a deployment: zip archives by role, and the local name of the learner's image.
+    """The files of a deployment: zip archives by role, and the learner's image if it is one.
 
-    Roles without an archive are not uploaded: in an emulated account the program runs from its folders.
+    Roles without either are not uploaded: in an emulated account the program runs from its folders.
     """
 
     archives: Mapping[str, Path] = field(default_factory=dict)
-    image: str = ""
+    image: Image | None = None
 
 
-@dataclass(frozen=True)
-class UploadedPackages:
-    """The addresses of the packages by role, and the template's parameters for the image."""
+def upload(cloud: Cloud, account: str, region: str, tenant: str, packages: Packages, say: Say) -> Mapping[str, str]:
+    """Uploads packages that are not there yet; returns their addresses by role.
 
-    code: Mapping[str, str]
-    parameters: Mapping[str, str]
-
-
-def upload(cloud: Cloud, account: str, region: str, tenant: str, packages: Packages, say: Say) -> UploadedPackages:
-    """Uploads packages that are not there yet; raises `ClientError`, `ContainerFault` and `DeploymentFault`."""
+    Raises `ClientError`, `ContainerFault` and `DeploymentFault`.
+    """
     bucket = artifacts_bucket(account, region, tenant)
     code = {role: f"s3://{bucket}/{role}.zip" for role in ROLES}
     if packages.archives:
         _make_bucket(cloud, bucket, account, region)
     for role, archive in packages.archives.items():
         code[role] = f"s3://{bucket}/{_upload(cloud, bucket, account, role, archive, say)}"
-    image = {"LearnerImage": _push(cloud, tenant, packages.image, say)} if packages.image else {}
-    return UploadedPackages(code, image)
+    if packages.image:
+        code["learner"] = _push(cloud, tenant, packages.image, say)
+    return code
+
+
+def keep_image(cloud: Cloud, tenant: str, address: str) -> None:
+    """Keeps the image at `address` from expiring (Amazon ECR user guide, "Retagging an image"); raises `ClientError`.
+
+    Does nothing for an address in S3.
+    """
+    if address.startswith("s3://"):
+        return
+    registry, name, tag = cloud.client("ecr"), repository(tenant), address.rpartition(":")[2]
+    (found,) = registry.batch_get_image(repositoryName=name, imageIds=[{"imageTag": tag}])["images"]
+    kind = {key: found[key] for key in ("imageManifestMediaType",) if key in found}
+    taken = registry.exceptions.ImageAlreadyExistsException, registry.exceptions.ImageTagAlreadyExistsException
+    with suppress(*taken):
+        registry.put_image(repositoryName=name, imageManifest=found["imageManifest"], imageTag=f"{_LIVE}{tag}", **kind)
 
 
 def _make_bucket(cloud: Cloud, bucket: str, account: str, region: str) -> None:
     client = cloud.client("s3")
     # S3 refuses its oldest region as a constraint (API_CreateBucket, LocationConstraint).
     location = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
-    try:
+    with suppress(client.exceptions.BucketAlreadyOwnedByYou):
         client.create_bucket(Bucket=bucket, **location)
-    except client.exceptions.BucketAlreadyOwnedByYou:
-        return
     # Public access is blocked to protect the packages.
     closed = dict.fromkeys(("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"), True)
     client.put_public_access_block(Bucket=bucket, ExpectedBucketOwner=account, PublicAccessBlockConfiguration=closed)
+    # No lifecycle: an update that fails goes back to the packages before, however old they are.
+    policy = {"Version": "2012-10-17", "Statement": [_only_over_tls(client.meta.partition, bucket)]}
+    client.put_bucket_policy(Bucket=bucket, ExpectedBucketOwner=account, Policy=json.dumps(policy))
+
+
+def _only_over_tls(partition: str, bucket: str) -> dict[str, Any]:
+    """A statement that denies requests without TLS, as the template's for the runs' bucket."""
+    everything = f"arn:{partition}:s3:::{bucket}"
+    return {
+        "Sid": "OnlyOverTls",
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:*",
+        "Resource": [everything, f"{everything}/*"],
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
 
 
 def _upload(cloud: Cloud, bucket: str, account: str, role: str, archive: Path, say: Say) -> str:
@@ -72,23 +133,35 @@ def _upload(cloud: Cloud, bucket: str, account: str, role: str, archive: Path, s
     return key
 
 
-def _push(cloud: Cloud, tenant: str, image: str, say: Say) -> str:
-    """Pushes the image and returns its address, whose tag is a hash of its content."""
-    registry, name, engine = cloud.client("ecr"), repository(tenant), containers.engine()
+def _push(cloud: Cloud, tenant: str, image: Image, say: Say) -> str:
+    """Builds and pushes the image unless the repository has it; returns its address."""
+    registry, name = cloud.client("ecr"), repository(tenant)
+    uri = _make_repository(registry, name)
+    address = f"{uri}:{image.tag}"
+    with suppress(registry.exceptions.ImageNotFoundException):
+        registry.describe_images(repositoryName=name, imageIds=[{"imageTag": image.tag}])
+        return address
+    engine = containers.engine()
+    say(f"building the learner's image with {engine}")
+    containers.build(engine, image.context, address)
+    granted = registry.get_authorization_token()["authorizationData"][0]
+    user, _, password = base64.b64decode(granted["authorizationToken"]).decode().partition(":")
+    say("pushing the learner's image")
+    _run(engine, "login", "--username", user, "--password-stdin", uri.partition("/")[0], input_text=password)
+    _run(engine, "push", "--quiet", address)
+    return address
+
+
+def _make_repository(registry: Any, name: str) -> str:
+    """Makes the repository if it is missing, sets its rules, and returns its address."""
     try:
         made = registry.create_repository(repositoryName=name)["repository"]
     except registry.exceptions.RepositoryAlreadyExistsException:
         made = registry.describe_repositories(repositoryNames=[name])["repositories"][0]
-    identity = _run(engine, "image", "inspect", "--format", "{{.Id}}", image).rpartition(":")[2]
-    address = f"{made['repositoryUri']}:{identity[:24]}"
-    granted = registry.get_authorization_token()["authorizationData"][0]
-    user, _, password = base64.b64decode(granted["authorizationToken"]).decode().partition(":")
-    host = made["repositoryUri"].partition("/")[0]
-    say("pushing the learner's image")
-    _run(engine, "login", "--username", user, "--password-stdin", host, input_text=password)
-    _run(engine, "tag", image, address)
-    _run(engine, "push", "--quiet", address)
-    return address
+    registry.put_image_tag_mutability(repositoryName=name, imageTagMutability="IMMUTABLE")
+    registry.put_image_scanning_configuration(repositoryName=name, imageScanningConfiguration={"scanOnPush": True})
+    registry.put_lifecycle_policy(repositoryName=name, lifecyclePolicyText=json.dumps({"rules": _LIFECYCLE}))
+    return str(made["repositoryUri"])
 
 
 def _run(engine: str, *arguments: str, input_text: str = "") -> str:

@@ -29,6 +29,8 @@ BROKEN = frozenset({"CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "RE
 WHOLE = frozenset({"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE"})
 
 ROLES = ("actor", "learner", "evaluator", "coordinator")
+IMAGE_SUFFIX = "-image"
+"""Ends the name of a function that is a container image."""
 
 # The template's parameter `Tenant`.
 _TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
@@ -166,9 +168,9 @@ def stack_name(tenant: str) -> str:
     return f"marless-{tenant}"
 
 
-def function_name(stack: str, role: str) -> str:
-    """The name of a function of the stack, as in the template."""
-    return f"{stack}-{role}"
+def function_names(stack: str) -> list[str]:
+    """The names that functions of the stack may have, as in the template; see `infra.deployment.template.fill_in`."""
+    return [f"{stack}-{role}{suffix}" for role in ROLES for suffix in ("", IMAGE_SUFFIX)]
 
 
 def artifacts_bucket(account: str, region: str, tenant: str) -> str:

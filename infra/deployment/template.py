@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from infra.deployment.stack import DeploymentFault
+from infra.deployment.stack import IMAGE_SUFFIX, DeploymentFault
 
 _HERE = Path(__file__).resolve().parent
 _RESOURCE = re.compile(r"  (\w+):")
@@ -15,8 +15,17 @@ _CODE = re.compile(r"(      CodeUri: )\S+")
 _RELEASE = re.compile(r"(      AutoPublishCodeSha256: ).+")
 _DEFAULT = re.compile(r"    Default: (\"[^\"]*\"|\S+)")
 # Parameters of every function, beside those named after it.
-_OF_EVERY_FUNCTION = ("Tenant", "Code", "Tracing")
-_OF_ONE_FUNCTION = ("{}Memory", "{}Timeout", "{}Image")
+_OF_EVERY_FUNCTION = ("Tenant", "Code", "Tracing", "LogLevel")
+_OF_ONE_FUNCTION = ("{}Memory", "{}Timeout")
+# Turns the lines of a function that is a zip archive into those of one that is a container image (AWS SAM developer
+# guide, "AWS::Serverless::Function"). The name changes too, see the template.
+_AS_IMAGE = (
+    (re.compile(r"    Metadata:\n      BuildMethod: makefile\n"), ""),
+    (re.compile(r"(      FunctionName: .+)"), rf"\1{IMAGE_SUFFIX}"),
+    (re.compile(r"      Runtime: .+"), "      PackageType: Image"),
+    (re.compile(r"      Handler: (.+)"), r"      ImageConfig:\n        Command: [\1]"),
+    (re.compile(r"      CodeUri: .+"), "      ImageUri: {}"),
+)
 
 
 def text() -> str:
@@ -33,6 +42,8 @@ def text() -> str:
 def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str]) -> str:
     """The template with the addresses of the functions' packages, `code` by logical id in lower case.
 
+    A function whose address is not in S3 becomes a container image of that address.
+
     Each function also gets a release: a digest of its package, its lines of the template and its parameters' values.
     SAM publishes a version of a function when its release changes. The release must not change without the function:
     Lambda publishes no version that equals the previous one, and CloudFormation treats that as a failure
@@ -41,6 +52,9 @@ def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str
     Raises `KeyError` for a function without an address. Lines are replaced as by `sam package`, without a YAML library,
     which is not a dependency of this program.
     """
+    for name, address in code.items():
+        if not address.startswith("s3://"):
+            template = _with_image(template, name.capitalize(), address)
     lines, resource = [], ""
     blocks, values = _blocks(template), {**defaults(template), **parameters}
     for line in template.splitlines():
@@ -55,6 +69,18 @@ def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str
             line = found[1] + hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
         lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def _with_image(template: str, function: str, address: str) -> str:
+    """The template with one function as a container image."""
+
+    def changed(found: re.Match[str]) -> str:
+        block = found[0]
+        for zipped, image in _AS_IMAGE:
+            block = zipped.sub(image.format(address), block, count=1)
+        return block
+
+    return re.sub(rf"^  {function}:\n(?:    .*\n)+", changed, template, count=1, flags=re.MULTILINE)
 
 
 def defaults(template: str) -> dict[str, str]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 # All accept the same command-line arguments.
 ENGINES = ("docker", "podman", "finch")
-IMAGE = "marless-learner"
 DOCKERFILE = Path("infra/packaging/Dockerfile")
 _ANSWER_S = 10.0
+_ALONE = ("--provenance=false",)
 
 
 class ContainerFault(Exception):
@@ -23,7 +23,9 @@ def engine() -> str:
             return name
     if found:
         raise ContainerFault(f"{' and '.join(found)} does not answer; start the engine")
-    raise ContainerFault(f"none of {', '.join(ENGINES)} is installed; one of them builds the learner's image")
+    raise ContainerFault(
+        f"none of {', '.join(ENGINES)} is installed; a learner that needs torch is an image, which one of them builds"
+    )
 
 
 def build(engine: str, root: Path, tag: str) -> None:
@@ -32,15 +34,19 @@ def build(engine: str, root: Path, tag: str) -> None:
     Lambda refuses the attestations that docker adds to an image by default (Lambda developer guide, "Deploy Python
     Lambda functions with container images").
     """
-    alone = ["--provenance=false"] if engine == "docker" else []
-    command = [engine, "build", "--quiet", "--platform=linux/arm64", *alone, f"--file={root / DOCKERFILE}"]
-    done = subprocess.run(
-        [*command, f"--tag={tag}", str(root)], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
-    )
+    command = [engine, "build", "--quiet", "--platform=linux/arm64", f"--file={root / DOCKERFILE}", f"--tag={tag}"]
+    done = _run([*command, *_ALONE, str(root)] if engine == "docker" else [*command, str(root)])
+    if "unknown flag" in done.stderr:
+        # docker without buildx builds with the classic builder, which has neither the flag nor attestations.
+        done = _run([*command, str(root)])
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         hint = "; building for arm64 on another processor needs QEMU" if "exec format error" in done.stderr else ""
         raise ContainerFault(f"{engine} build failed: {(lines or ['it said nothing'])[-1]}{hint}")
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
 
 
 def _answers(name: str) -> bool:

@@ -16,6 +16,7 @@ from infra.packaging import plugins as plug_ins
 from infra.packaging.interpreters import interpreter
 from infra.packaging.package_sources import OURS, PUBLIC, sources
 from infra.packaging.plugins import PackageFault
+from infra.packaging.torch_users import TorchUsers, torch_users
 
 Function = Literal["actor", "learner", "evaluator", "coordinator"]
 Machine = Literal["aarch64", "x86_64"]
@@ -69,15 +70,19 @@ def build(
     found as on this machine, by entry point or name; a task named ``pettingzoo:...`` needs as plug-ins the package that
     it names and ``pettingzoo``. If a plug-in and MARLess need the same package, pip must find a version for both.
 
-    Raises `PackageFault` if pip finds no wheel for the runtime, a plug-in uses one of our names, or the package exceeds
-    Lambda's size limit.
+    No package has torch: a learner that needs it is a container image, see `torch_users_among`.
+
+    Raises `PackageFault` if pip finds no wheel for the runtime, a plug-in uses one of our names, the learner would need
+    torch, or the package exceeds Lambda's size limit.
     """
     for target in targets.values():
         plug_ins.require_empty(target)
     compiler = interpreter(python)
     with tempfile.TemporaryDirectory() as folder:
         others = Path(folder, "others")
-        _install_others(others, plugins, machine, python)
+        users = _install_others(others, plugins, machine, python)
+        if users.names and "learner" in targets:
+            raise PackageFault(f"{users.reason}, so the learner has to be a container image, which has no zip archive")
         _compile(compiler, others, others)
         for function, target in targets.items():
             shutil.copytree(others, target, dirs_exist_ok=True)
@@ -113,18 +118,31 @@ def platforms(machine: Machine) -> list[str]:
     return [*(f"manylinux_2_{minor}_{machine}" for minor in _GLIBC), f"manylinux2014_{machine}"]
 
 
-def _install_others(target: Path, plugins: Sequence[str], machine: Machine, python: str) -> None:
-    """Installs the third-party packages, the same for all functions."""
+def torch_users_among(plugins: Sequence[str]) -> TorchUsers:
+    """The plug-ins that need torch, and with them a learner that is a container image; raises `PackageFault`."""
     with tempfile.TemporaryDirectory() as wheels:
-        ready = plug_ins.prepare(plugins, Path(wheels))
-        platform_options = [f"--platform={tag}" for tag in platforms(machine)]
-        kind = [f"--python-version={python}", "--implementation=cp", "--only-binary=:all:", "--no-compile"]
-        plug_ins.pip(
-            ["install", f"--target={target}", *kind, *platform_options, f"--requirement={PINS}", *ready.requirements]
-        )
+        return torch_users(plug_ins.prepare(plugins, Path(wheels)), _platform(MACHINE, PYTHON))
+
+
+def _platform(machine: Machine, python: str) -> list[str]:
+    """pip's options for wheels that the runtime can load."""
+    tags = [f"--platform={tag}" for tag in platforms(machine)]
+    return [f"--python-version={python}", "--implementation=cp", "--only-binary=:all:", *tags]
+
+
+def _install_others(target: Path, plugins: Sequence[str], machine: Machine, python: str) -> TorchUsers:
+    """Installs the third-party packages, the same for all functions; returns the plug-ins that need torch."""
+    with tempfile.TemporaryDirectory() as wheels:
+        ready, platform = plug_ins.prepare(plugins, Path(wheels)), _platform(machine, python)
+        users = torch_users(ready, platform)
+        install = ["install", f"--target={target}", "--no-compile", *platform]
+        plug_ins.pip([*install, f"--requirement={PINS}", *users.complete])
+        if users.alone:
+            plug_ins.pip([*install, "--no-deps", *users.alone])
     _prune(target)
     plug_ins.copy(ready, target)
     plug_ins.require_room(target)
+    return users
 
 
 def _prune(target: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.cloud.deploy_messages import standing
+from coordinator.cloud.deploy_messages import standing_of
 from coordinator.placement.coordination_cost import detached, reports
 from coordinator.pricing.bill import LOG_BYTES, Line, Meter, bill, total
 from coordinator.pricing.idle import idle_month
@@ -38,9 +38,9 @@ def page() -> str:
         "## What detached mode adds",
         markdown.table(("for each", "what", "dollars or seconds"), _detached()),
         "## A deployment at rest",
-        "Thirty days in which nobody trains, with eight alarms on 18 metrics, one dashboard, the learner's image of "
-        "300 MB (an assumption) and a coordinator of 1,769 MB.",
-        _lines(idle_month(prices, standing({})), 4),
+        "Thirty days in which nobody trains, with eight alarms on 18 metrics, one dashboard and a coordinator "
+        "of 1,769 MB.",
+        _lines(idle_month(prices, standing_of({})), 4),
     ]
     return markdown.page("Prices", "`coordinator/pricing`", parts)
 

@@ -1,5 +1,6 @@
 """Deployment and teardown in an emulated account, whose contents are then listed."""
 
+import json
 import os
 import re
 import threading
@@ -20,7 +21,7 @@ from aws_emulator.settings import AccountSettings
 from coordinator.cloud.emulated_account import cloud_at
 from functions.contract import StorageFault
 from infra.aws.clients import Cloud
-from infra.deployment import ROLES, DeploymentFault, deploy, describe, stack_name, teardown, template
+from infra.deployment import ROLES, DeploymentFault, Image, Packages, deploy, describe, stack_name, teardown, template
 from infra.deployment.stack import Stacks
 
 NAME = "someone"
@@ -120,7 +121,7 @@ def test_versions_are_published_of_what_changed_and_those_before_stay(cloud):
     assert deploy(cloud, NAME, {}, say=said.append) == first
     assert said[-1] == f"stack {STACK} is up to date"
     # Explicit defaults, and parameters that no function depends on, publish nothing.
-    usual = {key: value for key, value in template.defaults(template.text()).items() if key != "LearnerImage"}
+    usual = template.defaults(template.text())
     beside = {"MonthlyBudget": "7", "EventAge": "600", "LogRetention": "7", "WorkerConcurrency": "2"}
     assert deploy(cloud, NAME, {**usual, **beside, "AlarmEmail": "someone@example.com"}).functions == first.functions
     assert versions(cloud) == of_every(["1"])
@@ -144,18 +145,13 @@ def test_the_release_of_a_function_changes_exactly_when_its_versions_would():
     text, code = template.text(), {role: f"s3://code/{role}.zip" for role in ROLES}
     usual = template.defaults(text)
 
-    def translated_with(parameters):
-        return translate(template.fill_in(text, code, {}), parameters, "us-east-1")
-
-    plain = translated_with({})
+    plain = translate(template.fill_in(text, code, {}), {}, "us-east-1")
     made = {name: (name, _Anything()) for name in plain["Resources"]}
 
     def looks(parameters):
-        # SAM itself inserts the image.
-        translated = translated_with(parameters) if "LearnerImage" in parameters else plain
-        scope = Scope(translated, {**usual, **parameters, "AWS::StackName": STACK}, made)
+        scope = Scope(plain, {**usual, **parameters, "AWS::StackName": STACK}, made)
         names = [role.capitalize() for role in ROLES]
-        return {name: frozen(scope.resolve(translated["Resources"][name]["Properties"])) for name in names}
+        return {name: frozen(scope.resolve(plain["Resources"][name]["Properties"])) for name in names}
 
     def releases(parameters):
         located = template.fill_in(text, code, parameters)
@@ -174,6 +170,34 @@ def test_the_release_of_a_function_changes_exactly_when_its_versions_would():
 class _Anything(dict):
     def __missing__(self, key):
         return key
+
+
+def test_a_learner_becomes_an_image_and_a_zip_archive_again(cloud, tmp_path):
+    registry, packages = cloud.client("ecr"), Packages(image=Image(tmp_path, "0123"))
+    registry.create_repository(repositoryName=f"marless/{NAME}")
+    layer = {
+        "mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip",
+        "size": 1,
+        "digest": f"sha256:{'a' * 64}",
+    }
+    manifest = {"schemaVersion": 2, "config": layer, "layers": [layer]}
+    registry.put_image(
+        repositoryName=f"marless/{NAME}",
+        imageManifest=json.dumps(manifest),
+        imageTag="0123",
+        imageManifestMediaType="application/vnd.docker.distribution.manifest.v2+json",
+    )
+
+    names = []
+    for chosen in (None, packages, packages, None):
+        made = deploy(cloud, NAME, {}, chosen)
+        names.append(made.functions["learner"].split(":", 6)[6])
+        assert status(cloud) in ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+    assert names == [f"{STACK}-learner:1", f"{STACK}-learner-image:1", f"{STACK}-learner-image:1", f"{STACK}-learner:1"]
+    (image,) = registry.describe_images(repositoryName=f"marless/{NAME}")["imageDetails"]
+    assert set(image["imageTags"]) == {"0123", "live-0123"}
+    assert teardown(cloud, NAME) == []
+    assert everything(cloud) == {}
 
 
 def test_a_function_with_another_package_has_another_release():

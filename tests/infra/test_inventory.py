@@ -31,6 +31,13 @@ def resources():
     return translate(template.fill_in(template.text(), CODE, OPTIONS), OPTIONS, "us-east-1")["Resources"]
 
 
+@pytest.fixture(scope="module")
+def with_image():
+    """The resources of a deployment whose learner is a container image."""
+    code = {**CODE, "learner": "123456789012.dkr.ecr.us-east-1.amazonaws.com/marless/a:0123"}
+    return translate(template.fill_in(template.text(), code, OPTIONS), OPTIONS, "us-east-1")["Resources"]
+
+
 def strange(resources):
     return sorted(what for of in resources.values() for what in missing(of, of.get("Properties", {})))
 
@@ -71,12 +78,31 @@ def test_what_the_template_gains_without_being_honoured_is_found(at, line, expec
     assert strange(with_more(at, line)) == [expected]
 
 
-def test_everything_in_the_template_is_in_the_inventory(resources):
-    assert strange(resources) == []
+def test_everything_in_the_template_is_in_the_inventory(resources, with_image):
+    assert strange(resources) == strange(with_image) == []
 
 
-def test_nothing_is_in_the_inventory_that_the_template_does_not_use(resources):
-    used = {(of["Type"], path) for of in resources.values() for path in paths(of.get("Properties", {}))}
+def test_a_learner_that_is_an_image_differs_from_a_zip_archive_in_package_and_name_alone(resources, with_image):
+    zipped, image = (dict(each["Learner"]["Properties"]) for each in (resources, with_image))
+    assert zipped.pop("Code") == {"S3Bucket": "code", "S3Key": "learner.zip"}
+    assert zipped.pop("Runtime") == "python3.12"
+    handler = zipped.pop("Handler")
+    assert image.pop("PackageType") == "Image"
+    assert image.pop("Code") == {"ImageUri": "123456789012.dkr.ecr.us-east-1.amazonaws.com/marless/a:0123"}
+    assert image.pop("ImageConfig") == {"Command": [handler]}
+    # CloudFormation cannot replace a function by one of the same name, which a change of the package type would be.
+    assert zipped.pop("FunctionName") == {"Fn::Sub": "${AWS::StackName}-learner"}
+    assert image.pop("FunctionName") == {"Fn::Sub": "${AWS::StackName}-learner-image"}
+    assert zipped.pop("Description") != image.pop("Description")  # ends with the release
+    assert zipped == image
+    # Versions have the release in their logical id.
+    logical = [{name for name in each if not name.startswith("LearnerVersion")} for each in (resources, with_image)]
+    assert logical[0] == logical[1]
+
+
+def test_nothing_is_in_the_inventory_that_the_template_does_not_use(resources, with_image):
+    everything = [*resources.values(), *with_image.values()]
+    used = {(of["Type"], path) for of in everything for path in paths(of.get("Properties", {}))}
     listed = {(type_, path) for type_, known in INVENTORY.items() for path in known}
     assert listed - used == set()
 

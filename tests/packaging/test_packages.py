@@ -10,12 +10,13 @@ import pytest
 from fake_wheels import project, wheel
 from packaging.requirements import Requirement
 
+from coordinator.cloud.packing import packed
 from functions.algorithms.registry import BUILT_IN
 from functions.environments import registry
 from infra.packaging.archives import pack
 from infra.packaging.interpreters import interpreter
 from infra.packaging.package_sources import sources
-from infra.packaging.packages import ENTRIES, LIMIT, PINS, ROOT, SERVICES, build, require_size
+from infra.packaging.packages import ENTRIES, LIMIT, PINS, ROOT, SERVICES, build, require_size, torch_users_among
 from infra.packaging.plugins import PackageFault, prepare, stage
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -47,6 +48,10 @@ def offline(tmp_path_factory):
         wheel(folder, name, version, files.get(name, {f"{name.replace('-', '_')}.py": ""}))
     wheel(folder, "with-needs", "2.0", {"with_needs.py": "import needed"}, ["needed>=1", "numpy"])
     wheel(folder, "needed", "1.5", {"needed.py": ""})
+    wheel(folder, "torch", "2.9", {"torch/__init__.py": ""}, ["sympy"])
+    wheel(folder, "sympy", "1.0", {"sympy.py": ""})
+    wheel(folder, "deep", "3.1", {"deep.py": ""}, ["torch>=2.2", "needed"])
+    wheel(folder, "torchlight", "1.0", {"torchlight.py": ""}, ['torch; extra == "gpu"'])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PIP_CONFIG_FILE", "/dev/null")
         patch.setenv("PIP_NO_INDEX", "1")
@@ -177,8 +182,57 @@ def test_a_package_holds_our_code_the_pins_and_the_plug_ins_and_no_ballast(actor
     assert {str(file) for file in sources(ROOT, ENTRIES["actor"]).files} <= present
     assert {"nests.py", "meadow/__init__.py", "lonely.py", "with_needs.py", "needed.py"} <= present
     assert {"botocore/data/s3/1/service-2.json.gz", f"{numpy}/METADATA", f"{numpy}/licenses/LICENSE"} <= present
-    ballast = {"botocore/data/ec2", "numpy/tests", "numpy/__init__.pyi", f"{numpy}/RECORD"}
+    ballast = {"aws_emulator", "botocore/data/ec2", "numpy/tests", "numpy/__init__.pyi", f"{numpy}/RECORD"}
     assert not present & {*ballast, "coordinator", "functions/learner"}
+
+
+def test_a_plug_in_whose_metadata_requires_torch_makes_the_learner_an_image(offline):
+    users = torch_users_among(["torchlight", "deep>=3"])
+    assert users.reason == "deep needs torch"
+    assert users.versions == ("torchlight==1.0", "deep==3.1")
+    assert torch_users_among(["torch>=2"]).reason == "torch is a plug-in"
+    assert torch_users_among(["torchlight", "with-needs"]).names == ()
+    assert torch_users_among([]).names == ()
+
+
+def test_no_archive_holds_torch_and_what_needs_it_has_its_other_requirements(offline, tmp_path):
+    assert build({"actor": tmp_path / "actor"}, ["deep", "with-needs"], python=HERE)
+    assert {path.stem for path in (tmp_path / "actor").glob("*.py")} >= {"deep", "needed", "with_needs"}
+    assert not list((tmp_path / "actor").glob("torch*")) + list((tmp_path / "actor").glob("sympy*"))
+
+
+def test_a_learner_that_needs_torch_has_no_archive(offline, tmp_path):
+    with pytest.raises(PackageFault, match=r"^deep needs torch, so the learner has to be a container image"):
+        build({"learner": tmp_path / "learner"}, ["deep"], python=HERE)
+
+
+def test_the_tag_of_an_image_changes_with_all_that_goes_into_it(offline, plugins, tmp_path):
+    def tag(*chosen):
+        with packed(chosen, torch_users_among(chosen), lambda line: None) as packages:
+            assert packages.archives.keys() == {"actor", "evaluator", "coordinator"}
+            assert set(packages.image.tag) <= set("0123456789abcdef")
+            return packages.image.tag
+
+    alone = tag("deep")
+    assert tag("deep") == alone
+    # A project's wheel is built anew for every deployment.
+    assert tag("deep", plugins[0]) == tag("deep", plugins[0]) != alone
+    assert tag("deep", "needed") != alone
+
+
+def test_without_torch_all_four_functions_are_archives(offline):
+    with packed(["with-needs"], torch_users_among(["with-needs"]), lambda line: None) as packages:
+        assert packages.archives.keys() == set(ENTRIES)
+        assert all(archive.is_file() for archive in packages.archives.values())
+        assert packages.image is None
+
+
+@pytest.mark.parametrize("function", ENTRIES)
+def test_no_package_holds_the_emulated_account(function):
+    # Only files of the packages' own roots are copied, and none of these imports the emulated account.
+    found = sources(ROOT, ENTRIES[function])
+    assert {file.parts[0] for file in found.files} <= {"functions", "infra", "coordinator"}
+    assert not found.foreign & {"aws_emulator", "moto", "samtranslator", "boto3"}
 
 
 def test_plug_ins_are_found_in_a_package_by_entry_point_and_by_name(actor):

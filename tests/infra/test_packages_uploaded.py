@@ -1,0 +1,161 @@
+"""Packages reach a bucket and a registry; a script stands in for the container engine."""
+
+import hashlib
+import json
+import os
+import sys
+
+import pytest
+from stand_in import moto, standing
+
+from infra.deployment import DeploymentFault, Image, Packages
+from infra.deployment.packages import keep_image, upload
+from infra.packaging import containers
+from infra.packaging.containers import ContainerFault
+
+ACCOUNT = "123456789012"
+# Notes how it was called. Refuses what is in REFUSED, as docker's command line does; fails what is in FAILS.
+ENGINE = f"""#!{sys.executable}
+import json, os, sys
+with open(os.environ["CALLS"], "a") as file:
+    print(json.dumps([*sys.argv[1:], sys.stdin.read() if "--password-stdin" in sys.argv else ""]), file=file)
+for name in filter(None, os.environ.get("REFUSED", "").split()):
+    if any(word.startswith(name) for word in sys.argv):
+        sys.exit(f"unknown flag: {{name}}\\nSee 'docker build --help'.")
+if sys.argv[1] == os.environ.get("FAILS"):
+    sys.exit("no room left")
+"""
+
+
+@pytest.fixture(scope="module")
+def service():
+    with standing(moto()) as made:
+        yield made
+
+
+@pytest.fixture
+def cloud(service):
+    return service.cloud
+
+
+@pytest.fixture
+def engine(tmp_path, monkeypatch):
+    """Returns the calls of docker so far."""
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/docker"
+    program.write_text(ENGINE)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+
+    def calls():
+        return [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
+
+    return calls
+
+
+def of_team(cloud, packages, say=lambda line: None):
+    return upload(cloud, ACCOUNT, "us-east-1", "team", packages, say)
+
+
+def manifest(layer):
+    about = {"mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip", "size": 1, "digest": f"sha256:{layer}"}
+    kind = "application/vnd.docker.distribution.manifest.v2+json"
+    return json.dumps({"schemaVersion": 2, "mediaType": kind, "config": about, "layers": [about]})
+
+
+@pytest.mark.parametrize("tenant", ["team", "again"])
+def test_archives_go_to_a_bucket_that_is_closed_to_the_public_and_to_requests_without_tls(service, tmp_path, tenant):
+    client, bucket, policies = service.cloud.client("s3"), f"marless-artifacts-{ACCOUNT}-us-east-1-{tenant}", []
+    if tenant == "again":  # a bucket of an earlier version
+        client.create_bucket(Bucket=bucket)
+    (tmp_path / "actor.zip").write_bytes(b"one")
+
+    def through(environ, start, app):
+        return app(environ, start)
+
+    def policy(environ, start, app):
+        """moto would deny all that follows, because it ignores the condition of a policy."""
+        policies.append((environ["QUERY_STRING"], environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))))
+        start("204 No Content", [])
+        return [b""]
+
+    service.do("PUT", through, through, policy)
+    packages = Packages({"actor": tmp_path / "actor.zip"})
+    code = upload(service.cloud, ACCOUNT, "us-east-1", tenant, packages, lambda line: None)
+    digest = hashlib.sha256(b"one").hexdigest()
+    assert code["actor"] == f"s3://{bucket}/actor/{digest}.zip"
+    assert client.get_object(Bucket=bucket, Key=f"actor/{digest}.zip")["Body"].read() == b"one"
+    assert set(client.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"].values()) == {True}
+    ((operation, document),) = policies
+    assert operation == "policy"
+    (statement,) = json.loads(document)["Statement"]
+    assert (statement["Effect"], statement["Principal"], statement["Action"]) == ("Deny", "*", "s3:*")
+    assert statement["Resource"] == [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"]
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_an_image_is_built_and_pushed_once_and_kept_when_it_is_deployed(cloud, engine, tmp_path):
+    registry, said = cloud.client("ecr"), []
+    packages = Packages(image=Image(tmp_path, "0123abcd"))
+    address = of_team(cloud, packages, said.append)["learner"]
+    assert address == f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/marless/team:0123abcd"
+    assert said == ["building the learner's image with docker", "pushing the learner's image"]
+    asked, build, login, push = engine()
+    assert asked[0] == "ps"
+    assert build[-2:] == [str(tmp_path), ""]
+    assert {"build", "--platform=linux/arm64", "--provenance=false", f"--tag={address}"} < set(build)
+    assert login[:-1] == ["login", "--username", "AWS", "--password-stdin", address.partition("/")[0]]
+    assert login[-1]  # not among the arguments, which other users see
+    assert push == ["push", "--quiet", address, ""]
+
+    (kept,) = registry.describe_repositories(repositoryNames=["marless/team"])["repositories"]
+    assert kept["imageScanningConfiguration"] == {"scanOnPush": True}
+    assert kept["imageTagMutability"] == "IMMUTABLE"
+
+    # What the engine does not do here: the image arrives.
+    registry.put_image(repositoryName="marless/team", imageManifest=manifest("a" * 64), imageTag="0123abcd")
+    said.clear()
+    assert of_team(cloud, packages, said.append)["learner"] == address
+    assert (said, len(engine())) == ([], 4)
+    for _ in range(2):
+        keep_image(cloud, "team", address)
+    (image,) = registry.describe_images(repositoryName="marless/team")["imageDetails"]
+    assert set(image["imageTags"]) == {"0123abcd", "live-0123abcd"}
+
+
+def test_images_of_deployed_versions_are_out_of_reach_of_the_rule_that_expires_images(cloud, engine, tmp_path):
+    of_team(cloud, Packages(image=Image(tmp_path, "4567")))
+    text = cloud.client("ecr").get_lifecycle_policy(repositoryName="marless/team")["lifecyclePolicyText"]
+    spared, expired = sorted(json.loads(text)["rules"], key=lambda rule: rule["rulePriority"])
+    assert (spared["selection"]["tagStatus"], spared["selection"]["tagPrefixList"]) == ("tagged", ["live-"])
+    # A repository holds at most 100,000 images (Amazon ECR user guide, "Amazon ECR service quotas").
+    assert (spared["selection"]["countType"], spared["selection"]["countNumber"]) == ("imageCountMoreThan", 100_000)
+    assert expired["selection"]["tagStatus"] == "any"
+
+
+def test_an_engine_that_does_not_know_of_provenance_builds_without(engine, tmp_path, monkeypatch):
+    monkeypatch.setenv("REFUSED", "--provenance")
+    containers.build("docker", tmp_path, "name:tag")
+    first, second = engine()
+    assert set(first) - set(second) == {"--provenance=false"}
+
+
+def test_a_flag_that_no_try_can_do_without_is_reported(engine, tmp_path, monkeypatch):
+    monkeypatch.setenv("REFUSED", "--provenance --platform")
+    with pytest.raises(ContainerFault, match=r"^docker build failed: See 'docker build --help'\.$"):
+        containers.build("docker", tmp_path, "name:tag")
+
+
+def test_a_push_that_fails_is_one_line(cloud, engine, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAILS", "push")
+    with pytest.raises(DeploymentFault, match=r"^docker push failed: no room left$"):
+        of_team(cloud, Packages(image=Image(tmp_path, "89ab")))
+
+
+def test_without_an_engine_there_is_no_image(cloud, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        ContainerFault, match=r"^none of docker, podman, finch is installed; a learner that needs torch"
+    ):
+        of_team(cloud, Packages(image=Image(tmp_path, "cdef")))

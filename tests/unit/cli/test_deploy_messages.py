@@ -1,0 +1,52 @@
+"""What `marless deploy` prints before it asks."""
+
+import pytest
+
+from coordinator.cloud.accounts import Caller
+from coordinator.cloud.deploy_messages import before
+from infra.deployment import Deployment
+from infra.packaging.torch_users import TorchUsers
+
+NONE = TorchUsers((), (), (), ())
+DEEP = TorchUsers(("deep",), ("deep==1.0",), (), ("deep",))
+
+
+def deployed(learner):
+    """A deployment whose learner has this name."""
+    functions = {"learner": f"arn:aws:lambda:us-east-1:111122223333:function:{learner}:7"}
+    names = ("stack", "tenant", "region", "account", "bucket", "table", "dead_letters", "code")
+    return Deployment(functions=functions, memory_mb={}, timeout_s={}, concurrency=None, **dict.fromkeys(names, ""))
+
+
+def said(known, torch):
+    who = Caller("111122223333", "arn:aws:iam::111122223333:user/ada")
+    return before(who, "us-east-1", "marless-default", known, {}, 1000, torch)
+
+
+def learner(known, torch):
+    (line,) = [line for line in said(known, torch).splitlines() if line.startswith("learner")]
+    return line.removeprefix("learner").strip()
+
+
+@pytest.mark.parametrize("known", [None, deployed("marless-default-learner")])
+def test_a_learner_without_torch_is_an_archive(known):
+    assert learner(known, NONE) == "a zip archive, as no plug-in needs torch"
+    assert "repository" not in said(known, NONE)
+    assert "images" not in said(known, NONE)
+
+
+@pytest.mark.parametrize("known", [None, deployed("marless-default-learner-image")])
+def test_a_learner_with_torch_is_an_image_that_is_paid_for(known):
+    assert learner(known, DEEP) == "a container image, because deep needs torch"
+    assert "a container repository" in said(known, DEEP)
+    assert "images" in said(known, DEEP)
+
+
+@pytest.mark.parametrize(
+    ("name", "torch", "removed"),
+    [("marless-default-learner", DEEP, "a zip archive"), ("marless-default-learner-image", NONE, "an image")],
+)
+def test_a_learner_that_changes_its_kind_ends_runs_in_progress(name, torch, removed):
+    assert learner(deployed(name), torch).endswith(
+        f"; runs in progress cannot go on, because their learner, {removed}, is removed"
+    )
