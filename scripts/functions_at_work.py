@@ -6,6 +6,7 @@ Storage and table are emulated by moto in this process.
 import json
 import logging
 import os
+import secrets
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -77,16 +78,20 @@ class Functions:
 
 @contextmanager
 def account() -> Iterator[dict[str, str]]:
-    """An emulated bucket and table, as the environment variables that the template gives to the functions."""
+    """An emulated bucket and table, as the environment variables that the template gives to the functions.
+
+    They have a name of their own, because all accounts of a process share moto's memory.
+    """
+    place = f"audit-{secrets.token_hex(4)}"
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
         cloud = Cloud(region="us-east-1", endpoint=f"http://{host}:{port}", credentials=("audit", "audit", None))
-        cloud.client("s3").create_bucket(Bucket="audit")
+        cloud.client("s3").create_bucket(Bucket=place)
         cloud.client("dynamodb").create_table(
-            TableName="audit",
+            TableName=place,
             BillingMode="PAY_PER_REQUEST",
             AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("scope", "item")],
             KeySchema=[{"AttributeName": "scope", "KeyType": "HASH"}, {"AttributeName": "item", "KeyType": "RANGE"}],
@@ -98,8 +103,8 @@ def account() -> Iterator[dict[str, str]]:
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769",
             "AWS_ACCESS_KEY_ID": "audit",
             "AWS_SECRET_ACCESS_KEY": "audit",
-            "MARLESS_BUCKET": "audit",
-            "MARLESS_TABLE": "audit",
+            "MARLESS_BUCKET": place,
+            "MARLESS_TABLE": place,
             "MARLESS_TENANT": "default",
             "MARLESS_CODE": "audit",
             "POWERTOOLS_SERVICE_NAME": "audit",

@@ -20,6 +20,7 @@ EXAMPLES = """examples:
   marless deploy --tenant team-b --region eu-west-1 --email me@example.com --budget 20
   marless deploy --plugin ./my_tasks --actor-memory 3008
   marless deploy --backend emulated            into an emulated account on this machine, free of charge
+  MARLESS_EMULATED_CONCURRENCY=10 marless deploy --backend emulated   ... with the concurrency of a new account
 
 Options that are left out keep their last deployed values, except --plugin, which must be given every time."""
 
