@@ -24,7 +24,6 @@ from aws_emulator.cloudformation.resources.kind import Kind
 from aws_emulator.cloudformation.stack import Resource, Stack, physical_name, stack_id
 
 Template = Mapping[str, Any]
-_UNKNOWN = Packages()
 _SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 
 
@@ -50,7 +49,7 @@ class Stacks:
     `packages` is what functions' packages were built for.
     """
 
-    def __init__(self, kinds: Mapping[str, Kind], region: str, account: str, packages: Packages = _UNKNOWN) -> None:
+    def __init__(self, kinds: Mapping[str, Kind], region: str, account: str, packages: Packages) -> None:
         self._kinds, self._region, self._account, self._packages = kinds, region, account, packages
         self._stacks: dict[str, Stack] = {}
         self._lock = threading.Lock()

@@ -206,7 +206,7 @@ class Environment:
             return invocation_result.timed_out(request_id, self.function.timeout_s)
         if pending is not None and self._within_memory():
             return pending
-        return invocation_result.exited(request_id, self._process.end(), not self._within_memory())
+        return invocation_result.exited(request_id, self._process.end(), self._out_of_memory)
 
     def _lives(self) -> bool:
         return self._within_memory() and self._process.alive()
@@ -214,10 +214,13 @@ class Environment:
     def _within_memory(self) -> bool:
         """Whether the process has used no more than the function's memory; otherwise kills it."""
         self._measure()
-        within = self._peak_mb <= self.function.memory_mb
-        if not within:
+        if self._out_of_memory:
             self._process.kill()
-        return within
+        return not self._out_of_memory
+
+    @property
+    def _out_of_memory(self) -> bool:
+        return self._peak_mb > self.function.memory_mb
 
     def _measure(self) -> None:
         self._peak_mb = max(self._peak_mb, self._process.used_mb(self.function.memory_mb))
