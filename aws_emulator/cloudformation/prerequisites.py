@@ -79,11 +79,11 @@ def _of_role(function: Resource, roles: Mapping[str, _Role]) -> Iterator[str]:
     region, account = function_arn.split(":")[3:5]
     group = function.properties.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{function.made.id}")
     stream = f"arn:aws:logs:{region}:{account}:log-group:{group}:log-stream:new"
-    # Lambda adds this key to calls from the environment, which writes the log, but sends dead letters from outside it
-    # ("Using source function ARN to control function access behavior").
-    inside = {**role.context, "lambda:sourcefunctionarn": (function_arn,)}
+    # Lambda adds this key when it stores a log, but not when it sends a dead letter ("Using source function ARN to
+    # control function access behavior").
+    logging = {**role.context, "lambda:sourcefunctionarn": (function_arn,)}
     for action in ("logs:CreateLogStream", "logs:PutLogEvents"):
-        why = _denial(role.policies, ServiceAction(action, stream), inside)
+        why = _denial(role.policies, ServiceAction(action, stream), logging)
         if why is not None:
             yield f"its log would be lost: {arn} lacks {action} on log group {group}{why}"
     queue = function.properties.get("DeadLetterConfig", {}).get("TargetArn")

@@ -17,6 +17,7 @@ SEND = """              - Sid: LeaveDeadLetters
                 Action: sqs:SendMessage
                 Resource: !GetAtt DeadLetters.Arn
 """
+WITHOUT_STREAMS = "arn:aws:logs:${AWS::Region}:${AWS::AccountId}:log-group:/marless/${AWS::StackName}/actor"
 RULE = """
   Nightly:
     Type: AWS::Events::Rule
@@ -106,6 +107,13 @@ NIGHTLY = (
             f"{ACTOR}its log would be lost: ",
             f"lacks logs:CreateLogStream on log group /marless/{STACK}/actor",
             id="log-of-another",
+        ),
+        pytest.param(
+            # CloudWatch Logs user guide: permissions need the ARN with ":*" at its end, which GetAtt has.
+            changed((WRITE_LOG, WRITE_LOG.replace("!GetAtt ActorLogs.Arn", f"!Sub {WITHOUT_STREAMS}"))),
+            f"{ACTOR}its log would be lost: ",
+            f"lacks logs:CreateLogStream on log group /marless/{STACK}/actor",
+            id="log-group-without-streams",
         ),
         pytest.param(
             changed((SEND, "")),
