@@ -12,11 +12,10 @@ from subprocess import CalledProcessError
 
 from docker.utils.build import exclude_paths  # type: ignore[import-untyped]
 
-from functions.environments.registry import spec
 from infra.packaging.interpreters import interpreter
 from infra.packaging.packages import ENTRIES, PYTHON, ROOT
 from scripts.dockerfile import Followed
-from scripts.functions_at_work import TASK, Functions, account, initialise
+from scripts.functions_at_work import Functions, account, work
 
 DOCKERFILE = ROOT / "infra/packaging/Dockerfile"
 
@@ -49,7 +48,7 @@ def follow(python: str) -> None:
             raise ValueError(f"the image runs {image.command}, not the learner's entry")
         with account() as variables:
             learner = Functions(python, {"learner": image.below("/var/task")}, variables)
-            initialise(learner, spec(TASK))
+            work(learner, ["learner"], variables)
 
 
 def send(folder: Path, context: Path) -> None:

@@ -8,8 +8,8 @@ import logging
 import os
 import secrets
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +17,13 @@ import msgspec
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
 from functions import keys
-from functions.contract import (
-    Answer,
-    DescribeReply,
-    DescribeTask,
-    Done,
-    EvaluateTask,
-    InitialiseTask,
-    Ref,
-    Request,
-    SampleTask,
-    Team,
-)
-from functions.environments.base import EnvSpec, EnvTask
+from functions.contract import Answer, Done, KeyTaken, Request
+from functions.environments.base import EnvTask
 from infra.aws.clients import Cloud
+from infra.aws.s3 import S3Storage
+from infra.aws.settings import Settings
 from infra.packaging.packages import ENTRIES, Function
+from scripts.events import EVENTS, RUN
 
 _START = """
 import json, sys, time, types
@@ -45,7 +37,6 @@ took = time.perf_counter() - wall, time.process_time() - processor
 print(json.dumps([*took, handler(json.load(sys.stdin), context) if len(sys.argv) > 3 else None]))
 """
 TASK = EnvTask(name="mpe/simple_spread", agents=3)
-_TEAM = Team(groups=(0, 1, 2))
 
 
 class Functions:
@@ -116,20 +107,36 @@ def account() -> Iterator[dict[str, str]]:
         server.stop()
 
 
-def work(functions: Functions) -> None:
-    """Runs one small task of each kind with the functions' packages; raises `RuntimeError` if one fails."""
-    described = _done(functions, "actor", DescribeTask(environment=TASK, **order("describe"))).reply
-    assert isinstance(described, DescribeReply)
-    policies = initialise(functions, described.spec)
-    sample = SampleTask(
-        environment=TASK, team=_TEAM, policies=policies, rollouts=(0,), num_envs=2, rollout_length=25, **order("sample")
-    )
-    _done(functions, "actor", sample)
-    evaluate = EvaluateTask(
-        environment=TASK, team=_TEAM, policies=policies, stream="audit", part=0, episodes=2, **order("evaluate")
-    )
-    _done(functions, "evaluator", evaluate)
-    sweep(functions)
+def work(functions: Functions, names: Iterable[Function], environment: Mapping[str, str]) -> None:
+    """Answers every sample event of the functions `names` with their packages; raises `RuntimeError` if one fails.
+
+    The objects of the events' messages are in storage instead, as in most runs.
+    """
+    cloud = Cloud(environment["AWS_REGION"], environment["AWS_ENDPOINT_URL"], ("audit", "audit", None))
+    settings = Settings.from_environment(environment)
+    storage = S3Storage(cloud, settings.bucket, settings.objects(RUN))
+    for function in names:
+        for path in sorted((EVENTS / function).iterdir()):
+            result = functions.call(function, path.read_bytes())
+            if function != "coordinator":
+                _require_done(path.name, result)
+                result = functions.call(function, _stored(path.read_bytes(), storage))
+                _require_done(path.name, result)
+
+
+def _stored(event: bytes, storage: S3Storage) -> bytes:
+    """The event without the objects of its message, which are stored."""
+    task = msgspec.json.decode(event, type=Request)
+    for key, body in task.inlined.items():
+        with suppress(KeyTaken):
+            storage.put(key, body)
+    return msgspec.json.encode(msgspec.structs.replace(task, inlined={}, inline_objects=False))
+
+
+def _require_done(name: str, result: object) -> None:
+    answer: Answer = msgspec.convert(result, Answer)
+    if not isinstance(answer, Done):
+        raise RuntimeError(f"{name} failed: {answer.message}")
 
 
 def sweep(functions: Functions) -> None:
@@ -144,12 +151,6 @@ def traced(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, "MARLESS_TRACING": "Active", "LAMBDA_TASK_ROOT": "/var/task", "_X_AMZN_TRACE_ID": trace}
 
 
-def initialise(functions: Functions, spec: EnvSpec) -> tuple[Ref, ...]:
-    """The policies that the learner makes for `TASK`."""
-    task = InitialiseTask(spec=spec, algorithm="mappo", hyperparameters={}, team=_TEAM, **order("initialise"))
-    return (_done(functions, "learner", task).objects["policies"],)
-
-
 def order(work: str) -> dict[str, Any]:
     """The common members of the requests for the audit's run."""
     return {
@@ -160,10 +161,3 @@ def order(work: str) -> dict[str, Any]:
         "timeout_s": 60.0,
         "seed": 1,
     }
-
-
-def _done(functions: Functions, function: Function, request: Request) -> Done:
-    answer: Answer = msgspec.convert(functions.call(function, msgspec.json.encode(request)), Answer)
-    if not isinstance(answer, Done):
-        raise RuntimeError(f"{function} failed: {answer.message}")
-    return answer

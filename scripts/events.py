@@ -1,0 +1,130 @@
+"""Writes the sample events of the functions, one file for each kind of event: ``python -m scripts.events``.
+
+The objects that a task reads are in its message, and so are those of its answer: an event needs no bucket. The tasks
+are those of one run, each made of the answers to those before it.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from functions import keys
+from functions.actor.handler import handle as act
+from functions.algorithms.registry import algorithm
+from functions.contract import (
+    Answer,
+    Behaviour,
+    DescribeReply,
+    DescribeTask,
+    Done,
+    EvaluateTask,
+    InitialiseTask,
+    LearnTask,
+    RegroupTask,
+    Request,
+    SampleTask,
+    Team,
+    WholeTask,
+)
+from functions.environments.base import EnvTask
+from functions.learner.handler import handle as learn
+from functions.ports import Blobs
+from infra.packaging.packages import ROOT
+
+EVENTS = ROOT / "events"
+"""A folder for each function, a file for each kind of event that it serves."""
+
+RUN = "example"
+_TASK = EnvTask(name="toy/signal", agents=2)
+_APART, _TOGETHER = Team(groups=(0, 1), identity=True), Team(groups=(0, 0), identity=True)
+# Small networks make small messages.
+_ALGORITHM = algorithm("ippo")
+_LEARNING: dict[str, Any] = {"algorithm": _ALGORITHM.name, "hyperparameters": {"hidden": [4]}}
+_STAGES = tuple(stage.name for stage in _ALGORITHM.stages)
+_SAMPLING: dict[str, Any] = {"environment": _TASK, "rollouts": (0,), "num_envs": 2, "rollout_length": 5}
+
+
+def main() -> int:
+    """Writes the files below `EVENTS` and prints their paths."""
+    for path, event in events().items():
+        target = EVENTS / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(msgspec.json.format(msgspec.json.encode(event), indent=2) + b"\n")
+        print(f"wrote {target}")
+    return 0
+
+
+def events() -> dict[str, Any]:
+    """The events by path below `EVENTS`."""
+    describe = DescribeTask(environment=_TASK, **_order("describe"))
+    described = _done(act, describe).reply
+    assert isinstance(described, DescribeReply)
+    learning: dict[str, Any] = {"spec": described.spec, **_LEARNING}
+    initialise = InitialiseTask(team=_APART, **learning, **_order("initialise"))
+    networks = _done(learn, initialise)
+    state, policies = tuple(networks.objects.values()), (networks.objects["policies"],)
+    having = networks.inlined
+    only_policies = {ref.key: having[ref.key] for ref in policies}
+    sample = SampleTask(team=_APART, policies=policies, **_SAMPLING, **_order("sample/00000-00000", only_policies))
+    sampled = _done(act, sample)
+    trajectories = (sampled.objects["trajectory"],)
+    seen = {**having, **sampled.inlined}
+    return {
+        "actor/describe.json": describe,
+        "actor/sample.json": sample,
+        "learner/initialise.json": initialise,
+        "learner/learn.json": LearnTask(
+            team=_APART, stages=_STAGES, groups=(0, 1), rollouts=(0,), trajectories=trajectories, state=state,
+            **learning, **_order("learn/all", seen),
+        ),
+        "learner/whole.json": WholeTask(
+            team=_APART, behaviours=(Behaviour(), Behaviour()), state=state, **_SAMPLING, **learning,
+            **_order("whole", having),
+        ),
+        "learner/regroup.json": RegroupTask(
+            team=_APART, target=_TOGETHER, bases={0: 0}, trajectories=trajectories, policies=policies, state=state,
+            **_SAMPLING, **learning, **_order("regroup", seen),
+        ),
+        "evaluator/evaluate.json": EvaluateTask(
+            environment=_TASK, team=_APART, policies=policies, stream="greedy", part=0, episodes=2,
+            **_order("evaluate", only_policies),
+        ),
+        "coordinator/sweep.json": {"sweep": True},
+        "coordinator/wake.json": {"tenant": "default", "run": RUN},
+    }  # fmt: skip
+
+
+def _order(work: str, inlined: Mapping[str, bytes] | None = None) -> dict[str, Any]:
+    """The common fields of the tasks."""
+    return {
+        "id": keys.task_id(RUN, 0, work),
+        "run": RUN,
+        "round": 0,
+        "output": keys.output_prefix(0, work),
+        "timeout_s": 60.0,
+        "seed": 1,
+        "inline_objects": True,
+        "inlined": inlined or {},
+    }
+
+
+class _NoStorage:
+    """Has no object: all that a task reads is in its message."""
+
+    def get(self, key: str, size: int | None = None) -> bytes:
+        raise AssertionError(f"{key} is not in the message")
+
+    def put(self, key: str, body: bytes) -> None:
+        raise AssertionError(f"{key} is not inlined")
+
+
+def _done(handle: Callable[[bytes, Blobs], bytes], task: Request) -> Done:
+    answer = msgspec.json.decode(handle(msgspec.json.encode(task), _NoStorage()), type=Answer)
+    assert isinstance(answer, Done), answer
+    return answer
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""The sample events are those of the functions: decoded by the contract, and answered by the handlers."""
+
+import json
+from importlib import import_module
+from typing import get_args
+
+import msgspec
+import pytest
+from samtranslator.yaml_helper import yaml_parse
+
+from functions.contract import Answer, Done, Request
+from infra.deployment import template
+from scripts.events import EVENTS, events
+from scripts.functions_at_work import account
+
+FILES = {path.relative_to(EVENTS).as_posix(): path.read_bytes() for path in sorted(EVENTS.glob("*/*.json"))}
+TASKS = [name for name in FILES if not name.startswith("coordinator/")]
+
+
+class Nothing:
+    """Storage that cannot be asked: the events bring all objects, and take theirs back in the answer."""
+
+    def get(self, key, size=None):
+        pytest.fail(f"{key} was read from storage")
+
+    def put(self, key, body):
+        pytest.fail(f"{key} was stored")
+
+
+def test_there_is_an_event_of_every_kind_and_no_other_file():
+    assert FILES.keys() == events().keys()
+    kinds = [type(msgspec.json.decode(FILES[name], type=Request)) for name in TASKS]
+    assert sorted(kinds, key=str) == sorted(get_args(Request), key=str)
+    assert sorted(path.name for path in EVENTS.iterdir()) == ["actor", "coordinator", "evaluator", "learner"]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_function_answers_its_events_without_a_bucket(name):
+    handle = import_module(f"functions.{name.partition('/')[0]}.handler").handle
+    answer = msgspec.json.decode(handle(FILES[name], Nothing()), type=Answer)
+    assert isinstance(answer, Done), answer
+    task = msgspec.json.decode(FILES[name], type=Request)
+    assert answer.id == task.id
+    assert {ref.key for ref in answer.objects.values()} == answer.inlined.keys()
+
+
+def test_the_coordinator_answers_its_events(monkeypatch):
+    schedule = yaml_parse(template.text())["Resources"]["Coordinator"]["Properties"]["Events"]["Sweep"]["Properties"]
+    assert json.loads(FILES["coordinator/sweep.json"]) == json.loads(schedule["Input"])
+    with account() as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        handler = import_module("coordinator.drive.handler").Coordinator(variables)
+        assert handler(json.loads(FILES["coordinator/sweep.json"]), None) == {"woken": 0}
+        # A run of that name is not in the account.
+        assert handler(json.loads(FILES["coordinator/wake.json"]), None) == {"run": "example", "left": "nobody"}
