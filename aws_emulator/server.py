@@ -25,6 +25,7 @@ from aws_emulator.cloudformation.resources.catalogue import kinds
 from aws_emulator.cloudformation.resources.functions import Functions
 from aws_emulator.cloudformation.stacks import Stacks
 from aws_emulator.iam.authorization import IamAuthorization
+from aws_emulator.iam.bucket_policy_api import BucketPolicyApi
 from aws_emulator.iam.role_policies import Rules
 from aws_emulator.lambda_service.environment_variables import AccountContext
 from aws_emulator.lambda_service.lambda_api import LambdaApi
@@ -65,7 +66,8 @@ class EmulatedAccount:
         app: App = LogsApi(Atomic(MotoServices()), logs)
         packages = Packages(settings.runtime, settings.architecture)
         app = CloudFormation(app, Stacks(made, region, ACCOUNT_NUMBER, packages), region)
-        app = self._authorization = IamAuthorization(LambdaApi(app, self._lambdas), key, rules, ACCOUNT_NUMBER)
+        app = BucketPolicyApi(LambdaApi(app, self._lambdas), rules)
+        app = self._authorization = IamAuthorization(app, key, rules, ACCOUNT_NUMBER)
         self._server.app = Faults(RequestCounter(app), network) if settings.faults else app
 
     def serve(self) -> None:

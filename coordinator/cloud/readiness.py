@@ -72,7 +72,7 @@ def _containers() -> Part:
     try:
         return Part(name="containers", ready=True, text=f"{engine()}, for plug-ins that need torch", needed=False)
     except ContainerFault as fault:
-        return Part(name="containers", ready=False, text=str(fault), needed=False)
+        return Part(name="containers", ready=False, text=f"{fault} (only for plug-ins that need torch)", needed=False)
 
 
 def _python() -> Part:

@@ -24,7 +24,7 @@ def engine() -> str:
     if found:
         raise ContainerFault(f"{' and '.join(found)} does not answer; start the engine")
     raise ContainerFault(
-        f"none of {', '.join(ENGINES)} is installed; a learner that needs torch is an image, which one of them builds"
+        f"none of {', '.join(ENGINES)} is installed; one of them builds the image of a learner with torch"
     )
 
 

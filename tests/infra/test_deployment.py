@@ -1,5 +1,6 @@
 """Deployment and teardown in an emulated account, whose contents are then listed."""
 
+import hashlib
 import json
 import os
 import re
@@ -170,6 +171,50 @@ def test_the_release_of_a_function_changes_exactly_when_its_versions_would():
 class _Anything(dict):
     def __missing__(self, key):
         return key
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["a new bucket", "a bucket of an earlier version"])
+def test_archives_go_to_a_bucket_that_is_closed_to_the_public_and_to_requests_without_tls(cloud, tmp_path, before):
+    client, bucket = cloud.client("s3"), f"marless-artifacts-{ACCOUNT_NUMBER}-us-east-1-{NAME}"
+    if before:
+        client.create_bucket(Bucket=bucket)
+    archives, said = {role: tmp_path / f"{role}.zip" for role in ROLES}, []
+    for role, archive in archives.items():
+        archive.write_bytes(role.encode())
+    for _ in range(2):
+        deploy(cloud, NAME, {}, Packages(archives), say=said.append)
+    assert [line for line in said if "uploading" in line] == [f"uploading {role}, 0 MB" for role in ROLES]
+    digest = hashlib.sha256(b"learner").hexdigest()
+    assert client.get_object(Bucket=bucket, Key=f"learner/{digest}.zip")["Body"].read() == b"learner"
+    assert set(client.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"].values()) == {True}
+    (statement,) = json.loads(client.get_bucket_policy(Bucket=bucket)["Policy"])["Statement"]
+    assert (statement["Effect"], statement["Principal"], statement["Action"]) == ("Deny", "*", "s3:*")
+    assert statement["Resource"] == [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"]
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_a_bucket_policy_put_by_the_api_is_judged_with_its_conditions_and_goes_with_its_bucket(cloud):
+    client, bucket = cloud.client("s3"), "marless-policies"
+
+    def put(statement):
+        document = {"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Principal": "*", **statement}]}
+        client.put_bucket_policy(Bucket=bucket, Policy=json.dumps(document))
+
+    client.create_bucket(Bucket=bucket)
+    with pytest.raises(client.exceptions.ClientError, match="NoSuchBucketPolicy"):
+        client.get_bucket_policy(Bucket=bucket)
+    tls = {"Condition": {"Bool": {"aws:SecureTransport": "false"}}}
+    put({"Action": "s3:*", "Resource": f"arn:aws:s3:::{bucket}/*", **tls})
+    client.put_object(Bucket=bucket, Key="a", Body=b"1")
+    put({"Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{bucket}/*"})
+    with pytest.raises(client.exceptions.ClientError, match="AccessDenied"):
+        client.put_object(Bucket=bucket, Key="b", Body=b"1")
+    client.delete_object(Bucket=bucket, Key="a")
+    client.delete_bucket(Bucket=bucket)
+    client.create_bucket(Bucket=bucket)
+    client.put_object(Bucket=bucket, Key="b", Body=b"1")
+    client.delete_object(Bucket=bucket, Key="b")
+    client.delete_bucket(Bucket=bucket)
 
 
 def test_a_learner_becomes_an_image_and_a_zip_archive_again(cloud, tmp_path):
