@@ -98,9 +98,11 @@ class Network:
         after_s = self.conditions.forget_after_s
         if select.select([connection], [], [], after_s or None)[0]:
             return True
-        # Before the next request, during which the client's next timer is that of retransmission.
         probe_s = next_probe_s(connection.getpeername()[1], connection.getsockname()[1])
         forgotten = probe_s > self.conditions.probe_s
+        # While a request is on its way, the client's next timer is that of retransmission.
+        if select.select([connection], [], [], 0)[0]:
+            return True
         if connection.recv(1, socket.MSG_PEEK):
             self._count("forgotten" if forgotten else "kept")
         while forgotten and connection.recv(PIECE):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coordinator.drive.ports import Invoker, Ledger, Storage
+from coordinator.pricing.bill import Meter
 from coordinator.pricing.latency import Latency
 from coordinator.pricing.prices import StorageClass
 from functions.contract import Platform
@@ -41,6 +42,8 @@ class Connection:
     ledger: Ledger
     invoker: Invoker
     platform: Platform
+    # What requests that were sent again took since the last call.
+    repeated: Callable[[], Meter] = Meter
 
     def prewarm(self) -> None:
         """Lets workers import what the first tasks need while this process is still getting ready."""

@@ -6,6 +6,7 @@ from coordinator.backends import registry
 from coordinator.backends.base import TENANT, Connection, LocatedDeployment, RemoteBackend
 from coordinator.config.schema import Function, Functions, RunConfig
 from coordinator.errors import UserError
+from coordinator.pricing.bill import Meter
 from functions.contract import Platform
 from infra.aws.awslambda import LambdaInvoker
 from infra.aws.clients import Cloud
@@ -52,6 +53,7 @@ def connect(cloud: Cloud, deployment_ref: DeploymentRef, grace_s: float, cpu_sca
             grace_s=grace_s,
             cpu_scaling=cpu_scaling,
         ),
+        repeated=lambda: Meter(**asdict(cloud.repeated.take())),
     )
 
 

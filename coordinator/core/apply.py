@@ -22,6 +22,7 @@ from coordinator.core.events import (
     Loaded,
     Lost,
     Persisted,
+    Repeated,
     Reported,
     Resumed,
     Stopped,
@@ -435,6 +436,10 @@ def _on_persisted(plan: Plan, state: State, event: Persisted) -> State:
     return replace(state, meter=meter.add_listing(event.lists) if event.lists else meter)
 
 
+def _on_repeated(plan: Plan, state: State, event: Repeated) -> State:
+    return replace(state, meter=state.meter + event.meter)
+
+
 def _on_lost(plan: Plan, state: State, event: Lost) -> State:
     """Lost attempts count as failures, so that work that never reports is not retried for ever."""
     meter, slots = state.meter, dict(state.slots)
@@ -494,6 +499,7 @@ _HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {
     Loaded: _on_loaded,
     Checkpointed: _on_checkpointed,
     Persisted: _on_persisted,
+    Repeated: _on_repeated,
     Abandoned: _on_abandoned,
     Lost: _on_lost,
     CoordinatorBilled: _on_coordinator_billed,

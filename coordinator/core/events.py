@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from coordinator.core.state import Status
 from coordinator.core.tasks import PlannedTask
+from coordinator.pricing.bill import Meter
 from functions.contract import Answer, Report, Usage
 
 
@@ -80,6 +81,13 @@ class Persisted:
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """The coordinator's requests were sent again because their answers did not come; `meter` is the most they took."""
+
+    meter: Meter
+
+
+@dataclass(frozen=True)
 class Abandoned:
     """The proposed team is abandoned, for the reason that `event` names."""
 
@@ -125,6 +133,7 @@ Event = (
     | Loaded
     | Checkpointed
     | Persisted
+    | Repeated
     | Abandoned
     | Lost
     | CoordinatorBilled

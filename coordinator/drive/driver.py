@@ -24,6 +24,7 @@ from coordinator.core.events import (
     Loaded,
     Lost,
     Persisted,
+    Repeated,
     Reported,
     Resumed,
     Stopped,
@@ -41,6 +42,7 @@ from coordinator.drive.ledger_items import (
     round_refs,
 )
 from coordinator.drive.ports import Invoker, Ledger, Storage
+from coordinator.pricing.bill import Meter
 from functions import keys
 from functions.contract import (
     Answer,
@@ -74,12 +76,13 @@ class Journal(Protocol):
 
 @dataclass(frozen=True)
 class Ports:
-    """The outside world of a run."""
+    """The outside world of a run. `repeated` returns what requests that were sent again took since its last call."""
 
     storage: Storage
     ledger: Ledger
     invoker: Invoker
     journal: Journal
+    repeated: Callable[[], Meter] = Meter
 
 
 class Driver:
@@ -321,6 +324,8 @@ class Driver:
     def _commit(self) -> None:
         if self._detached is not None and any(unbilled := self._detached.unbilled_ms()):
             self._apply(CoordinatorBilled(*unbilled, self._detached.loads))
+        if (repeated := self._ports.repeated()) != Meter():
+            self._apply(Repeated(repeated))
         body = self._encode_billed(self._item_size)
         self._version = self._ports.ledger.commit(STATE, body, self._version)
         self._committed, self._item_size = self.state, len(body)

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
+from msgspec.structs import asdict
 
 from coordinator.core import budget
 from coordinator.core.state import Plan
@@ -23,6 +24,7 @@ from coordinator.drive.detached_turn import CloudPorts, TurnResult, take_turn
 from coordinator.drive.driver import Ports
 from coordinator.drive.lease import Lease
 from coordinator.drive.ledger_items import STATE, LedgerJournal, Unresumable
+from coordinator.pricing.bill import Meter
 from functions.contract import StaleVersion, StorageFault
 from infra.aws.detached import Deployed, Outside, deployed
 from infra.entry.instrumentation import instrumented
@@ -56,6 +58,9 @@ class Coordinator:
             return self._wake(event)
         finally:
             self._time.end()
+
+    def _repeated(self) -> Meter:
+        return Meter(**asdict(self._deployed.repeated.take()))
 
     def _sweep(self) -> dict[str, Any]:
         """Sends every live run an event, on the coordinator version that it began with."""
@@ -101,7 +106,8 @@ class Coordinator:
             raise Unresumable("its ledger does not say what it was asked to be")
         platform = msgspec.structs.replace(manifest.platform, coordinator_mb=self._memory_mb)
         plan, sender = replace(manifest.plan(), platform=platform), self._deployed.sender(manifest.functions)
-        ports = Ports(outside.storage, outside.ledger, sender, LedgerJournal(outside.ledger))
+        ports = Ports(outside.storage, outside.ledger, sender, LedgerJournal(outside.ledger), self._repeated)
+
         cloud = CloudPorts(outside.completions, outside.heads, sender, time.time)
         # A lease has a few bytes, and the smallest read unit is four kilobytes.
         loads = (len(msgspec.json.encode(manifest)), 0)

@@ -50,7 +50,7 @@ class Session:
         self._folder, self._plan, self._view, self._signals, self._started = folder, plan, view, signals, started
         self._invoker = InstrumentedInvoker(backend.invoker)
         journal = JsonLines(folder.path / METRICS)
-        self._driver = Driver(plan, Ports(backend.storage, backend.ledger, self._invoker, journal))
+        self._driver = Driver(plan, Ports(backend.storage, backend.ledger, self._invoker, journal, backend.repeated))
         self._documents = Documents(folder, plan, identity, backend.storage)
         self._earlier = summary.read(folder)
         self._plateau_monitor = PlateauMonitor(plan, ())

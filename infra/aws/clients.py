@@ -14,6 +14,8 @@ from botocore.config import Config
 from botocore.loaders import Loader
 from botocore.session import Session, get_session
 
+from infra.aws.repeated_requests import RepeatedRequests
+
 # Attempts of one call, the first included, with the SDK's back-off and jitter between them ("standard" mode).
 ATTEMPTS = 8
 CONNECT_S = 5.0
@@ -56,6 +58,7 @@ class Cloud:
     endpoint: str | None = None
     credentials: tuple[str, str, str | None] | None = field(default=None, repr=False)
     profile: str | None = None
+    repeated: RepeatedRequests = field(default_factory=RepeatedRequests, repr=False, compare=False)
 
     @classmethod
     def here(cls) -> Self:
@@ -94,6 +97,7 @@ class Cloud:
             aws_session_token=token,
             config=Config(**chosen),
         )
+        client.meta.events.register("before-send", self.repeated.count)
         # `Config` has no setting for the intervals (botocore issue 2916). The list is the one that new sockets get; a
         # botocore that keeps it elsewhere uses the kernel's intervals.
         with suppress(AttributeError):

@@ -16,6 +16,7 @@ from aws_emulator.network import Conditions
 from infra.aws import awslambda, clients
 from infra.aws.awslambda import EventInvoker, LambdaInvoker
 from infra.aws.clients import Cloud
+from infra.aws.repeated_requests import Requests
 
 FUNCTIONS = {"actor": "marless-one-actor:7"}
 # The largest request that Lambda takes; the kernel's buffers hold half of it.
@@ -39,7 +40,7 @@ class Service:
         with self.lock:
             self.executed += 1
         start("202 Accepted" if environ.get("HTTP_X_AMZ_INVOCATION_TYPE") == "Event" else "200 OK", [])
-        return [b'"yes"']
+        return [b'"yes"' if "/functions/" in environ["PATH_INFO"] else b""]
 
 
 @pytest.fixture
@@ -133,6 +134,23 @@ def test_a_network_delays_and_counts(service, invoke):
     # Ten delays uniform in 0 to 0.2 s: their sum is below 0.2 s once in 3.6 million times (Irwin-Hall, 1/10!).
     assert time.monotonic() - began > 0.2
     assert service.network.happened["latency"] == len(reports) == 10
+
+
+def test_requests_that_are_sent_again_are_counted_with_the_most_that_they_can_have_taken(service):
+    cloud = service.cloud
+    s3, table = cloud.client("s3"), cloud.client("dynamodb")
+    cloud.repeated.take()
+    service.network.conditions = Conditions(lose=0.3)
+    for _ in range(10):
+        s3.put_object(Bucket="any", Key="key", Body=b"12345")
+    lost = service.network.happened["lose"]
+    assert lost > 0 and cloud.repeated.take() == Requests(puts=lost)
+    # 3,000 bytes are 4,000 in base64, and with the names less than 4,096: 4 units instead of 3.
+    for _ in range(10):
+        table.put_item(TableName="any", Item={"scope": {"S": "run/a/b"}, "body": {"B": b"x" * 3000}})
+    lost = service.network.happened["lose"] - lost
+    assert lost > 0 and cloud.repeated.take() == Requests(write_units=4 * lost)
+    assert cloud.repeated.take() == Requests()
 
 
 @ON_LINUX

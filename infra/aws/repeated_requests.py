@@ -1,0 +1,74 @@
+"""Counts the requests that the SDK sends again: AWS may have executed, and bills, each of them."""
+
+import re
+import threading
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any, Self
+
+import msgspec
+from msgspec.structs import astuple
+
+# The SDK numbers attempts from 1 ("Retry behavior", AWS SDKs and Tools reference guide).
+_ATTEMPT = re.compile(rb"attempt=(\d+)")
+# The most that a read returns, in units of 4 KB: an item of 400 KB, a page of 1 MB (developer guide, "Constraints").
+_ITEM_UNITS, _PAGE_UNITS = 100, 256
+
+
+class Requests(msgspec.Struct, frozen=True):
+    """Numbers of S3 requests, and capacity units of DynamoDB: the most that the requests can have taken."""
+
+    puts: int = 0
+    gets: int = 0
+    lists: int = 0
+    write_units: int = 0
+    read_units: int = 0
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*(map(sum, zip(astuple(self), astuple(other), strict=True))))
+
+
+@dataclass
+class RepeatedRequests:
+    """Thread-safe; `count` is a handler of botocore's event ``before-send``."""
+
+    _sum: Requests = field(default_factory=Requests)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def count(self, request: Any, event_name: str, **_: Any) -> None:
+        """Counts the request unless it is its first attempt."""
+        found = _ATTEMPT.search(_bytes(request.headers.get("amz-sdk-request", b"")))
+        if found is None or int(found[1]) < 2:
+            return
+        counted = _taken(event_name.rpartition(".")[2], request.body)
+        with self._lock:
+            self._sum += counted
+
+    def take(self) -> Requests:
+        """The requests since the last call."""
+        with self._lock:
+            taken, self._sum = self._sum, Requests()
+        return taken
+
+
+def _taken(operation: str, body: Any) -> Requests:
+    match operation:
+        case "PutObject":
+            return Requests(puts=1)
+        case "GetObject" | "HeadObject":
+            return Requests(gets=1)
+        case "ListObjectsV2":
+            return Requests(lists=1)
+        case "PutItem" | "UpdateItem" | "DeleteItem":
+            # The body has the item in base64, which is longer. A deleted item's size is not in it.
+            return Requests(write_units=ceil(len(_bytes(body)) / 1024))
+        case "GetItem":
+            return Requests(read_units=_ITEM_UNITS)
+        case "BatchGetItem" | "Query":
+            return Requests(read_units=_PAGE_UNITS)
+        case _:
+            return Requests()
+
+
+def _bytes(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)

@@ -1,0 +1,117 @@
+"""Runs over a network that is slow, lossy and forgetful: same weights, nothing doubled, an honest bill."""
+
+import json
+import urllib.request
+from itertools import count
+
+import pytest
+from account_counts import READS, ROLES, WRITES, Counted, billed
+from emulated_runs import detach, same, summary
+
+from aws_emulator.network import PATH
+
+# For each kind, the conditions of the network and the name under which it counts what happened.
+KINDS = {
+    "slow": ({"latency_s": 0.02, "bytes_per_s": 3e6}, "latency"),
+    "forgetful": ({"forget_after_s": 0.01}, "kept"),
+    "dropping": ({"drop": 0.1}, "drop"),
+    "tearing": ({"tear": 0.1}, "tear"),
+    "losing": ({"lose": 0.1}, "lose"),
+}
+DRIVEN = {
+    "carried": ("attempts=10", "placement.rule=split", "placement.inline_objects=true", "checkpoint_every=2"),
+    "stored": ("attempts=10", "placement.rule=split", "placement.inline_objects=false"),
+}
+# The most GB-seconds of an attempt whose answer was lost: a time-out of 60 s and a start of 10 s at 1,769 MB.
+LOST_GB_S = 70 * 1769 / 1024
+# The units of the last write and read, whose repetition no later write can record.
+LAST_UNITS = 4
+
+NUMBERS = count()
+
+
+@pytest.fixture
+def network(place):
+    """Sets the conditions of the network; returns what happened since it was last made perfect."""
+    url = place.account.whereabouts.endpoint + PATH
+
+    def change(conditions=None):
+        with urllib.request.urlopen(url) as reply:
+            happened = json.load(reply)
+        body = json.dumps(conditions).encode() if conditions else None
+        urllib.request.urlopen(urllib.request.Request(url, body, method="POST" if body else "DELETE")).close()
+        return happened
+
+    yield change
+    change()
+
+
+def is_covered(bill, counted, faults):
+    """The bill has at least what the account counted, and at most the reservations for `faults` lost requests more."""
+    written, read = counted.units(*WRITES), counted.units(*READS)
+    # Beside the run: the command checks once whether it exists.
+    units = {
+        "ledger writes": written["state"] + written["checkpoint"],
+        "ledger reads": read["state"] + read["checkpoint"] - 1,
+    }
+    gets = counted.requests("GET", by="function") + counted.requests("HEAD")
+    requests = {"s3 puts": counted.requests("PUT"), "s3 gets": gets, "s3 lists": counted.requests("LIST")}
+    for line, counted_units in units.items():
+        assert bill[line] >= counted_units - (LAST_UNITS if faults else 0), line
+        assert faults or bill[line] == counted_units, line
+    for line, number in {**requests, "lambda requests": len(counted.calls)}.items():
+        assert bill[line] >= number, line
+        assert faults or bill[line] == number, line
+    assert bill["lambda requests"] <= len(counted.calls) + faults
+    for role in ROLES:
+        assert 0 <= float(bill[f"{role} compute"] - counted.gb_s(role)) <= faults * LOST_GB_S, role
+
+
+def some_and_all(*quick):
+    """Every kind until 500 of its faults happened for each way to drive; a few runs of the kinds `quick` at once."""
+    return [
+        pytest.param(kind, enough, marks=[] if enough == 1 else pytest.mark.conformance, id=f"{kind}-{enough}")
+        for enough in (1, 500)
+        for kind in KINDS
+        if enough > 1 or kind in quick
+    ]
+
+
+@pytest.mark.parametrize("driven", DRIVEN)
+@pytest.mark.parametrize(("kind", "enough"), some_and_all("forgetful", "tearing", "losing"))
+def test_a_driven_run_over_a_bad_network_is_as_over_a_good_one(place, marless, expected, network, kind, enough, driven):
+    conditions, name_of_fault = KINDS[kind]
+    total, settings = 0, DRIVEN[driven]
+    while total < enough:
+        run = f"over-{kind}-{driven}-{next(NUMBERS)}"
+        network(conditions)
+        said = marless.train(run, *settings, "--backend", "emulated")
+        happened = network()
+        assert said.code == 0, said.err
+        same(summary(place.home, run), expected(marless, *settings))
+        lossy = name_of_fault in ("drop", "tear", "lose")
+        is_covered(billed(place, run), Counted(place, run), happened.get(name_of_fault, 0) if lossy else 0)
+        assert "forgotten" not in happened
+        total += happened.get(name_of_fault, 0)
+    print(f"{kind}, {driven}: {total} times in runs until {run}")
+
+
+@pytest.mark.parametrize(("kind", "enough"), some_and_all("losing"))
+def test_a_detached_run_that_is_begun_and_watched_over_a_bad_network_is_as_over_a_good_one(
+    place, marless, finished, expected, network, kind, enough
+):
+    conditions, name_of_fault = KINDS[kind]
+    total = 0
+    while total < enough:
+        runs = [f"away-{kind}-{next(NUMBERS)}" for _ in range(1 if enough == 1 else 10)]
+        network(conditions)
+        for run in runs:
+            detach(marless, run)
+        for found in finished(*runs):
+            same(found, expected(marless))
+        total += network().get(name_of_fault, 0)
+        for run in runs:
+            bill, counted = billed(place, run), Counted(place, run)
+            assert bill["s3 puts"] == counted.requests("PUT", by="function")
+            assert bill["lambda requests"] <= len(counted.calls)
+    print(f"{kind}, detached: {total} times in runs until {runs[-1]}")
