@@ -62,6 +62,18 @@ class Place:
         """Names of the unfinished detached runs."""
         return {name for listing in self._live for name, _ in listing.items("")}
 
+    def failed_runs(self):
+        """How often the coordinator emitted the metric of the alarm about failed runs."""
+        group = f"/marless/{self.deployment.stack}/coordinator"
+        pages = self.cloud.client("logs").get_paginator("filter_log_events").paginate(logGroupName=group)
+        return sum('"FailedRuns":[1.0]' in event["message"] for page in pages for event in page["events"])
+
+    def dead_letters(self):
+        """The number of messages in the queue."""
+        name, queue = "ApproximateNumberOfMessages", self.deployment.dead_letters
+        found = self.cloud.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=[name])
+        return int(found["Attributes"][name])
+
     def sweep(self, kind="Event", deployment=None):
         """The schedule's sweep; finished on return if `kind` is RequestResponse."""
         coordinator = (deployment or self.deployment).functions["coordinator"]

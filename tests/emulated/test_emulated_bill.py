@@ -4,14 +4,29 @@ What a bill leaves out is named in docs/explanation/cost.md, "Not included", and
 """
 
 import json
+from collections import Counter
 from decimal import Decimal
 
 import pytest
 from account_counts import READS, ROLES, WRITES, Counted, billed
 
+from coordinator.pricing.bill import LOG_BYTES
+
 # For each task, 50 ms at 1,769 MB: rounding, the runtime's work around the handler, and an environment's work after
 # its last report.
 UNSEEN_GB_S = Decimal("0.086")
+
+
+def log_bytes(place, role):
+    """Bytes of the log of each of a role's invocations, by its id: from its START line to its REPORT line."""
+    group, found, serving = f"/marless/{place.deployment.stack}/{role}", Counter(), {}
+    for page in place.cloud.client("logs").get_paginator("filter_log_events").paginate(logGroupName=group):
+        for event in page["events"]:
+            stream, text = event["logStreamName"], event["message"]
+            if text.startswith("START RequestId: "):
+                serving[stream] = text.split()[2]
+            found[serving.get(stream)] += len(text.encode())
+    return found
 
 
 INLINED = ("placement.rule=split", "placement.inline_objects=true", "checkpoint_every=2")
@@ -76,12 +91,16 @@ def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finis
         # Asynchronous functions measure themselves.
         calls, off_s = counted.invocations(role), counted.gb_s(role) - bill[f"{role} compute"]
         assert calls and abs(off_s) < calls * UNSEEN_GB_S, role
+        logs = log_bytes(place, role)
+        assert (
+            0 < max(logs[call["request_id"]] for call in counted.calls if f"-{role}:" in call["function"]) <= LOG_BYTES
+        )
     assert bill["data transfer out"] == 0
 
 
 def test_an_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead_letter(place, marless, finished):
     limit = ("functions.evaluator.timeout_s=0.01", "evaluation.every=9", "evaluation.final_episodes=8192")
-    before = letters(place)
+    before, failed = place.dead_letters(), place.failed_runs()
     said = marless.train("too-slow", *limit, "--backend", "emulated", "--detach")
     assert said.code == 0, said.err
     finished("too-slow")
@@ -93,7 +112,8 @@ def test_an_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead_letter(
     bill, counted = billed(place, "too-slow"), Counted(place, "too-slow")
     calls, off_s = counted.invocations("evaluator"), counted.gb_s("evaluator") - bill["evaluator compute"]
     assert calls >= 3 and abs(off_s) < calls * UNSEEN_GB_S
-    assert letters(place) == before
+    assert place.dead_letters() == before
+    assert place.failed_runs() > failed
     lines = [json.loads(line) for line in marless("logs", "too-slow", "--json", "--function", "evaluator").out]
     said = {line["request_id"]: line["correlation_id"] for line in lines if line["level"] == "ERROR"}
     ended = {line["request_id"]: line["correlation_id"] for line in lines if "billed_ms" in line["fields"]}
@@ -101,10 +121,3 @@ def test_an_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead_letter(
     assert ended == said and len(ended) == calls
     gb_s = [line["fields"]["billed_ms"] * line["fields"]["function_memory_size"] for line in lines if not line["level"]]
     assert sum(gb_s) / Decimal(1024 * 1000) == counted.gb_s("evaluator")
-
-
-def letters(place):
-    """Dead letters in the queue."""
-    sqs, name = place.cloud.client("sqs"), "ApproximateNumberOfMessages"
-    found = sqs.get_queue_attributes(QueueUrl=place.deployment.dead_letters, AttributeNames=[name])
-    return int(found["Attributes"][name])

@@ -36,7 +36,7 @@ def test_a_detached_run_goes_on_when_its_command_is_killed(place, marless, finis
 
 
 def test_a_run_that_cannot_go_on_is_let_go_and_keeps_no_other_from_being_woken(place, marless, finished, expected):
-    deployed = place.deployed()
+    deployed, failed = place.deployed(), place.failed_runs()
     deployed.live.commit("a-dead", f"{place.deployment.functions['coordinator']}99".encode(), 0)
     sick = deployed.outside("sick").ledger
     sick.commit("plan", b"no manifest", 0)
@@ -48,6 +48,7 @@ def test_a_run_that_cannot_go_on_is_let_go_and_keeps_no_other_from_being_woken(p
     same(found, expected(marless))
     held, _ = lease.read(sick)
     assert held.holder == "" and "DecodeError" in held.problem
+    assert place.failed_runs() > failed
     deployed.live.remove("a-dead")
 
 

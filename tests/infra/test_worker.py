@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from aws_lambda_powertools import Logger
 
+from functions.actor.handler import handle
 from functions.completion import CompletionReport, set_name
 from functions.contract import DescribeReply, DescribeTask, Done, ReportTo, StorageFault
 from functions.environments.base import EnvSpec
@@ -139,5 +140,16 @@ def test_a_line_names_its_invocation_and_nothing_of_the_one_before(serving, caps
     assert {line["function_version"] for line in (first, second)} == {"7"}
     assert "left" not in second
     assert "ValueError: no such landmark" in first["exception"]
+    # Lambda's own lines have them.
+    assert first.keys().isdisjoint({"function_arn", "function_memory_size"})
     failures = [line["Failures"] for line in lines if "_aws" in line]
     assert failures == [[1.0], [1.0]]
+
+
+@pytest.mark.parametrize(("level", "messages"), [("DEBUG", ["answered"]), ("INFO", [])])
+def test_an_answer_is_logged_where_the_deployment_asks_for_it(serving, capsys, monkeypatch, level, messages):
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", f"logged-{level}")
+    monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", level)
+    assert serving(handle)("r-3")["type"] == "done"
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["message"], line["function_request_id"]) for line in lines] == [(one, "r-3") for one in messages]

@@ -44,9 +44,9 @@ def arguments(parser: ArgumentParser) -> None:
         "--budget",
         type=_within(0, 10**9),
         metavar="DOLLARS",
-        help="monthly budget; an alarm fires when spending is above that pace",
+        help="monthly budget; an alarm fires when spending is above that pace, and with --email AWS watches the bill",
     )
-    parser.add_argument("--email", metavar="ADDRESS", help="recipient of alarms")
+    parser.add_argument("--email", metavar="ADDRESS", help="recipient of alarms and of the budget's warnings")
     parser.add_argument("--tracing", action=BooleanOptionalAction, help="trace invocations with X-Ray (billed by AWS)")
     parser.add_argument(
         "--plugin",
