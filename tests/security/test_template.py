@@ -11,6 +11,8 @@ from samtranslator.yaml_helper import yaml_parse
 from two_tenants import ROLES, TEMPLATE, resources, roles_of, scope
 
 from aws_emulator.cloudformation.intrinsics import Scope
+from coordinator.backends import aws
+from coordinator.cloud.deployments import INIT_LIMIT_MS
 from infra.packaging.packages import ENTRIES
 
 HANDLERS = {
@@ -93,6 +95,11 @@ def test_parameters_are_bounded_as_lambda_bounds_them() -> None:
         # Lambda developer guide, "Lambda quotas".
         assert (parameters[f"{name}Memory"]["MinValue"], parameters[f"{name}Memory"]["MaxValue"]) == (128, 10240)
         assert parameters[f"{name}Timeout"]["MaxValue"] == 900
+    # The coordinator gives an attempt up after its time-out, the longest start, and the grace (see `_deadline` in
+    # detached_turn.py). A learner's event must not start later, and wait no less than a minute shorter.
+    longest = max(parameters[f"{name}Timeout"]["Default"] for name in HANDLERS)
+    given_up = longest + INIT_LIMIT_MS / 1000 + aws._GRACE_S
+    assert given_up - 60 <= parameters["EventAge"]["Default"] <= given_up
     # API_PutFunctionEventInvokeConfig.
     assert (parameters["EventAge"]["MinValue"], parameters["EventAge"]["MaxValue"]) == (60, 21600)
 

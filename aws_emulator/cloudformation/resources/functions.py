@@ -77,6 +77,11 @@ class Functions:
         self._asynchronous[name, qualifier] = settings
         self._announce(name)
 
+    def restore_defaults(self, name: str, qualifier: str) -> None:
+        """Drops the settings of asynchronous events; the function may be gone."""
+        self._asynchronous.pop((name, qualifier), None)
+        self._announce(name)
+
     def remove(self, name: str) -> None:
         """Removes the function."""
         self._settings.pop(name, None)
@@ -262,7 +267,8 @@ class EventInvokeConfig:
         self._functions.invoke_asynchronously(after["FunctionName"], after["Qualifier"], after)
 
     def delete(self, made: Made, properties: Properties) -> None:
-        """Does nothing: the settings are deleted with the function."""
+        """API_DeleteFunctionEventInvokeConfig: Lambda's defaults hold again."""
+        self._functions.restore_defaults(properties["FunctionName"], properties["Qualifier"])
 
 
 class Permission:

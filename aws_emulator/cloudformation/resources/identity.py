@@ -54,25 +54,21 @@ class Policy:
         self._clients, self._rules = clients, rules
 
     def create(self, name: str, wanted: Properties) -> Made:
-        self.update(Made(name), {}, wanted)
-        return Made(name)
+        with delete_on_failure(self, Made(name), wanted) as made:
+            self.update(made, {}, wanted)
+        return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
-        for role in self._roles(after):
+        for name in after["Roles"]:
+            role = self._clients("iam").get_role(RoleName=name)["Role"]["Arn"]
             _put_policy(self._clients, self._rules, role, after["PolicyName"], after["PolicyDocument"])
 
     def delete(self, made: Made, properties: Properties) -> None:
-        for role in self._roles(properties):
-            _drop_policy(self._clients, self._rules, role, properties["PolicyName"])
-
-    def _roles(self, properties: Properties) -> list[str]:
-        """The ARNs of the roles that still exist."""
         client = self._clients("iam")
-        found = []
         for name in properties["Roles"]:
-            with suppress(client.exceptions.NoSuchEntityException):
-                found.append(client.get_role(RoleName=name)["Role"]["Arn"])
-        return found
+            with suppress(client.exceptions.NoSuchEntityException):  # the role, or its policy
+                role = client.get_role(RoleName=name)["Role"]["Arn"]
+                _drop_policy(self._clients, self._rules, role, properties["PolicyName"])
 
 
 def _policies(properties: Properties) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from aws_emulator.cloudformation.resources.kind import Clients, Made, Properties
 class Topic:
     """AWS::SNS::Topic with its subscriptions; no message is sent."""
 
-    fixed = frozenset({"Subscription"})
+    fixed = frozenset[str]()
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
@@ -17,15 +17,28 @@ class Topic:
         client = self._clients("sns")
         arn = client.create_topic(Name=name)["TopicArn"]
         with delete_on_failure(self, Made(arn, {"TopicArn": arn, "TopicName": arn.rpartition(":")[2]}), wanted) as made:
-            for subscription in wanted.get("Subscription", []):
-                client.subscribe(TopicArn=arn, Protocol=subscription["Protocol"], Endpoint=subscription["Endpoint"])
+            self.update(made, {}, wanted)
         return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
-        """Never called: every change replaces the topic."""
+        client = self._clients("sns")
+        there = {
+            (found["Protocol"], found["Endpoint"]): found["SubscriptionArn"]
+            for page in client.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=made.id)
+            for found in page["Subscriptions"]
+        }
+        old, new = _subscriptions(before), _subscriptions(after)
+        for gone in (old - new) & there.keys():
+            client.unsubscribe(SubscriptionArn=there[gone])
+        for protocol, endpoint in sorted(new - there.keys()):
+            client.subscribe(TopicArn=made.id, Protocol=protocol, Endpoint=endpoint)
 
     def delete(self, made: Made, properties: Properties) -> None:
         self._clients("sns").delete_topic(TopicArn=made.id)
+
+
+def _subscriptions(topic: Properties) -> set[tuple[str, str]]:
+    return {(wanted["Protocol"], wanted["Endpoint"]) for wanted in topic.get("Subscription", [])}
 
 
 class Alarm:

@@ -1,0 +1,113 @@
+"""Stacks of the emulated CloudFormation: updates in place, and what a deletion or a failure leaves."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from aws_emulator.cloudformation.inventory import INVENTORY
+from aws_emulator.cloudformation.resources.functions import EventInvokeConfig, Functions, Permission
+from aws_emulator.cloudformation.resources.kind import Made
+from aws_emulator.lambda_service.versions import Registry
+from coordinator.cloud.emulated_account import cloud_at
+
+STACK = "small"
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory, account_in):
+    with account_in(tmp_path_factory.mktemp("stacks")) as started:
+        yield cloud_at(started.whereabouts)
+
+
+@pytest.fixture
+def stacks(cloud):
+    """CloudFormation; removes the stack of the test."""
+    client = cloud.client("cloudformation")
+    yield client
+    client.delete_stack(StackName=STACK)
+    settled(client)
+
+
+def settled(client):
+    """The stack when its operation has ended; None when it does not exist."""
+    while True:
+        try:
+            (stack,) = client.describe_stacks(StackName=STACK)["Stacks"]
+        except client.exceptions.ClientError:
+            return None
+        if not stack["StackStatus"].endswith("_IN_PROGRESS"):
+            return stack
+        time.sleep(0.01)
+
+
+def resources(text):
+    """A SAM template with these resources."""
+    return f"Transform: AWS::Serverless-2016-10-31\nResources:\n{text}"
+
+
+def create(client, text, **more):
+    client.create_stack(StackName=STACK, TemplateBody=text, Capabilities=["CAPABILITY_AUTO_EXPAND"], **more)
+    return settled(client)["StackStatus"]
+
+
+def update(client, text, **more):
+    client.update_stack(StackName=STACK, TemplateBody=text, Capabilities=["CAPABILITY_AUTO_EXPAND"], **more)
+    return settled(client)["StackStatus"]
+
+
+def physical(client):
+    found = client.list_stack_resources(StackName=STACK)["StackResourceSummaries"]
+    return {of["LogicalResourceId"]: of["PhysicalResourceId"] for of in found}
+
+
+def topic(*addresses):
+    subscriptions = [f"{{Protocol: email, Endpoint: {address}}}" for address in addresses]
+    return resources(
+        f"  Topic: {{Type: AWS::SNS::Topic, Properties: {{Subscription: [{', '.join(subscriptions)}]}}}}\n"
+    )
+
+
+def test_a_topic_keeps_its_name_when_its_subscriptions_change(cloud, stacks):
+    assert create(stacks, topic("a@example.com", "b@example.com")) == "CREATE_COMPLETE"
+    before = physical(stacks)
+    assert update(stacks, topic("b@example.com", "c@example.com")) == "UPDATE_COMPLETE"
+    assert physical(stacks) == before
+    found = cloud.client("sns").list_subscriptions_by_topic(TopicArn=before["Topic"])["Subscriptions"]
+    assert sorted(one["Endpoint"] for one in found) == ["b@example.com", "c@example.com"]
+
+
+def test_a_policy_that_cannot_be_added_to_all_its_roles_is_on_none(cloud, stacks):
+    iam = cloud.client("iam")
+    iam.create_role(RoleName="outside", AssumeRolePolicyDocument="{}")
+    text = resources(
+        "  Policy:\n    Type: AWS::IAM::Policy\n"
+        "    Properties:\n      PolicyName: wrong\n      Roles: [outside, absent]\n"
+        "      PolicyDocument: {Version: '2012-10-17', Statement: {Effect: Allow, Action: sqs:*, Resource: '*'}}\n"
+    )
+    assert create(stacks, text) == "ROLLBACK_COMPLETE"
+    assert iam.list_role_policies(RoleName="outside")["PolicyNames"] == []
+    iam.delete_role(RoleName="outside")
+
+
+def test_lambdas_defaults_hold_again_when_the_settings_of_events_are_deleted():
+    registry = Registry("us-east-1", "123456789012", 1000)
+    functions = Functions(registry, (Path(),))
+    functions.set("one", {"Handler": "one.handler", "Role": "role"})
+    functions.publish("one", "1")
+    functions.point("one", "1")
+    kind, wanted = EventInvokeConfig(functions), {"FunctionName": "one", "Qualifier": "live"}
+    made = kind.create("", {**wanted, "MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": "60"})
+    function = registry.resolve("one", "live").function
+    assert (function.max_retries, function.max_event_age_s) == (0, 60)
+    kind.delete(made, wanted)
+    function = registry.resolve("one", "live").function
+    # API_PutFunctionEventInvokeConfig: two retries, six hours.
+    assert (function.max_retries, function.max_event_age_s) == (2, 6 * 3600)
+    functions.remove("one")
+    kind.delete(Made(""), wanted)  # after the function
+
+
+def test_every_change_of_a_permission_makes_another_one():
+    # Template reference, "AWS::Lambda::Permission": an update of any property requires replacement.
+    assert Permission.fixed == INVENTORY["AWS::Lambda::Permission"].keys()
