@@ -56,9 +56,7 @@ LOGICAL_IDS = (
 )
 """The resources of the template that CloudFormation finds names for."""
 
-_NAMED_BY_US = frozenset(
-    {"AWS::Lambda::Function", "AWS::CloudWatch::Dashboard", "AWS::Budgets::Budget", "AWS::ECR::Repository"}
-)
+_NAMED_BY_US = frozenset({"AWS::Lambda::Function", "AWS::CloudWatch::Dashboard", "AWS::ECR::Repository"})
 
 
 class Owned:
@@ -72,7 +70,6 @@ class Owned:
         self._known |= {("AWS::Logs::LogGroup", f"/marless/{stack}/{role}") for role in ROLES}
         self._known |= {
             ("AWS::CloudWatch::Dashboard", stack),
-            ("AWS::Budgets::Budget", stack),
             ("AWS::S3::Bucket", artifacts_bucket(account, region, tenant)),
             ("AWS::ECR::Repository", repository(tenant)),
         }
@@ -90,6 +87,8 @@ class Owned:
         type_, name = found
         if found in self._known:
             return True
+        if type_ == "AWS::Budgets::Budget":  # STACK to ADDRESS
+            return name.startswith(f"{self._stack} to ")
         return type_ not in _NAMED_BY_US and self._made.fullmatch(name) is not None
 
 

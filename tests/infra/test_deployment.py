@@ -329,9 +329,10 @@ def test_two_that_deploy_at_once_make_one_deployment(cloud):
 def test_teardown_leaves_an_empty_account_and_does_no_harm_twice(cloud):
     assert teardown(cloud, NAME) == []
     made, said = deploy(cloud, NAME, {"AlarmEmail": "someone@example.com"}), []
-    deploy(cloud, NAME, {"AlarmEmail": "someone@example.com", "MonthlyBudget": "60"})
-    (budget,) = cloud.client("budgets").describe_budgets(AccountId=ACCOUNT_NUMBER)["Budgets"]
-    assert (budget["BudgetName"], budget["BudgetLimit"]["Amount"]) == (STACK, "60")
+    for email, dollars in (("someone@example.com", "60"), ("else@example.com", "60")):
+        deploy(cloud, NAME, {"AlarmEmail": email, "MonthlyBudget": dollars})
+        (budget,) = cloud.client("budgets").describe_budgets(AccountId=ACCOUNT_NUMBER)["Budgets"]
+        assert (budget["BudgetName"], budget["BudgetLimit"]["Amount"]) == (f"{STACK} to {email}", dollars)
     alarming = {"alarms", "budgets", "dashboards", "topics", "subscriptions"}
     assert everything(cloud).keys() >= {"aliases", "rules", "roles"} | alarming
     client = cloud.client("s3")

@@ -6,7 +6,7 @@ from aws_emulator.cloudformation.inventory import INVENTORY, missing, paths, unk
 from aws_emulator.cloudformation.resources.catalogue import kinds
 from aws_emulator.cloudformation.sam_translation import TranslationFailed, translate
 from infra.deployment import template
-from infra.deployment.leftovers import LISTINGS, LOGICAL_IDS
+from infra.deployment.leftovers import LISTINGS, LOGICAL_IDS, Owned
 from infra.deployment.stack import ROLES
 
 OPTIONS = {"Tracing": "Active", "AlarmEmail": "someone@example.com", "WorkerConcurrency": "5", "Release": "0" * 64}
@@ -150,3 +150,9 @@ def test_teardown_knows_every_resource_that_cloudformation_names(resources):
     named_by_us = {"AWS::Lambda::Function", "AWS::Logs::LogGroup", "AWS::CloudWatch::Dashboard", "AWS::Budgets::Budget"}
     found = {name for name, of in resources.items() if of["Type"] in LISTINGS.keys() - named_by_us}
     assert found == set(LOGICAL_IDS)
+
+
+def test_a_budget_is_of_the_stack_that_its_name_begins_with():
+    owned = Owned("marless-a", "a", "123456789012", "us-east-1", [])
+    assert ("AWS::Budgets::Budget", "marless-a to b@example.org") in owned
+    assert ("AWS::Budgets::Budget", "marless-a-b to b@example.org") not in owned

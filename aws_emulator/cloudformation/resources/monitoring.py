@@ -70,7 +70,7 @@ def _typed(wanted: Properties) -> dict[str, Any]:
 class Budget:
     """AWS::Budgets::Budget with its notifications; nothing is billed, so none is sent."""
 
-    fixed = frozenset({"NotificationsWithSubscribers"})
+    fixed = frozenset({"NotificationsWithSubscribers"})  # and a budget's name, which is unique
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
