@@ -46,7 +46,7 @@ from coordinator.core.state_location import (
 )
 from coordinator.core.tasks import LOOKS, MOST_PUTS, remember_rounds
 from coordinator.placement.rules import PLACEMENTS, list_overhead
-from coordinator.placement.timings import add_observation
+from coordinator.placement.timings import add_observation, whole_core_ms
 from coordinator.pricing.bill import LOG_BYTES, Meter
 from coordinator.rules.trial import judge, schedule
 from functions import keys
@@ -146,9 +146,11 @@ def _with_timings(plan: Plan, state: State, slot: Slot, report: Report) -> State
     item = slot.item
     if not PLACEMENTS[plan.config.placement.rule].planned or not item.size:
         return state
-    timings = add_observation(
-        state.timings, item.kind, item.size, report.duration_ms, state.placement.style, 1 / item.peers
-    )
+    ms = report.duration_ms
+    # Lambda measures on the function's own share of a vCPU; the other platforms measure on a whole core.
+    if not plan.platform.cpu_scaling:
+        ms = whole_core_ms(ms, item.memory_mb, plan.prices.lambda_.mb_per_vcpu)
+    timings = add_observation(state.timings, item.kind, item.size, ms, state.placement.style, 1 / item.peers)
     peak = max(report.peak_mb, state.peaks.get(item.function, 0.0))
     return replace(state, timings=timings, peaks={**state.peaks, item.function: peak})
 

@@ -90,7 +90,6 @@ class Meter(_Counts, frozen=True):
     log_bytes: int = 0
     # Bytes that left the region for the internet.
     bytes_out: int = 0
-    schedules: int = 0
 
     def add_invocation(
         self,
@@ -159,11 +158,6 @@ class Meter(_Counts, frozen=True):
         """This meter plus `size` bytes sent out of AWS (Amazon EC2 pricing, "Data transfer")."""
         return self + type(self)(bytes_out=size)
 
-    def add_schedules(self, count: int = 1) -> Self:
-        """This meter plus `count` events of a schedule (Amazon EventBridge pricing), without the invocations they
-        cause."""
-        return self + type(self)(schedules=count)
-
     def add_stored(self, usage: Usage) -> Self:
         """This meter plus storage operations of the coordinator; HEAD requests and reads of parts are `gets`."""
         return self + type(self)(
@@ -190,7 +184,7 @@ class Bill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """The cost of a meter, in dollars.
 
     `total` is exactly actor + learner + evaluator + coordinator (compute) + storage (S3 and the ledger) + requests
-    (Lambda's fee for each invocation, events of a schedule) + logs + transfer, and exactly the sum of the lines.
+    (Lambda's fee for each invocation) + logs + transfer, and exactly the sum of the lines.
     """
 
     currency: str = "USD"
@@ -257,14 +251,11 @@ def bill(
     """The cost of `meter` at `prices`; pure, so that estimates, caps and receipts use the same function."""
     compute = {name: _compute_line(name, meter, prices, architecture) for name in FUNCTIONS}
     invocations = sum(charge_of(meter, name).invocations for name in FUNCTIONS)
-    requests = (
-        line("lambda requests", invocations, 1, "request", prices.lambda_.requests_per_million, 1_000_000),
-        line("schedule events", meter.schedules, 1, "event", prices.events.schedule_per_million, 1_000_000),
-    )
+    requests = line("lambda requests", invocations, 1, "request", prices.lambda_.requests_per_million, 1_000_000)
     stored = _storage_lines(meter, prices, storage)
     logs = line("logs", meter.log_bytes, _GB, "GB", prices.cloudwatch.logs_gb, 1)
     transfer = line("data transfer out", meter.bytes_out, _GB, "GB", prices.transfer.out_gb, 1)
-    lines = (*compute.values(), *requests, *stored, logs, transfer)
+    lines = (*compute.values(), requests, *stored, logs, transfer)
     return Bill(
         region=prices.region,
         prices_date=prices.date,
@@ -277,7 +268,7 @@ def bill(
         learner=compute["learner"].dollars,
         evaluator=compute["evaluator"].dollars,
         storage=total(stored),
-        requests=total(requests),
+        requests=requests.dollars,
         coordinator=compute["coordinator"].dollars,
         logs=logs.dollars,
         transfer=transfer.dollars,

@@ -28,17 +28,16 @@ class Deployment(NamedTuple):
 def idle_month(prices: Prices, deployment: Deployment, architecture: Architecture = "arm") -> tuple[Line, ...]:
     """The lines of a month of thirty days, at list prices without free tier; `bill.total` adds them up.
 
-    The sweep looks for detached runs every minute: an event, an invocation of the coordinator, a read of an empty list,
-    a log (AWS Lambda pricing, Amazon EventBridge pricing, Amazon DynamoDB pricing, Amazon CloudWatch pricing). Billed
-    by the month are alarms and dashboards (Amazon CloudWatch pricing), the table with point-in-time recovery (Amazon
-    DynamoDB pricing), objects (Amazon S3 pricing), logs, images (Amazon ECR pricing). An event in a queue, a role, a
-    schedule and an alias cost nothing.
+    The sweep looks for detached runs every minute: an invocation of the coordinator, a read of an empty list, a log
+    (AWS Lambda pricing, Amazon DynamoDB pricing, Amazon CloudWatch pricing); the events of scheduled rules are free
+    (Amazon EventBridge pricing). Billed by the month are alarms and dashboards (Amazon CloudWatch pricing), the table
+    with point-in-time recovery (Amazon DynamoDB pricing), objects (Amazon S3 pricing), logs, images (Amazon ECR
+    pricing). An event in a queue, a role, a schedule and an alias cost nothing.
     """
     watch, table = prices.cloudwatch, prices.dynamodb
     million, mb_ms = 1_000_000, SWEEPS * deployment.sweep_ms * deployment.coordinator_mb
     dashboards = max(0, deployment.dashboards - watch.dashboards_free)
     return (
-        line("sweep events", SWEEPS, 1, "event", prices.events.schedule_per_million, million),
         line("sweep requests", SWEEPS, 1, "request", prices.lambda_.requests_per_million, million),
         line("sweep compute", mb_ms, 1024 * 1000, "GB-s", prices.gb_second(architecture), 1),
         line("sweep reads", SWEEPS, 1, "unit", table.read_units_per_million, million),

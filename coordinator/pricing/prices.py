@@ -74,12 +74,6 @@ class CloudWatchPrices(_Table, frozen=True):
     dashboards_free: int
 
 
-class EventPrices(_Table, frozen=True):
-    """Events of a schedule rule, per million."""
-
-    schedule_per_million: Decimal
-
-
 class RegistryPrices(_Table, frozen=True):
     """Stored container images, per GB and month."""
 
@@ -101,7 +95,6 @@ class Prices(_Table, frozen=True):
     s3: S3Prices
     dynamodb: DynamoDBPrices
     cloudwatch: CloudWatchPrices
-    events: EventPrices
     ecr: RegistryPrices
     transfer: TransferPrices
     ec2: dict[str, Decimal]

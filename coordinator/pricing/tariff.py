@@ -7,7 +7,7 @@ from coordinator.pricing.prices import Architecture, Prices, StorageClass
 
 
 class Parts(NamedTuple):
-    """Dollars. `beside`: logs, data that leaves the region, and events of a schedule."""
+    """Dollars. `beside`: logs, and data that leaves the region."""
 
     compute: float = 0.0
     requests: float = 0.0
@@ -29,7 +29,6 @@ class Tariff(NamedTuple):
     read_unit: float
     logged_byte: float
     byte_out: float
-    schedule: float
     mb_per_vcpu: int
 
     @classmethod
@@ -47,7 +46,6 @@ class Tariff(NamedTuple):
             read_unit=float(prices.dynamodb.read_units_per_million) / 1e6,
             logged_byte=float(prices.cloudwatch.logs_gb) / 2**30,
             byte_out=float(prices.transfer.out_gb) / 2**30,
-            schedule=float(prices.events.schedule_per_million) / 1e6,
             mb_per_vcpu=prices.lambda_.mb_per_vcpu,
         )
 
@@ -66,7 +64,5 @@ class Tariff(NamedTuple):
             + meter.bytes_written * self.byte_written
             + meter.bytes_read * self.byte_read,
             ledger=meter.write_units * self.write_unit + (meter.read_units + meter.half_reads / 2) * self.read_unit,
-            beside=meter.log_bytes * self.logged_byte
-            + meter.bytes_out * self.byte_out
-            + meter.schedules * self.schedule,
+            beside=meter.log_bytes * self.logged_byte + meter.bytes_out * self.byte_out,
         )

@@ -41,7 +41,3 @@ _.optimal_return
 _.snapshot
 _.restore
 ParallelEnvironment
-
-# For the correction of AWS bills: durations without a function's share of a processor, and schedules.
-whole_core_ms
-_.add_schedules

@@ -102,7 +102,6 @@ def test_two_back_ends_stand_side_by_side(marless):
     rows = {line.split("  ")[0]: line for line in said.out}
     assert "coordinator compute" in rows and "logs" in rows and "total" in rows
     # Lines that neither uses are left out.
-    assert "schedule events" not in rows
     assert [line for line in said.out if "(aws, detached, 1,000 functions at once)" in line]
 
 

@@ -166,12 +166,6 @@ def test_what_leaves_the_region_is_paid_and_what_comes_in_is_not():
     assert cost.transfer == cost.total == Decimal("0.0000439453125")
 
 
-def test_a_rule_with_a_schedule_is_free():
-    meter = Meter().add_schedules(43_200)
-    assert lines(meter)["schedule events"].quantity == 43_200
-    assert bill(meter, PRICES).total == 0
-
-
 # -- runs
 
 
@@ -193,7 +187,6 @@ def test_a_local_run_pays_for_nothing_that_only_the_cloud_has():
         "s3 lists",
         "logs",
         "data transfer out",
-        "schedule events",
     }
 
 

@@ -1,0 +1,50 @@
+"""Durations that Lambda measured on a function's own share of a vCPU: a forecast does not stretch them again."""
+
+import math
+
+import pytest
+from simulated import World, answered, make_plan, promising
+
+from coordinator.core import planning
+from coordinator.placement import planner
+from functions.contract import LearnTask, SampleTask, WholeTask
+
+MB, GB_SECOND = 512, 0.0000133334
+SIZES = [f"functions.{name}.memory_mb={MB}" for name in ("actor", "learner", "evaluator")]
+AUTO = ["placement.rule=auto", "scaling.rollouts=4", "stop.rounds=12", "evaluation.every=50", *SIZES]
+
+
+def core_ms(request):
+    """Milliseconds on a whole core: 20 for a rollout and 30 for learning from it, beside 2 for every call."""
+    match request:
+        case SampleTask():
+            return 2 + 20 * len(request.rollouts)
+        case LearnTask():
+            return 2 + 30 * len(request.rollouts)
+        case WholeTask():
+            return request.rounds * (4 + 50 * len(request.rollouts))
+    return 5.0
+
+
+@pytest.mark.parametrize("by_lambda", [True, False], ids=["on its share", "on a whole core"])
+def test_the_forecast_of_a_round_is_the_bill_of_its_tasks(by_lambda):
+    # 512 MB buy 0.289 of a vCPU, on which the same work takes 3.455 times as long.
+    stretch, billed, forecasts = 1769 / MB, {}, {}
+
+    def script(function, request):
+        ms = core_ms(request)
+        billed[request.round] = billed.get(request.round, 0) + math.ceil(ms * stretch)
+        return [answered(function, request, duration_ms=ms * stretch if by_lambda else ms)]
+
+    plan = promising(make_plan(*AUTO), fixed_sizes=True, cpu_scaling=not by_lambda)
+
+    def look(state):
+        if state.phase == "sample" and state.round not in forecasts and 2 <= state.round < 12:
+            terms, work = planning.terms(plan, state), planning.workload(plan, state)
+            expected = planner.forecast(state.placement, work, state.timings, terms.prices)
+            forecasts[state.round] = expected.compute * state.placement.rounds_per_task
+
+    World(plan, script).finish(after=look)
+    assert forecasts
+    for round_, dollars in forecasts.items():
+        assert dollars == pytest.approx(billed[round_] * MB / 1024 / 1000 * GB_SECOND, rel=0.02), round_
