@@ -98,26 +98,36 @@ def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finis
     assert bill["data transfer out"] == 0
 
 
-def test_an_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead_letter(place, marless, finished):
-    limit = ("functions.evaluator.timeout_s=0.01", "evaluation.every=9", "evaluation.final_episodes=8192")
+TOO_SLOW = ("functions.evaluator.timeout_s=0.01", "evaluation.every=9", "evaluation.final_episodes=8192")
+TIMED_OUT = "final/000 of round 4 failed after 3 attempts, last: the evaluator ran longer than its time-out of 0.01 s"
+
+
+def test_a_driven_run_reads_in_the_reply_that_an_attempt_timed_out(place, marless):
+    said = marless.train("slow-here", *TOO_SLOW, "--backend", "emulated")
+    assert said.code == 1 and TIMED_OUT in said.err[0]
+    bill, counted = billed(place, "slow-here"), Counted(place, "slow-here")
+    assert bill["evaluator compute"] == counted.gb_s("evaluator") > 0
+
+
+def test_a_detached_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead_letter(place, marless, finished):
     before, failed = place.dead_letters(), place.failed_runs()
-    said = marless.train("too-slow", *limit, "--backend", "emulated", "--detach")
-    assert said.code == 0, said.err
-    finished("too-slow")
-    said = marless("watch", "too-slow")
-    assert said.code == 1
-    assert (
-        "final/000 of round 4 failed after 3 attempts, last: the evaluator ran longer than its time-out" in said.err[0]
-    )
-    bill, counted = billed(place, "too-slow"), Counted(place, "too-slow")
+    assert marless.train("slow-there", *TOO_SLOW, "--backend", "emulated", "--detach").code == 0
+    finished("slow-there")
+    said = marless("watch", "slow-there")
+    assert said.code == 1 and TIMED_OUT in said.err[0]
+    bill, counted = billed(place, "slow-there"), Counted(place, "slow-there")
     calls, off_s = counted.invocations("evaluator"), counted.gb_s("evaluator") - bill["evaluator compute"]
     assert calls >= 3 and abs(off_s) < calls * UNSEEN_GB_S
     assert place.dead_letters() == before
     assert place.failed_runs() > failed
-    lines = [json.loads(line) for line in marless("logs", "too-slow", "--json", "--function", "evaluator").out]
-    said = {line["request_id"]: line["correlation_id"] for line in lines if line["level"] == "ERROR"}
+
+    which = ("logs", "slow-there", "--function", "evaluator")
+    lines = [json.loads(line) for line in marless(*which, "--json").out]
+    own = {line["request_id"]: line["correlation_id"] for line in lines if line["level"] == "ERROR"}
     ended = {line["request_id"]: line["correlation_id"] for line in lines if "billed_ms" in line["fields"]}
     # Lambda's lines about these invocations name no run; their request ids do.
-    assert ended == said and len(ended) == calls
+    assert ended == own and len(ended) == calls
     gb_s = [line["fields"]["billed_ms"] * line["fields"]["function_memory_size"] for line in lines if not line["level"]]
     assert sum(gb_s) / Decimal(1024 * 1000) == counted.gb_s("evaluator")
+    for line, text in zip(lines, marless(*which).out, strict=True):
+        assert f"  {line['request_id'][:8]}  " in text and f"  task={line['correlation_id']}" in text
