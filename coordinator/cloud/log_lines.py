@@ -9,7 +9,7 @@ from typing import Any
 from infra.aws.cloudwatch import Event
 
 # What Powertools writes beside the message (Powertools for AWS Lambda, "Logger", standard structured keys).
-_STANDARD = ("level", "location", "message", "timestamp", "service", "xray_trace_id")
+_STANDARD = ("level", "location", "message", "timestamp", "service")
 _REQUEST_ID, _CORRELATION_ID = "function_request_id", "correlation_id"
 _NOISE = re.compile(r"(START|END) RequestId: |INIT_START |EXTENSION\t")
 # Lines of the platform that name the invocation (Lambda developer guide, "Viewing CloudWatch logs for Lambda

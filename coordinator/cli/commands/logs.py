@@ -25,7 +25,7 @@ _SHORT = 8
 _HIDDEN = frozenset(
     {
         *("cold_start", "function_name", "function_memory_size", "function_arn", "function_version"),
-        *("duration_ms", "billed_ms", "max_memory_used", "exception", "exception_name", "stack_trace"),
+        *("duration_ms", "billed_ms", "max_memory_used", "exception", "exception_name", "stack_trace", "xray_trace_id"),
     }
 )
 
