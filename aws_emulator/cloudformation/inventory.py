@@ -14,12 +14,16 @@ _WHOLE = ("AssumeRolePolicyDocument", "PolicyDocument", "Environment.Variables")
 
 _NO_TIME = "static: time does not pass for objects here, an account lives for hours"
 _NO_WIRE = "static: nothing leaves this machine"
+_NO_KEY = "static: the services name the key, and nothing is encrypted with it here"
+_NO_VPC = "static: functions reach this machine's network; a role that cannot make network interfaces is refused"
 _NO_BILL = "static: AWS bills nothing here"
 _NOTIFIED = "NotificationsWithSubscribers[]"
 
 INVENTORY: Mapping[str, Mapping[str, str]] = {
     "AWS::S3::Bucket": {
         "BucketEncryption.ServerSideEncryptionConfiguration[].ServerSideEncryptionByDefault.SSEAlgorithm": "moto",
+        "BucketEncryption.ServerSideEncryptionConfiguration[].ServerSideEncryptionByDefault.KMSMasterKeyID": _NO_KEY,
+        "BucketEncryption.ServerSideEncryptionConfiguration[].BucketKeyEnabled": _NO_KEY,
         "PublicAccessBlockConfiguration.BlockPublicAcls": "moto",
         "PublicAccessBlockConfiguration.BlockPublicPolicy": "moto",
         "PublicAccessBlockConfiguration.IgnorePublicAcls": "moto",
@@ -44,13 +48,18 @@ INVENTORY: Mapping[str, Mapping[str, str]] = {
         "TimeToLiveSpecification.Enabled": _NO_TIME,
         "PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled": "moto",
         "SSESpecification.SSEEnabled": "moto",
+        "SSESpecification.SSEType": "moto",
+        "SSESpecification.KMSMasterKeyId": _NO_KEY,
     },
-    "AWS::SQS::Queue": {"MessageRetentionPeriod": "moto", "SqsManagedSseEnabled": "moto"},
+    "AWS::SQS::Queue": {"MessageRetentionPeriod": "moto", "SqsManagedSseEnabled": "moto", "KmsMasterKeyId": _NO_KEY},
     "AWS::Logs::LogGroup": {
         "LogGroupName": "moto",
         "RetentionInDays": "static: functions write their logs to files beside the account, which go with it",
+        "KmsKeyId": _NO_KEY,
     },
     "AWS::IAM::Role": {
+        "Path": "moto",
+        "PermissionsBoundary": "iam",
         "AssumeRolePolicyDocument": "iam",
         "Policies[].PolicyName": "iam",
         "Policies[].PolicyDocument": "iam",
@@ -69,6 +78,8 @@ INVENTORY: Mapping[str, Mapping[str, str]] = {
         "DeadLetterConfig.TargetArn": "lambda",
         "LoggingConfig.LogGroup": "lambda",
         "RecursiveLoop": "lambda",
+        "VpcConfig.SubnetIds[]": _NO_VPC,
+        "VpcConfig.SecurityGroupIds[]": _NO_VPC,
         "Code.S3Bucket": "static: the program runs from its folders",
         "Code.S3Key": "static: the program runs from its folders",
         "Code.ImageUri": "static: the program runs from its folders",
@@ -157,6 +168,8 @@ def paths(properties: Any, at: str = "") -> Iterator[str]:
     if called == "Fn::If":
         for choice in properties["Fn::If"][1:]:
             yield from paths(choice, at)
+    elif called == "Fn::Split":
+        yield f"{at}[]"
     elif properties != {"Ref": "AWS::NoValue"}:
         parts = () if called or at.endswith(_WHOLE) else _parts(properties, at)
         if not parts and properties not in ({}, []):  # an empty value sets no property

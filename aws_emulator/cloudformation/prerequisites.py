@@ -86,6 +86,14 @@ def _of_role(function: Resource, roles: Mapping[str, _Role]) -> Iterator[str]:
         why = _denial(role.policies, ServiceAction(action, stream), logging)
         if why is not None:
             yield f"its log would be lost: {arn} lacks {action} on log group {group}{why}"
+    # "Giving Lambda functions access to resources in an Amazon VPC".
+    action = "ec2:CreateNetworkInterface"
+    if (
+        function.properties.get("VpcConfig")
+        and _denial(role.policies, ServiceAction(action, "*"), role.context) is not None
+    ):
+        message = "The provided execution role does not have permissions to call CreateNetworkInterface on EC2"
+        yield f"{message}: {arn}"
     queue = function.properties.get("DeadLetterConfig", {}).get("TargetArn")
     why = _denial(role.policies, ServiceAction("sqs:SendMessage", queue), role.context) if queue else None
     if why is not None:

@@ -6,8 +6,9 @@ caller. A role's request is refused if it cannot be mapped to actions, and any r
 read. A deletion of several objects is refused as a whole, where S3 would refuse only some of them.
 
 The operator's key belongs to the account's administrator, who is limited only by bucket policies and trust policies.
-Signatures are not verified; a session is authenticated by its secret token. Presigned URLs, permission boundaries and
-service control policies are not emulated.
+Signatures are not verified; a session is authenticated by its secret token. A permissions boundary also limits what a
+bucket policy grants to a role's session, which it does not on AWS. Presigned URLs and service control policies are not
+emulated.
 
 An emulated account has no TLS, so every request counts as sent over TLS, unless its header
 `X-Emulated-Secure-Transport` is `false`, which tests use.
@@ -151,7 +152,7 @@ class IamAuthorization:
         return ""
 
     def _verdict(self, environ: Environ, by: Signer, caller: _Caller, action: ServiceAction) -> Verdict:
-        """The verdict of all policies: any deny is final, and a session policy must also allow the action."""
+        """The verdict of all policies: a deny is final; boundary and session policy must also allow the action."""
         context = {
             **caller.known,
             "aws:requestedregion": (by.region,),
@@ -169,12 +170,18 @@ class IamAuthorization:
             if own.decision == "deny":
                 return Verdict("deny", f"{own.why} in a resource-based policy")
             given = own if given.decision == "nothing" else given
-        if caller.session is None:
-            return given
-        bound = judge([caller.session], action, context)
-        if bound.decision == "nothing":
-            return Verdict("nothing", f"because no session policy allows the {action.action} action")
-        return bound if bound.decision == "deny" else given
+        return self._limited(caller, action, context, given)
+
+    def _limited(self, caller: _Caller, action: ServiceAction, context: Context, given: Verdict) -> Verdict:
+        """`given`, unless the role's permissions boundary or the session policy does not allow the action, too."""
+        boundary = None if caller.role is None else self._rules.of_boundary(caller.role)
+        for name, policy in (("permissions boundary", boundary), ("session policy", caller.session)):
+            bound = given if policy is None else judge([policy], action, context)
+            if policy is not None and bound.decision == "nothing":
+                return Verdict("nothing", f"because no {name} allows the {action.action} action")
+            if bound.decision == "deny":
+                return bound
+        return given
 
     def _trusted(self, caller: _Caller, action: ServiceAction, context: Context) -> Verdict:
         """The verdict of the role's trust policy on the caller; it also applies to administrators."""

@@ -26,6 +26,7 @@ _KNOWN = frozenset(
         "aws:userid",
         "dynamodb:leadingkeys",
         "dynamodb:returnvalues",
+        "lambda:sourcefunctionarn",
         "s3:delimiter",
         "s3:if-match",
         "s3:if-none-match",

@@ -14,6 +14,7 @@ class Rules:
     def __init__(self) -> None:
         self._roles: dict[str, dict[str, Policy]] = {}
         self._trust: dict[str, Policy] = {}
+        self._boundaries: dict[str, Policy] = {}
         self._buckets: dict[str, Policy] = {}
         self._partition_keys: dict[str, str] = {}
 
@@ -42,6 +43,15 @@ class Rules:
         """Removes a role; its credentials then have no identity policies."""
         self._roles.pop(arn, None)
         self._trust.pop(arn, None)
+        self.drop_boundary(arn)
+
+    def put_boundary(self, role: str, document: Document | str) -> None:
+        """Sets the role's permissions boundary, which limits its identity policies."""
+        self._boundaries[role] = read(document)
+
+    def drop_boundary(self, role: str) -> None:
+        """Removes the permissions boundary, if any."""
+        self._boundaries.pop(role, None)
 
     def put_bucket_policy(self, bucket: str, document: Document | str) -> None:
         """Sets the bucket policy."""
@@ -71,6 +81,10 @@ class Rules:
         """A role's trust policy; empty without one, so that only the platform itself can assume the role."""
         policy = self._trust.get(arn)
         return (policy,) if policy else ()
+
+    def of_boundary(self, arn: str) -> Policy | None:
+        """A role's permissions boundary."""
+        return self._boundaries.get(arn)
 
     def of_bucket(self, bucket: str) -> Collection[Policy]:
         """The bucket policy; empty if the bucket has none."""

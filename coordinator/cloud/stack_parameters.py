@@ -1,6 +1,5 @@
 """The parameters of a tenant's stack: from the user, the last deployment, or the template's defaults."""
 
-import re
 from collections.abc import Mapping
 
 from infra.aws.clients import Cloud
@@ -10,9 +9,6 @@ from infra.deployment.stack import Stacks
 
 # Set by every deployment, not by the user.
 _OURS = ("Tenant", "Code", "Release")
-_BLOCK = re.compile(r"^Parameters:\n(.*?)^\S", re.DOTALL | re.MULTILINE)
-_ENTRY = re.compile(r"^  (\w+):\n((?:    .*\n)+)", re.MULTILINE)
-_DEFAULT = re.compile(r"^    Default: ([^#\n]*)", re.MULTILINE)
 
 
 def renewed(cloud: Cloud, tenant: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -20,17 +16,9 @@ def renewed(cloud: Cloud, tenant: str, given: Mapping[str, str]) -> dict[str, st
 
     They are complete, so deploying twice requests the same stack twice. Raises `StorageFault`.
     """
-    name, usual = stack_name(tenant), defaults(template.text())
+    name, usual = stack_name(tenant), template.defaults(template.text())
     with storage_errors("look for", f"stack {name}"):
         stack = Stacks(cloud).find(name)
     # A newer template may have dropped one.
     before = {key: value for key, value in stack.parameters.items() if key in usual} if stack else {}
     return {key: value for key, value in {**usual, **before}.items() if key not in _OURS} | dict(given)
-
-
-def defaults(text: str) -> dict[str, str]:
-    """The parameters of a template with their defaults, for templates formatted like this project's."""
-    block = _BLOCK.search(text)
-    assert block is not None
-    found = {name: _DEFAULT.search(body) for name, body in _ENTRY.findall(block[1])}
-    return {name: match[1].strip().strip('"') for name, match in found.items() if match}

@@ -14,8 +14,10 @@ _RESOURCE = re.compile(r"  (\w+):")
 _CODE = re.compile(r"(      CodeUri: )\S+")
 _RELEASE = re.compile(r"(      AutoPublishCodeSha256: ).+")
 _DEFAULT = re.compile(r"    Default: (\"[^\"]*\"|\S+)")
+_PATTERN = re.compile(r"    AllowedPattern: \"(.*)\"")
+_VALUES = re.compile(r"    AllowedValues: \[(.*)\]")
 # Parameters of every function, beside those named after it.
-_OF_EVERY_FUNCTION = ("Tenant", "Code", "Tracing", "LogLevel")
+_OF_EVERY_FUNCTION = ("Tenant", "Code", "Tracing", "LogLevel", "RolePath", "Subnets", "SecurityGroups")
 _OF_ONE_FUNCTION = ("{}Memory", "{}Timeout")
 # Turns the lines of a function that is a zip archive into those of one that is a container image (AWS SAM developer
 # guide, "AWS::Serverless::Function"). The name changes too, see the template.
@@ -40,7 +42,8 @@ def text() -> str:
 
 
 def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str]) -> str:
-    """The template with the addresses of the functions' packages, `code` by logical id in lower case.
+    """The template without comment lines, with the addresses of the functions' packages, `code` by logical id in lower
+    case.
 
     A function whose address is not in S3 becomes a container image of that address.
 
@@ -58,6 +61,8 @@ def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str
     lines, resource = [], ""
     blocks, values = _blocks(template), {**defaults(template), **parameters}
     for line in template.splitlines():
+        if line.lstrip().startswith("#"):
+            continue  # CloudFormation limits a template's bytes
         if found := _RESOURCE.match(line):
             resource = found[1]
         if found := _CODE.fullmatch(line):
@@ -87,6 +92,16 @@ def defaults(template: str) -> dict[str, str]:
     """The defaults of the template's parameters, as text."""
     found = {name: _DEFAULT.search(block) for name, block in _blocks(template).items()}
     return {name: default[1].strip('"') for name, default in found.items() if default}
+
+
+def allowed(template: str, parameter: str) -> str:
+    """A regular expression of the values that the parameter takes; raises `KeyError` if it takes any."""
+    block = _blocks(template)[parameter]
+    if pattern := _PATTERN.search(block):
+        return pattern[1]
+    if values := _VALUES.search(block):
+        return values[1].replace(", ", "|")
+    raise KeyError(parameter)
 
 
 def _blocks(template: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from botocore.exceptions import ClientError
 from everything import everything, objects
 from moto.s3.models import s3_backends
 
@@ -117,6 +118,42 @@ def test_a_deployment_is_what_its_stack_describes(cloud):
     assert set(made.functions.values()) < there["functions"]
 
 
+def test_the_rules_of_a_company_hold_and_can_be_lifted(cloud):
+    # The boundary lets the roles write their logs and send dead letters, and read nothing.
+    allowed = {"Effect": "Allow", "Action": ["logs:*", "sqs:*", "ec2:*"], "Resource": "*"}
+    iam, s3 = cloud.client("iam"), cloud.client("s3")
+    document = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
+    boundary = iam.create_policy(PolicyName="company", PolicyDocument=document)["Policy"]["Arn"]
+    key = f"arn:aws:kms:us-east-1:{ACCOUNT_NUMBER}:key/0000-1"
+    rules = {"RolePath": "/company/", "LogRetention": "365", "Subnets": "subnet-1,subnet-2", "SecurityGroups": "sg-1"}
+    trusting = "Principal: {Service: lambda.amazonaws.com, AWS: " + f"arn:aws:iam::{ACCOUNT_NUMBER}:root" + "}"
+    text = re.sub(r"Principal:\s+Service: lambda.amazonaws.com", trusting, template.text(), count=1)
+    made = deploy(cloud, NAME, {**rules, "PermissionsBoundary": boundary, "KmsKey": key}, template=text)
+
+    role = iam.get_role(RoleName=next(name for name in everything(cloud)["roles"] if "ActorRole" in name))["Role"]
+    assert role["Path"] == "/company/"
+    assert role["PermissionsBoundary"]["PermissionsBoundaryArn"] == boundary
+    encryption = s3.get_bucket_encryption(Bucket=made.bucket)["ServerSideEncryptionConfiguration"]["Rules"][0]
+    usual = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}
+    assert encryption["ApplyServerSideEncryptionByDefault"] == usual
+    where = {"Bucket": made.bucket, "Key": f"tenants/{NAME}/runs/a/rounds/1/x.policies.safetensors"}
+    s3.put_object(**where, Body=b"1", IfNoneMatch="*")
+    actor = cloud.client("sts").assume_role(RoleArn=role["Arn"], RoleSessionName="actor")["Credentials"]
+    keys = (actor["AccessKeyId"], actor["SecretAccessKey"], actor["SessionToken"])
+    reader = Cloud(region=cloud.region, endpoint=cloud.endpoint, credentials=keys).client("s3")
+    with pytest.raises(ClientError, match="because no permissions boundary allows the s3:GetObject action"):
+        reader.get_object(**where)
+
+    deploy(cloud, NAME, rules, template=text)
+    assert reader.get_object(**where)["Body"].read() == b"1"
+    assert "PermissionsBoundary" not in iam.get_role(RoleName=role["RoleName"])["Role"]
+    encryption = s3.get_bucket_encryption(Bucket=made.bucket)["ServerSideEncryptionConfiguration"]["Rules"][0]
+    assert encryption["ApplyServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
+    iam.delete_policy(PolicyArn=boundary)
+    with pytest.raises(DeploymentFault, match=r"ActorRole .*NoSuchEntity"):
+        deploy(cloud, NAME, {**rules, "PermissionsBoundary": boundary}, template=text)
+
+
 def test_versions_are_published_of_what_changed_and_those_before_stay(cloud):
     first, said = deploy(cloud, NAME, {}), []
     assert deploy(cloud, NAME, {}, say=said.append) == first
@@ -150,8 +187,10 @@ def test_the_release_of_a_function_changes_exactly_when_its_versions_would():
     made = {name: (name, _Anything()) for name in plain["Resources"]}
 
     def looks(parameters):
-        scope = Scope(plain, {**usual, **parameters, "AWS::StackName": STACK}, made)
         names = [role.capitalize() for role in ROLES]
+        path = {**usual, **parameters}["RolePath"]
+        roles = {f"{name}Role": (name, {"Arn": f"{path}{name}"}) for name in names}
+        scope = Scope(plain, {**usual, **parameters, "AWS::StackName": STACK}, {**made, **roles})
         return {name: frozen(scope.resolve(plain["Resources"][name]["Properties"])) for name in names}
 
     def releases(parameters):
@@ -311,7 +350,7 @@ def test_a_template_that_cannot_be_followed_fails_at_once(cloud, circle, reason)
 
 def test_a_template_that_cloudformation_would_not_take_is_not_sent(cloud):
     with pytest.raises(DeploymentFault, match="CloudFormation takes 51,200"):
-        deploy(cloud, NAME, {}, template=template.text() + "#" * 51_200)
+        deploy(cloud, NAME, {}, template=f"{template.text()}Metadata:\n  Long: {'x' * 51_200}\n")
     assert everything(cloud) == {}
 
 

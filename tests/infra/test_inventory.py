@@ -55,10 +55,10 @@ def with_more(at, *lines):
     [
         ("      BillingMode: PAY_PER_REQUEST", "      TableClass: STANDARD", "AWS::DynamoDB::Table TableClass"),
         (
-            "              SSEAlgorithm: AES256",
-            "              KMSMasterKeyID: some-key",
+            "              SSEAlgorithm: !If [Keyed, aws:kms, AES256]",
+            "              Strange: some-key",
             "AWS::S3::Bucket BucketEncryption.ServerSideEncryptionConfiguration[].ServerSideEncryptionByDefault"
-            ".KMSMasterKeyID",
+            ".Strange",
         ),
         (
             "      FunctionName: !Sub ${AWS::StackName}-actor",
@@ -130,13 +130,13 @@ def test_a_property_that_is_not_emulated_is_named_by_its_path():
     wanted = {
         "BucketEncryption": {
             "ServerSideEncryptionConfiguration": [
-                {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, "BucketKeyEnabled": True}
+                {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, "Strange": True}
             ]
         },
         "ObjectLockEnabled": {"Fn::If": ["Locked", True, {"Ref": "AWS::NoValue"}]},
     }
     assert unknown("AWS::S3::Bucket", wanted) == [
-        "AWS::S3::Bucket BucketEncryption.ServerSideEncryptionConfiguration[].BucketKeyEnabled",
+        "AWS::S3::Bucket BucketEncryption.ServerSideEncryptionConfiguration[].Strange",
         "AWS::S3::Bucket ObjectLockEnabled",
     ]
 

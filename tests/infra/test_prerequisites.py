@@ -162,3 +162,11 @@ def test_the_shipped_template_is_deployed_and_an_update_that_could_not_work_is_r
     permission = PERMISSION.format(function="!Ref CoordinatorAliaslive", principal="events.amazonaws.com")
     right = changed((SEND, ""), ("\nOutputs:", f"{RULE}{permission}{ATTACHED}\nOutputs:"))
     assert deploy(cloud, "someone", {}, template=right).functions == before.functions
+
+
+def test_functions_in_a_vpc_need_a_role_that_makes_network_interfaces(cloud):
+    text = changed(("                - ec2:CreateNetworkInterface\n", ""))
+    reason = refusal(cloud, text, {"Subnets": "subnet-1", "SecurityGroups": "sg-1"})
+    assert reason.startswith(
+        f"{ACTOR}The provided execution role does not have permissions to call CreateNetworkInterface on EC2: "
+    )

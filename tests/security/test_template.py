@@ -11,8 +11,10 @@ from samtranslator.yaml_helper import yaml_parse
 from two_tenants import ROLES, TEMPLATE, resources, roles_of, scope
 
 from aws_emulator.cloudformation.intrinsics import Scope
+from aws_emulator.iam.policies import ServiceAction, judge, read
 from coordinator.backends import aws
 from coordinator.cloud.deployments import INIT_LIMIT_MS
+from infra.deployment.template import fill_in
 from infra.packaging.packages import ENTRIES
 
 HANDLERS = {
@@ -69,7 +71,10 @@ def listed(value: Any) -> list[Any]:
 
 
 def test_the_file_is_one_that_cloudformation_takes() -> None:
-    text = TEMPLATE.read_text()
+    code = {
+        role: f"s3://marless-artifacts-{'1' * 12}-us-gov-east-1-{'a' * 31}/{role}/{'0' * 64}.zip" for role in ENTRIES
+    }
+    text = fill_in(TEMPLATE.read_text(), code, {})
     # API_CreateStack, TemplateBody; YAML aliases: user guide, "CloudFormation template formats".
     assert len(text.encode()) <= 51_200
     tokens = yaml.scan(text)
@@ -205,8 +210,9 @@ def test_the_sweep_wakes_the_coordinators_alias_every_minute_and_never_late() ->
 
 @pytest.mark.parametrize("name", ROLES)
 def test_a_role_may_do_what_is_listed_here_and_nothing_by_wildcard(name: str) -> None:
-    found = statements(scope("alpha"), name)
-    assert {statement["Effect"] for statement in found} == {"Allow"}
+    every = statements(scope("alpha"), name)
+    assert [statement["Sid"] for statement in every if statement["Effect"] == "Deny"] == ["LambdaAlone"]
+    found = [statement for statement in every if statement["Effect"] == "Allow"]
     assert all({"NotAction", "NotResource"}.isdisjoint(statement) for statement in found)
     assert {action for statement in found for action in listed(statement["Action"])} == OF_ALL | OF_ONE[name]
     for resource in (resource for statement in found for resource in listed(statement["Resource"])):
@@ -217,6 +223,8 @@ def test_a_role_may_do_what_is_listed_here_and_nothing_by_wildcard(name: str) ->
 @pytest.mark.parametrize("name", ROLES)
 def test_a_role_is_held_to_its_tenants_keys(name: str) -> None:
     for statement in statements(scope("alpha"), name):
+        if statement["Effect"] == "Deny":
+            continue
         (service,) = {action.partition(":")[0] for action in listed(statement["Action"])}
         condition = statement.get("Condition", {})
         if statement["Action"] == "s3:ListBucket":
@@ -243,13 +251,88 @@ def test_only_lambda_assumes_a_role(name: str) -> None:
 def test_traces_may_be_sent_where_they_are_wanted(tracing: str, granted: bool) -> None:
     stack = scope("alpha", Tracing=tracing)
     for name in ROLES:
-        wide = [statement for statement in statements(stack, name) if statement["Resource"] == "*"]
+        allowed = [statement for statement in statements(stack, name) if statement["Effect"] == "Allow"]
+        wide = [statement for statement in allowed if statement["Resource"] == "*"]
         assert [statement["Sid"] for statement in wide] == (["SendTraces"] if granted else [])
     functions = [of for _, of in resources(stack, "AWS::Lambda::Function")]
     modes = {stack.resolve(of["TracingConfig"]["Mode"]) for of in functions if "TracingConfig" in of}
     assert modes == ({tracing} if granted else set())
     # The variable that infra.entry.instrumentation reads.
     assert {stack.resolve(of["Environment"]["Variables"]["MARLESS_TRACING"]) for of in functions} == {tracing}
+
+
+# ---- Guard rails of a company ----
+
+KEY = "arn:aws:kms:us-east-1:123456789012:key/0000-1"
+
+
+def resolved(stack: Scope, type_: str) -> list[dict[str, Any]]:
+    return [stack.resolve(properties) for _, properties in resources(stack, type_)]
+
+
+def sids(stack: Scope, name: str) -> list[str]:
+    return [statement["Sid"] for statement in statements(stack, name)]
+
+
+def test_roles_have_a_boundary_and_a_path_only_where_they_are_given() -> None:
+    boundary = "arn:aws:iam::123456789012:policy/company"
+    for given, expected in ((("", "/"), (None, "/")), ((boundary, "/company/"), (boundary, "/company/"))):
+        stack = scope("alpha", PermissionsBoundary=given[0], RolePath=given[1])
+        found = {(role.get("PermissionsBoundary"), role["Path"]) for _, role in roles_with_bounds(stack)}
+        assert found == {expected}
+
+
+def roles_with_bounds(stack: Scope) -> list[tuple[str, dict[str, Any]]]:
+    wanted = ("PermissionsBoundary", "Path")
+    return [
+        (name, stack.resolve({key: properties[key] for key in wanted if key in properties}))
+        for name, properties in resources(stack, "AWS::IAM::Role")
+    ]
+
+
+def test_data_are_encrypted_by_aws_unless_a_key_is_given() -> None:
+    for key in ("", KEY):
+        stack = scope("alpha", KmsKey=key)
+        (bucket,) = (stack.resolve(of["BucketEncryption"]) for _, of in resources(stack, "AWS::S3::Bucket"))
+        (rule,) = bucket["ServerSideEncryptionConfiguration"]
+        (table,) = (stack.resolve(of["SSESpecification"]) for _, of in resources(stack, "AWS::DynamoDB::Table"))
+        (queue,) = resolved(stack, "AWS::SQS::Queue")
+        logs = {group.get("KmsKeyId") for group in resolved(stack, "AWS::Logs::LogGroup")}
+        usual = rule["ServerSideEncryptionByDefault"]
+        if key:
+            assert usual == {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY}
+            assert rule["BucketKeyEnabled"] is True
+            assert table == {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": KEY}
+            assert (queue["SqsManagedSseEnabled"], queue["KmsMasterKeyId"]) == (False, KEY)
+            assert logs == {KEY}
+        else:
+            assert usual == {"SSEAlgorithm": "AES256"}
+            assert table == {"SSEEnabled": False}
+            assert (queue["SqsManagedSseEnabled"], "KmsMasterKeyId" in queue) == (True, False)
+            assert logs == {None}
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_a_role_uses_the_key_through_services_alone(name: str) -> None:
+    assert "UseTheKey" not in sids(scope("alpha"), name)
+    (statement,) = (of for of in statements(scope("alpha", KmsKey=KEY), name) if of["Sid"] == "UseTheKey")
+    assert statement["Resource"] == KEY
+    through = [f"{service}.us-east-1.amazonaws.com" for service in ("s3", "dynamodb", "sqs")]
+    assert statement["Condition"] == {"StringEquals": {"kms:ViaService": through}}
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_functions_are_in_a_vpc_and_lambda_alone_makes_their_interfaces(name: str) -> None:
+    plain, stack = scope("alpha"), scope("alpha", Subnets="subnet-1,subnet-2", SecurityGroups="sg-1")
+    configs = [stack.resolve(of.get("VpcConfig")) for _, of in resources(stack, "AWS::Lambda::Function")]
+    assert configs == 4 * [{"SubnetIds": ["subnet-1", "subnet-2"], "SecurityGroupIds": ["sg-1"]}]
+    assert {plain.resolve(of.get("VpcConfig")) for _, of in resources(plain, "AWS::Lambda::Function")} == {None}
+    assert "AttachToTheVpc" not in sids(plain, name)
+    policies = [read({"Version": "2012-10-17", "Statement": statements(stack, name)})]
+    action = ServiceAction("ec2:CreateNetworkInterface", "*")
+    inside = {"lambda:sourcefunctionarn": (f"arn:aws:lambda:us-east-1:123456789012:function:marless-alpha-{name}",)}
+    assert judge(policies, action, {}).decision == "allow"
+    assert judge(policies, action, inside).decision == "deny"
 
 
 # ---- Storage ----
@@ -260,8 +343,6 @@ def test_the_bucket_is_closed_and_encrypted_and_forgets_what_is_left_behind() ->
     assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
     assert len(bucket["PublicAccessBlockConfiguration"]) == 4
     assert bucket["OwnershipControls"]["Rules"] == [{"ObjectOwnership": "BucketOwnerEnforced"}]
-    (encryption,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
-    assert encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
     assert "VersioningConfiguration" not in bucket
     rules = {rule["Id"]: rule for rule in bucket["LifecycleConfiguration"]["Rules"]}
     assert {rule["Status"] for rule in rules.values()} == {"Enabled"}
@@ -286,7 +367,7 @@ def test_the_table_is_keyed_by_scope_and_item_and_can_be_brought_back() -> None:
 def test_dead_letters_are_kept_as_long_as_there_is() -> None:
     (queue,) = of_type("AWS::SQS::Queue").values()
     # API_SetQueueAttributes, MessageRetentionPeriod: at most 14 days.
-    assert queue == {"MessageRetentionPeriod": 14 * 24 * 3600, "SqsManagedSseEnabled": True}
+    assert queue["MessageRetentionPeriod"] == 14 * 24 * 3600
 
 
 def test_logs_are_each_functions_own_and_are_not_kept_for_ever() -> None:

@@ -9,16 +9,17 @@ from aws_emulator.iam.role_policies import Rules
 
 
 class Role:
-    """AWS::IAM::Role with inline policies."""
+    """AWS::IAM::Role with inline policies and a permissions boundary."""
 
-    fixed = frozenset[str]()
+    fixed = frozenset({"Path"})
 
     def __init__(self, clients: Clients, rules: Rules) -> None:
         self._clients, self._rules = clients, rules
 
     def create(self, name: str, wanted: Properties) -> Made:
         trust = json.dumps(wanted["AssumeRolePolicyDocument"])
-        role = self._clients("iam").create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]
+        path = wanted.get("Path", "/")
+        role = self._clients("iam").create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=trust)["Role"]
         self._rules.put_trust(role["Arn"], wanted["AssumeRolePolicyDocument"])
         with delete_on_failure(self, Made(name, {"Arn": role["Arn"], "RoleId": role["RoleId"]}), wanted) as made:
             self.update(made, {}, wanted)
@@ -30,11 +31,25 @@ class Role:
             trust = json.dumps(after["AssumeRolePolicyDocument"])
             self._clients("iam").update_assume_role_policy(RoleName=made.id, PolicyDocument=trust)
             self._rules.put_trust(made.attributes["Arn"], after["AssumeRolePolicyDocument"])
+        if before.get("PermissionsBoundary") != after.get("PermissionsBoundary"):
+            self._bound(made, after.get("PermissionsBoundary"))
         for name in old.keys() - new.keys():
             _drop_policy(self._clients, self._rules, made.attributes["Arn"], name)
         for name, document in new.items():
             if old.get(name) != document:
                 _put_policy(self._clients, self._rules, made.attributes["Arn"], name, document)
+
+    def _bound(self, made: Made, boundary: str | None) -> None:
+        """Sets or removes the boundary, whose policy must exist; a later version of the policy has no effect."""
+        client = self._clients("iam")
+        if boundary is None:
+            client.delete_role_permissions_boundary(RoleName=made.id)
+            self._rules.drop_boundary(made.attributes["Arn"])
+            return
+        version = client.get_policy(PolicyArn=boundary)["Policy"]["DefaultVersionId"]
+        found = client.get_policy_version(PolicyArn=boundary, VersionId=version)["PolicyVersion"]
+        client.put_role_permissions_boundary(RoleName=made.id, PermissionsBoundary=boundary)
+        self._rules.put_boundary(made.attributes["Arn"], found["Document"])
 
     def delete(self, made: Made, properties: Properties) -> None:
         client = self._clients("iam")

@@ -136,7 +136,10 @@ class Table:
 
 def _encryption(value: Properties) -> dict[str, Any]:
     """A table's SSESpecification in the form of the API."""
-    return {"Enabled": value["SSEEnabled"]}
+    return {
+        "Enabled": value["SSEEnabled"],
+        **{key: value[key] for key in ("SSEType", "KMSMasterKeyId") if key in value},
+    }
 
 
 _OF_A_NEW_TABLE = ("AttributeDefinitions", "KeySchema", "BillingMode", "SSESpecification")
@@ -157,7 +160,8 @@ class Queue:
         return Made(url, {"Arn": arn, "QueueName": arn.rpartition(":")[2], "QueueUrl": url})
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
-        self._clients("sqs").set_queue_attributes(QueueUrl=made.id, Attributes=_attributes(after))
+        unset = {"KmsMasterKeyId": ""} if "KmsMasterKeyId" in before else {}
+        self._clients("sqs").set_queue_attributes(QueueUrl=made.id, Attributes={**unset, **_attributes(after)})
 
     def delete(self, made: Made, properties: Properties) -> None:
         with suppress(self._clients("sqs").exceptions.QueueDoesNotExist):

@@ -1,5 +1,6 @@
 """marless deploy: creates or updates the deployment that runs in an AWS account need."""
 
+import re
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections.abc import Callable
 
@@ -11,7 +12,7 @@ from coordinator.cloud import deploy_messages
 from coordinator.cloud.deployments import options_of
 from coordinator.errors import FINISHED, UserError
 from coordinator.reports import provenance
-from infra.deployment import ROLES, DeploymentFault
+from infra.deployment import ROLES, DeploymentFault, template
 from infra.packaging.containers import ContainerFault
 from infra.packaging.plugins import PackageFault
 
@@ -26,6 +27,30 @@ Options that are left out keep their last deployed values, except --plugin, whic
 
 # What Lambda takes (Lambda developer guide, "Lambda quotas").
 _MEMORY_MB, _TIMEOUT_S = (128, 10_240), (1, 900)
+# API_PutFunctionEventInvokeConfig, MaximumEventAgeInSeconds.
+_EVENT_AGE_S = (60, 21_600)
+_RETENTION_DAYS = (1, 100_000)
+# Options with the parameter that they set, its name in AWS's words, and an example.
+_GUARD_RAILS = (
+    ("log-retention", "LogRetention", "DAYS", "days that log groups keep events (RetentionInDays)", "30"),
+    (
+        "permissions-boundary",
+        "PermissionsBoundary",
+        "ARN",
+        "managed policy that bounds the functions' roles (PermissionsBoundary)",
+        "arn:aws:iam::123456789012:policy/company-boundary",
+    ),
+    ("role-path", "RolePath", "PATH", "path of the functions' roles (Path)", "/company/"),
+    (
+        "kms-key",
+        "KmsKey",
+        "ARN",
+        "customer managed KMS key for bucket, table, queue and log groups",
+        "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+    ),
+    ("subnets", "Subnets", "IDS", "subnets of the functions (VpcConfig, SubnetIds)", "subnet-0a1b,subnet-2c3d"),
+    ("security-groups", "SecurityGroups", "IDS", "their security groups (VpcConfig, SecurityGroupIds)", "sg-0a1b"),
+)
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -47,6 +72,13 @@ def arguments(parser: ArgumentParser) -> None:
         help="monthly budget; an alarm fires when spending is above that pace, and with --email AWS watches the bill",
     )
     parser.add_argument("--email", metavar="ADDRESS", help="recipient of alarms and of the budget's warnings")
+    parser.add_argument(
+        "--event-age",
+        type=_within(*_EVENT_AGE_S),
+        metavar="S",
+        help="seconds that an asynchronous event may wait (MaximumEventAgeInSeconds)",
+    )
+    _guard_rails(parser)
     parser.add_argument("--tracing", action=BooleanOptionalAction, help="trace invocations with X-Ray (billed by AWS)")
     parser.add_argument(
         "--plugin",
@@ -56,6 +88,20 @@ def arguments(parser: ArgumentParser) -> None:
         help="package or module that your tasks or algorithms need, by path or requirement; may be repeated",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+
+
+def _guard_rails(parser: ArgumentParser) -> None:
+    """Arguments for the rules of an organization; the empty text, or the path /, removes what was set."""
+    for name, parameter, metavar, text, example in _GUARD_RAILS:
+        parser.add_argument(
+            f"--{name}", type=_taken_by(parameter, example), metavar=metavar, help=f"{text}, such as {example}"
+        )
+    parser.add_argument(
+        "--trajectory-retention",
+        type=_within(*_RETENTION_DAYS),
+        metavar="DAYS",
+        help="days that trajectories are kept which no run has deleted (S3 Lifecycle)",
+    )
 
 
 def run(options: Namespace) -> int:
@@ -75,12 +121,17 @@ def run(options: Namespace) -> int:
 
 def _parameters(options: Namespace) -> dict[str, str]:
     """The template's parameters that the user set, and the hash of this program."""
+    if bool(options.subnets) != bool(options.security_groups):
+        raise UserError("--subnets and --security-groups go together: Lambda needs both or neither")
     settings = {
         **{f"{role.capitalize()}Memory": getattr(options, f"{role}_memory") for role in ROLES},
         **{f"{role.capitalize()}Timeout": getattr(options, f"{role}_timeout") for role in ROLES},
         "WorkerConcurrency": options.concurrency,
         "MonthlyBudget": options.budget,
         "AlarmEmail": options.email,
+        "EventAge": options.event_age,
+        "TrajectoryRetention": options.trajectory_retention,
+        **{parameter: getattr(options, name.replace("-", "_")) for name, parameter, *_ in _GUARD_RAILS},
         "Tracing": {True: "Active", False: "Disabled"}.get(options.tracing),
     }
     return {"Code": provenance.code_sha256()} | {
@@ -95,6 +146,17 @@ def _within(least: int, most: int) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def _taken_by(parameter: str, example: str) -> Callable[[str], str]:
+    """Accepts what the template's parameter accepts."""
+
+    def accepted(text: str) -> str:
+        if not re.fullmatch(template.allowed(template.text(), parameter), text):
+            raise ArgumentTypeError(f"{text!r} is not allowed; give a value such as {example}")
+        return text
+
+    return accepted
 
 
 def _say(line: str) -> None:

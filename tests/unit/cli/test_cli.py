@@ -208,3 +208,18 @@ def test_doctor_prints_what_is_here(capsys):
     found = json.loads(capsys.readouterr().out)
     assert "python" in found["machine"] and found["extras"].keys() >= {"learner"}
     assert found["backends"]["local"]["ready"] and found["backends"].keys() == {"local", "inline", "emulated", "aws"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--log-retention", "2"), "argument --log-retention: '2' is not allowed; give a value such as 30"),
+        (("--role-path", "company"), "argument --role-path: 'company' is not allowed; give a value such as /company/"),
+        (("--event-age", "59"), "argument --event-age: '59' is not a whole number from 60 to 21,600"),
+        (("--subnets", "subnet-1"), "--subnets and --security-groups go together: Lambda needs both or neither"),
+    ],
+)
+def test_a_value_that_cloudformation_would_refuse_is_refused_at_once(options, message, capsys):
+    assert main(["deploy", "--backend", "emulated", *options]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.startswith(f"marless: {message}"), printed.err.count("\n")) == ("", True, 1)
