@@ -186,7 +186,7 @@ def test_logs_show_what_functions_wrote_and_of_which_run(there):
     broken = small(there, "ill", "task.name=pettingzoo:bad_environments:raising", "attempts=1")
     assert broken.code != 0
     calls = there("logs", "--function", "actor")
-    pattern = r"\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}  actor\s+ran [\d.]+ ms, billed \d+ ms, \d+ of 1769 MB.*"
+    pattern = r"\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}  actor\s+[0-9a-f]{8}\s+ran [\d.]+ ms, billed \d+ ms, \d+ of 1769 MB.*"
     assert any(re.fullmatch(pattern, line) for line in calls.out)
     assert not any("START RequestId" in line for line in calls.out)
 
