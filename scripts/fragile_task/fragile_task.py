@@ -1,0 +1,15 @@
+"""The task `fragile/signal`: `toy/signal`, whose function is killed in one of four invocations."""
+
+import os
+import signal
+
+from functions.environments import toy
+
+_CHANCE = 0.25
+
+
+def make(task, num_envs):
+    """The environments of `toy/signal`; in a function the process may end instead, as if the platform had killed it."""
+    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ and os.urandom(1)[0] < 256 * _CHANCE:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return toy.make(task, num_envs)

@@ -1,0 +1,20 @@
+"""`scripts/first_account` in the emulated account: every step of a first deployment does what it should."""
+
+import subprocess
+import sys
+
+import pytest
+
+from infra.packaging.packages import ROOT
+
+_STEPS = 8
+
+
+@pytest.mark.conformance
+def test_the_script_for_a_first_account_passes_in_the_emulated_one():
+    command = [sys.executable, "-m", "scripts.first_account", "--backend", "emulated"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    _, _, *rows = ended.stdout.strip().splitlines()
+    assert len(rows) == _STEPS
+    assert not [row for row in rows if "FAILED" in row]
