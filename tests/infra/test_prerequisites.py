@@ -155,18 +155,19 @@ def test_a_template_that_could_not_work_on_aws_is_refused_by_name(cloud, text, s
     assert "\n" not in reason
 
 
-def test_the_shipped_template_is_deployed_and_an_update_that_could_not_work_is_rolled_back(cloud):
-    before = deploy(cloud, "someone", {})
-    with pytest.raises(DeploymentFault, match=r"is UPDATE_ROLLBACK_COMPLETE: Actor .* does not trust lambda"):
-        deploy(cloud, "someone", {}, template=changed(("Service: lambda", "Service: ecs-tasks")))
-    permission = PERMISSION.format(function="!Ref CoordinatorAliaslive", principal="events.amazonaws.com")
-    right = changed((SEND, ""), ("\nOutputs:", f"{RULE}{permission}{ATTACHED}\nOutputs:"))
-    assert deploy(cloud, "someone", {}, template=right).functions == before.functions
-
-
 def test_functions_in_a_vpc_need_a_role_that_makes_network_interfaces(cloud):
     text = changed(("                - ec2:CreateNetworkInterface\n", ""))
     reason = refusal(cloud, text, {"Subnets": "subnet-1", "SecurityGroups": "sg-1"})
     assert reason.startswith(
         f"{ACTOR}The provided execution role does not have permissions to call CreateNetworkInterface on EC2: "
     )
+
+
+def test_the_shipped_template_is_deployed_and_an_update_that_could_not_work_is_rolled_back(cloud):
+    # The last test of this file: it leaves a stack, and the other tests' refusals are those of a first deployment.
+    before = deploy(cloud, "someone", {})
+    with pytest.raises(DeploymentFault, match=r"is UPDATE_ROLLBACK_COMPLETE: Actor .* does not trust lambda"):
+        deploy(cloud, "someone", {}, template=changed(("Service: lambda", "Service: ecs-tasks")))
+    permission = PERMISSION.format(function="!Ref CoordinatorAliaslive", principal="events.amazonaws.com")
+    right = changed((SEND, ""), ("\nOutputs:", f"{RULE}{permission}{ATTACHED}\nOutputs:"))
+    assert deploy(cloud, "someone", {}, template=right).functions == before.functions
