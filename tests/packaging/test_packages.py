@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from fake_wheels import project, wheel
@@ -18,6 +19,8 @@ from infra.packaging.interpreters import interpreter
 from infra.packaging.package_sources import sources
 from infra.packaging.packages import ENTRIES, LIMIT, PINS, ROOT, SERVICES, build, require_size, torch_users_among
 from infra.packaging.plugins import PackageFault, prepare, stage
+from scripts.audit_image import DOCKERFILE
+from scripts.dockerfile import Followed
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 PINNED = dict(line.split("==") for line in PINS.read_text().splitlines() if not line.startswith("#"))
@@ -218,6 +221,14 @@ def test_the_tag_of_an_image_changes_with_all_that_goes_into_it(offline, plugins
     # A project's wheel is built anew for every deployment.
     assert tag("deep", plugins[0]) == tag("deep", plugins[0]) != alone
     assert tag("deep", "needed") != alone
+
+
+def test_the_image_of_a_plug_in_that_needs_torch_holds_both(offline, tmp_path):
+    with packed(["deep"], torch_users_among(["deep"]), lambda line: None) as packages:
+        image = Followed(packages.image.context, tmp_path, {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"})
+        image.follow(DOCKERFILE.read_text(), {"TORCH_INDEX": ""})
+    there = {path.name for path in image.below("/var/task").iterdir()}
+    assert there >= {"torch", "sympy.py", "deep.py", "needed.py", "numpy", "functions", "infra", "marless"}
 
 
 def test_without_torch_all_four_functions_are_archives(offline):
