@@ -55,8 +55,8 @@ def with_more(at, *lines):
     [
         ("      BillingMode: PAY_PER_REQUEST", "      TableClass: STANDARD", "AWS::DynamoDB::Table TableClass"),
         (
-            "              SSEAlgorithm: !If [Keyed, aws:kms, AES256]",
-            "              Strange: some-key",
+            "                SSEAlgorithm: AES256",
+            "                Strange: some-key",
             "AWS::S3::Bucket BucketEncryption.ServerSideEncryptionConfiguration[].ServerSideEncryptionByDefault"
             ".Strange",
         ),
