@@ -32,7 +32,8 @@ def main() -> int:
             _build({function: chosen.folder / function for function in zipped}, chosen.plugins)
             for function in zipped:
                 archive = chosen.folder / f"{function}.zip"
-                print(f"{archive}: {pack(chosen.folder / function, archive)}")
+                digest = pack(chosen.folder / function, archive)
+                print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB, {digest}")
         else:
             _build({chosen.what: chosen.folder}, chosen.plugins)
     except PackageFault as fault:

@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import Commands
 from fake_wheels import project, wheel
 from packaging.requirements import Requirement
 
+from aws_emulator import account
+from coordinator.cloud.emulated_account import account_folder
 from coordinator.cloud.packing import packed
 from functions.algorithms.registry import BUILT_IN
 from functions.environments import registry
@@ -223,19 +226,39 @@ def test_the_tag_of_an_image_changes_with_all_that_goes_into_it(offline, plugins
     assert tag("deep", "needed") != alone
 
 
-def test_the_image_of_a_plug_in_that_needs_torch_holds_both(offline, tmp_path):
-    with packed(["deep"], torch_users_among(["deep"]), lambda line: None) as packages:
-        image = Followed(packages.image.context, tmp_path, {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"})
+def test_the_image_of_a_plug_in_that_needs_torch_holds_both_and_every_build_has_the_same_files(offline, tmp_path):
+    def built(context, folder):
+        image = Followed(context, folder, {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"})
         image.follow(DOCKERFILE.read_text(), {"TORCH_INDEX": ""})
-    there = {path.name for path in image.below("/var/task").iterdir()}
+        task = image.below("/var/task")
+        return {path.relative_to(task).as_posix(): path.read_bytes() for path in task.rglob("*") if path.is_file()}
+
+    with packed(["deep"], torch_users_among(["deep"]), lambda line: None) as packages:
+        first, second = (built(packages.image.context, tmp_path / name) for name in ("first", "second"))
+    there = {name.partition("/")[0] for name in first}
     assert there >= {"torch", "sympy.py", "deep.py", "needed.py", "numpy", "functions", "infra", "marless"}
+    assert second == first
 
 
-def test_without_torch_all_four_functions_are_archives(offline):
-    with packed(["with-needs"], torch_users_among(["with-needs"]), lambda line: None) as packages:
-        assert packages.archives.keys() == set(ENTRIES)
-        assert all(archive.is_file() for archive in packages.archives.values())
-        assert packages.image is None
+def test_a_deployment_needs_no_container_engine(offline, tmp_path, monkeypatch, capfd):
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.chdir(tmp_path)
+    marless = Commands(capfd)
+    assert marless("deploy", "--backend", "emulated", "--yes").code == 0
+    try:
+        where = account.find(account_folder()).whereabouts
+        for name, value in (("ENDPOINT_URL", where.endpoint), ("ACCESS_KEY_ID", where.key)):
+            monkeypatch.setenv(f"AWS_{name}", value)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", where.secret)
+        made = marless("deploy", "--region", where.region, "--plugin", "with-needs", "--yes")
+        assert (made.code, made.err) == (0, [])
+        assert "learner     a zip archive, as no plug-in needs torch" in made.out
+        assert [line for line in made.out if line.startswith("uploading")] == [
+            f"uploading {function}, 0 MB" for function in ENTRIES
+        ]
+    finally:
+        account.find(account_folder()).stop()
 
 
 @pytest.mark.parametrize("function", ENTRIES)

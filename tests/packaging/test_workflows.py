@@ -39,8 +39,9 @@ def test_a_workflow_may_read_and_only_a_job_of_the_environment_canary_becomes_a_
 def test_a_job_that_deploys_has_the_python_of_the_functions():
     for job in JOBS.values():
         runs = "\n".join(step.get("run", "") for step in job["steps"])
-        (python,) = [step["with"]["python-version"] for step in job["steps"] if "setup-python" in step.get("uses", "")]
+        found = [step["with"]["python-version"] for step in job["steps"] if "setup-python" in step.get("uses", "")]
         if "--tenant canary --yes" in runs or "make audit" in runs:
+            (python,) = found
             assert PYTHON in python.split()
 
 
