@@ -8,7 +8,7 @@ from coordinator.config.schema import Function
 from coordinator.core.state import Plan, State, WorkItem
 from coordinator.core.state_location import learner_schedule
 from coordinator.core.tasks import LOOKS, MOST_PUTS, PlannedTask, evaluations
-from coordinator.pricing.bill import Meter, bill
+from coordinator.pricing.bill import CLOUD_NOTE, NOTE, Bill, Meter, bill
 from functions.contract import Report, Usage
 
 # Under a cap, all attempts of a kind without a measured duration may take a tenth of it together; afterwards each may
@@ -142,10 +142,15 @@ def written_bytes(plan: Plan, body: int, before: int) -> int:
     return item_bytes(plan, max(body, before) if plan.platform.fixed_sizes else body)
 
 
+def bill_of(plan: Plan, meter: Meter) -> Bill:
+    """The bill of `meter` at the plan's prices; its note says where the durations were measured."""
+    pricing, note = plan.config.pricing, NOTE if plan.platform.cpu_scaling else CLOUD_NOTE
+    return bill(meter, plan.prices, pricing.architecture, pricing.storage, note)
+
+
 def dollars(plan: Plan, meter: Meter) -> Decimal:
     """What the meter costs at the plan's prices."""
-    pricing = plan.config.pricing
-    return bill(meter, plan.prices, pricing.architecture, pricing.storage).total
+    return bill_of(plan, meter).total
 
 
 def _ending(plan: Plan, state: State) -> list[PlannedTask]:

@@ -64,7 +64,7 @@ def estimate(config: RunConfig, calibration: Calibration, target: Target) -> tup
     whole = Estimate(state.round, state.seconds, state.meter)
     if state.round >= LONG:
         whole = _extrapolate(plan, target.rehearse(_limit_rounds(plan, SHORT), calibration), state)
-    return whole, target.bill(plan, whole.meter)
+    return whole, budget.bill_of(plan, whole.meter)
 
 
 def _without_switches(config: RunConfig) -> RunConfig:

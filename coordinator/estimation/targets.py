@@ -9,7 +9,7 @@ from coordinator.estimation.calibration import Calibration
 from coordinator.estimation.platforms import DeployedFunctions, LocalWorkers
 from coordinator.estimation.rehearsal import rehearse, rehearse_detached
 from coordinator.placement.coordination_cost import COORDINATOR_MB
-from coordinator.pricing.bill import CLOUD_NOTE, INIT_LIMIT_MS, NOTE, Bill, Meter, bill
+from coordinator.pricing.bill import INIT_LIMIT_MS
 from coordinator.pricing.latency import Latency
 from coordinator.pricing.prices import load_prices
 from functions.contract import Platform
@@ -58,11 +58,6 @@ class Target:
         if self.detached:
             return rehearse_detached(plan, calibration, self._there(plan, latency))
         return rehearse(plan, calibration, self._there(plan, latency))
-
-    def bill(self, plan: Plan, meter: Meter) -> Bill:
-        """The bill of `meter` on the target."""
-        pricing, note = plan.config.pricing, NOTE if plan.platform.cpu_scaling else CLOUD_NOTE
-        return bill(meter, plan.prices, pricing.architecture, pricing.storage, note)
 
     def _there(self, plan: Plan, latency: Latency) -> DeployedFunctions:
         sizes = plan.config.functions

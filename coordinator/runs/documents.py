@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coordinator.core.budget import bill_of
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive.ports import Storage
-from coordinator.pricing.bill import bill
 from coordinator.reports import statistics
 from coordinator.reports.journal import read
 from coordinator.reports.plateau import Plateau
@@ -67,8 +67,7 @@ class Documents:
     def _bill_and_summary(
         self, state: State, measured: Measured, status: str, weights: str | None, plateau: Plateau | None
     ) -> Summary:
-        pricing = self._plan.config.pricing
-        cost = bill(state.meter, self._plan.prices, pricing.architecture, pricing.storage)
+        cost = bill_of(self._plan, state.meter)
         summary = summarise(self._plan, self._identity, state, cost, measured, status, weights, plateau)
         self._folder.write(files.BILL, cost.to_json())
         self._folder.write(files.SUMMARY, encode(summary))

@@ -19,7 +19,6 @@ from coordinator.core.events import CoordinatorBilled
 from coordinator.core.state import State
 from coordinator.placement.coordination_cost import MEMBER_BYTES, reports
 from coordinator.pricing.bill import (
-    CLOUD_NOTE,
     LOG_BYTES,
     Bill,
     Charge,
@@ -287,8 +286,3 @@ def test_the_bill_of_a_deployed_run_is_as_by_hand():
     # Six KB of log: 6 / 2^20 GB at $0.50.
     assert found["logs"].dollars == Decimal(6) / 2**20 / 2
     assert sum(line.dollars for line in found.values()) == bill(state.meter, PRICES).total
-
-
-def test_the_note_of_a_run_in_the_cloud_says_that_the_platform_measured():
-    assert "stretched" in bill(Meter(), PRICES).note
-    assert "stretched" not in bill(Meter(), PRICES, note=CLOUD_NOTE).note

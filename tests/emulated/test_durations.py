@@ -1,0 +1,75 @@
+"""Where durations are measured: the notes of bills through whole runs, and forecasts for a share of a vCPU.
+
+The back-end `aws` runs here against the endpoint of the emulated account, which then stands for an account that
+measures functions on their own share of a vCPU.
+"""
+
+import json
+
+import pytest
+
+from coordinator.cloud.emulated_account import cloud_at
+from coordinator.core import planning
+from coordinator.placement import planner
+from coordinator.reports import provenance
+from coordinator.runs import stored
+from coordinator.runs.folder import RunFolder
+from infra.deployment import deploy
+
+
+@pytest.fixture
+def as_aws(place, monkeypatch):
+    """The SDK's own variables, with which the user's account is the emulated one."""
+    where = place.account.whereabouts
+    variables = {"ENDPOINT_URL": where.endpoint, "ACCESS_KEY_ID": where.key, "SECRET_ACCESS_KEY": where.secret}
+    for name, value in {**variables, "DEFAULT_REGION": where.region}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("NO_PROXY", "*")
+
+
+HERE, BY_LAMBDA = "durations measured on this machine", "durations as the functions measured them"
+WHERE = [
+    (("--backend", "local"), HERE, "would cost"),
+    (("--backend", "inline"), HERE, "would cost"),
+    (("--backend", "emulated"), HERE, "would cost"),
+    (("--backend", "emulated", "--detach"), HERE, "would cost"),
+    (("--backend", "aws"), BY_LAMBDA, "costs"),
+    (("--backend", "aws", "--detach"), BY_LAMBDA, "costs"),
+]
+
+
+@pytest.mark.parametrize(("options", "note", "verb"), WHERE, ids=[" ".join(case[0][1:]) for case in WHERE])
+def test_a_bill_says_where_its_durations_were_measured(place, marless, finished, as_aws, options, note, verb):
+    name = "-".join(option.strip("-") for option in options[1:])
+    said = marless.train(name, *options)
+    assert said.code == 0, said.err
+    if "--detach" in options:
+        finished(name)
+        said = marless("watch", name)
+    assert note in json.loads((place.home / "runs" / name / "bill.json").read_text())["note"]
+    assert [line for line in said.out if f"what this {verb} on AWS" in line]
+
+
+MB, LONG = 512, 24
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("backend", ["emulated", "aws"])
+def test_at_512_mb_the_forecast_of_auto_is_within_a_quarter_of_the_bill(place, marless, as_aws, backend):
+    # 512 MB buy 0.289 of a vCPU: durations that are stretched twice, or never, miss the bill's by a factor of 3.5.
+    sizes = {f"{role}Memory": str(MB) for role in ("Actor", "Learner", "Evaluator")}
+    parameters = {"Code": provenance.code_sha256(), **sizes}
+    place.look_after(deploy(cloud_at(place.account.whereabouts), "small", parameters))
+    name, options = f"auto-{backend}", ("placement.rule=auto", "evaluation.every=1000", "actors.num_envs=64")
+    said = marless.train(name, *options, f"stop.rounds={LONG}", "--backend", backend, "--tenant", "small")
+    assert said.code == 0, said.err
+    with stored.look(RunFolder.find(name)) as run:
+        state, plan = run.kept, run.plan
+        terms, workload = planning.terms(plan, state), planning.workload(plan, state)
+        forecasts = planner.forecasts(workload, state.timings, terms)
+    expected = {item.round_placement: item.dollars for item in forecasts}[state.placement]
+    assert marless("resume", name, f"stop.rounds={2 * LONG}").code == 0
+    lines = [json.loads(line) for line in (place.home / "runs" / name / "metrics.jsonl").read_text().splitlines()]
+    billed = (lines[-1]["dollars"] - lines[LONG]["dollars"]) / (LONG - 1)
+    print(f"{backend}: forecast ${expected:.3e}, billed ${billed:.3e} a round")
+    assert expected == pytest.approx(billed, rel=0.25)
