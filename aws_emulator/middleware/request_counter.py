@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from math import ceil
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -62,7 +63,8 @@ class Count(msgspec.Struct, frozen=True):
 class Call(msgspec.Struct, frozen=True):
     """An accepted invocation; `waited` is True if its caller waited for the answer of `answer` bytes.
 
-    `event` has the event's members that are texts.
+    `event` has the event's members that are texts. `requests` are billed: an asynchronous event is one for its
+    first 256 KB and one more for each further 64 KB begun (AWS Lambda pricing, "Requests").
     """
 
     function: str
@@ -71,6 +73,7 @@ class Call(msgspec.Struct, frozen=True):
     by: str
     answer: int
     event: dict[str, str]
+    requests: int = 1
 
 
 class RequestTotals(msgspec.Struct, frozen=True):
@@ -218,7 +221,9 @@ class RequestCounter:
         members = event.items() if isinstance(event, dict) else ()
         texts = {name: value for name, value in members if isinstance(value, str)}
         request_id, waited = answer.headers["x-amzn-requestid"], answer.status == HTTPStatus.OK
-        self._calls.append(Call(found["name"], request_id, waited, by, len(answer.body), texts))
+        beyond = 0 if waited else max(0, len(request_body) - (256 << 10))
+        requests = 1 + ceil(beyond / (64 << 10))
+        self._calls.append(Call(found["name"], request_id, waited, by, len(answer.body), texts, requests))
 
 
 def _text(value: Mapping[str, Any]) -> str:

@@ -471,6 +471,8 @@ def _on_completions_billed(plan: Plan, state: State, event: CompletionsBilled) -
         meter = meter.add_commit(size)
     for size in event.reads:
         meter = meter.add_load(size)
+    for size in event.events:
+        meter = meter.add_event(size)
     return replace(state, meter=meter)
 
 

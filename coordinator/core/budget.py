@@ -8,6 +8,7 @@ from coordinator.config.schema import Function
 from coordinator.core.state import Plan, State, WorkItem
 from coordinator.core.state_location import learner_schedule
 from coordinator.core.tasks import LOOKS, MOST_PUTS, PlannedTask, evaluations
+from coordinator.placement.message_size import request_bytes
 from coordinator.pricing.bill import CLOUD_NOTE, NOTE, Bill, Meter, bill
 from functions.contract import Report, Usage
 
@@ -76,9 +77,11 @@ def affordable(plan: Plan, state: State, tasks: list[PlannedTask]) -> bool:
     for slot in state.slots.values():
         if slot.waiting:
             meter = add_lost(plan, meter, slot.item, slot.timeout_s)
-    for task in [*tasks, *_ending(plan, state)]:
+    coming = [*tasks, *_ending(plan, state)]
+    for task in coming:
         meter = add_lost(plan, meter, task.item, allowed_s(plan, state, task))
     meter = _with_turns(plan, state, meter, len(tasks))
+    meter = _with_events(plan, state, meter, [task.item for task in coming])
     size = _ledger_bytes(plan, state)
     meter = meter.add_commit(size).add_load(size).add_stored(Usage(puts=_checkpoint_puts(plan, state)))
     return dollars(plan, meter) <= Decimal(str(plan.config.stop.dollars))
@@ -101,6 +104,16 @@ def _with_turns(plan: Plan, state: State, meter: Meter, dispatched: int) -> Mete
     reports = dispatched + sum(slot.waiting for slot in state.slots.values())
     for _ in range(reports):
         meter = meter.add_commit(REPORT_BYTES).add_load(REPORT_BYTES).add_stored(Usage(gets=1))
+    return meter
+
+
+def _with_events(plan: Plan, state: State, meter: Meter, coming: list[WorkItem]) -> Meter:
+    """The meter with the largest events of the waiting attempts and of `coming`, if the coordinator is a function."""
+    if not plan.platform.coordinator_mb:
+        return meter
+    agents = len(state.team.groups) if state.team else 0
+    for item in [*coming, *(slot.item for slot in state.slots.values() if slot.waiting)]:
+        meter = meter.add_event(math.ceil(request_bytes(item.gets, plan.config.scaling.rollouts, agents)))
     return meter
 
 

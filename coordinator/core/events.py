@@ -120,6 +120,8 @@ class CompletionsBilled:
     reads: tuple[int, ...]
     # Storage operations of reading the answers.
     usage: Usage
+    # Bytes of the events that were accepted.
+    events: tuple[int, ...] = ()
 
 
 Event = (

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from coordinator.core.events import CompletionsBilled, Lost, Reported
@@ -42,6 +43,8 @@ from functions.serving import last_object, stored_answer
 
 # How long the platform may reject events before they are given up.
 PATIENCE_S = 60.0
+
+_ENCODER = msgspec.json.Encoder()
 
 
 class Sender(Invoker, Protocol):
@@ -113,11 +116,14 @@ def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: De
         driver.clean_up()
     gathered, slots = completion.gather_reports(cloud.completions, driver.version, len(works)), driver.state.slots
     reports = {works[index]: best_first(slots[works[index]], each) for index, each in gathered.reports.items()}
-    answers, usage = _read_answers(plan, driver, cloud, detached, {work: each[0] for work, each in reports.items()})
+    requests = _dispatched_requests(plan, driver, detached)
+    answers, usage = _read_answers(requests, cloud, {work: each[0] for work, each in reports.items()})
+    rejected = {work for work, each in reports.items() if each[0].kind == "throttled"}
+    events = tuple(len(_ENCODER.encode(requests[work])) for work in works if work not in rejected)
     for work, each in sorted(reports.items()):
         for report in each:
             driver.receive(Reported(work, report_of(plan, driver.state, work, report), answers[work]))
-    driver.receive(CompletionsBilled(gathered.updates, gathered.reads, usage))
+    driver.receive(CompletionsBilled(gathered.updates, gathered.reads, usage, events))
     # Works whose reports are of other attempts are lost, too.
     if lost := tuple(work for work in works if driver.state.slots[work].waiting):
         driver.receive(Lost(lost))
@@ -133,10 +139,9 @@ def _deadline(plan: Plan, driver: Driver) -> float:
 
 
 def _read_answers(
-    plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detached, reports: dict[str, CompletionReport]
+    requests: dict[str, Request], cloud: CloudPorts, reports: dict[str, CompletionReport]
 ) -> tuple[dict[str, Answer | None], Usage]:
     """The answers of works that ended, None where there is none, and the storage operations of reading them."""
-    requests = _dispatched_requests(plan, driver, detached)
     stored = sorted(work for work, report in reports.items() if not report.kind)
     last = {work: keys.object_key(requests[work].output, str(last_object(requests[work]))) for work in stored}
     heads = cloud.heads([last[work] for work in stored])

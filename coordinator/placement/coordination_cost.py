@@ -31,6 +31,11 @@ class CoordinationCost(NamedTuple):
         """Whether answers leave the region."""
         return self.deployed and self.turn is None
 
+    @property
+    def detached(self) -> bool:
+        """Whether functions are invoked asynchronously."""
+        return self.turn is not None
+
     def wave_meter(self, tasks: int) -> Meter:
         """The additional use of a wave of `tasks` tasks compared with a coordinator on the same machine."""
         logs = Meter(log_bytes=tasks * LOG_BYTES if self.deployed else 0)

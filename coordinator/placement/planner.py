@@ -314,8 +314,9 @@ def _coordination(round_placement: RoundPlacement, layout: Layout, rates: _Rates
         coordination_cost.wave_meter(sum(task.number for task in wave)) for wave in layout.schedule(round_placement)
     ]
     transfer = Meter(bytes_out=round(layout.answers_bytes(round_placement)) if coordination_cost.outside else 0)
+    events = layout.events(round_placement) if coordination_cost.detached else Meter()
     lines = round_placement.rounds_per_task * sum(tariff.parts(coordination_cost.line))
-    return lines + sum(sum(tariff.parts(meter)) for meter in (transfer, *meters))
+    return lines + sum(sum(tariff.parts(meter)) for meter in (transfer, events, *meters))
 
 
 def _rates(terms: Terms) -> _Rates:

@@ -5,6 +5,7 @@ Counts and bytes are those of the tasks that `coordinator.core.tasks` makes; dur
 """
 
 import heapq
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -121,6 +122,14 @@ class Layout:
             + round_placement.inline_objects * message_size.base64_bytes(task.read_bytes + task.summary_bytes)
             for task in self._messages(round_placement)
         )
+
+    def events(self, round_placement: RoundPlacement) -> Meter:
+        """The requests beside the invocations of a round, or of a task of several rounds, if all are asynchronous."""
+        meter = Meter()
+        for task in (task for wave in self.schedule(round_placement) for task in wave):
+            size = message_size.request_bytes(task.reads, self.workload.rollouts, self.workload.agents)
+            meter += Meter(extra_requests=task.number * Meter().add_event(math.ceil(size)).extra_requests)
+        return meter
 
     def answer_bytes(self, round_placement: RoundPlacement) -> float:
         """Bytes of the largest answer, inlined objects included."""

@@ -90,6 +90,8 @@ class Meter(_Counts, frozen=True):
     log_bytes: int = 0
     # Bytes that left the region for the internet.
     bytes_out: int = 0
+    # Requests beyond one per invocation, for large events.
+    extra_requests: int = 0
 
     def add_invocation(
         self,
@@ -158,6 +160,10 @@ class Meter(_Counts, frozen=True):
         """This meter plus `size` bytes sent out of AWS (Amazon EC2 pricing, "Data transfer")."""
         return self + type(self)(bytes_out=size)
 
+    def add_event(self, size: int) -> Self:
+        """This meter plus the requests that an asynchronous event of `size` bytes costs beside its invocation."""
+        return self + type(self)(extra_requests=event_requests(size) - 1)
+
     def add_stored(self, usage: Usage) -> Self:
         """This meter plus storage operations of the coordinator; HEAD requests and reads of parts are `gets`."""
         return self + type(self)(
@@ -184,7 +190,7 @@ class Bill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """The cost of a meter, in dollars.
 
     `total` is exactly actor + learner + evaluator + coordinator (compute) + storage (S3 and the ledger) + requests
-    (Lambda's fee for each invocation) + logs + transfer, and exactly the sum of the lines.
+    (Lambda's fee for invocations) + logs + transfer, and exactly the sum of the lines.
     """
 
     currency: str = "USD"
@@ -222,6 +228,14 @@ def read_units(size: int) -> int:
     return max(1, -(-size // 4096))
 
 
+def event_requests(size: int) -> int:
+    """The requests that Lambda bills for an asynchronous event of `size` bytes.
+
+    One for the first 256 KB, and one for each further 64 KB begun (AWS Lambda pricing, "Requests").
+    """
+    return 1 + max(0, -(-(size - 256 * 1024) // (64 * 1024)))
+
+
 def billed_ms(duration_ms: float, init_ms: float, memory_mb: int, mb_per_vcpu: int | None = None) -> int:
     """Milliseconds that Lambda bills for one invocation: run time plus start-up, rounded up to a whole millisecond.
 
@@ -250,8 +264,8 @@ def bill(
 ) -> Bill:
     """The cost of `meter` at `prices`; pure, so that estimates, caps and receipts use the same function."""
     compute = {name: _compute_line(name, meter, prices, architecture) for name in FUNCTIONS}
-    invocations = sum(charge_of(meter, name).invocations for name in FUNCTIONS)
-    requests = line("lambda requests", invocations, 1, "request", prices.lambda_.requests_per_million, 1_000_000)
+    count = meter.extra_requests + sum(charge_of(meter, name).invocations for name in FUNCTIONS)
+    requests = line("lambda requests", count, 1, "request", prices.lambda_.requests_per_million, 1_000_000)
     stored = _storage_lines(meter, prices, storage)
     logs = line("logs", meter.log_bytes, _GB, "GB", prices.cloudwatch.logs_gb, 1)
     transfer = line("data transfer out", meter.bytes_out, _GB, "GB", prices.transfer.out_gb, 1)

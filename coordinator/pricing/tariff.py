@@ -58,7 +58,7 @@ class Tariff(NamedTuple):
         charges = [charge_of(meter, name) for name in FUNCTIONS]
         return Parts(
             compute=self.seconds(sum(charge.mb_ms for charge in charges)),
-            requests=sum(charge.invocations for charge in charges) * self.request,
+            requests=(meter.extra_requests + sum(charge.invocations for charge in charges)) * self.request,
             storage=(meter.puts + meter.lists) * self.put
             + meter.gets * self.get
             + meter.bytes_written * self.byte_written

@@ -4,6 +4,7 @@ What a bill leaves out is named in docs/explanation/cost.md, "Not included", and
 """
 
 import json
+import re
 from collections import Counter
 from decimal import Decimal
 
@@ -55,7 +56,7 @@ def test_a_driven_run_is_billed_what_the_account_counted(place, marless, name, s
     assert bill["ledger writes"] == written["state"] + written["checkpoint"]
     # The command checks once whether the run exists before it starts it.
     assert bill["ledger reads"] == read["state"] + read["checkpoint"] - 1
-    assert bill["lambda requests"] == len(counted.calls) == sum(map(counted.invocations, ROLES))
+    assert bill["lambda requests"] == counted.billed_requests == sum(map(counted.invocations, ROLES))
     for role in ROLES:
         assert bill[f"{role} compute"] == counted.gb_s(role)
     assert bill["data transfer out"] * 2**30 == sum(call["answer"] for call in counted.calls) > 0
@@ -77,7 +78,7 @@ def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finis
     assert bill["s3 lists"] == counted.requests("LIST", by="function") == 1
     # The sweep may have run: such a turn finds nothing to do, or another turn does it first, and it commits no
     # item that could record its cost. At most it reads the answers of two tasks.
-    idle = len(counted.calls) - bill["lambda requests"]
+    idle = counted.billed_requests - bill["lambda requests"]
     assert 0 <= idle <= 2
     assert 0 <= counted.requests("GET", "HEAD", by="function") - bill["s3 gets"] <= 2 * idle
     written, read = (counted.units(*kind, by="function") for kind in (WRITES, READS))
@@ -99,12 +100,13 @@ def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finis
 
 
 TOO_SLOW = ("functions.evaluator.timeout_s=0.01", "evaluation.every=9", "evaluation.final_episodes=8192")
-TIMED_OUT = "final/000 of round 4 failed after 3 attempts, last: the evaluator ran longer than its time-out of 0.01 s"
+# Whichever part of the evaluation is first to fail for the last time.
+TIMED_OUT = r"final/00\d of round 4 failed after 3 attempts, last: the evaluator ran longer than its time-out of 0.01 s"
 
 
 def test_a_driven_run_reads_in_the_reply_that_an_attempt_timed_out(place, marless):
     said = marless.train("slow-here", *TOO_SLOW, "--backend", "emulated")
-    assert said.code == 1 and TIMED_OUT in said.err[0]
+    assert said.code == 1 and re.search(TIMED_OUT, said.err[0])
     bill, counted = billed(place, "slow-here"), Counted(place, "slow-here")
     assert bill["evaluator compute"] == counted.gb_s("evaluator") > 0
 
@@ -114,7 +116,7 @@ def test_a_detached_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead
     assert marless.train("slow-there", *TOO_SLOW, "--backend", "emulated", "--detach").code == 0
     finished("slow-there")
     said = marless("watch", "slow-there")
-    assert said.code == 1 and TIMED_OUT in said.err[0]
+    assert said.code == 1 and re.search(TIMED_OUT, said.err[0])
     bill, counted = billed(place, "slow-there"), Counted(place, "slow-there")
     calls, off_s = counted.invocations("evaluator"), counted.gb_s("evaluator") - bill["evaluator compute"]
     assert calls >= 3 and abs(off_s) < calls * UNSEEN_GB_S

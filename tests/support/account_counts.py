@@ -36,6 +36,11 @@ class Counted:
             found[kind_of(count)] += count["units"]
         return found
 
+    @property
+    def billed_requests(self):
+        """Requests to Lambda, of which a large event is several."""
+        return sum(call["requests"] for call in self.calls)
+
     def gb_s(self, role):
         """Billed GB-seconds of a role."""
         return sum(ms * mb for ms, mb in self._of(role)) / Decimal(1024 * 1000)

@@ -1,6 +1,8 @@
 """A detached run ends with the same bytes even if events or functions are lost."""
 
 import functools
+import math
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -34,6 +36,18 @@ def test_a_detached_run_has_the_weights_of_one_that_is_driven(placement, tmp_pat
     driven = train(tmp_path / "run", [*SMALL, f"placement.rule={placement}"])
     assert undisturbed(placement).weights == driven.sha256
     assert undisturbed(placement).state.final == driven.state.final
+
+
+def test_a_large_event_is_billed_as_several_requests():
+    # Every request names its run and has an id that begins with it: more than 400 KB with this name.
+    world, sent = World(), []
+    world.plan, send = replace(world.plan, run="r" * 200_000), world.send
+    world.send = lambda event: (sent.append(event), send(event))
+    state = world.run().state
+    sizes = [len(event[1]) for event in sent if event != WAKE]
+    large = sum(math.ceil((size - 262_144) / 65_536) for size in sizes if size > 262_144)
+    assert large > 0 and state.meter.extra_requests == large
+    assert undisturbed().state.meter.extra_requests == 0
 
 
 def test_every_event_twice_changes_nothing():

@@ -28,6 +28,7 @@ from coordinator.placement.timings import Fit, add_observation
 from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.bill import Charge, Meter, bill
 from coordinator.pricing.prices import load_prices
+from coordinator.pricing.tariff import Tariff
 from functions.algorithms.base import StageSpec
 from functions.algorithms.ppo.ppo import PPO_STAGES
 
@@ -605,6 +606,15 @@ def test_what_the_coordinators_place_adds_is_in_the_forecast():
     assert gone.coordination == pytest.approx(2 * a_turn + reports + logs + 2 * 6.25e-7)
     assert gone.dollars == pytest.approx(here.dollars + gone.coordination)
     assert here.coordination == 0.0
+
+
+def test_large_events_are_several_requests_where_the_coordinator_is_a_function():
+    # A learner's request names 2,100 trajectories in 300 bytes each and has less than 20 KB beside them: 650,000 bytes,
+    # which are 262,144 and 5.9 times 65,536, thus six requests more for each of the two learners.
+    many, there = replace(TWO, rollouts=2100), coordination_cost.CoordinationCost(turn=Meter())
+    found = forecast(round_placement("fused", 1), many, SEEN, PRICES, coordination_cost=there)
+    reports = coordination_cost.reports(2100) + coordination_cost.reports(2)
+    assert found.coordination == pytest.approx(sum(Tariff.of(PRICES).parts(reports)) + 12 * 2e-7, rel=1e-9)
 
 
 def test_answers_that_leave_the_region_are_paid_for():

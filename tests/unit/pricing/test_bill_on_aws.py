@@ -25,10 +25,12 @@ from coordinator.pricing.bill import (
     Meter,
     bill,
     billed_ms,
+    event_requests,
     read_units,
     write_units,
 )
 from coordinator.pricing.prices import load_prices
+from coordinator.pricing.tariff import Tariff
 from functions.completion import CompletionReport, gather_reports, report_completion, set_name
 from functions.contract import ReportTo, Usage
 
@@ -55,6 +57,18 @@ def test_compute_is_memory_times_whole_milliseconds_start_included():
     assert dollars(meter, "coordinator compute", architecture="x86") == Decimal("0.556") * Decimal("0.0000166667")
     assert bill(meter, PRICES).coordinator == Decimal("0.0000074133704")
     assert dollars(meter, "lambda requests") == Decimal("0.0000002")
+
+
+@pytest.mark.parametrize(
+    ("kilobytes", "requests"), [(0, 1), (256, 1), (256.001, 2), (320, 2), (320.001, 3), (512, 5), (1024, 13)]
+)
+def test_a_large_event_is_several_requests(kilobytes, requests):
+    # AWS Lambda pricing: one for the first 256 KB, one for each further 64 KB. 1 MB: 1 + 768 / 64.
+    size = math.ceil(1024 * kilobytes)
+    assert event_requests(size) == requests
+    meter = Meter().add_invocation("learner", 512, 1, 0, Usage()).add_event(size)
+    assert dollars(meter, "lambda requests") == requests * Decimal("0.0000002")
+    assert Tariff.of(PRICES).parts(meter).requests == pytest.approx(requests * 2e-7)
 
 
 def test_what_the_platform_measured_on_a_share_of_a_vcpu_is_not_stretched_again():
