@@ -68,7 +68,8 @@ class DynamoCompletions:
 
 
 def _members(attributes: dict[str, Any]) -> frozenset[bytes]:
-    return frozenset(bytes(member) for member in attributes.get("members", {"BS": []})["BS"])
+    """The set's members; none if `members` is of another type, because code in the tenant may write any value."""
+    return frozenset(bytes(member) for member in attributes.get("members", {}).get("BS", ()))
 
 
 def wake(client: Any, coordinator: str, tenant: str, run: str) -> None:

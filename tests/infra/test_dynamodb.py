@@ -376,3 +376,12 @@ def test_sets_that_dynamodb_did_not_process_are_asked_for_again_after_a_pause(se
     assert len(pauses) == 5
     # Full jitter: the n-th pause is uniform up to 0.05 s times 2^n.
     assert all(0 <= pause <= 0.05 * 2**n for n, pause in enumerate(pauses))
+
+
+@pytest.mark.parametrize("members", [{"S": "none"}, {"L": []}, {"NULL": True}, {"SS": ["none"]}, {"B": b"none"}])
+def test_a_set_of_another_type_is_empty_and_takes_no_report(service, members):
+    sets = DynamoCompletions(service.cloud, TABLE, "sets/default/spoilt")
+    key = {"scope": {"S": "sets/default/spoilt/one"}, "item": {"S": "set"}}
+    service.cloud.client("dynamodb").put_item(TableName=TABLE, Item={**key, "members": members})
+    assert sets.read(["one"]) == [frozenset()]
+    assert "report to the table" in fault(lambda: sets.add("one", b"member"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from detached_runs import SMALL, WAKE, Sender, World
+from detached_runs import SMALL, WAKE, Death, Sender, World
 from driver import train
 
 from coordinator.drive.driver import Driver, Ports
@@ -90,6 +90,31 @@ def test_any_event_may_be_dropped(stride):
         same(world, undisturbed())
         dropped += world.now > 0
     assert dropped * stride > 10
+
+
+class Spoilt(World):
+    """Code in the tenant has written other values into every third set: a report fails, and the set reads as empty."""
+
+    def add(self, name, member):
+        if self.is_spoilt(name):
+            raise Death
+        return super().add(name, member)
+
+    def read(self, names):
+        return [
+            frozenset() if self.is_spoilt(name) else found
+            for name, found in zip(names, super().read(names), strict=True)
+        ]
+
+    def is_spoilt(self, name):
+        return int(name.split("/")[0]) % 3 == 0
+
+
+def test_spoilt_sets_delay_a_run_and_change_nothing():
+    world = Spoilt("attempts=10").run()
+    same(world, undisturbed())
+    assert world.deaths > 2
+    assert world.state.meter.actor.attempts_lost + world.state.meter.learner.attempts_lost > 0
 
 
 def stopped():
