@@ -256,30 +256,33 @@ def test_a_bucket_policy_put_by_the_api_is_judged_with_its_conditions_and_goes_w
     client.delete_bucket(Bucket=bucket)
 
 
-def test_a_learner_becomes_an_image_and_a_zip_archive_again(cloud, tmp_path):
-    registry, packages = cloud.client("ecr"), Packages(image=Image(tmp_path, "0123"))
-    registry.create_repository(repositoryName=f"marless/{NAME}")
-    layer = {
-        "mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip",
-        "size": 1,
-        "digest": f"sha256:{'a' * 64}",
-    }
-    manifest = {"schemaVersion": 2, "config": layer, "layers": [layer]}
-    registry.put_image(
-        repositoryName=f"marless/{NAME}",
-        imageManifest=json.dumps(manifest),
-        imageTag="0123",
-        imageManifestMediaType="application/vnd.docker.distribution.manifest.v2+json",
-    )
+def test_a_learner_becomes_an_image_and_a_zip_archive_again_and_images_of_failed_updates_may_expire(cloud, tmp_path):
+    registry, name = cloud.client("ecr"), f"marless/{NAME}"
+    registry.create_repository(repositoryName=name)
+    for tag in ("0123", "4567"):
+        layer = {
+            "mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip",
+            "size": 1,
+            "digest": f"sha256:{tag * 16}",
+        }
+        registry.put_image(
+            repositoryName=name,
+            imageManifest=json.dumps({"schemaVersion": 2, "config": layer, "layers": [layer]}),
+            imageTag=tag,
+            imageManifestMediaType="application/vnd.docker.distribution.manifest.v2+json",
+        )
 
-    names = []
-    for chosen in (None, packages, packages, None):
+    names, packages = [], Packages(image=Image(tmp_path, "0123"))
+    for chosen in (None, packages, packages):
         made = deploy(cloud, NAME, {}, chosen)
         names.append(made.functions["learner"].split(":", 6)[6])
         assert status(cloud) in ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+    with pytest.raises(DeploymentFault, match="is UPDATE_ROLLBACK_COMPLETE: Impossible"):
+        deploy(cloud, NAME, {}, Packages(image=Image(tmp_path, "4567")), impossible(after=LAST_OF_ALL))
+    names.append(deploy(cloud, NAME, {}).functions["learner"].split(":", 6)[6])
     assert names == [f"{STACK}-learner:1", f"{STACK}-learner-image:1", f"{STACK}-learner-image:1", f"{STACK}-learner:1"]
-    (image,) = registry.describe_images(repositoryName=f"marless/{NAME}")["imageDetails"]
-    assert set(image["imageTags"]) == {"0123", "live-0123"}
+    tags = sorted(sorted(image["imageTags"]) for image in registry.describe_images(repositoryName=name)["imageDetails"])
+    assert tags == [["0123", "live-0123"], ["4567"]]
     assert teardown(cloud, NAME) == []
     assert everything(cloud) == {}
 
