@@ -41,7 +41,8 @@ _PLAIN_HTTP = "HTTP_X_EMULATED_SECURE_TRANSPORT"
 # Paths of moto's management API and instance metadata, closed to roles whatever service signed the request.
 _CLOSED = ("/moto-api", "/latest/", "/favicon.ico")
 # API_AssumeRole, DurationSeconds.
-_SESSION_S = 3600
+_SESSION_S, _LEAST_SESSION_S, _LONGEST_SESSION_S = 3600, 900, 43_200
+_BAD_DURATION = f"DurationSeconds must be from {_LEAST_SESSION_S} to {_LONGEST_SESSION_S}"
 
 
 class UnknownRole(LookupError):
@@ -77,6 +78,7 @@ class IamAuthorization:
     def __init__(self, app: App, operator_key: str, rules: Rules, account: str = "123456789012") -> None:
         self._app, self._operator_key, self._rules = app, operator_key, rules
         self._account = Account(account, rules.partition_keys)
+        self._everybody = (f"arn:aws:iam::{account}:root", account)
         arn = f"arn:aws:iam::{account}:user/operator"
         self._operator = _Caller((arn,), {"aws:principalarn": (arn,), "aws:principalaccount": (account,)})
         self._sessions: dict[str, _Caller] = {}
@@ -166,7 +168,7 @@ class IamAuthorization:
             given = self._trusted(caller, action, context)
         if action.action.startswith("s3:"):
             bucket = action.resource.removeprefix("arn:aws:s3:::").partition("/")[0]
-            own = judge(self._rules.of_bucket(bucket), action, context, caller.names)
+            own = judge(self._rules.of_bucket(bucket), action, context, caller.names, self._everybody)
             if own.decision == "deny":
                 return Verdict("deny", f"{own.why} in a resource-based policy")
             given = own if given.decision == "nothing" else given
@@ -185,8 +187,7 @@ class IamAuthorization:
 
     def _trusted(self, caller: _Caller, action: ServiceAction, context: Context) -> Verdict:
         """The verdict of the role's trust policy on the caller; it also applies to administrators."""
-        number = self._account.number
-        names = (*caller.names, f"arn:aws:iam::{number}:root", number)
+        names = (*caller.names, *self._everybody)
         decision = judge(self._rules.of_trust(action.resource), action, context, names)
         return (
             decision
@@ -221,7 +222,11 @@ class IamAuthorization:
             return _sts_answer(
                 start, "GetCallerIdentity", {"Arn": arn, "UserId": user, "Account": self._account.number}
             )
-        duration_s, session = int(fields.get("DurationSeconds", _SESSION_S)), fields.get("RoleSessionName", "")
+        duration, session = fields.get("DurationSeconds", str(_SESSION_S)), fields.get("RoleSessionName", "")
+        if not duration.isdecimal() or not _LEAST_SESSION_S <= int(duration) <= _LONGEST_SESSION_S:
+            text = _xml({"ErrorResponse": {"Error": {"Code": "ValidationError", "Message": _BAD_DURATION}}})
+            return reply(start, "400 Bad Request", text.encode(), "text/xml")
+        duration_s = int(duration)
         tags = {
             fields[f"Tags.member.{number}.Key"]: fields.get(f"Tags.member.{number}.Value", "")
             for number in range(1, 51)

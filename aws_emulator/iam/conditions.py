@@ -24,6 +24,7 @@ _KNOWN = frozenset(
         "aws:requestedregion",
         "aws:securetransport",
         "aws:userid",
+        "dynamodb:attributes",
         "dynamodb:leadingkeys",
         "dynamodb:returnvalues",
         "lambda:sourcefunctionarn",

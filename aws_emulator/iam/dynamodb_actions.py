@@ -15,6 +15,10 @@ from aws_emulator.iam.policies import ServiceAction
 _TABLE = re.compile(r"[\w.-]{3,255}")
 _EQUAL = re.compile(r"(#?[A-Za-z_][\w-]*)\s*=\s*(:\w+)")
 _NAME = re.compile(r"(?<!:)#?\b[A-Za-z_][\w-]*")
+# What follows the first part of a document path.
+_PATH_REST = re.compile(r"(?:\.#?\w+|\[\d+\])+")
+# Developer guide, "Expressions".
+_KEYWORDS = frozenset({"SET", "REMOVE", "ADD", "DELETE", "AND", "OR", "NOT", "BETWEEN", "IN"})
 _OF_TABLE = ("Scan", "DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups")
 _IN_TRANSACTION = {
     "Put": "PutItem",
@@ -34,6 +38,9 @@ class _OfItem(msgspec.Struct):
     key: _Item = msgspec.field(name="Key", default={})
     item: _Item = msgspec.field(name="Item", default={})
     returned: str | None = msgspec.field(name="ReturnValues", default=None)
+    update: str = msgspec.field(name="UpdateExpression", default="")
+    condition: str = msgspec.field(name="ConditionExpression", default="")
+    names: Mapping[str, str] = msgspec.field(name="ExpressionAttributeNames", default={})
 
 
 class _OfQuery(msgspec.Struct):
@@ -107,7 +114,19 @@ def _of_item(operation: str, of: _OfItem, tables: str, keys: Mapping[str, str]) 
     # A put's key is part of its item; all other operations name it in Key.
     item = of.item if operation == "PutItem" else of.key
     found = _on_items(f"dynamodb:{operation}", of.table, [item], tables, keys)
-    return found._replace(context={**found.context, "dynamodb:returnvalues": (of.returned,)}) if of.returned else found
+    context = dict(found.context)
+    if of.returned:
+        context["dynamodb:returnvalues"] = (of.returned,)
+    if operation in ("PutItem", "UpdateItem"):
+        context["dynamodb:attributes"] = (*item, *_attributes(of))
+    return found._replace(context=context)
+
+
+def _attributes(of: _OfItem) -> Iterable[str]:
+    """The top-level attributes in the expressions of a request; a function's name counts as one, too."""
+    for word in _NAME.findall(_PATH_REST.sub("", f"{of.update} {of.condition}")):
+        if word.upper() not in _KEYWORDS:
+            yield of.names.get(word, word)
 
 
 def _of_write(name: str, of: _Written) -> _Item:

@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 from aws_emulator.iam.conditions import Condition, Context, NotEmulated, action_like, arn_like, conditions
 
 Document = Mapping[str, Any]
+# Policies of this version, which is the default, have no variables ("IAM JSON policy elements: Version").
+_OLD = "2008-10-17"
 Decision = Literal["allow", "deny", "nothing"]
 
 
@@ -77,21 +79,30 @@ def read(document: Document | str, of_resource: bool = False) -> Policy:
     """Parses a policy document; an unreadable one denies everything."""
     try:
         parsed = json.loads(document) if isinstance(document, str) else document
+        if parsed.get("Version", _OLD) == _OLD:
+            parsed = json.loads(json.dumps(parsed).replace("${", "${$}{"))
         statements = _listed(parsed["Statement"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return Policy([_unreadable({}, "the policy cannot be read")])
     return Policy(_statement(statement, of_resource) for statement in statements)
 
 
-def judge(policies: Iterable[Policy], action: ServiceAction, context: Context, callers: Sequence[str] = ()) -> Verdict:
+def judge(
+    policies: Iterable[Policy],
+    action: ServiceAction,
+    context: Context,
+    callers: Sequence[str] = (),
+    account: Sequence[str] = (),
+) -> Verdict:
     """The combined verdict of the policies: an explicit deny overrides any allow.
 
     `context` holds all context keys of the request, including those of `action`. `callers` are the caller's names for
-    resource-based policies.
+    resource-based policies, and `account` those of its account: a deny of the account denies all its principals.
     """
     found = Verdict("nothing")
     for statement in (statement for policy in policies for statement in policy.about(action.action)):
-        if not statement.names_caller(callers) or not statement.names_resource(action.resource, context):
+        names = callers if statement.allows else (*callers, *account)
+        if not statement.names_caller(names) or not statement.names_resource(action.resource, context):
             continue
         try:
             if statement.not_emulated:

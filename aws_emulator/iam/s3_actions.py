@@ -161,7 +161,8 @@ def _creation(environ: Environ, arn: str, whole: bool) -> list[ServiceAction] | 
     tags = _tags(environ.get("HTTP_X_AMZ_TAGGING", ""))
     source = environ.get("HTTP_X_AMZ_COPY_SOURCE")
     copied = _copied(source) if source is not None else []
-    if tags is None or copied is None:
+    # Whether a copy is conditional on its target's ETag is decided by S3 alone: moto ignores it.
+    if tags is None or copied is None or (source is not None and "HTTP_IF_MATCH" in environ):
         return None
     context: dict[str, Sequence[str]] = {
         "s3:objectcreationoperation": ("true" if whole else "false",),

@@ -38,7 +38,7 @@ class DynamoCompletions:
                     ":member": {"BS": [member]},
                     ":expires": {"N": str(int(time.time()) + _KEPT_S)},
                 },
-                ReturnValues="ALL_NEW",
+                ReturnValues="UPDATED_NEW",
             )
         return _members(reply["Attributes"])
 

@@ -152,14 +152,27 @@ def key_of(where: str) -> tuple[str, dict[str, Any]]:
 
 
 def add_member(asking: Asking, where: str) -> None:
+    _update(asking, where, "ADD members :m SET expires_at = :e", {":m": {"BS": [b"1"]}, ":e": {"N": "1"}})
+
+
+def add_member_and_read_all(asking: Asking, where: str) -> None:
+    _update(asking, where, "ADD members :m", {":m": {"BS": [b"1"]}}, ReturnValues="ALL_NEW")
+
+
+def set_another_attribute(asking: Asking, where: str) -> None:
+    names = {"ExpressionAttributeNames": {"#other": "version"}}
+    _update(asking, where, "SET expires_at = :e, #other = :e", {":e": {"N": "1"}}, **names)
+
+
+def set_if_another_attribute(asking: Asking, where: str) -> None:
+    condition = {"ConditionExpression": "attribute_not_exists(body)"}
+    _update(asking, where, "SET expires_at = :e", {":e": {"N": "1"}}, **condition)
+
+
+def _update(asking: Asking, where: str, expression: str, values: dict[str, Any], **more: Any) -> None:
     name, key = key_of(where)
-    asking.client("dynamodb").update_item(
-        TableName=name,
-        Key=key,
-        UpdateExpression="ADD members :m SET expires_at = :e",
-        ExpressionAttributeValues={":m": {"BS": [b"1"]}, ":e": {"N": "1"}},
-        ReturnValues="ALL_NEW",
-    )
+    fields = {"UpdateExpression": expression, "ExpressionAttributeValues": values, "ReturnValues": "UPDATED_NEW"}
+    asking.client("dynamodb").update_item(TableName=name, Key=key, **{**fields, **more})
 
 
 def get_item(asking: Asking, where: str) -> None:

@@ -213,6 +213,25 @@ def test_a_resource_policy_is_about_whom_it_names() -> None:
     )
 
 
+@pytest.mark.parametrize("everybody", [f"arn:aws:iam::{ACCOUNT}:root", ACCOUNT])
+def test_a_resource_policys_deny_of_the_account_is_about_all_its_principals(everybody: str) -> None:
+    for effect, decision in (("Deny", "deny"), ("Allow", "nothing")):
+        document = read(policy(statement(effect, "s3:*", Principal={"AWS": everybody})), of_resource=True)
+        account = (f"arn:aws:iam::{ACCOUNT}:root", ACCOUNT)
+        assert judge([document], ServiceAction("s3:GetObject", B), {}, (READER,), account).decision == decision
+
+
+@pytest.mark.parametrize("version", [{"Version": "2008-10-17"}, {}])
+def test_policies_of_the_first_version_have_no_variables(version: dict[str, str]) -> None:
+    allowing = {**version, "Statement": statement("Allow", "s3:GetObject", "arn:aws:s3:::b/${aws:userid}")}
+
+    def verdict(key: str) -> str:
+        action = ServiceAction("s3:GetObject", f"arn:aws:s3:::b/{key}")
+        return judge([read(allowing)], action, {"aws:userid": ("me",)}).decision
+
+    assert (verdict("me"), verdict("${aws:userid}")) == ("nothing", "allow")
+
+
 # ---- Requests ----
 
 
@@ -291,6 +310,25 @@ def test_session_tags_fill_the_variables_of_policies(place: Place) -> None:
     assert refusal(own.get_object, Bucket="shelf", Key="other/1")["Error"]["Code"] == "AccessDenied"
     untagged = client(place, TENANT, "s3")
     assert refusal(untagged.get_object, Bucket="shelf", Key="own/1")["Error"]["Code"] == "AccessDenied"
+
+
+@pytest.mark.parametrize("duration", ["soon", "899", "43201", "-1", "1e3"])
+def test_a_session_lasts_as_long_as_sts_allows(place: Place, duration: str) -> None:
+    sts = client(place, WRITER, "sts")
+    sts.meta.events.register(
+        "before-sign.sts.AssumeRole", lambda request, **_: request.data.update(DurationSeconds=duration)
+    )
+    with pytest.raises(ClientError) as refused:
+        sts.assume_role(RoleArn=READER, RoleSessionName="reading")
+    assert refused.value.response["Error"]["Code"] == "ValidationError"
+
+
+def test_a_bucket_may_refuse_its_whole_account(place: Place) -> None:
+    whole = {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}
+    place.operator("s3").create_bucket(Bucket="closed")
+    place.authorization._rules.put_bucket_policy("closed", policy(statement("Deny", "s3:PutObject", Principal=whole)))
+    with pytest.raises(ClientError, match="explicit deny in a resource-based policy"):
+        place.operator("s3").put_object(Bucket="closed", Key="k", Body=b"")
 
 
 def test_a_bucket_policy_denies_everybody_and_allows_whom_it_names(place: Place) -> None:

@@ -112,5 +112,6 @@ def test_no_worker_may_write_what_another_kind_of_worker_writes() -> None:
 @pytest.mark.parametrize("worker", HANDLES)
 def test_a_worker_may_report_and_wake(worker: str) -> None:
     runs = f"arn:aws:dynamodb:us-east-1:123456789012:table/{table('alpha')}"
-    assert allowed(worker, "dynamodb:UpdateItem", runs, dynamodb_leadingkeys="sets/alpha/r/3/0/0")
+    key = {"dynamodb_leadingkeys": "sets/alpha/r/3/0/0", "dynamodb_returnvalues": "UPDATED_NEW"}
+    assert allowed(worker, "dynamodb:UpdateItem", runs, **key)
     assert allowed(worker, "lambda:InvokeFunction", function("alpha", "coordinator", "3"))

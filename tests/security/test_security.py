@@ -121,6 +121,9 @@ ITEMS: list[Question] = [
     ("Actor", asking.add_member, "alpha:sets/alpha", NO),
     ("Actor", asking.add_member, "alpha:live/alpha", NO),
     *((who, asking.add_member, "alpha:sets/alpha/r/1/0/0", YES) for who in ROLES),
+    *((who, asking.add_member_and_read_all, "alpha:sets/alpha/r/1/0/0", NO) for who in WORKERS),
+    *((who, asking.set_another_attribute, "alpha:sets/alpha/r/1/0/0", NO) for who in WORKERS),
+    *((who, asking.set_if_another_attribute, "alpha:sets/alpha/r/1/0/0", NO) for who in WORKERS),
     *((who, asking.add_member, "alpha:sets/beta/r/1/0/0", NO) for who in ROLES),
     *((who, asking.add_member, "beta:sets/alpha/r/1/0/0", NO) for who in ROLES),
     *((who, asking.add_member, "alpha:run/alpha/r", NO) for who in WORKERS),
@@ -130,7 +133,8 @@ ITEMS: list[Question] = [
     *((who, asking.query, "alpha:run/alpha/r", NO) for who in WORKERS),
     *((who, asking.batch, "alpha:sets/alpha/r/1/0/0", NO) for who in WORKERS),
     ("Actor", asking.transact, "alpha:sets/alpha/r/1/0/0", NO),
-    ("Actor", asking.transact_updates, "alpha:sets/alpha/r/1/0/1", YES),
+    # Nothing returns values in a transaction, which the role's condition demands.
+    ("Actor", asking.transact_updates, "alpha:sets/alpha/r/1/0/1", NO),
     ("Actor", asking.transact_updates, "alpha:sets/beta/r/1/0/1", NO),
     ("Actor", asking.transact_updates, "alpha:run/alpha/r", NO),
     # The coordinator keeps the ledgers, the sets and the list of live runs of its tenant.
@@ -161,6 +165,7 @@ def calls() -> Iterator[Question]:
     for who, name in product(ROLES, FUNCTIONS):
         yield who, asking.invoke, f"alpha:{name}:7", name in CALLED[who]
         yield who, asking.invoke, f"alpha:{name}:", NO
+        yield who, asking.invoke, f"alpha:{name}:$LATEST", NO
         yield who, asking.invoke, f"beta:{name}:7", NO
     yield "Learner", asking.invoke, "alpha:coordinator:live", YES
 

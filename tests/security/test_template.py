@@ -211,7 +211,8 @@ def test_the_sweep_wakes_the_coordinators_alias_every_minute_and_never_late() ->
 @pytest.mark.parametrize("name", ROLES)
 def test_a_role_may_do_what_is_listed_here_and_nothing_by_wildcard(name: str) -> None:
     every = statements(scope("alpha"), name)
-    assert [statement["Sid"] for statement in every if statement["Effect"] == "Deny"] == ["LambdaAlone"]
+    denied = [statement["Sid"] for statement in every if statement["Effect"] == "Deny"]
+    assert denied == ["InvokeVersionsOnly", "LambdaAlone"]
     found = [statement for statement in every if statement["Effect"] == "Allow"]
     assert all({"NotAction", "NotResource"}.isdisjoint(statement) for statement in found)
     assert {action for statement in found for action in listed(statement["Action"])} == OF_ALL | OF_ONE[name]
