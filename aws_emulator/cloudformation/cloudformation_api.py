@@ -12,8 +12,9 @@ from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
 from aws_emulator.cloudformation.sam_translation import TranslationFailed, translate
-from aws_emulator.cloudformation.stack import Event, Stack
+from aws_emulator.cloudformation.stack import Event, Judge, Stack, anything
 from aws_emulator.cloudformation.stacks import Invalid, Stacks
+from aws_emulator.iam.authorization import JUDGE
 from aws_emulator.wsgi import App, Environ, Start, body, reply, service
 
 _NAMESPACE = "http://cloudformation.amazonaws.com/doc/2010-05-15/"
@@ -28,7 +29,7 @@ class CloudFormation:
 
     def __init__(self, app: App, stacks: Stacks, region: str) -> None:
         self._app, self._stacks, self._region = app, stacks, region
-        self._calls: dict[str, Callable[[Fields], Any]] = {
+        self._calls: dict[str, Callable[[Fields, Judge], Any]] = {
             "CreateStack": self._create,
             "UpdateStack": self._update,
             "DeleteStack": self._delete,
@@ -43,10 +44,11 @@ class CloudFormation:
             return self._app(environ, start)
         fields = dict(parse_qsl(body(environ).decode(), keep_blank_values=True))
         action = fields.get("Action", "")
+        judge: Judge = environ.get(JUDGE, anything)
         try:
             if action not in self._calls:
                 raise Invalid(f"the emulated account does not know {action}")
-            result = self._calls[action](fields)
+            result = self._calls[action](fields, judge)
         except (Invalid, TranslationFailed, InvalidParameters) as error:
             wrong = {"Type": "Sender", "Code": getattr(error, "code", Invalid.code), "Message": str(error)}
             text = _document("ErrorResponse", {"Error": wrong, "RequestId": str(uuid.uuid4())})
@@ -54,11 +56,11 @@ class CloudFormation:
         text = _document(f"{action}Response", {f"{action}Result": result})
         return reply(start, "200 OK", text, "text/xml")
 
-    def _create(self, fields: Fields) -> Any:
-        return {"StackId": self._stacks.create(fields["StackName"], *self._wanted(fields)).id}
+    def _create(self, fields: Fields, judge: Judge) -> Any:
+        return {"StackId": self._stacks.create(fields["StackName"], *self._wanted(fields), judge).id}
 
-    def _update(self, fields: Fields) -> Any:
-        return {"StackId": self._stacks.update(fields["StackName"], *self._wanted(fields)).id}
+    def _update(self, fields: Fields, judge: Judge) -> Any:
+        return {"StackId": self._stacks.update(fields["StackName"], *self._wanted(fields), judge).id}
 
     def _wanted(self, fields: Fields) -> tuple[dict[str, Any], dict[str, str]]:
         text, parameters = fields["TemplateBody"], _parameters(fields)
@@ -72,25 +74,25 @@ class CloudFormation:
         template = translate(text, parameters, self._region)
         return template, values(template.get("Parameters", {}), parameters)
 
-    def _delete(self, fields: Fields) -> Any:
-        self._stacks.delete(fields["StackName"])
+    def _delete(self, fields: Fields, judge: Judge) -> Any:
+        self._stacks.delete(fields["StackName"], judge)
         return {}
 
-    def _describe(self, fields: Fields) -> Any:
+    def _describe(self, fields: Fields, judge: Judge) -> Any:
         named = fields.get("StackName")
         found = [self._stacks.find(named)] if named else [stack for stack in self._stacks.all() if not stack.gone]
         return {"Stacks": [_described(stack) for stack in found]}
 
-    def _events(self, fields: Fields) -> Any:
+    def _events(self, fields: Fields, judge: Judge) -> Any:
         stack = self._stacks.find(fields["StackName"])
         return {"StackEvents": [_event(stack, event) for event in reversed(stack.events)]}
 
-    def _list(self, fields: Fields) -> Any:
+    def _list(self, fields: Fields, judge: Judge) -> Any:
         wanted = {value for name, value in fields.items() if name.startswith("StackStatusFilter.")}
         found = [stack for stack in reversed(self._stacks.all()) if not wanted or stack.status in wanted]
         return {"StackSummaries": [_summary(stack) for stack in found]}
 
-    def _resources(self, fields: Fields) -> Any:
+    def _resources(self, fields: Fields, judge: Judge) -> Any:
         stack = self._stacks.find(fields["StackName"])
         # The last event of each resource has its status, even after a deletion.
         last = {event.logical: event for event in stack.events if event.logical != stack.name}

@@ -3,7 +3,7 @@
 import secrets
 import string
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -41,6 +41,15 @@ class Event:
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 
+Judge = Callable[[str, str], str]
+"""Why the caller may not perform an action on a resource; '' if it may."""
+
+
+def anything(action: str, resource: str) -> str:
+    """The judge of an administrator."""
+    return ""
+
+
 @dataclass
 class Stack:
     """A stack's current state. `template` is translated; `resources` are in order of creation."""
@@ -54,6 +63,7 @@ class Stack:
     events: list[Event] = field(default_factory=list)
     status: str = ""
     reason: str = ""
+    judge: Judge = anything
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property

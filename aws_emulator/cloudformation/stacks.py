@@ -16,14 +16,15 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from aws_emulator.cloudformation import intrinsics
+from aws_emulator.cloudformation import intrinsics, permissions
 from aws_emulator.cloudformation.intrinsics import Scope
 from aws_emulator.cloudformation.inventory import missing
 from aws_emulator.cloudformation.prerequisites import Packages, unmet
 from aws_emulator.cloudformation.resources.kind import Kind
-from aws_emulator.cloudformation.stack import Resource, Stack, physical_name, stack_id
+from aws_emulator.cloudformation.stack import Judge, Resource, Stack, anything, physical_name, stack_id
 
 Template = Mapping[str, Any]
+Calls = Callable[[str, permissions.Place, Mapping[str, Any]], Iterator[permissions.Call]]
 _SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 
 
@@ -65,18 +66,19 @@ class Stacks:
                 return stack
         raise Invalid(f"Stack with id {name} does not exist")
 
-    def create(self, name: str, template: Template, parameters: Mapping[str, str]) -> Stack:
-        """Starts to create a stack; raises `Invalid`."""
+    def create(self, name: str, template: Template, parameters: Mapping[str, str], judge: Judge = anything) -> Stack:
+        """Starts to create a stack; raises `Invalid`. `judge` decides on the calls in the caller's name."""
         with self._lock:
             if any(stack.name == name and not stack.gone for stack in self.all()):
                 raise Exists(f"Stack [{name}] already exists")
             stack = Stack(name, stack_id(self._region, self._account, name))
             self._stacks[stack.id] = stack
+            stack.judge = judge
             stack.enter("CREATE_IN_PROGRESS", "User Initiated")
         _begin(self._creating, stack, template, parameters)
         return stack
 
-    def update(self, name: str, template: Template, parameters: Mapping[str, str]) -> Stack:
+    def update(self, name: str, template: Template, parameters: Mapping[str, str], judge: Judge = anything) -> Stack:
         """Starts to update a stack; raises `Invalid`, also if nothing would change."""
         with self._lock:
             stack = self.find(name)
@@ -84,11 +86,12 @@ class Stacks:
                 raise Invalid(f"Stack:{stack.id} is in {stack.status} state and can not be updated.")
             if (stack.template, stack.parameters) == (template, parameters):
                 raise Invalid("No updates are to be performed.")
+            stack.judge = judge
             stack.enter("UPDATE_IN_PROGRESS", "User Initiated")
         _begin(self._updating, stack, template, parameters)
         return stack
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, judge: Judge = anything) -> None:
         """Starts to delete a stack; a missing stack is ignored, as by CloudFormation; raises `Invalid`."""
         with self._lock:
             stack = next((s for s in self.all() if name in (s.name, s.id) and not s.gone), None)
@@ -96,6 +99,7 @@ class Stacks:
                 return
             if stack.busy:
                 raise Invalid(f"Stack [{stack.id}] cannot be deleted while in status {stack.status}")
+            stack.judge = judge
             stack.enter("DELETE_IN_PROGRESS", "User Initiated")
         _begin(self._deleting, stack)
 
@@ -187,12 +191,15 @@ class Stacks:
                 made = before.made
             elif before is not None and all(before.properties.get(p) == wanted.get(p) for p in kind.fixed):
                 stack.record(logical, type_, physical, "UPDATE_IN_PROGRESS")
+                self._authorize(stack, permissions.update, type_, before.made.id, wanted)
                 kind.update(before.made, before.properties, wanted)
                 made = before.made
                 stack.record(logical, type_, made.id, "UPDATE_COMPLETE")
             else:
                 stack.record(logical, type_, physical, f"{doing}_IN_PROGRESS")
-                made = kind.create(physical_name(stack.name, logical, type_), wanted)
+                name = physical_name(stack.name, logical, type_)
+                self._authorize(stack, permissions.creation, type_, name, wanted)
+                made = kind.create(name, wanted)
                 stack.record(logical, type_, made.id, f"{doing}_COMPLETE")
         except Exception as error:
             reason = _reason(error)
@@ -226,6 +233,7 @@ class Stacks:
     def _drop(self, stack: Stack, resource: Resource) -> str:
         stack.record(resource.logical, resource.type, resource.made.id, "DELETE_IN_PROGRESS")
         try:
+            self._authorize(stack, permissions.deletion, resource.type, resource.made.id, resource.properties)
             self._kinds[resource.type].delete(resource.made, resource.properties)
         except Exception as error:
             reason = _reason(error)
@@ -233,6 +241,13 @@ class Stacks:
             return reason
         stack.record(resource.logical, resource.type, resource.made.id, "DELETE_COMPLETE")
         return ""
+
+    def _authorize(self, stack: Stack, calls: Calls, type_: str, id: str, properties: Mapping[str, Any]) -> None:
+        """Raises `ValueError` if the caller may not make one of the calls."""
+        place = permissions.Place(self._region, self._account, permissions.name_of(type_, properties, id))
+        for action, resource in calls(type_, place, properties):
+            if refused := stack.judge(action, resource):
+                raise ValueError(refused)
 
     def _parameters(self, stack: Stack, template: Template, given: Mapping[str, str]) -> dict[str, Any]:
         defaults = {name: of["Default"] for name, of in template.get("Parameters", {}).items() if "Default" in of}

@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
@@ -33,6 +34,9 @@ from aws_emulator.iam.requests import Account, Signer, service_actions, signer
 from aws_emulator.iam.role_policies import Rules
 from aws_emulator.iam.s3_actions import missing
 from aws_emulator.wsgi import App, Environ, Start, body, reply
+
+# The key of a request's environment under which services find the judge of what they do in a role's name.
+JUDGE = "emulated.judge"
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +105,13 @@ class IamAuthorization:
             return self._of_sts(environ, start, caller)
         if actions and actions[0].action == "s3:GetObject" and caller.role is not None:
             return self._get(environ, start, by, caller, actions[0])
+        if caller.role is not None:
+            environ[JUDGE] = partial(self._judge, environ, by, caller)
         return self._app(environ, start)
+
+    def _judge(self, environ: Environ, by: Signer, caller: _Caller, action: str, resource: str) -> str:
+        """Why the caller may not perform an action that a service performs in its name; '' if it may."""
+        return self._refusal(environ, by, caller, [ServiceAction(action, resource)])
 
     def issue(
         self,

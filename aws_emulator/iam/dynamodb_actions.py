@@ -19,7 +19,7 @@ _NAME = re.compile(r"(?<!:)#?\b[A-Za-z_][\w-]*")
 _PATH_REST = re.compile(r"(?:\.#?\w+|\[\d+\])+")
 # Developer guide, "Expressions".
 _KEYWORDS = frozenset({"SET", "REMOVE", "ADD", "DELETE", "AND", "OR", "NOT", "BETWEEN", "IN"})
-_OF_TABLE = ("Scan", "DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups")
+_OF_TABLE = ("Scan", "DeleteTable", "DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups")
 _IN_TRANSACTION = {
     "Put": "PutItem",
     "Update": "UpdateItem",
@@ -85,6 +85,8 @@ def dynamodb_actions(operation: str, text: bytes, tables: str, keys: Mapping[str
             return [_of_item(operation, msgspec.json.decode(text, type=_OfItem), tables, keys)]
         if operation == "Query":
             return [_of_query(msgspec.json.decode(text, type=_OfQuery), tables, keys)]
+        if operation == "ListTables":
+            return [ServiceAction("dynamodb:ListTables", "*")]
         if operation in _OF_TABLE:
             of = msgspec.json.decode(text, type=_OfTable)
             return [ServiceAction(f"dynamodb:{operation}", _resource(of.table, of.index, tables))]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, parse_qsl
 
 from aws_emulator.iam.dynamodb_actions import dynamodb_actions
+from aws_emulator.iam.management_actions import function_actions, management_actions
 from aws_emulator.iam.policies import ServiceAction
 from aws_emulator.iam.s3_actions import s3_actions
 from aws_emulator.wsgi import Environ, body
@@ -41,6 +42,7 @@ _QUEUE_ACTIONS = {
     "DeleteMessageBatch": "DeleteMessage",
     "GetQueueAttributes": "GetQueueAttributes",
     "PurgeQueue": "PurgeQueue",
+    "DeleteQueue": "DeleteQueue",
 }
 
 
@@ -76,7 +78,7 @@ def service_actions(environ: Environ, by: Signer, account: Account) -> list[Serv
             return _of_sts(environ)
         case "dynamodb" | "logs" | "sqs":
             return _of_json_service(environ, by, account)
-    return None
+    return management_actions(environ, by.service, by.region, account.number)
 
 
 def _of_json_service(environ: Environ, by: Signer, account: Account) -> list[ServiceAction] | None:
@@ -101,6 +103,8 @@ def _of_json_service(environ: Environ, by: Signer, account: Account) -> list[Ser
 
 def _of_logs(operation: str, fields: Mapping[str, Any], groups: str) -> list[ServiceAction] | None:
     group, stream = str(fields.get("logGroupName", "")), str(fields.get("logStreamName", ""))
+    if operation == "DescribeLogGroups":
+        return [ServiceAction("logs:DescribeLogGroups", f"{groups}*")]
     if "logGroupIdentifier" in fields or not _LOG_GROUP.fullmatch(group):
         return None
     if operation in _STREAM_ACTIONS and _LOG_STREAM.fullmatch(stream):
@@ -109,6 +113,8 @@ def _of_logs(operation: str, fields: Mapping[str, Any], groups: str) -> list[Ser
 
 
 def _of_sqs(operation: str, fields: Mapping[str, Any], region: str) -> list[ServiceAction] | None:
+    if operation == "ListQueues":
+        return [ServiceAction("sqs:ListQueues", "*")]
     queue = _QUEUE_URL.fullmatch(str(fields.get("QueueUrl", "")))
     if queue is None or operation not in _QUEUE_ACTIONS:
         return None
@@ -121,7 +127,7 @@ def _of_lambda(environ: Environ, region: str, account: str) -> list[ServiceActio
         return [ServiceAction("lambda:GetAccountSettings", "*")]
     invocation = _INVOCATION.fullmatch(path)
     if method != "POST" or invocation is None:
-        return None
+        return function_actions(environ, region, account)
     function = _FUNCTION.fullmatch(invocation[1])
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
     qualifiers = query.pop("Qualifier", [])

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qs, parse_qsl, unquote
 from xml.etree import ElementTree
 
+from aws_emulator.iam.management_actions import bucket_actions
 from aws_emulator.iam.policies import ServiceAction
 from aws_emulator.wsgi import Environ, body
 
@@ -114,6 +115,8 @@ def _on_bucket(environ: Environ, arn: str, method: str, given: Mapping[str, str]
         return [ServiceAction("s3:ListBucket", arn)]
     if method == "POST" and given.keys() - {"x-id"} == {"delete"}:
         return _deletions(arn, body(environ))
+    if (managed := bucket_actions(method, arn, given)) is not None:
+        return managed
     if method != "GET" or len(kinds) > 1:
         return None
     if kind == "location" and len(given) == 1:
