@@ -32,6 +32,7 @@ COMMANDS = {
     "config": "print the effective configuration with a description of every key",
     "verify": "check a run's objects and weights against their hashes",
     "deploy": "create or update the deployment that runs on AWS need",
+    "policy": "print the IAM policy that training, or deploying, needs",
     "teardown": "delete a deployment and all its runs",
     "doctor": "check what is installed and what is missing",
 }

@@ -5,6 +5,7 @@ The same code deploys to AWS and to an emulated account.
 
 from infra.deployment.deploying import deploy
 from infra.deployment.description import Deployment, describe
+from infra.deployment.identity_policy import WHO, identity_policy
 from infra.deployment.packages import Image, Packages
 from infra.deployment.removal import teardown
 from infra.deployment.stack import IMAGE_SUFFIX, ROLES, DeploymentFault, stack_name
@@ -12,12 +13,14 @@ from infra.deployment.stack import IMAGE_SUFFIX, ROLES, DeploymentFault, stack_n
 __all__ = [
     "IMAGE_SUFFIX",
     "ROLES",
+    "WHO",
     "Deployment",
     "DeploymentFault",
     "Image",
     "Packages",
     "deploy",
     "describe",
+    "identity_policy",
     "stack_name",
     "teardown",
 ]

@@ -23,6 +23,7 @@ marless doctor
 marless train {SETTINGS} --workers 1 --run here
 marless evaluate here --episodes 2 --workers 1
 marless deploy --backend emulated --yes
+marless policy deployer --backend emulated
 marless train --backend emulated {SETTINGS} --run emulated
 marless train --backend emulated --detach {SETTINGS} --run detached
 marless watch detached

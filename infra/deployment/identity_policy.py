@@ -1,0 +1,28 @@
+"""The identity policies of people and pipelines that train or deploy, filled in for a tenant."""
+
+from pathlib import Path
+from typing import Literal
+
+from infra.deployment.stack import artifacts_bucket, repository, stack_name
+
+Who = Literal["trainer", "deployer"]
+WHO: tuple[Who, ...] = ("trainer", "deployer")
+
+_FOLDER = Path(__file__).resolve().parent / "policies"
+
+
+def identity_policy(who: Who, account: str, region: str, tenant: str) -> str:
+    """The policy document with account, region and tenant filled in; raises `ValueError` for an invalid tenant name."""
+    stack = stack_name(tenant)
+    document = (_FOLDER / f"{who}.json").read_text(encoding="utf-8")
+    replaced = {
+        "marless-artifacts-ACCOUNT-REGION-TENANT": artifacts_bucket(account, region, tenant),
+        "repository/marless/TENANT": f"repository/{repository(tenant)}",
+        "marless-TENANT": stack,
+        "TENANT": tenant,
+        "REGION": region,
+        "ACCOUNT": account,
+    }
+    for placeholder, value in replaced.items():
+        document = document.replace(placeholder, value)
+    return document
