@@ -30,10 +30,11 @@ class _Calls(NamedTuple):
 
 
 class Call(NamedTuple):
-    """An action on a resource."""
+    """An action on a resource, with its own context keys."""
 
     action: str
     resource: str
+    context: Mapping[str, tuple[str, ...]] = {}
 
 
 def creation(type_: str, place: Place, properties: Properties) -> Iterator[Call]:
@@ -76,7 +77,7 @@ def _on(calls: _Calls, actions: tuple[str, ...], place: Place, properties: Prope
 
 def _passed(type_: str, properties: Properties) -> Iterator[Call]:
     if type_ == "AWS::Lambda::Function":
-        yield Call("iam:PassRole", properties["Role"])
+        yield Call("iam:PassRole", properties["Role"], {"iam:passedtoservice": ("lambda.amazonaws.com",)})
         code = properties.get("Code", {})
         if "S3Key" in code:
             yield Call("s3:GetObject", f"arn:aws:s3:::{code['S3Bucket']}/{code['S3Key']}")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aws_emulator.cloudformation.resources.kind import Made
+from aws_emulator.iam.conditions import Context
 
 STACK_TYPE = "AWS::CloudFormation::Stack"
 _SUFFIX = string.ascii_uppercase + string.digits
@@ -41,11 +42,11 @@ class Event:
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 
-Judge = Callable[[str, str], str]
-"""Why the caller may not perform an action on a resource; '' if it may."""
+Judge = Callable[[str, str, Context], str]
+"""Why the caller may not perform an action on a resource, with the action's context keys; '' if it may."""
 
 
-def anything(action: str, resource: str) -> str:
+def anything(action: str, resource: str, context: Context) -> str:
     """The judge of an administrator."""
     return ""
 

@@ -245,8 +245,8 @@ class Stacks:
     def _authorize(self, stack: Stack, calls: Calls, type_: str, id: str, properties: Mapping[str, Any]) -> None:
         """Raises `ValueError` if the caller may not make one of the calls."""
         place = permissions.Place(self._region, self._account, permissions.name_of(type_, properties, id))
-        for action, resource in calls(type_, place, properties):
-            if refused := stack.judge(action, resource):
+        for call in calls(type_, place, properties):
+            if refused := stack.judge(*call):
                 raise ValueError(refused)
 
     def _parameters(self, stack: Stack, template: Template, given: Mapping[str, str]) -> dict[str, Any]:

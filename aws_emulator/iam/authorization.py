@@ -109,9 +109,11 @@ class IamAuthorization:
             environ[JUDGE] = partial(self._judge, environ, by, caller)
         return self._app(environ, start)
 
-    def _judge(self, environ: Environ, by: Signer, caller: _Caller, action: str, resource: str) -> str:
+    def _judge(
+        self, environ: Environ, by: Signer, caller: _Caller, action: str, resource: str, context: Context
+    ) -> str:
         """Why the caller may not perform an action that a service performs in its name; '' if it may."""
-        return self._refusal(environ, by, caller, [ServiceAction(action, resource)])
+        return self._refusal(environ, by, caller, [ServiceAction(action, resource, context)])
 
     def issue(
         self,

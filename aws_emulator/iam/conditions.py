@@ -27,6 +27,7 @@ _KNOWN = frozenset(
         "dynamodb:attributes",
         "dynamodb:leadingkeys",
         "dynamodb:returnvalues",
+        "iam:passedtoservice",
         "lambda:sourcefunctionarn",
         "s3:delimiter",
         "s3:if-match",
