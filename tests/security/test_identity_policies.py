@@ -5,6 +5,7 @@ denied. Service Authorization Reference: the form of each service's ARNs.
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -40,7 +41,7 @@ class Question(NamedTuple):
     action: str
     resource: str
     allowed: bool
-    context: Context = {}
+    context: Mapping[str, Sequence[str]] = {}
 
 
 TO_LAMBDA, TO_EC2 = ({"iam:passedtoservice": (f"{name}.amazonaws.com",)} for name in ("lambda", "ec2"))
