@@ -79,8 +79,9 @@ class EmulatedAccount:
         self._schedules.close()
         self._lambdas.close()
 
-    def _credentials(self, role: str, session: str) -> tuple[str, str, str]:
-        return self._authorization.issue(role, session)
+    def _credentials(self, role: str, function: str) -> tuple[str, str, str]:
+        arn = f"arn:aws:lambda:{self.whereabouts.region}:{ACCOUNT_NUMBER}:function:{function}"
+        return self._authorization.issue(role, function, function=arn)
 
     def _bury(self, letter: DeadLetter) -> None:
         queues = self._client("sqs")

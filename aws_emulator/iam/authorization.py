@@ -122,10 +122,12 @@ class IamAuthorization:
         policy: Document | str | None = None,
         tags: Mapping[str, str] | None = None,
         duration_s: float = float("inf"),
+        function: str | None = None,
     ) -> Credentials:
         """Issues credentials for a session of the role with the ARN `role`, as AssumeRole does.
 
-        `policy` is the session policy, which can only restrict the role's permissions; raises `UnknownRole`.
+        `policy` is the session policy, which can only restrict the role's permissions. `function` is the ARN of the
+        function that Lambda makes the session for. Raises `UnknownRole`.
         """
         if not self._rules.has_role(role):
             raise UnknownRole(role)
@@ -137,6 +139,7 @@ class IamAuthorization:
             "aws:principaltype": ("AssumedRole",),
             "aws:userid": (f"AROA{name.upper()}:{session}",),
             **{f"aws:principaltag/{key.lower()}": (value,) for key, value in (tags or {}).items()},
+            **({"lambda:sourcefunctionarn": (function,)} if function else {}),
         }
         self._sessions[made.key] = _Caller(
             names=(role, f"arn:aws:sts::{number}:assumed-role/{name}/{session}"),

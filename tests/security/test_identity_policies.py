@@ -42,6 +42,8 @@ class Question(NamedTuple):
     resource: str
     allowed: bool
     context: Mapping[str, Sequence[str]] = {}
+    # Whether Lambda has made the role's session for the function.
+    inside: bool = True
 
 
 TO_LAMBDA, TO_EC2 = ({"iam:passedtoservice": (f"{name}.amazonaws.com",)} for name in ("lambda", "ec2"))
@@ -171,6 +173,11 @@ ROLES = [
     Question("Coordinator", "lambda:InvokeFunction", function("a", "actor", "$LATEST"), NO),
     Question("Coordinator", "lambda:InvokeFunction", function("a", "actor", ""), NO),
     Question("Coordinator", "lambda:InvokeFunction", function("a-b", "actor", "1"), NO),
+    Question("Actor", "s3:PutObject", f"{OWN}/{TRAJECTORY}", NO, inside=NO),
+    Question("Coordinator", "lambda:InvokeFunction", function("a", "actor", "1"), NO, inside=NO),
+    Question("Coordinator", "dynamodb:GetItem", RUNS, NO, {"dynamodb:leadingkeys": ("run/a/r",)}, inside=NO),
+    # Lambda sends dead letters itself.
+    Question("Coordinator", "sqs:SendMessage", f"arn:aws:sqs:{IN_REGION}:marless-a-dead", YES, inside=NO),
     Question("Coordinator", "iam:PassRole", role("a", "Actor"), NO, TO_LAMBDA),
 ]
 QUESTIONS = [*TRAINER, *DEPLOYER, *ROLES]
@@ -185,7 +192,10 @@ def policies(who: str) -> tuple[Policy, ...]:
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda of: f"{of.who}-{of.action}-{of.resource.rpartition(':')[2]}")
 def test_a_question_has_the_answer_that_aws_would_give(question):
-    verdict = judge(policies(question.who), ServiceAction(question.action, question.resource), question.context)
+    context = dict(question.context)
+    if question.who not in WHO and question.inside:
+        context["lambda:sourcefunctionarn"] = (function("a", question.who.lower(), ""),)
+    verdict = judge(policies(question.who), ServiceAction(question.action, question.resource), context)
     assert (verdict.decision == "allow") is question.allowed, verdict.why
 
 

@@ -76,7 +76,8 @@ def rules() -> Rules:
 
 
 def allowed(name: str, action: str, resource: str, **context: str) -> bool:
-    known = {key.replace("_", ":"): (value,) for key, value in context.items()}
+    inside = {"lambda:sourcefunctionarn": (function("alpha", name, ""),)}
+    known = inside | {key.replace("_", ":"): (value,) for key, value in context.items()}
     service_actions = ServiceAction(action, resource)
     return judge(rules().of_role(role("alpha", name.capitalize())), service_actions, known).decision == "allow"
 

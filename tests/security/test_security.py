@@ -28,7 +28,7 @@ from questioning import (
     fresh,
     held,
 )
-from two_tenants import ROLES, Place, bucket, two_tenants
+from two_tenants import ROLES, Place, bucket, function, role, two_tenants
 
 DENIED = ("AccessDenied", "AccessDeniedException", "403")
 WORKERS = ("Actor", "Learner", "Evaluator")
@@ -246,6 +246,17 @@ def test_a_refusal_says_who_may_not_do_what_on_what(place: Place) -> None:
         f's3:GetObject on resource: "arn:aws:s3:::marless-alpha-objects/{at["Key"]}" '
         "because no identity-based policy allows the s3:GetObject action"
     )
+
+
+@pytest.mark.parametrize("of", ["", function("beta", "actor", "")])
+def test_a_session_of_a_role_that_was_not_made_for_a_function_of_its_stack_is_refused(place: Place, of: str) -> None:
+    """As that of another function with the same role."""
+    at = held(Asking(place, "operator"), f"alpha:alpha/{POLICIES}")
+    place.client("alpha", "Actor", "s3").get_object(**at)
+    elsewhere = place.authorization.issue(role("alpha", "Actor"), "elsewhere", function=of)
+    with pytest.raises(ClientError) as refused:
+        place.client_of(elsewhere, "s3").get_object(**at)
+    assert "explicit deny (ThroughTheFunctionsOnly)" in refused.value.response["Error"]["Message"]
 
 
 def test_requests_that_did_not_come_over_tls_are_refused_to_everybody(place: Place) -> None:

@@ -212,7 +212,7 @@ def test_the_sweep_wakes_the_coordinators_alias_every_minute_and_never_late() ->
 def test_a_role_may_do_what_is_listed_here_and_nothing_by_wildcard(name: str) -> None:
     every = statements(scope("alpha"), name)
     denied = [statement["Sid"] for statement in every if statement["Effect"] == "Deny"]
-    assert denied == ["InvokeVersionsOnly", "LambdaAlone"]
+    assert denied == ["InvokeVersionsOnly", "ThroughTheFunctionsOnly", "LambdaAlone"]
     found = [statement for statement in every if statement["Effect"] == "Allow"]
     assert all({"NotAction", "NotResource"}.isdisjoint(statement) for statement in found)
     assert {action for statement in found for action in listed(statement["Action"])} == OF_ALL | OF_ONE[name]

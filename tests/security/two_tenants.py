@@ -141,7 +141,12 @@ class Place:
     def client(self, tenant: str, name: str, service: str) -> Any:
         """A client with the credentials of a function's role."""
         who = (tenant, name)
-        return self._client(who, self.authorization.issue(role(tenant, name), "function"), service)
+        return self._client(who, self._session_of(tenant, name), service)
+
+    def _session_of(self, tenant: str, name: str) -> Any:
+        """Credentials as Lambda issues them to a function."""
+        arn = function(tenant, name.lower(), "")
+        return self.authorization.issue(role(tenant, name), "function", function=arn)
 
     def client_of(self, credentials: Any, service: str) -> Any:
         """A new client with these credentials: key, secret, token."""
