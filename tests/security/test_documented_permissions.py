@@ -108,6 +108,8 @@ def test_a_deployer_deploys_updates_and_tears_down(having, packages, marless, op
     deploy(deployer, tenant, {**PARAMETERS, "AlarmEmail": "other@example.com", "EventAge": "600"}, packages)
     # A deployer may train, too, to make sure that the deployment works.
     assert marless(deployer, "train", *SMALL, *ON["deployer"], "--run", "canary").code == 0
+    printed = marless(deployer, "policy", "deployer", "--tenant", tenant)
+    assert json.loads("\n".join(printed.out)) == document("deployer", operator.region)
     operator.client("ecr").create_repository(repositoryName=f"marless/{tenant}")
     said = marless(deployer, "teardown", *ON["deployer"], "--yes")
     assert (said.code, said.out[-1]) == (0, f"nothing of tenant {tenant} is left in account {ACCOUNT}, us-east-1")
