@@ -11,18 +11,26 @@ from typing import Any, NamedTuple
 Properties = Mapping[str, Any]
 
 
+class Role(NamedTuple):
+    """A role's ARN and the ARN of its permissions boundary, '' without one."""
+
+    arn: str
+    boundary: str
+
+
 class Place(NamedTuple):
-    """Where a resource is: the account's region and number, and the resource's name in its service."""
+    """Where a resource is: the account's region and number, the resource's name in its service, the stack's roles."""
 
     region: str
     account: str
     name: str
+    roles: Mapping[str, Role] = {}
 
 
 class _Calls(NamedTuple):
-    """`arn` of the resource from its place and properties; actions for its life, and for properties that it has."""
+    """`arns` of the resources from place and properties; actions for their life, and for properties that they have."""
 
-    arn: Callable[[Place, Properties], str]
+    arns: Callable[[Place, Properties], tuple[str, ...]]
     create: tuple[str, ...]
     update: tuple[str, ...]
     delete: tuple[str, ...]
@@ -45,10 +53,11 @@ def creation(type_: str, place: Place, properties: Properties) -> Iterator[Call]
     yield from _passed(type_, properties)
 
 
-def update(type_: str, place: Place, properties: Properties) -> Iterator[Call]:
+def update(type_: str, place: Place, properties: Properties, before: Properties) -> Iterator[Call]:
     """The calls that update a resource in place; `properties` are the new ones."""
     calls = _CALLS[type_]
-    yield from _on(calls, calls.update, place, properties)
+    extra = [action for name, action in calls.of_property.items() if properties.get(name) != before.get(name)]
+    yield from _on(calls, (*calls.update, *extra), place, properties)
     yield from _passed(type_, properties)
 
 
@@ -70,9 +79,12 @@ def name_of(type_: str, properties: Properties, default: str) -> str:
 
 
 def _on(calls: _Calls, actions: tuple[str, ...], place: Place, properties: Properties) -> Iterator[Call]:
-    arn = calls.arn(place, properties)
-    for action in actions:
-        yield Call(action, arn)
+    boundaries = {role.arn: role.boundary for role in place.roles.values()}
+    for arn in calls.arns(place, properties):
+        boundary = properties.get("PermissionsBoundary") or boundaries.get(arn)
+        context = {"iam:permissionsboundary": (boundary,)} if boundary else {}
+        for action in actions:
+            yield Call(action, arn, context)
 
 
 def _passed(type_: str, properties: Properties) -> Iterator[Call]:
@@ -83,25 +95,25 @@ def _passed(type_: str, properties: Properties) -> Iterator[Call]:
             yield Call("s3:GetObject", f"arn:aws:s3:::{code['S3Bucket']}/{code['S3Key']}")
 
 
-def _named(pattern: str) -> Callable[[Place, Properties], str]:
-    return lambda place, properties: pattern.format(**place._asdict())
+def _named(pattern: str) -> Callable[[Place, Properties], tuple[str, ...]]:
+    return lambda place, properties: (pattern.format(**place._asdict()),)
 
 
 _FUNCTION = _named("arn:aws:lambda:{region}:{account}:function:{name}")
 _BUCKET = _named("arn:aws:s3:::{name}")
 
 
-def _policy_of(place: Place, properties: Properties) -> str:
-    return f"arn:aws:s3:::{properties['Bucket']}"
+def _policy_of(place: Place, properties: Properties) -> tuple[str, ...]:
+    return (f"arn:aws:s3:::{properties['Bucket']}",)
 
 
-def _role(place: Place, properties: Properties) -> str:
-    return f"arn:aws:iam::{place.account}:role{properties.get('Path', '/')}{place.name}"
+def _role(place: Place, properties: Properties) -> tuple[str, ...]:
+    return (f"arn:aws:iam::{place.account}:role{properties.get('Path', '/')}{place.name}",)
 
 
-def _first_role(place: Place, properties: Properties) -> str:
-    """The policy is put on several roles of one stack, which have one path."""
-    return f"arn:aws:iam::{place.account}:role/{properties['Roles'][0]}"
+def _roles(place: Place, properties: Properties) -> tuple[str, ...]:
+    elsewhere = f"arn:aws:iam::{place.account}:role/"
+    return tuple(place.roles[name].arn if name in place.roles else elsewhere + name for name in properties["Roles"])
 
 
 _NAMES = {
@@ -153,11 +165,11 @@ _CALLS: Mapping[str, _Calls] = {
     "AWS::IAM::Role": _Calls(
         _role,
         ("iam:CreateRole",),
-        ("iam:PutRolePolicy", "iam:UpdateAssumeRolePolicy"),
+        ("iam:UpdateAssumeRolePolicy",),
         ("iam:DeleteRolePolicy", "iam:DeleteRole"),
         {"Policies": "iam:PutRolePolicy", "PermissionsBoundary": "iam:PutRolePermissionsBoundary"},
     ),
-    "AWS::IAM::Policy": _Calls(_first_role, ("iam:PutRolePolicy",), ("iam:PutRolePolicy",), ("iam:DeleteRolePolicy",)),
+    "AWS::IAM::Policy": _Calls(_roles, ("iam:PutRolePolicy",), ("iam:PutRolePolicy",), ("iam:DeleteRolePolicy",)),
     "AWS::Lambda::Function": _Calls(
         _FUNCTION,
         ("lambda:CreateFunction",),

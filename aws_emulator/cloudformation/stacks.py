@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -191,7 +192,8 @@ class Stacks:
                 made = before.made
             elif before is not None and all(before.properties.get(p) == wanted.get(p) for p in kind.fixed):
                 stack.record(logical, type_, physical, "UPDATE_IN_PROGRESS")
-                self._authorize(stack, permissions.update, type_, before.made.id, wanted)
+                update = partial(permissions.update, before=before.properties)
+                self._authorize(stack, update, type_, before.made.id, wanted)
                 kind.update(before.made, before.properties, wanted)
                 made = before.made
                 stack.record(logical, type_, made.id, "UPDATE_COMPLETE")
@@ -244,7 +246,12 @@ class Stacks:
 
     def _authorize(self, stack: Stack, calls: Calls, type_: str, id: str, properties: Mapping[str, Any]) -> None:
         """Raises `ValueError` if the caller may not make one of the calls."""
-        place = permissions.Place(self._region, self._account, permissions.name_of(type_, properties, id))
+        roles = {
+            role.made.id: permissions.Role(role.made.attributes["Arn"], role.properties.get("PermissionsBoundary", ""))
+            for role in stack.resources.values()
+            if role.type == "AWS::IAM::Role"
+        }
+        place = permissions.Place(self._region, self._account, permissions.name_of(type_, properties, id), roles)
         for call in calls(type_, place, properties):
             if refused := stack.judge(*call):
                 raise ValueError(refused)

@@ -28,6 +28,7 @@ _KNOWN = frozenset(
         "dynamodb:leadingkeys",
         "dynamodb:returnvalues",
         "iam:passedtoservice",
+        "iam:permissionsboundary",
         "lambda:sourcefunctionarn",
         "s3:delimiter",
         "s3:if-match",

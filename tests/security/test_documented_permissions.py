@@ -124,6 +124,43 @@ def test_nobody_deploys_or_tears_down_another_tenant(having, deployed, packages,
             teardown(having(who), tenant)
 
 
+GUARDED = ("iam:CreateRole", "iam:PutRolePolicy", "iam:DeleteRolePolicy")
+
+
+def guarded(policy: dict[str, Any], boundary: str) -> dict[str, Any]:
+    """A deployer's policy for roles with a path, held to a permissions boundary, as the documentation describes it."""
+    text = json.dumps(policy).replace(":role/marless", ":role/company/marless")
+    found = {statement["Sid"]: statement for statement in json.loads(text)["Statement"]}
+    keep = found["KeepRoles"]
+    keep["Action"] = [action for action in keep["Action"] if action not in GUARDED]
+    found["MakeRoles"] = {
+        "Sid": "MakeRoles",
+        "Effect": "Allow",
+        "Action": [*GUARDED, "iam:PutRolePermissionsBoundary"],
+        "Resource": keep["Resource"],
+        "Condition": {"StringEquals": {"iam:PermissionsBoundary": boundary}},
+    }
+    return {**policy, "Statement": [*found.values()]}
+
+
+def test_a_deployer_who_is_held_to_a_boundary_makes_no_role_without_it(operator, packages):
+    tenant, iam = TENANTS["deployer"], operator.client("iam")
+    everything = {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
+    arns = [
+        iam.create_policy(PolicyName=name, PolicyDocument=json.dumps(everything))["Policy"]["Arn"]
+        for name in ("company", "other")
+    ]
+    deployer = principal(operator, "guarded", guarded(document("deployer", operator.region), arns[0]))
+    path = {**PARAMETERS, "RolePath": "/company/"}
+    for parameters in (path, {**path, "PermissionsBoundary": arns[1]}):
+        with pytest.raises(DeploymentFault, match="iam:CreateRole on resource"):
+            deploy(deployer, tenant, parameters, packages)
+    deploy(deployer, tenant, {**path, "PermissionsBoundary": arns[0]}, packages)
+    with pytest.raises(DeploymentFault, match="iam:PutRolePermissionsBoundary on resource"):
+        deploy(deployer, tenant, {**path, "PermissionsBoundary": arns[1]}, packages)
+    assert teardown(deployer, tenant) == []
+
+
 TRAINING = {
     "FindTheDeployment": (TRAIN, "DescribeStacks"),
     "ReadQuotas": (TRAIN, "GetAccountSettings"),
