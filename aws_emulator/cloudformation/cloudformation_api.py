@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
-from aws_emulator.cloudformation.sam_translation import TranslationFailed, translate
+from aws_emulator.cloudformation.change_sets import Change
+from aws_emulator.cloudformation.sam_translation import TranslationFailed, has_transform, translate
 from aws_emulator.cloudformation.stack import Event, Judge, Stack, anything
 from aws_emulator.cloudformation.stacks import Invalid, Stacks
 from aws_emulator.iam.authorization import JUDGE
@@ -33,6 +34,11 @@ class CloudFormation:
             "CreateStack": self._create,
             "UpdateStack": self._update,
             "DeleteStack": self._delete,
+            "UpdateTerminationProtection": self._protect,
+            "CreateChangeSet": self._propose,
+            "DescribeChangeSet": self._proposed,
+            "ExecuteChangeSet": self._execute,
+            "DeleteChangeSet": self._withdraw,
             "DescribeStacks": self._describe,
             "DescribeStackEvents": self._events,
             "ListStacks": self._list,
@@ -57,10 +63,47 @@ class CloudFormation:
         return reply(start, "200 OK", text, "text/xml")
 
     def _create(self, fields: Fields, judge: Judge) -> Any:
-        return {"StackId": self._stacks.create(fields["StackName"], *self._wanted(fields), judge).id}
+        protected = _true(fields, "EnableTerminationProtection")
+        wanted = self._wanted(fields)
+        made = self._stacks.create(fields["StackName"], *wanted, tags=_tags(fields), protected=protected, judge=judge)
+        return {"StackId": made.id}
 
     def _update(self, fields: Fields, judge: Judge) -> Any:
-        return {"StackId": self._stacks.update(fields["StackName"], *self._wanted(fields), judge).id}
+        transformed, tags = has_transform(fields["TemplateBody"]), _tags(fields)
+        wanted = self._wanted(fields)
+        stack = self._stacks.update(fields["StackName"], *wanted, tags=tags, transformed=transformed, judge=judge)
+        return {"StackId": stack.id}
+
+    def _protect(self, fields: Fields, judge: Judge) -> Any:
+        stack = self._stacks.find(fields["StackName"])
+        stack.protected = _true(fields, "EnableTerminationProtection")
+        return {"StackId": stack.id}
+
+    def _propose(self, fields: Fields, judge: Judge) -> Any:
+        made = self._stacks.propose(
+            fields["StackName"], fields["ChangeSetName"], *self._wanted(fields), tags=_tags(fields)
+        )
+        return {"Id": made.id, "StackId": made.stack.id}
+
+    def _proposed(self, fields: Fields, judge: Judge) -> Any:
+        found = self._stacks.proposed(fields["ChangeSetName"], fields.get("StackName", ""))
+        return {
+            "ChangeSetId": found.id,
+            "ChangeSetName": found.name,
+            "StackId": found.stack.id,
+            "StackName": found.stack.name,
+            "Status": found.status,
+            "StatusReason": found.reason or None,
+            "Changes": [_change(change) for change in found.changes],
+        }
+
+    def _execute(self, fields: Fields, judge: Judge) -> Any:
+        self._stacks.execute(self._stacks.proposed(fields["ChangeSetName"], fields.get("StackName", "")), judge)
+        return {}
+
+    def _withdraw(self, fields: Fields, judge: Judge) -> Any:
+        self._stacks.withdraw(self._stacks.proposed(fields["ChangeSetName"], fields.get("StackName", "")))
+        return {}
 
     def _wanted(self, fields: Fields) -> tuple[dict[str, Any], dict[str, str]]:
         text, parameters = fields["TemplateBody"], _parameters(fields)
@@ -116,6 +159,30 @@ def _parameters(fields: Fields) -> dict[str, str]:
     return {fields[key.format(number)]: fields[value.format(number)] for number in numbers}
 
 
+def _tags(fields: Fields) -> dict[str, str] | None:
+    """The tags of a request; None if it has none."""
+    numbers = [name.split(".")[2] for name in fields if name.startswith("Tags.member.") and name.endswith(".Key")]
+    key, value = "Tags.member.{}.Key", "Tags.member.{}.Value"
+    return {fields[key.format(number)]: fields[value.format(number)] for number in numbers} or None
+
+
+def _true(fields: Fields, name: str) -> bool:
+    return fields.get(name) == "true"
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "Type": "Resource",
+        "ResourceChange": {
+            "Action": change.action,
+            "LogicalResourceId": change.logical,
+            "PhysicalResourceId": change.physical or None,
+            "ResourceType": change.type,
+            "Replacement": change.replacement or None,
+        },
+    }
+
+
 def _summary(stack: Stack) -> dict[str, Any]:
     return {
         "StackId": stack.id,
@@ -129,7 +196,13 @@ def _summary(stack: Stack) -> dict[str, Any]:
 def _described(stack: Stack) -> dict[str, Any]:
     parameters = [{"ParameterKey": key, "ParameterValue": value} for key, value in stack.parameters.items()]
     outputs = [{"OutputKey": key, "OutputValue": value} for key, value in stack.outputs.items()]
-    return {**_summary(stack), "Parameters": parameters, "Outputs": outputs}
+    return {
+        **_summary(stack),
+        "Parameters": parameters,
+        "Outputs": outputs,
+        "Tags": [{"Key": key, "Value": value} for key, value in stack.tags.items()],
+        "EnableTerminationProtection": str(stack.protected).lower(),
+    }
 
 
 def _event(stack: Stack, event: Event) -> dict[str, Any]:

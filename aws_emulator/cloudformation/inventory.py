@@ -193,7 +193,7 @@ _ATTRIBUTES = {
     "Condition": None,
     "DependsOn": None,
     "Metadata": None,
-    "DeletionPolicy": ("Delete", "Retain"),
+    "DeletionPolicy": ("Delete", "Retain", "RetainExceptOnCreate"),
     "UpdateReplacePolicy": ("Delete", "Retain"),
 }
 """Attributes of a resource beside its properties, with the honoured values where not all are."""

@@ -43,6 +43,11 @@ def translate(text: str, parameters: Mapping[str, str], region: str) -> dict[str
     return translated
 
 
+def has_transform(text: str) -> bool:
+    """Whether the template has a transform; raises `TranslationFailed`."""
+    return "Transform" in _parsed(text)
+
+
 def prepare() -> None:
     """Imports the modules of a translation and loads its data."""
     translate(_SMALLEST, {}, "us-east-1")

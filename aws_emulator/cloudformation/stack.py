@@ -19,13 +19,17 @@ _LONGEST = {"AWS::S3::Bucket": 63, "AWS::IAM::Role": 64, "AWS::Lambda::Function"
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource of a stack. `properties` are resolved; `kept` and `kept_when_replaced` are its `Retain` policies."""
+    """A resource of a stack. `properties` are resolved.
+
+    `kept`, `kept_in_rollback` (of the operation that created it) and `kept_when_replaced` are its `Retain` policies.
+    """
 
     logical: str
     type: str
     made: Made
     properties: Mapping[str, Any]
     kept: bool = False
+    kept_in_rollback: bool = False
     kept_when_replaced: bool = False
 
 
@@ -53,7 +57,10 @@ def anything(action: str, resource: str, context: Context) -> str:
 
 @dataclass
 class Stack:
-    """A stack's current state. `template` is translated; `resources` are in order of creation."""
+    """A stack's current state. `template` is translated; `resources` are in order of creation.
+
+    `protected`: whether termination protection is on.
+    """
 
     name: str
     id: str
@@ -64,12 +71,14 @@ class Stack:
     events: list[Event] = field(default_factory=list)
     status: str = ""
     reason: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    protected: bool = False
     judge: Judge = anything
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
     def busy(self) -> bool:
-        return self.status.endswith("_IN_PROGRESS")
+        return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
 
     @property
     def gone(self) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from aws_emulator.cloudformation import intrinsics, permissions
+from aws_emulator.cloudformation.change_sets import ChangeSet, change_set_id, changes, tagged
 from aws_emulator.cloudformation.intrinsics import Scope
 from aws_emulator.cloudformation.inventory import missing
 from aws_emulator.cloudformation.prerequisites import Packages, unmet
@@ -54,6 +55,7 @@ class Stacks:
     def __init__(self, kinds: Mapping[str, Kind], region: str, account: str, packages: Packages) -> None:
         self._kinds, self._region, self._account, self._packages = kinds, region, account, packages
         self._stacks: dict[str, Stack] = {}
+        self._change_sets: dict[str, ChangeSet] = {}
         self._lock = threading.Lock()
 
     def all(self) -> list[Stack]:
@@ -67,30 +69,98 @@ class Stacks:
                 return stack
         raise Invalid(f"Stack with id {name} does not exist")
 
-    def create(self, name: str, template: Template, parameters: Mapping[str, str], judge: Judge = anything) -> Stack:
+    def create(
+        self,
+        name: str,
+        template: Template,
+        parameters: Mapping[str, str],
+        *,
+        tags: Mapping[str, str] | None = None,
+        protected: bool = False,
+        judge: Judge = anything,
+    ) -> Stack:
         """Starts to create a stack; raises `Invalid`. `judge` decides on the calls in the caller's name."""
         with self._lock:
             if any(stack.name == name and not stack.gone for stack in self.all()):
                 raise Exists(f"Stack [{name}] already exists")
-            stack = Stack(name, stack_id(self._region, self._account, name))
+            stack = Stack(name, stack_id(self._region, self._account, name), tags=tags or {}, protected=protected)
             self._stacks[stack.id] = stack
             stack.judge = judge
             stack.enter("CREATE_IN_PROGRESS", "User Initiated")
         _begin(self._creating, stack, template, parameters)
         return stack
 
-    def update(self, name: str, template: Template, parameters: Mapping[str, str], judge: Judge = anything) -> Stack:
-        """Starts to update a stack; raises `Invalid`, also if nothing would change."""
+    def update(
+        self,
+        name: str,
+        template: Template,
+        parameters: Mapping[str, str],
+        *,
+        tags: Mapping[str, str] | None = None,
+        transformed: bool = False,
+        judge: Judge = anything,
+    ) -> Stack:
+        """Starts to update a stack; raises `Invalid`, also if nothing would change in a template without a transform.
+
+        CloudFormation does not compare `transformed` ones. Without `tags` the stack keeps those that it has.
+        """
         with self._lock:
             stack = self.find(name)
             if stack.status not in _SETTLED:
                 raise Invalid(f"Stack:{stack.id} is in {stack.status} state and can not be updated.")
-            if (stack.template, stack.parameters) == (template, parameters):
+            kept = stack.tags if tags is None else tags
+            if not transformed and (stack.template, stack.parameters, stack.tags) == (template, parameters, kept):
                 raise Invalid("No updates are to be performed.")
-            stack.judge = judge
+            stack.tags, stack.judge = kept, judge
             stack.enter("UPDATE_IN_PROGRESS", "User Initiated")
         _begin(self._updating, stack, template, parameters)
         return stack
+
+    def propose(
+        self,
+        name: str,
+        change_set: str,
+        template: Template,
+        parameters: Mapping[str, str],
+        tags: Mapping[str, str] | None = None,
+    ) -> ChangeSet:
+        """Makes a change set, of a new stack too; raises `Invalid`."""
+        with self._lock:
+            stack = next((s for s in self.all() if name in (s.name, s.id) and not s.gone), None)
+            if stack is None:
+                stack = Stack(name, stack_id(self._region, self._account, name))
+                self._stacks[stack.id] = stack
+                stack.enter("REVIEW_IN_PROGRESS", "User Initiated")
+            elif stack.status not in (*_SETTLED, "REVIEW_IN_PROGRESS"):
+                raise Invalid(f"Stack:{stack.id} is in {stack.status} state and can not be updated.")
+            kept = stack.tags if tags is None else tags
+            scope = Scope(template, self._parameters(stack, template, parameters), _Made(stack))
+            wanted = [(logical, template["Resources"][logical]) for logical in _order(template, scope)]
+            found = changes(stack.resources, wanted, scope, lambda type_: self._kinds[type_].fixed)
+            if kept != stack.tags:
+                found = tagged(stack.resources, found)
+            made = ChangeSet(change_set_id(stack, change_set), change_set, stack, found, template, parameters, kept)
+            self._change_sets[made.id] = made
+            return made
+
+    def proposed(self, change_set: str, stack: str = "") -> ChangeSet:
+        """The change set with that id, or with that name of the stack; raises `Invalid`."""
+        for found in self._change_sets.values():
+            if change_set == found.id or (change_set == found.name and stack in (found.stack.name, found.stack.id)):
+                return found
+        raise Invalid(f"ChangeSet [{change_set}] does not exist")
+
+    def execute(self, proposed: ChangeSet, judge: Judge = anything) -> None:
+        """Starts the update that a change set describes; raises `Invalid`."""
+        if not proposed.changes:
+            raise Invalid(f"ChangeSet [{proposed.id}] cannot be executed in its current status of [FAILED]")
+        self.withdraw(proposed)
+        wanted = (proposed.template, proposed.parameters)
+        self.update(proposed.stack.id, *wanted, tags=proposed.tags, transformed=True, judge=judge)
+
+    def withdraw(self, proposed: ChangeSet) -> None:
+        """Deletes a change set."""
+        self._change_sets.pop(proposed.id, None)
 
     def delete(self, name: str, judge: Judge = anything) -> None:
         """Starts to delete a stack; a missing stack is ignored, as by CloudFormation; raises `Invalid`."""
@@ -98,6 +168,8 @@ class Stacks:
             stack = next((s for s in self.all() if name in (s.name, s.id) and not s.gone), None)
             if stack is None:
                 return
+            if stack.protected:
+                raise Invalid(f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled")
             if stack.busy:
                 raise Invalid(f"Stack [{stack.id}] cannot be deleted while in status {stack.status}")
             stack.judge = judge
@@ -110,7 +182,7 @@ class Stacks:
             self._apply(stack, template, parameters, [])
         except _Failed as error:
             stack.enter("ROLLBACK_IN_PROGRESS", str(error))
-            failure = self._remove(stack, list(stack.resources.values()))
+            failure = self._remove(stack, [of for of in stack.resources.values() if not of.kept_in_rollback])
             stack.enter("ROLLBACK_FAILED" if failure else "ROLLBACK_COMPLETE", failure)
         else:
             stack.enter("CREATE_COMPLETE")
@@ -136,7 +208,7 @@ class Stacks:
         except _Failed as error:
             stack.enter("UPDATE_ROLLBACK_FAILED", str(error))
             return
-        self._clean(stack, replacing)
+        self._clean(stack, replacing, rolling_back=True)
         stack.enter("UPDATE_ROLLBACK_COMPLETE")
 
     def _deleting(self, stack: Stack) -> None:
@@ -207,15 +279,17 @@ class Stacks:
             reason = _reason(error)
             stack.record(logical, type_, physical, f"{doing}_FAILED", reason)
             raise _Failed(_failed(doing, logical, reason)) from error
-        policies = (definition.get(policy) == "Retain" for policy in ("DeletionPolicy", "UpdateReplacePolicy"))
-        return Resource(logical, type_, made, wanted, *policies)
+        policy = definition.get("DeletionPolicy", "Delete")
+        kept = (policy != "Delete", policy == "Retain", definition.get("UpdateReplacePolicy") == "Retain")
+        return Resource(logical, type_, made, wanted, *kept)
 
-    def _clean(self, stack: Stack, replaced: list[Resource]) -> None:
+    def _clean(self, stack: Stack, replaced: list[Resource], rolling_back: bool = False) -> None:
         """Deletes resources that the update dropped or replaced; a resource that cannot be deleted is left behind."""
         scope = Scope(stack.template, self._parameters(stack, stack.template, stack.parameters))
         wanted = set(_order(stack.template, scope))
         dropped = [resource for logical, resource in stack.resources.items() if logical not in wanted]
-        self._remove(stack, [resource for resource in dropped if not resource.kept])
+        kept = {of.logical for of in dropped if (of.kept_in_rollback if rolling_back else of.kept)}
+        self._remove(stack, [resource for resource in dropped if resource.logical not in kept])
         for resource in dropped:
             stack.resources.pop(resource.logical, None)
         for resource in replaced:

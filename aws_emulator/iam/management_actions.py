@@ -36,8 +36,22 @@ _OPERATIONS: Mapping[str, Mapping[str, tuple[_Known, ...]]] = {
         },
         **{
             name: (_Known(f"cloudformation:{name}", _STACK),)
-            for name in ("DeleteStack", "DescribeStackEvents", "DescribeStacks", "ListStackResources")
+            for name in (
+                "DeleteStack",
+                "DescribeStackEvents",
+                "DescribeStacks",
+                "ListStackResources",
+                "UpdateTerminationProtection",
+                "DescribeChangeSet",
+                "ExecuteChangeSet",
+                "DeleteChangeSet",
+            )
         },
+        "CreateChangeSet": (
+            _Known("cloudformation:CreateChangeSet", _STACK),
+            _Known("cloudformation:CreateChangeSet", _TRANSFORM),
+            _Known("cloudformation:TagResource", _STACK),
+        ),
         "ListStacks": (_Known("cloudformation:ListStacks"),),
     },
     "iam": {"ListRoles": (_Known("iam:ListRoles"),)},

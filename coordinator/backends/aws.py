@@ -11,10 +11,12 @@ from coordinator.pricing.prices import StorageClass
 
 # Commands for runs on this machine do not wait for the AWS SDK.
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from infra.aws.clients import Cloud
     from infra.aws.deployment_ref import DeploymentRef
     from infra.aws.detached import Deployed
-    from infra.deployment import Deployment
+    from infra.deployment import Change, Deployment
 
 # Lambda keeps events for minutes where other runs, or other users of the account, take the room.
 _GRACE_S = 300.0
@@ -96,7 +98,29 @@ class AwsBackend(RemoteBackend):
         request.confirm("update it?" if before else "create it?")
         with packed(request.plugins, torch, request.report) as packages:
             request.report("the first time this takes some minutes" if before is None else "this takes some minutes")
-            return deploy(cloud, request.tenant, parameters, packages, say=request.report)
+            return deploy(
+                cloud,
+                request.tenant,
+                parameters,
+                packages,
+                tags=request.tags,
+                service_role=request.service_role,
+                say=request.report,
+            )
+
+    def preview(self, request: DeployRequest) -> "Sequence[Change]":
+        """See `RemoteBackend.preview`; builds the packages, whose addresses are part of the template."""
+        from coordinator.cloud.accounts import region_of
+        from coordinator.cloud.packing import packed
+        from coordinator.cloud.stack_parameters import renewed
+        from infra.aws.clients import Cloud
+        from infra.deployment import preview
+        from infra.packaging.packages import torch_users_among
+
+        cloud = Cloud(region_of(request.region))
+        parameters = renewed(cloud, request.tenant, request.parameters)
+        with packed(request.plugins, torch_users_among(request.plugins), request.report) as packages:
+            return preview(cloud, request.tenant, parameters, packages, request.tags, request.service_role)
 
     def teardown(self, tenant: str, region: str | None, remove: "Callable[[Cloud, str], int]") -> int:
         """See `RemoteBackend.teardown`."""

@@ -19,10 +19,12 @@ from coordinator.pricing.prices import StorageClass
 from functions.contract import Platform
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from infra.aws.clients import Cloud
     from infra.aws.deployment_ref import DeploymentRef
     from infra.aws.detached import Deployed
-    from infra.deployment import Deployment
+    from infra.deployment import Change, Deployment
 
 # The module that serves each function.
 FUNCTION_MODULES = {
@@ -148,6 +150,10 @@ class RemoteBackend(Backend):
         """Makes or renews a deployment; raises `UserError` and the faults of deploying."""
 
     @abstractmethod
+    def preview(self, request: "DeployRequest") -> "Sequence[Change]":
+        """What `deploy` would change; raises what it raises."""
+
+    @abstractmethod
     def teardown(self, tenant: str, region: str | None, remove: Callable[["Cloud", str], int]) -> int:
         """Calls `remove` with the account and its name in words; returns the exit code. Raises `UserError`."""
 
@@ -168,3 +174,7 @@ class DeployRequest:
     """Asks the user; raises `UserError` when the answer is no."""
     report: Callable[[str], None]
     """Shows a line of progress."""
+    tags: dict[str, str] | None = None
+    """Of the stack and what is in it; None keeps those of the last deployment."""
+    service_role: str | None = None
+    """The ARN of the role as which CloudFormation acts."""

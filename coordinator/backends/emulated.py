@@ -11,10 +11,12 @@ from coordinator.pricing.latency import Latency
 from coordinator.pricing.prices import StorageClass
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from infra.aws.clients import Cloud
     from infra.aws.deployment_ref import DeploymentRef
     from infra.aws.detached import Deployed
-    from infra.deployment import Deployment
+    from infra.deployment import Change, Deployment
 
 _GRACE_S = 2.0
 _EXTRA = "emulated"
@@ -72,7 +74,24 @@ class EmulatedBackend(RemoteBackend):
 
         cloud = cloud_at(start(request.region).whereabouts)
         parameters = renewed(cloud, request.tenant, request.parameters)
-        return deploy(cloud, request.tenant, parameters, say=request.report)
+        return deploy(
+            cloud,
+            request.tenant,
+            parameters,
+            tags=request.tags,
+            service_role=request.service_role,
+            say=request.report,
+        )
+
+    def preview(self, request: DeployRequest) -> "Sequence[Change]":
+        """See `RemoteBackend.preview`; the account that is started stays."""
+        from coordinator.cloud.emulated_account import cloud_at, start
+        from coordinator.cloud.stack_parameters import renewed
+        from infra.deployment import preview
+
+        cloud = cloud_at(start(request.region).whereabouts)
+        parameters = renewed(cloud, request.tenant, request.parameters)
+        return preview(cloud, request.tenant, parameters, tags=request.tags, service_role=request.service_role)
 
     def teardown(self, tenant: str, region: str | None, remove: "Callable[[Cloud, str], int]") -> int:
         """See `RemoteBackend.teardown`; the account ends when nothing else is in it."""

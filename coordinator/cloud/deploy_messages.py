@@ -1,6 +1,6 @@
 """What a deployment contains and costs, printed before and after it is created."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from coordinator.cloud.accounts import Caller
 from coordinator.pricing.bill import total
@@ -8,7 +8,7 @@ from coordinator.pricing.idle import Deployment as Standing
 from coordinator.pricing.idle import idle_month
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.text import money, table
-from infra.deployment import IMAGE_SUFFIX, ROLES, Deployment, template
+from infra.deployment import IMAGE_SUFFIX, ROLES, Change, Deployment, template
 from infra.packaging.torch_users import TorchUsers
 
 _PRICED = "us-east-1"
@@ -101,3 +101,12 @@ def standing_of(parameters: Mapping[str, str], image: bool = False) -> Standing:
         dashboards=1,
         image=_IMAGE_BYTES if image else 0,
     )
+
+
+def changes(found: Sequence[Change]) -> str:
+    """The resources that a deployment would change, and which of them it would replace."""
+    if not found:
+        return "nothing would change"
+    words = {"True": "replaced", "Conditional": "perhaps replaced"}
+    rows = [(change.action.lower(), change.logical, change.type, words.get(change.replaced, "")) for change in found]
+    return table(("change", "resource", "type", ""), rows)

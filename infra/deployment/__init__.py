@@ -3,17 +3,18 @@
 The same code deploys to AWS and to an emulated account.
 """
 
-from infra.deployment.deploying import deploy
+from infra.deployment.deploying import deploy, preview
 from infra.deployment.description import Deployment, describe
 from infra.deployment.identity_policy import WHO, identity_policy
 from infra.deployment.packages import Image, Packages
 from infra.deployment.removal import teardown
-from infra.deployment.stack import IMAGE_SUFFIX, ROLES, DeploymentFault, stack_name
+from infra.deployment.stack import IMAGE_SUFFIX, ROLES, Change, DeploymentFault, stack_name
 
 __all__ = [
     "IMAGE_SUFFIX",
     "ROLES",
     "WHO",
+    "Change",
     "Deployment",
     "DeploymentFault",
     "Image",
@@ -21,6 +22,7 @@ __all__ = [
     "deploy",
     "describe",
     "identity_policy",
+    "preview",
     "stack_name",
     "teardown",
 ]

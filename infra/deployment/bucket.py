@@ -5,11 +5,16 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from infra.aws.clients import Cloud
+from infra.aws.errors import code
 from infra.deployment.stack import DeploymentFault
 
 # The limit of one DeleteObjects (API_DeleteObjects), and of one page of a listing.
 _BATCH = 1000
+# A function that is still running can write into the bucket between its emptying and its deletion.
+_ATTEMPTS = 3
 # Batches deleted at once.
 _WIDTH = 4
 
@@ -25,14 +30,23 @@ def empty(cloud: Cloud, bucket: str) -> int:
         return 0
 
 
-def remove(cloud: Cloud, bucket: str) -> None:
-    """Empties the bucket and deletes it; a missing bucket is ignored."""
-    empty(cloud, bucket)
-    client = cloud.client("s3")
-    try:
-        client.delete_bucket(Bucket=bucket)
-    except client.exceptions.NoSuchBucket:
-        return
+def remove(cloud: Cloud, bucket: str) -> int:
+    """Empties the bucket and deletes it; returns the number of deleted objects, 0 for a missing bucket.
+
+    Raises `DeploymentFault` and `ClientError`.
+    """
+    client, count = cloud.client("s3"), 0
+    for attempt in range(_ATTEMPTS):
+        count += empty(cloud, bucket)
+        try:
+            client.delete_bucket(Bucket=bucket)
+            break
+        except client.exceptions.NoSuchBucket:
+            break
+        except ClientError as error:
+            if code(error) != "BucketNotEmpty" or attempt + 1 == _ATTEMPTS:
+                raise
+    return count
 
 
 def _delete_objects(client: Any, bucket: str) -> int:

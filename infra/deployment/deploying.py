@@ -1,18 +1,21 @@
 """Creates or updates a tenant's stack."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
 from infra.deployment import removal
 from infra.deployment.description import Deployment, describe_stack
-from infra.deployment.packages import Packages, keep_image, upload
+from infra.deployment.packages import Packages, addresses, keep_image, upload
 from infra.deployment.stack import (
     BROKEN,
     ROLES,
+    TENANT_TAG,
     WHOLE,
+    Change,
     DeploymentFault,
+    Request,
     Say,
     Stack,
     Stacks,
@@ -34,36 +37,82 @@ def deploy(
     parameters: Mapping[str, str],
     packages: Packages | None = None,
     template: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    service_role: str | None = None,
     say: Say = lambda line: None,
     wait: Wait = time.sleep,
 ) -> Deployment:
     """Creates or updates the tenant's stack; idempotent.
 
     `parameters` are the template's except Tenant and Release; omitted ones have their defaults.
-    `template` replaces the shipped one. `say` is called with a line for every step. A new version of each changed
-    function is published; earlier versions stay. A stack whose creation failed is removed and created again. Raises
-    `DeploymentFault` with the first failure, `StorageFault` if AWS refuses a request.
+    `template` replaces the shipped one. `tags` are the stack's, beside its tenant; None keeps those that it has.
+    CloudFormation acts as `service_role` (ARN). `say` is called with a line for every step. A new version of each
+    changed function is published; earlier versions stay. A stack whose creation failed is removed and created again.
+    Raises `DeploymentFault` with the first failure, `StorageFault` if AWS refuses a request.
     """
     name, stacks = stack_name(tenant), Stacks(cloud, wait)
     with storage_errors("deploy", f"stack {name}"):
-        identity = cloud.client("sts").get_caller_identity()
-        region = stacks.client.meta.region_name
-        code = upload(cloud, identity["Account"], region, tenant, packages or Packages(), say)
-        chosen = {**parameters, "Tenant": tenant}
-        body = fill_in(text() if template is None else template, code, chosen)
-        if len(body.encode()) > _LONGEST_TEMPLATE:
-            raise DeploymentFault(f"the template has {len(body.encode()):,} bytes, CloudFormation takes 51,200")
-        made = describe_stack(_put(cloud, stacks, name, body, chosen, say))
+        code = upload(cloud, *_place(cloud), tenant, packages or Packages(), say)
+        request = _request(stacks, tenant, parameters, code, template, tags, service_role)
+        stack = _put(cloud, stacks, name, request, say)
+        stacks.protect(stack, True)
         keep_image(cloud, tenant, code["learner"])
-        return made
+        return describe_stack(stack)
 
 
-def _put(cloud: Cloud, stacks: Stacks, name: str, body: str, parameters: Mapping[str, str], say: Say) -> Stack:
+def preview(
+    cloud: Cloud,
+    tenant: str,
+    parameters: Mapping[str, str],
+    packages: Packages | None = None,
+    tags: Mapping[str, str] | None = None,
+    service_role: str | None = None,
+    wait: Wait = time.sleep,
+) -> Sequence[Change]:
+    """What `deploy` with the same arguments would change, by a change set that is deleted; uploads nothing.
+
+    Raises `DeploymentFault` if the stack cannot be changed now, `StorageFault` if AWS refuses a request.
+    """
+    name, stacks = stack_name(tenant), Stacks(cloud, wait)
+    with storage_errors("preview", f"stack {name}"):
+        code = addresses(cloud, *_place(cloud), tenant, packages or Packages())
+        request = _request(stacks, tenant, parameters, code, None, tags, service_role)
+        stack = stacks.find(name)
+        if stack is not None and stack.status not in WHOLE:
+            raise DeploymentFault(f"stack {name} is {stack.status}; `marless deploy` says what to do")
+        return stacks.preview(name, stack is not None, request)
+
+
+def _place(cloud: Cloud) -> tuple[str, str]:
+    """The account and the region."""
+    account = cloud.client("sts").get_caller_identity()["Account"]
+    return account, cloud.client("cloudformation").meta.region_name
+
+
+def _request(
+    stacks: Stacks,
+    tenant: str,
+    parameters: Mapping[str, str],
+    code: Mapping[str, str],
+    template: str | None,
+    tags: Mapping[str, str] | None,
+    service_role: str | None,
+) -> Request:
+    chosen = {**parameters, "Tenant": tenant}
+    found = stacks.find(stack_name(tenant)) if tags is None else None
+    own = {**(tags or {}), **(found.tags if found else {}), TENANT_TAG: tenant}
+    body = fill_in(text() if template is None else template, code, chosen)
+    if len(body.encode()) > _LONGEST_TEMPLATE:
+        raise DeploymentFault(f"the template has {len(body.encode()):,} bytes, CloudFormation takes 51,200")
+    return Request(body, chosen, own, service_role)
+
+
+def _put(cloud: Cloud, stacks: Stacks, name: str, request: Request, say: Say) -> Stack:
     """Creates or updates the stack and waits until the operation has ended."""
     for _ in range(_ATTEMPTS):
         before = _ready(cloud, stacks, name, say)
         say(f"{'updating' if before else 'creating'} stack {name}")
-        put = stacks.put(name, before is not None, body, parameters, parameters["Tenant"])
+        put = stacks.put(name, before is not None, request)
         if put == "same" and before is not None:
             say(f"stack {name} is up to date")
             return before
@@ -87,7 +136,8 @@ def _ready(cloud: Cloud, stacks: Stacks, name: str, say: Say) -> Stack | None:
         return stack
     if stack.status in BROKEN:
         say(f"stack {name} is {stack.status}; removing it first")
-        removal.remove_stack(cloud, stacks, stack, say)
+        removal.remove_stack(stacks, stack, say)
+        removal.remove_kept(cloud, stacks, stack, say)
         return None
     way_out = "remove what is left of it with `marless teardown`, and deploy again"
     if stack.status == "UPDATE_ROLLBACK_FAILED":

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from infra.aws.clients import Cloud
 from infra.deployment import bucket
-from infra.deployment.stack import ROLES, Part, artifacts_bucket, function_names, repository
+from infra.deployment.stack import ROLES, Part, Say, artifacts_bucket, function_names, repository
 
 
 class Listing(NamedTuple):
@@ -102,13 +102,13 @@ def remaining(cloud: Cloud, owned: Owned) -> list[Part]:
     ]
 
 
-def delete(cloud: Cloud, part: Part) -> None:
+def delete(cloud: Cloud, part: Part, say: Say) -> None:
     """Deletes a resource that a stack may leave behind: a retained one, or one created outside the stack.
 
     Types that only CloudFormation creates, and always deletes, are skipped.
     """
-    if part.type in _DELETIONS:
-        _DELETIONS[part.type](cloud, part.id)
+    if part.type in DELETIONS and (count := DELETIONS[part.type](cloud, part.id)):
+        say(f"deleted {count:,} object{'s' * (count > 1)} from {part.id}")
 
 
 def _names(cloud: Cloud, listing: Listing, owned: Owned) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _repository(cloud: Cloud, name: str) -> None:
     cloud.client("ecr").delete_repository(repositoryName=name, force=True)
 
 
-_DELETIONS: dict[str, Callable[[Cloud, str], Any]] = {
+DELETIONS: dict[str, Callable[[Cloud, str], int | None]] = {
     "AWS::S3::Bucket": bucket.remove,
     "AWS::DynamoDB::Table": _table,
     "AWS::SQS::Queue": _queue,

@@ -61,6 +61,18 @@ class Packages:
     image: Image | None = None
 
 
+def addresses(cloud: Cloud, account: str, region: str, tenant: str, packages: Packages) -> Mapping[str, str]:
+    """Where `upload` puts the packages, by role; sends nothing."""
+    bucket = artifacts_bucket(account, region, tenant)
+    code = {role: f"s3://{bucket}/{role}.zip" for role in ROLES}
+    code |= {role: f"s3://{bucket}/{_key(role, archive.read_bytes())}" for role, archive in packages.archives.items()}
+    if packages.image:
+        host = cloud.client("ecr").meta.endpoint_url.partition("api.")[2].partition(f".{region}.")
+        registry = f"{account}.dkr.ecr.{region}.{host[2] or 'amazonaws.com'}"
+        code["learner"] = f"{registry}/{repository(tenant)}:{packages.image.tag}"
+    return code
+
+
 def upload(cloud: Cloud, account: str, region: str, tenant: str, packages: Packages, say: Say) -> Mapping[str, str]:
     """Uploads packages that are not there yet; returns their addresses by role.
 
@@ -122,7 +134,7 @@ def _only_over_tls(partition: str, bucket: str) -> dict[str, Any]:
 def _upload(cloud: Cloud, bucket: str, account: str, role: str, archive: Path, say: Say) -> str:
     """Uploads the archive unless it exists; returns its key, which holds a hash of its bytes."""
     body, client = archive.read_bytes(), cloud.client("s3")
-    key = f"{role}/{hashlib.sha256(body).hexdigest()}.zip"
+    key = _key(role, body)
     try:
         client.head_object(Bucket=bucket, Key=key, ExpectedBucketOwner=account)
     except ClientError as error:
@@ -131,6 +143,10 @@ def _upload(cloud: Cloud, bucket: str, account: str, role: str, archive: Path, s
         say(f"uploading {role}, {len(body) / 1e6:.0f} MB")
         client.put_object(Bucket=bucket, Key=key, Body=body, ExpectedBucketOwner=account)
     return key
+
+
+def _key(role: str, archive: bytes) -> str:
+    return f"{role}/{hashlib.sha256(archive).hexdigest()}.zip"
 
 
 def _push(cloud: Cloud, tenant: str, image: Image, say: Say) -> str:

@@ -7,13 +7,10 @@ from botocore.exceptions import ClientError
 
 from infra.aws.clients import Cloud
 from infra.aws.errors import explain, storage_errors
-from infra.deployment import bucket, leftovers
+from infra.deployment import leftovers
 from infra.deployment.leftovers import Owned
 from infra.deployment.stack import DeploymentFault, Part, Say, Stack, Stacks, Wait, stack_name
 
-# A running function can write into the bucket between its emptying and its deletion. The first attempt deletes the
-# functions, so later ones meet only functions that are still running.
-_ATTEMPTS = 3
 # Tables are deleted asynchronously, and listings show deleted resources for a while.
 _PAUSES_S = (1.0, 5.0, 20.0)
 
@@ -31,13 +28,13 @@ def teardown(cloud: Cloud, tenant: str, say: Say = lambda line: None, wait: Wait
         parts = [part for past in stacks.past(name) for part in stacks.parts(past)]
         if stack is not None:
             parts += stacks.parts(stack.id)
-            _try_to_remove(cloud, stacks, stack, say)
+            _try_to_remove(stacks, stack, say)
         owned = Owned(name, tenant, identity["Account"], stacks.client.meta.region_name, parts)
         hurdles = _remove_leftovers(cloud, owned, say)
         left = [f"{_line(part)}{hurdles.get(part, '')}" for part in _finally(cloud, owned, hurdles, wait)]
         still = stacks.find(name)
         if still is not None and not left:  # no resource blocks the deletion any more
-            _try_to_remove(cloud, stacks, still, say)
+            _try_to_remove(stacks, still, say)
             still = stacks.find(name)
         return left if still is None else [f"stack {name}: {still.status}, {stacks.why(still.id)}", *left]
 
@@ -48,7 +45,7 @@ def _remove_leftovers(cloud: Cloud, owned: Owned, say: Say) -> dict[Part, str]:
     for part in leftovers.remaining(cloud, owned):
         say(f"removing {_line(part)}")
         try:
-            leftovers.delete(cloud, part)
+            leftovers.delete(cloud, part, say)
         except (DeploymentFault, ClientError) as error:
             hurdles[part] = f" ({_reason(error)})"
     return hurdles
@@ -64,43 +61,34 @@ def _finally(cloud: Cloud, owned: Owned, stuck: Collection[Part], wait: Wait) ->
     return left
 
 
-def remove_stack(cloud: Cloud, stacks: Stacks, stack: Stack, say: Say) -> None:
-    """Empties the stack's buckets and deletes it; raises `DeploymentFault` if S3 or CloudFormation fails.
+def remove_stack(stacks: Stacks, stack: Stack, say: Say) -> None:
+    """Lifts the stack's protection and deletes it; raises `DeploymentFault` if CloudFormation fails.
 
-    If a bucket cannot be emptied, the other resources are still deleted, so that they cost nothing.
+    Bucket and table stay behind.
     """
-    hurdle = ""
-    for _ in range(_ATTEMPTS):
-        for part in stacks.parts(stack.id):
-            if part.type == "AWS::S3::Bucket" and not hurdle:
-                hurdle = _empty(cloud, part.id, say)
-        say(f"deleting stack {stack.name}")
-        stacks.client.delete_stack(StackName=stack.id)
-        if stacks.settled(stack.id) is None:
-            return
-        if hurdle:
-            break
-    raise DeploymentFault(f"stack {stack.name} cannot be deleted: {hurdle or stacks.why(stack.id)}")
+    stacks.protect(stack, False)
+    say(f"deleting stack {stack.name}")
+    stacks.client.delete_stack(StackName=stack.id)
+    if stacks.settled(stack.id) is not None:
+        raise DeploymentFault(f"stack {stack.name} cannot be deleted: {stacks.why(stack.id)}")
 
 
-def _empty(cloud: Cloud, name: str, say: Say) -> str:
-    """Empties a bucket; returns why it cannot be emptied, '' where it can."""
-    try:
-        if count := bucket.empty(cloud, name):
-            say(f"deleted {count:,} objects from {name}")
-    except (DeploymentFault, ClientError) as error:
-        return _reason(error)
-    return ""
+def remove_kept(cloud: Cloud, stacks: Stacks, stack: Stack, say: Say) -> None:
+    """Deletes what the deleted stack left behind; raises `DeploymentFault` and `ClientError`."""
+    for part in stacks.parts(stack.id):
+        if part.skipped and part.type in leftovers.DELETIONS:
+            say(f"removing {_line(part)}")
+            leftovers.delete(cloud, part, say)
 
 
 def _reason(error: DeploymentFault | ClientError) -> str:
     return explain(error) if isinstance(error, ClientError) else str(error)
 
 
-def _try_to_remove(cloud: Cloud, stacks: Stacks, stack: Stack, say: Say) -> None:
+def _try_to_remove(stacks: Stacks, stack: Stack, say: Say) -> None:
     """Removes the stack; a failure is only logged, because the caller reports a remaining stack."""
     try:
-        remove_stack(cloud, stacks, stack, say)
+        remove_stack(stacks, stack, say)
     except DeploymentFault as fault:
         say(str(fault))
 

@@ -3,9 +3,10 @@
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from botocore.exceptions import ClientError
 
@@ -19,6 +20,9 @@ Put = Literal["begun", "same", "overtaken"]
 
 # Polling intervals: short at first, because an emulated stack takes a second.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
+_PROPOSING = ("CREATE_PENDING", "CREATE_IN_PROGRESS")
+# How CloudFormation says that a change set has no changes: without a code, and in either way.
+_NO_CHANGES = ("didn't contain changes", "No updates are to be performed")
 # No resource of ours takes longer to create or delete; CloudFormation gives up much earlier.
 _PATIENCE_S = 3600.0
 
@@ -29,6 +33,7 @@ BROKEN = frozenset({"CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "RE
 WHOLE = frozenset({"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE"})
 
 ROLES = ("actor", "learner", "evaluator", "coordinator")
+TENANT_TAG = "marless:tenant"
 IMAGE_SUFFIX = "-image"
 """Ends the name of a function that is a container image."""
 
@@ -51,6 +56,8 @@ class Stack:
     status: str
     parameters: Mapping[str, str]
     outputs: Mapping[str, str]
+    tags: Mapping[str, str]
+    protected: bool
 
     @property
     def busy(self) -> bool:
@@ -59,11 +66,55 @@ class Stack:
 
 @dataclass(frozen=True)
 class Part:
-    """A resource that a stack has or had. `id` is its physical id."""
+    """A resource that a stack has or had. `id` is its physical id; `skipped`: the stack was deleted without it."""
 
     logical: str
     type: str
     id: str
+    skipped: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a stack is to be: filled-in template, parameters, tags.
+
+    CloudFormation acts as `service_role` (ARN); without one, as it did before, which at first is as the caller.
+    """
+
+    template: str
+    parameters: Mapping[str, str]
+    tags: Mapping[str, str]
+    service_role: str | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of CreateStack, UpdateStack and CreateChangeSet beside the stack's name."""
+        role = {"RoleARN": self.service_role} if self.service_role else {}
+        return {
+            "TemplateBody": self.template,
+            "Parameters": [{"ParameterKey": key, "ParameterValue": value} for key, value in self.parameters.items()],
+            "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+            "Tags": [{"Key": key, "Value": value} for key, value in self.tags.items()],
+            **role,
+        }
+
+
+class Change(NamedTuple):
+    """A change of a resource. `action` is Add, Modify or Remove; `replaced` True, False, Conditional or, if new, ''."""
+
+    action: str
+    logical: str
+    type: str
+    replaced: str
+
+
+class _ChangeSet(NamedTuple):
+    address: Mapping[str, str]
+    changes: Sequence[Change]
+
+
+def _change(given: Mapping[str, str]) -> Change:
+    replaced = given.get("Replacement", "")
+    return Change(given["Action"], given["LogicalResourceId"], given["ResourceType"], replaced)
 
 
 class Stacks:
@@ -90,6 +141,8 @@ class Stacks:
             status=described["StackStatus"],
             parameters={one["ParameterKey"]: one["ParameterValue"] for one in described.get("Parameters", [])},
             outputs={one["OutputKey"]: one["OutputValue"] for one in described.get("Outputs", [])},
+            tags={one["Key"]: one["Value"] for one in described.get("Tags", [])},
+            protected=described.get("EnableTerminationProtection", False),
         )
 
     def settled(self, name: str) -> Stack | None:
@@ -102,25 +155,59 @@ class Stacks:
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
         return stack
 
-    def put(self, name: str, exists: bool, template: str, parameters: Mapping[str, str], tenant: str) -> Put:
-        """Starts the creation or update of a stack."""
-        wanted: dict[str, Any] = {
-            "StackName": name,
-            "TemplateBody": template,
-            "Parameters": [{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
-            "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
-            "Tags": [{"Key": "marless:tenant", "Value": tenant}],
-        }
+    def protect(self, stack: Stack, wanted: bool) -> None:
+        """Sets termination protection."""
+        if stack.protected != wanted:
+            self.client.update_termination_protection(StackName=stack.id, EnableTerminationProtection=wanted)
+
+    def put(self, name: str, exists: bool, request: Request) -> Put:
+        """Starts the creation, with termination protection, or the update of a stack.
+
+        The update is that of a change set, because CloudFormation does not compare a template with a transform: every
+        UpdateStack with one is an update.
+        """
         try:
-            (self.client.update_stack if exists else self.client.create_stack)(**wanted)
+            if not exists:
+                self.client.create_stack(StackName=name, EnableTerminationProtection=True, **request.arguments())
+                return "begun"
+            made = self._propose(name, "UPDATE", request)
+            if not made.changes:
+                self.client.delete_change_set(**made.address)
+                return "same"
+            self.client.execute_change_set(**made.address)
         except ClientError as error:
             message = error.response["Error"].get("Message", "")
-            if "No updates are to be performed" in message:
-                return "same"
             if code(error) == "AlreadyExistsException" or "can not be updated" in message:
                 return "overtaken"
             raise
         return "begun"
+
+    def preview(self, name: str, exists: bool, request: Request) -> Sequence[Change]:
+        """What `put` would change; nothing is left of the change set, nor of a new stack."""
+        made = self._propose(name, "UPDATE" if exists else "CREATE", request)
+        self.client.delete_change_set(**made.address)
+        if not exists:
+            self.client.delete_stack(StackName=name)
+        return made.changes
+
+    def _propose(self, name: str, kind: str, request: Request) -> "_ChangeSet":
+        """A change set when it is complete; raises `DeploymentFault` if CloudFormation cannot make it."""
+        made = self.client.create_change_set(
+            StackName=name, ChangeSetName=f"marless-{uuid.uuid4()}", ChangeSetType=kind, **request.arguments()
+        )
+        address = {"StackName": made["StackId"], "ChangeSetName": made["Id"]}
+        pause_s = _FIRST_PAUSE_S
+        while (found := self.client.describe_change_set(**address))["Status"] in _PROPOSING:
+            self._wait(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+        reason = found.get("StatusReason", "")
+        if found["Status"] == "FAILED" and not any(text in reason for text in _NO_CHANGES):
+            raise DeploymentFault(f"the change set of stack {name} failed: {' '.join(reason.split())}")
+        changes = list(found.get("Changes", []))
+        while "NextToken" in found:
+            found = self.client.describe_change_set(**address, NextToken=found["NextToken"])
+            changes += found["Changes"]
+        return _ChangeSet(address, [_change(one["ResourceChange"]) for one in changes])
 
     def why(self, stack: str) -> str:
         """The first failure of the last operation: the resource and the reason; '' if there was none.
@@ -149,7 +236,12 @@ class Stacks:
         """The stack's resources, deleted ones included."""
         pages = self.client.get_paginator("list_stack_resources").paginate(StackName=stack)
         return [
-            Part(one["LogicalResourceId"], one["ResourceType"], one["PhysicalResourceId"])
+            Part(
+                one["LogicalResourceId"],
+                one["ResourceType"],
+                one["PhysicalResourceId"],
+                one["ResourceStatus"] == "DELETE_SKIPPED",
+            )
             for page in pages
             for one in page["StackResourceSummaries"]
             if one.get("PhysicalResourceId")

@@ -23,7 +23,18 @@ from aws_emulator.settings import AccountSettings
 from coordinator.cloud.emulated_account import cloud_at
 from functions.contract import StorageFault
 from infra.aws.clients import Cloud
-from infra.deployment import ROLES, DeploymentFault, Image, Packages, deploy, describe, stack_name, teardown, template
+from infra.deployment import (
+    ROLES,
+    DeploymentFault,
+    Image,
+    Packages,
+    deploy,
+    describe,
+    preview,
+    stack_name,
+    teardown,
+    template,
+)
 from infra.deployment.stack import Stacks
 
 NAME = "someone"
@@ -428,13 +439,8 @@ def test_what_s3_will_not_delete_is_named_and_all_else_goes(cloud):
         f"S3 does not delete {made.bucket}/tenants/held: AccessDenied: Access Denied because object protected by object"
         " lock."
     )
-    assert f"stack {STACK} cannot be deleted: {why}" in said
-    assert left[1:] == [f"S3 Bucket {made.bucket} ({why})"]
-    assert left[0].startswith(f"stack {STACK}: DELETE_FAILED, Objects (AWS::S3::Bucket): ")
-    assert everything(cloud).keys() == {"stacks", "buckets", "objects"}
-    # The bucket may contain runs, so only a teardown changes the stack.
-    with pytest.raises(DeploymentFault, match=r"is DELETE_FAILED and cannot be changed: .* with `marless teardown`"):
-        deploy(cloud, NAME, {})
+    assert left == [f"S3 Bucket {made.bucket} ({why})"]
+    assert everything(cloud).keys() == {"buckets", "objects"}
 
     client.put_object_legal_hold(Bucket=made.bucket, Key="tenants/held", LegalHold={"Status": "OFF"})
     assert teardown(cloud, NAME) == []
@@ -449,8 +455,59 @@ def test_a_policy_of_the_bucket_against_deletion_goes_with_the_stack(cloud):
     made, said = deploy(cloud, NAME, {}, template=forbidding), []
     cloud.client("s3").put_object(Bucket=made.bucket, Key="tenants/kept", Body=b"1", IfNoneMatch="*")
     assert teardown(cloud, NAME, say=said.append) == []
-    denied = "access denied: the credentials in use lack the permission s3:DeleteObject there"
-    assert f"stack {STACK} cannot be deleted: {denied}" in said
+    assert f"deleted 1 object from {made.bucket}" in said
+
+
+def test_a_stack_is_not_deleted_by_mistake_and_leaves_bucket_and_table(cloud):
+    made, stacks = deploy(cloud, NAME, {}), cloud.client("cloudformation")
+    cloud.client("s3").put_object(Bucket=made.bucket, Key="tenants/kept", Body=b"1", IfNoneMatch="*")
+    with pytest.raises(ClientError, match="cannot be deleted while TerminationProtection is enabled"):
+        stacks.delete_stack(StackName=STACK)
+    stacks.update_termination_protection(StackName=STACK, EnableTerminationProtection=False)
+    stacks.delete_stack(StackName=STACK)
+    stacks.get_waiter("stack_delete_complete").wait(StackName=STACK, WaiterConfig={"Delay": 1})
+    assert everything(cloud).keys() == {"buckets", "objects", "tables"}
+    assert teardown(cloud, NAME) == []
+    assert everything(cloud) == {}
+
+
+def test_a_failed_creation_keeps_neither_bucket_nor_table(cloud):
+    broken = template.text().replace("Service: lambda", "Service: ecs-tasks", 1)
+    with pytest.raises(DeploymentFault, match="ROLLBACK_COMPLETE"):
+        deploy(cloud, NAME, {}, template=broken)
+    assert "buckets" not in everything(cloud) and "tables" not in everything(cloud)
+    assert teardown(cloud, NAME) == []
+
+
+def test_a_preview_names_what_would_change_and_changes_nothing(cloud):
+    first = preview(cloud, NAME, {})
+    assert {change.action for change in first} == {"Add"}
+    assert {"Objects", "Runs", "ActorRole", "Learner"} <= {change.logical for change in first}
+    assert everything(cloud) == {}
+    deploy(cloud, NAME, {})
+    there = everything(cloud)
+    assert preview(cloud, NAME, {}) == []
+    moved = {change.logical: change for change in preview(cloud, NAME, {"RolePath": "/company/"})}
+    assert (moved["ActorRole"].action, moved["ActorRole"].replaced) == ("Modify", "True")
+    larger = {change.logical: change for change in preview(cloud, NAME, {"ActorMemory": "3008"})}
+    assert (larger["Actor"].action, larger["Actor"].replaced) == ("Modify", "False")
+    assert "Learner" not in larger
+    tagged = preview(cloud, NAME, {}, tags={"CostCenter": "42"})
+    assert {change.action for change in tagged} == {"Modify"}
+    assert everything(cloud) == there
+    assert teardown(cloud, NAME) == []
+
+
+def test_tags_stay_until_others_are_given(cloud):
+    def tags():
+        (stack,) = cloud.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"]
+        return {tag["Key"]: tag["Value"] for tag in stack["Tags"]}
+
+    own = {"marless:tenant": NAME}
+    for given, expected in ((None, own), ({"a": "1"}, {"a": "1"} | own), (None, {"a": "1"} | own), ({}, own)):
+        deploy(cloud, NAME, {}, tags=given)
+        assert tags() == expected
+    assert teardown(cloud, NAME) == []
 
 
 def test_missing_permission_is_one_line_and_changes_nothing(cloud):

@@ -17,6 +17,7 @@ CALLS = (
     "DescribeStackEvents",
     "ListStackResources",
     "TagResource",
+    "UpdateTerminationProtection",
 )
 SERVICES = ("s3", "dynamodb", "sqs", "sns", "lambda", "events", "logs", "cloudwatch", "budgets", "iam", "ecr")
 

@@ -13,6 +13,7 @@ from coordinator.cloud.deployments import options_of
 from coordinator.errors import FINISHED, UserError
 from coordinator.reports import provenance
 from infra.deployment import ROLES, DeploymentFault, template
+from infra.deployment.stack import TENANT_TAG
 from infra.packaging.containers import ContainerFault
 from infra.packaging.plugins import PackageFault
 
@@ -20,6 +21,7 @@ EXAMPLES = """examples:
   marless deploy                               shows resources and costs, then asks for confirmation
   marless deploy --tenant team-b --region eu-west-1 --email me@example.com --budget 20
   marless deploy --plugin ./my_tasks --actor-memory 3008
+  marless deploy --dry-run --learner-memory 3008   what that would change
   marless deploy --backend emulated            into an emulated account on this machine, free of charge
   MARLESS_EMULATED_CONCURRENCY=10 marless deploy --backend emulated   ... with the concurrency of a new account
 
@@ -87,6 +89,15 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="PLUGIN",
         help="package or module that your tasks or algorithms need, by path or requirement; may be repeated",
     )
+    parser.add_argument(
+        "--tag",
+        type=_tag,
+        action="append",
+        metavar="KEY=VALUE",
+        help="tag of the stack and what is in it, such as CostCenter=42; may be repeated",
+    )
+    parser.add_argument("--service-role", metavar="ARN", help="role as which CloudFormation acts (RoleARN)")
+    parser.add_argument("--dry-run", action="store_true", help="show what would change (a change set), change nothing")
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
@@ -109,8 +120,18 @@ def run(options: Namespace) -> int:
     given = _parameters(options)
     try:
         request = DeployRequest(
-            options.tenant, options.region, given, options.plugin, lambda text: confirm(text, options.yes), _say
+            options.tenant,
+            options.region,
+            given,
+            options.plugin,
+            lambda text: confirm(text, options.yes),
+            _say,
+            dict(options.tag) if options.tag else None,
+            options.service_role,
         )
+        if options.dry_run:
+            print(deploy_messages.changes(registry.remote(options.backend).preview(request)))
+            return FINISHED
         made = registry.remote(options.backend).deploy(request)
     except (ContainerFault, DeploymentFault, PackageFault) as fault:
         raise UserError(str(fault)) from fault
@@ -137,6 +158,20 @@ def _parameters(options: Namespace) -> dict[str, str]:
     return {"Code": provenance.code_sha256()} | {
         name: str(value) for name, value in settings.items() if value is not None
     }
+
+
+def _tag(text: str) -> tuple[str, str]:
+    """AWS's rules for tags (Tagging AWS resources, "Tag naming limits and requirements")."""
+    key, separator, value = text.partition("=")
+    if (
+        not separator
+        or not re.fullmatch(r"[\w .:/=+@-]{1,128}", key)
+        or not re.fullmatch(r"[\w .:/=+@-]{0,256}", value)
+    ):
+        raise ArgumentTypeError(f"{text!r} is not a tag such as CostCenter=42")
+    if key.lower().startswith("aws:") or key == TENANT_TAG:
+        raise ArgumentTypeError(f"{key!r} is reserved")
+    return key, value
 
 
 def _within(least: int, most: int) -> Callable[[str], int]:

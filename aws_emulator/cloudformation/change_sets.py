@@ -1,0 +1,96 @@
+"""Change sets: what an update of a stack would do. Pure.
+
+Statuses and reasons follow the CloudFormation user guide, "Update CloudFormation stacks using change sets", and the API
+reference, `DescribeChangeSet`.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aws_emulator.cloudformation.intrinsics import Scope, Unresolved
+from aws_emulator.cloudformation.stack import Resource, Stack
+
+Fixed = Callable[[str], frozenset[str]]
+
+NOTHING = "The submitted information didn't contain changes. Submit different information to create a change set."
+
+
+@dataclass(frozen=True)
+class Change:
+    """`action` is Add, Modify or Remove; `replacement` is True, False or Conditional, and '' unless modified."""
+
+    action: str
+    logical: str
+    type: str
+    physical: str = ""
+    replacement: str = ""
+
+
+@dataclass(frozen=True)
+class ChangeSet:
+    """The changes that `template` with `parameters` and `tags` would make to a stack."""
+
+    id: str
+    name: str
+    stack: Stack
+    changes: Sequence[Change]
+    template: Mapping[str, Any]
+    parameters: Mapping[str, str]
+    tags: Mapping[str, str]
+
+    @property
+    def status(self) -> str:
+        """A change set without changes has failed."""
+        return "CREATE_COMPLETE" if self.changes else "FAILED"
+
+    @property
+    def reason(self) -> str:
+        """Why it has failed; '' if it has not."""
+        return "" if self.changes else NOTHING
+
+
+def change_set_id(stack: Stack, name: str) -> str:
+    """A new change set's ARN."""
+    head = stack.id.partition(":stack/")[0]
+    return f"{head}:changeSet/{name}/{uuid.uuid4()}"
+
+
+def changes(
+    before: Mapping[str, Resource], wanted: Sequence[tuple[str, Mapping[str, Any]]], scope: Scope, fixed: Fixed
+) -> list[Change]:
+    """The differences of the resources `before` to those `wanted` (logical id, definition), in their order.
+
+    `fixed` gives a type's properties whose change replaces a resource.
+    """
+    found = []
+    for logical, definition in wanted:
+        old, type_ = before.get(logical), definition["Type"]
+        if old is None:
+            found.append(Change("Add", logical, type_))
+            continue
+        replacement = _replacement(old, definition, scope, fixed(type_))
+        if replacement:
+            found.append(Change("Modify", logical, type_, old.made.id, replacement))
+    names = {logical for logical, _ in wanted}
+    dropped = [old for logical, old in before.items() if logical not in names]
+    return found + [Change("Remove", old.logical, old.type, old.made.id) for old in dropped]
+
+
+def tagged(before: Mapping[str, Resource], found: Sequence[Change]) -> list[Change]:
+    """The changes when the stack's tags change too: every resource of the stack is modified."""
+    changed = {change.logical for change in found}
+    others = [old for old in before.values() if old.logical not in changed]
+    return [*found, *(Change("Modify", old.logical, old.type, old.made.id, "False") for old in others)]
+
+
+def _replacement(old: Resource, definition: Mapping[str, Any], scope: Scope, fixed: frozenset[str]) -> str:
+    """'' if the resource does not change; Conditional if that depends on a resource that does not exist yet."""
+    try:
+        properties = scope.resolve(definition.get("Properties", {}))
+    except (Unresolved, KeyError):
+        return "Conditional"
+    if old.type != definition["Type"] or any(old.properties.get(name) != properties.get(name) for name in fixed):
+        return "True"
+    return "False" if old.properties != properties else ""
