@@ -42,7 +42,8 @@ class AwsBackend(RemoteBackend):
         from infra.aws.clients import Cloud
 
         assert deployment_ref is not None
-        return connect(Cloud(deployment_ref.region), deployment_ref, grace_s=_GRACE_S, cpu_scaling=False)
+        made = connect(Cloud(deployment_ref.region), deployment_ref, grace_s=_GRACE_S, cpu_scaling=False)
+        return made.for_reading() if read_only else made
 
     def latency(self, storage: StorageClass) -> Latency | None:
         """See `Backend.latency`."""

@@ -6,12 +6,13 @@ Commands ask the back-end and never name it. A back-end is one object in a modul
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
+from coordinator.backends.read_only import NoInvoker, ReadOnlyLedger, ReadOnlyStorage
 from coordinator.drive.ports import Invoker, Ledger, Storage
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.latency import Latency
@@ -46,6 +47,13 @@ class Connection:
     platform: Platform
     # What requests that were sent again took since the last call.
     repeated: Callable[[], Meter] = Meter
+
+    def for_reading(self) -> Self:
+        """The same connection, whose writes and invocations raise `StorageFault`."""
+        self.invoker.close()
+        return replace(
+            self, storage=ReadOnlyStorage(self.storage), ledger=ReadOnlyLedger(self.ledger), invoker=NoInvoker()
+        )
 
     def prewarm(self) -> None:
         """Lets workers import what the first tasks need while this process is still getting ready."""
@@ -106,8 +114,9 @@ class Backend(ABC):
     ) -> Connection:
         """Connects to the run in `folder`.
 
-        With `read_only` the ledger takes no commits and the folder stays as it is. `deployment_ref` says where a run
-        lives that is not in its folder. Raises `StorageFault`.
+        With `read_only` nothing is written and no function invoked: the connection is that of
+        `Connection.for_reading`, and the folder stays as it is. `deployment_ref` says where a run lives that is not in
+        its folder. Raises `StorageFault`.
         """
 
     def has_run(self, folder: Path) -> bool:

@@ -37,7 +37,9 @@ class EmulatedBackend(RemoteBackend):
         from coordinator.cloud.emulated_account import FOLDER, cloud_of
 
         assert deployment_ref is not None
-        return connect(cloud_of(folder.parent / FOLDER), deployment_ref, grace_s=_GRACE_S, cpu_scaling=True)
+        cloud = cloud_of(folder.parent / FOLDER)
+        made = connect(cloud, deployment_ref, grace_s=_GRACE_S, cpu_scaling=True)
+        return made.for_reading() if read_only else made
 
     def latency(self, storage: StorageClass) -> Latency | None:
         """See `Backend.latency`."""

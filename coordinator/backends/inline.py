@@ -75,7 +75,8 @@ class InlineBackend(LocalBackend):
         """See `Backend.open`."""
         storage = FileStorage(folder / "objects")
         ledger = SqliteLedger(folder / LEDGER_FILE, read_only)
-        return Connection(storage, ledger, InlineInvoker(storage), Platform())
+        made = Connection(storage, ledger, InlineInvoker(storage), Platform())
+        return made.for_reading() if read_only else made
 
 
 BACKEND = InlineBackend()

@@ -24,12 +24,13 @@ class LocalBackend(Backend):
     ) -> Connection:
         """See `Backend.open`."""
         objects = folder / "objects"
-        return Connection(
+        made = Connection(
             storage=FileStorage(objects),
             ledger=SqliteLedger(folder / LEDGER_FILE, read_only),
             invoker=WorkerPool(workers, objects, FUNCTION_MODULES),
             platform=Platform(concurrency=workers),  # without a limit on start-ups: the pool's clock covers them
         )
+        return made.for_reading() if read_only else made
 
     def has_run(self, folder: Path) -> bool:
         """See `Backend.has_run`."""

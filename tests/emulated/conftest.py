@@ -139,3 +139,13 @@ def expected(place):
         return known[settings]
 
     return of
+
+
+@pytest.fixture
+def as_aws(place, monkeypatch):
+    """The SDK's own variables, with which the user's account is the emulated one."""
+    where = place.account.whereabouts
+    variables = {"ENDPOINT_URL": where.endpoint, "ACCESS_KEY_ID": where.key, "SECRET_ACCESS_KEY": where.secret}
+    for name, value in {**variables, "DEFAULT_REGION": where.region}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("NO_PROXY", "*")

@@ -5,13 +5,17 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 from commands import SMALL
 from emulated_runs import detach, same, summary
 
+from coordinator.backends import registry
 from coordinator.drive import lease
-from coordinator.drive.ledger_items import load_state
+from coordinator.drive.ledger_items import STATE, load_state
+from coordinator.runs.folder import RunFolder
+from functions.contract import StorageFault
 
 
 @pytest.mark.parametrize("placement", ["fused", "split", "whole"])
@@ -153,3 +157,25 @@ def test_a_run_against_fixed_policies_has_the_weights_of_a_local_one(place, marl
     same(summary(place.home, "driven-against"), expected(marless, *settings))
     (found,) = finished("alone-against")
     same(found, expected(marless, *settings))
+
+
+@pytest.mark.parametrize("backend", ["local", "inline", "emulated", "aws"])
+def test_a_run_that_is_looked_at_cannot_be_changed(place, marless, as_aws, backend):
+    assert marless.train(f"seen-{backend}", "stop.rounds=1", "--backend", backend).code == 0
+    folder = RunFolder.find(f"seen-{backend}")
+    reference = folder.identity().deployment_ref
+    with closing(registry.backend(backend).open(folder.path, 1, read_only=True, deployment_ref=reference)) as seen:
+        state = load_state(seen.ledger)
+        ref = state.objects[0]
+        assert len(seen.storage.get(ref.key)) == ref.size and ref.key in seen.storage.list("rounds/")
+        for change in (
+            lambda: seen.ledger.commit(STATE, b"", 1),
+            lambda: seen.ledger.persist(),
+            lambda: seen.storage.put("rounds/000009/x.reply.safetensors", b""),
+            lambda: seen.storage.persist([ref.key]),
+            lambda: seen.storage.delete([ref.key]),
+            lambda: seen.invoker.invoke("actor", "r/000000/describe", 0, b"{}", 1.0),
+        ):
+            with pytest.raises(StorageFault, match="the run is open for reading"):
+                change()
+        assert seen.storage.get(ref.key)
