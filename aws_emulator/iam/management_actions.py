@@ -84,6 +84,9 @@ def management_actions(environ: Environ, service: str, region: str, account: str
     for action, pattern in known:
         named = stack if stack.startswith("arn:") and "{StackName}" in pattern else pattern
         found.append(ServiceAction(action, named.format(**{**_texts(fields), **place, "StackName": stack})))
+    if "RoleARN" in fields:
+        passed = {"iam:passedtoservice": ("cloudformation.amazonaws.com",)}
+        found.append(ServiceAction("iam:PassRole", str(fields["RoleARN"]), passed))
     return found
 
 

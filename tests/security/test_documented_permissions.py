@@ -12,7 +12,7 @@ from principals import ACCOUNT, principal
 from coordinator.reports import provenance
 from functions.contract import StorageFault
 from infra.aws.clients import Cloud
-from infra.deployment import ROLES, DeploymentFault, Packages, deploy, identity_policy, teardown
+from infra.deployment import ROLES, DeploymentFault, Packages, deploy, identity_policy, preview, teardown
 
 # The trainers' tenant and the deployers' one, of which the first begins the name of the second.
 TENANTS = {"trainer": "a", "deployer": "a-b"}
@@ -104,7 +104,9 @@ def test_a_trainer_trains_watches_stops_resumes_and_reads_logs(having, deployed,
 
 def test_a_deployer_deploys_updates_and_tears_down(having, packages, marless, operator):
     deployer, tenant = having("deployer"), TENANTS["deployer"]
+    assert preview(deployer, tenant, PARAMETERS, packages)
     deploy(deployer, tenant, PARAMETERS, packages)
+    assert preview(deployer, tenant, PARAMETERS, packages) == []
     deploy(deployer, tenant, {**PARAMETERS, "AlarmEmail": "other@example.com", "EventAge": "600"}, packages)
     # A deployer may train, too, to make sure that the deployment works.
     assert marless(deployer, "train", *SMALL, *ON["deployer"], "--run", "canary").code == 0
@@ -122,6 +124,13 @@ def test_nobody_deploys_or_tears_down_another_tenant(having, deployed, packages,
             deploy(having(who), tenant, PARAMETERS, packages)
         with pytest.raises(StorageFault, match="lack the permission"):
             teardown(having(who), tenant)
+
+
+def test_a_deployer_passes_its_roles_to_lambda_alone(having, packages):
+    """As a service role CloudFormation would have all permissions of the role that it is given."""
+    role = f"arn:aws:iam::{ACCOUNT}:role/marless-a-b-ActorRole-X"
+    with pytest.raises(StorageFault, match="lack the permission"):
+        deploy(having("deployer"), TENANTS["deployer"], PARAMETERS, packages, service_role=role)
 
 
 GUARDED = ("iam:CreateRole", "iam:PutRolePolicy", "iam:DeleteRolePolicy")
