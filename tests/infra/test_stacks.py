@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 
 from aws_emulator.cloudformation.inventory import INVENTORY
 from aws_emulator.cloudformation.resources.functions import EventInvokeConfig, Functions, Permission
@@ -75,6 +76,33 @@ def test_a_topic_keeps_its_name_when_its_subscriptions_change(cloud, stacks):
     assert physical(stacks) == before
     found = cloud.client("sns").list_subscriptions_by_topic(TopicArn=before["Topic"])["Subscriptions"]
     assert sorted(one["Endpoint"] for one in found) == ["b@example.com", "c@example.com"]
+
+
+def test_only_an_update_of_a_template_without_a_transform_is_refused_when_nothing_changes(stacks):
+    wanted = topic("a@example.com")
+    assert create(stacks, wanted) == "CREATE_COMPLETE"
+    assert update(stacks, wanted) == "UPDATE_COMPLETE"
+    plain = wanted.partition("\n")[2]
+    assert update(stacks, plain.replace("a@", "b@")) == "UPDATE_COMPLETE"
+    with pytest.raises(ClientError, match=r"No updates are to be performed\."):
+        update(stacks, plain.replace("a@", "b@"))
+
+
+def test_a_change_set_without_changes_has_failed_with_or_without_a_transform(stacks):
+    wanted = topic("a@example.com")
+    assert create(stacks, wanted) == "CREATE_COMPLETE"
+    for name, text in (("transformed", wanted), ("plain", wanted.partition("\n")[2])):
+        made = stacks.create_change_set(
+            StackName=STACK, ChangeSetName=name, TemplateBody=text, Capabilities=["CAPABILITY_AUTO_EXPAND"]
+        )
+        found = stacks.describe_change_set(ChangeSetName=made["Id"])
+        assert (found["Status"], found["Changes"]) == ("FAILED", [])
+        assert found["StatusReason"].startswith("The submitted information didn't contain changes.")
+        with pytest.raises(ClientError, match=r"cannot be executed in its current status of \[FAILED\]"):
+            stacks.execute_change_set(ChangeSetName=made["Id"])
+        stacks.delete_change_set(ChangeSetName=made["Id"])
+        with pytest.raises(ClientError, match="does not exist"):
+            stacks.describe_change_set(ChangeSetName=made["Id"])
 
 
 def test_a_policy_that_cannot_be_added_to_all_its_roles_is_on_none(cloud, stacks):
