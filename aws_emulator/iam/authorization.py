@@ -6,9 +6,8 @@ caller. A role's request is refused if it cannot be mapped to actions, and any r
 read. A deletion of several objects is refused as a whole, where S3 would refuse only some of them.
 
 The operator's key belongs to the account's administrator, who is limited only by bucket policies and trust policies.
-Signatures are not verified; a session is authenticated by its secret token. A permissions boundary also limits what a
-bucket policy grants to a role's session, which it does not on AWS. Presigned URLs and service control policies are not
-emulated.
+Signatures are not verified; a session is authenticated by its secret token. Presigned
+URLs and service control policies are not emulated.
 
 An emulated account has no TLS, so every request counts as sent over TLS, unless its header
 `X-Emulated-Secure-Transport` is `false`, which tests use.
@@ -187,14 +186,29 @@ class IamAuthorization:
             if own.decision == "deny":
                 return Verdict("deny", f"{own.why} in a resource-based policy")
             given = own if given.decision == "nothing" else given
+            return self._limited(caller, action, context, given, self._names_session(bucket, caller, action, context))
         return self._limited(caller, action, context, given)
 
-    def _limited(self, caller: _Caller, action: ServiceAction, context: Context, given: Verdict) -> Verdict:
-        """`given`, unless the role's permissions boundary or the session policy does not allow the action, too."""
+    def _names_session(self, bucket: str, caller: _Caller, action: ServiceAction, context: Context) -> bool:
+        """Whether the bucket policy allows the action to the session by its own ARN, not only to its role or to all."""
+        if caller.role is None:
+            return False
+        policies = self._rules.of_bucket(bucket)
+        by_name, by_role = (judge(policies, action, context, names) for names in (caller.names, (caller.role,)))
+        return by_name.decision == "allow" != by_role.decision
+
+    def _limited(
+        self, caller: _Caller, action: ServiceAction, context: Context, given: Verdict, to_session: bool = False
+    ) -> Verdict:
+        """`given`, unless the role's permissions boundary or the session policy does not allow the action, too.
+
+        What a resource's policy allows `to_session` itself they only limit by an explicit deny (IAM user guide, "Policy
+        evaluation for requests within a single account").
+        """
         boundary = None if caller.role is None else self._rules.of_boundary(caller.role)
         for name, policy in (("permissions boundary", boundary), ("session policy", caller.session)):
             bound = given if policy is None else judge([policy], action, context)
-            if policy is not None and bound.decision == "nothing":
+            if policy is not None and bound.decision == "nothing" and not to_session:
                 return Verdict("nothing", f"because no {name} allows the {action.action} action")
             if bound.decision == "deny":
                 return bound

@@ -19,6 +19,7 @@ from aws_emulator.iam.role_policies import Rules
 
 READER = f"arn:aws:iam::{ACCOUNT}:role/reader"
 WRITER = f"arn:aws:iam::{ACCOUNT}:role/writer"
+SOMEONE = f"arn:aws:sts::{ACCOUNT}:assumed-role/reader/someone"
 TENANT = f"arn:aws:iam::{ACCOUNT}:role/tenant"
 B = "arn:aws:s3:::shelf"
 TABLE = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/ledger"
@@ -258,6 +259,7 @@ def place() -> Iterator[Place]:
         policy(
             statement("Deny", "s3:PutObject", f"{B}/sealed/*", Principal="*", Sid="Sealed"),
             statement("Allow", "s3:GetObject", f"{B}/open/*", Principal={"AWS": WRITER}),
+            statement("Allow", "s3:GetObject", f"{B}/open/*", Principal={"AWS": SOMEONE}),
         ),
     )
     rules.put_table("ledger", "scope")
@@ -302,6 +304,19 @@ def test_a_session_policy_bounds_a_role_and_gives_it_nothing(place: Place) -> No
     assert put["Error"]["Message"].endswith("because no session policy allows the s3:PutObject action")
     get = refusal(bounded.get_object, Bucket="shelf", Key="other/1")
     assert get["Error"]["Message"].endswith("because no identity-based policy allows the s3:GetObject action")
+
+
+def test_a_session_policy_does_not_bound_what_a_bucket_policy_allows_to_the_session_itself(place: Place) -> None:
+    """IAM user guide, "Policy evaluation for requests within a single account", role sessions."""
+    nothing = policy(statement("Allow", "sqs:*", "*"))
+    reader, writer = (client(place, role, "s3", nothing) for role in (READER, WRITER))
+    assert reader.get_object(Bucket="shelf", Key="open/1")["Body"].read() == b"first"
+    by_role = refusal(writer.get_object, Bucket="shelf", Key="open/1")
+    assert by_role["Error"]["Message"].endswith("because no session policy allows the s3:GetObject action")
+    denied = client(place, READER, "s3", policy(statement("Deny", "s3:GetObject", f"{B}/open/*")))
+    assert refusal(denied.get_object, Bucket="shelf", Key="open/1")["Error"]["Message"].endswith(
+        "with an explicit deny"
+    )
 
 
 def test_session_tags_fill_the_variables_of_policies(place: Place) -> None:
