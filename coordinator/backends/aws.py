@@ -1,6 +1,7 @@
 """The user's AWS account; the platform itself measures durations."""
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,12 @@ from coordinator.pricing.prices import StorageClass
 
 # Commands for runs on this machine do not wait for the AWS SDK.
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from infra.aws.clients import Cloud
     from infra.aws.deployment_ref import DeploymentRef
     from infra.aws.detached import Deployed
-    from infra.deployment import Change, Deployment
+    from infra.deployment import Change, Deployment, Packages
 
 # Lambda keeps events for minutes where other runs, or other users of the account, take the room.
 _GRACE_S = 300.0
@@ -111,17 +112,17 @@ class AwsBackend(RemoteBackend):
 
     def preview(self, request: DeployRequest) -> "Sequence[Change]":
         """See `RemoteBackend.preview`; builds the packages, whose addresses are part of the template."""
-        from coordinator.cloud.accounts import region_of
-        from coordinator.cloud.packing import packed
-        from coordinator.cloud.stack_parameters import renewed
-        from infra.aws.clients import Cloud
         from infra.deployment import preview
-        from infra.packaging.packages import torch_users_among
 
-        cloud = Cloud(region_of(request.region))
-        parameters = renewed(cloud, request.tenant, request.parameters)
-        with packed(request.plugins, torch_users_among(request.plugins), request.report) as packages:
+        with _prepared(request) as (cloud, parameters, packages):
             return preview(cloud, request.tenant, parameters, packages, request.tags, request.service_role)
+
+    def template(self, request: DeployRequest) -> str:
+        """See `RemoteBackend.template`."""
+        from infra.deployment import filled_in
+
+        with _prepared(request) as (cloud, parameters, packages):
+            return filled_in(cloud, request.tenant, parameters, packages, request.report)
 
     def teardown(self, tenant: str, region: str | None, remove: "Callable[[Cloud, str], int]") -> int:
         """See `RemoteBackend.teardown`."""
@@ -138,6 +139,21 @@ class AwsBackend(RemoteBackend):
 
         parts = aws_parts()
         return Readiness(ready=all(part.ready for part in parts if part.needed), what=self.summary, parts=parts)
+
+
+@contextmanager
+def _prepared(request: DeployRequest) -> "Iterator[tuple[Cloud, dict[str, str], Packages]]":
+    """The account, the stack's parameters, and packages that are removed when the block ends."""
+    from coordinator.cloud.accounts import region_of
+    from coordinator.cloud.packing import packed
+    from coordinator.cloud.stack_parameters import renewed
+    from infra.aws.clients import Cloud
+    from infra.packaging.packages import torch_users_among
+
+    cloud = Cloud(region_of(request.region))
+    parameters = renewed(cloud, request.tenant, request.parameters)
+    with packed(request.plugins, torch_users_among(request.plugins), request.report) as packages:
+        yield cloud, parameters, packages
 
 
 def _check_concurrency(wanted: int, before: "Deployment | None", free: int) -> None:

@@ -163,6 +163,10 @@ class RemoteBackend(Backend):
         """What `deploy` would change; raises what it raises."""
 
     @abstractmethod
+    def template(self, request: "DeployRequest") -> str:
+        """The template that `deploy` would send, after its packages were uploaded; raises what it raises."""
+
+    @abstractmethod
     def teardown(self, tenant: str, region: str | None, remove: Callable[["Cloud", str], int]) -> int:
         """Calls `remove` with the account and its name in words; returns the exit code. Raises `UserError`."""
 

@@ -68,14 +68,9 @@ class EmulatedBackend(RemoteBackend):
 
     def deploy(self, request: DeployRequest) -> "Deployment":
         """See `RemoteBackend.deploy`; the account that is started stays."""
-        if request.plugins:
-            raise UserError("--plugin is for AWS; functions of the emulated account import what this program can")
-        from coordinator.cloud.emulated_account import cloud_at, start
-        from coordinator.cloud.stack_parameters import renewed
         from infra.deployment import deploy
 
-        cloud = cloud_at(start(request.region).whereabouts)
-        parameters = renewed(cloud, request.tenant, request.parameters)
+        cloud, parameters = _prepared(request)
         return deploy(
             cloud,
             request.tenant,
@@ -87,13 +82,17 @@ class EmulatedBackend(RemoteBackend):
 
     def preview(self, request: DeployRequest) -> "Sequence[Change]":
         """See `RemoteBackend.preview`; the account that is started stays."""
-        from coordinator.cloud.emulated_account import cloud_at, start
-        from coordinator.cloud.stack_parameters import renewed
         from infra.deployment import preview
 
-        cloud = cloud_at(start(request.region).whereabouts)
-        parameters = renewed(cloud, request.tenant, request.parameters)
+        cloud, parameters = _prepared(request)
         return preview(cloud, request.tenant, parameters, tags=request.tags, service_role=request.service_role)
+
+    def template(self, request: DeployRequest) -> str:
+        """See `RemoteBackend.template`; the account that is started stays."""
+        from infra.deployment import filled_in
+
+        cloud, parameters = _prepared(request)
+        return filled_in(cloud, request.tenant, parameters)
 
     def teardown(self, tenant: str, region: str | None, remove: "Callable[[Cloud, str], int]") -> int:
         """See `RemoteBackend.teardown`; the account ends when nothing else is in it."""
@@ -127,3 +126,14 @@ class EmulatedBackend(RemoteBackend):
 
 
 BACKEND = EmulatedBackend()
+
+
+def _prepared(request: DeployRequest) -> "tuple[Cloud, dict[str, str]]":
+    """The account, started if necessary, and the stack's parameters; raises `UserError`."""
+    if request.plugins:
+        raise UserError("--plugin is for AWS; functions of the emulated account import what this program can")
+    from coordinator.cloud.emulated_account import cloud_at, start
+    from coordinator.cloud.stack_parameters import renewed
+
+    cloud = cloud_at(start(request.region).whereabouts)
+    return cloud, renewed(cloud, request.tenant, request.parameters)

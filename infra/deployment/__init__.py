@@ -3,7 +3,7 @@
 The same code deploys to AWS and to an emulated account.
 """
 
-from infra.deployment.deploying import deploy, preview
+from infra.deployment.deploying import deploy, filled_in, preview
 from infra.deployment.description import Deployment, describe
 from infra.deployment.identity_policy import WHO, identity_policy
 from infra.deployment.packages import Image, Packages
@@ -21,6 +21,7 @@ __all__ = [
     "Packages",
     "deploy",
     "describe",
+    "filled_in",
     "identity_policy",
     "preview",
     "stack_name",

@@ -22,7 +22,7 @@ from infra.deployment.stack import (
     Wait,
     stack_name,
 )
-from infra.deployment.template import fill_in, text
+from infra.deployment.template import fill_in, text, with_defaults
 
 # API_CreateStack, TemplateBody.
 _LONGEST_TEMPLATE = 51_200
@@ -81,6 +81,25 @@ def preview(
         if stack is not None and stack.status not in WHOLE:
             raise DeploymentFault(f"stack {name} is {stack.status}; `marless deploy` says what to do")
         return stacks.preview(name, stack is not None, request)
+
+
+def filled_in(
+    cloud: Cloud,
+    tenant: str,
+    parameters: Mapping[str, str],
+    packages: Packages | None = None,
+    say: Say = lambda line: None,
+) -> str:
+    """The template that `deploy` sends, with the parameters' values as defaults; its packages are uploaded.
+
+    The stack is not touched. An image does not expire, because it is not known when it is deployed. Raises as `deploy`.
+    """
+    name = stack_name(tenant)
+    with storage_errors("prepare", f"stack {name}"):
+        code = upload(cloud, *_place(cloud), tenant, packages or Packages(), say)
+        request = _request(Stacks(cloud), tenant, parameters, code, None, {}, None)
+        keep_image(cloud, tenant, code["learner"])
+        return with_defaults(request.template, request.parameters)
 
 
 def _place(cloud: Cloud) -> tuple[str, str]:

@@ -94,6 +94,18 @@ def defaults(template: str) -> dict[str, str]:
     return {name: default[1].strip('"') for name, default in found.items() if default}
 
 
+def with_defaults(template: str, values: Mapping[str, str]) -> str:
+    """The template with `values` as the defaults of its parameters."""
+    lines, parameter = [], ""
+    for line in template.splitlines():
+        if found := _RESOURCE.match(line):
+            parameter = found[1]
+        if parameter in values and _DEFAULT.match(line):
+            line = f"    Default: {msgspec.json.encode(values[parameter]).decode()}"  # a JSON text is YAML too
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
 def allowed(template: str, parameter: str) -> str:
     """A regular expression of the values that the parameter takes; raises `KeyError` if it takes any."""
     block = _blocks(template)[parameter]

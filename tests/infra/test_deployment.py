@@ -30,6 +30,7 @@ from infra.deployment import (
     Packages,
     deploy,
     describe,
+    filled_in,
     preview,
     stack_name,
     teardown,
@@ -496,6 +497,24 @@ def test_a_preview_names_what_would_change_and_changes_nothing(cloud):
     tagged = preview(cloud, NAME, {}, tags={"CostCenter": "42"})
     assert {change.action for change in tagged} == {"Modify"}
     assert everything(cloud) == there
+    assert teardown(cloud, NAME) == []
+
+
+def test_another_pipeline_makes_the_same_stack_from_the_template_alone(cloud):
+    chosen = {"ActorMemory": "3008", "Tracing": "Active", "RolePath": "/company/"}
+    text = filled_in(cloud, NAME, chosen)
+    assert everything(cloud) == {}
+    client = cloud.client("cloudformation")
+    client.create_stack(
+        StackName=STACK,
+        TemplateBody=text,
+        Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+        Tags=[{"Key": "marless:tenant", "Value": NAME}],
+    )
+    client.get_waiter("stack_create_complete").wait(StackName=STACK, WaiterConfig={"Delay": 1})
+    parameters = Stacks(cloud).find(STACK).parameters
+    assert parameters.items() >= {"Tenant": NAME, **chosen}.items()
+    assert preview(cloud, NAME, chosen) == []
     assert teardown(cloud, NAME) == []
 
 

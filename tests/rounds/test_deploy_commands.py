@@ -153,6 +153,20 @@ def test_an_account_of_ten_executions_keeps_its_quota_and_reserves_none(marless,
     )
 
 
+def test_a_deployment_that_is_only_shown_stays_as_it_is(there):
+    before = deployment()
+    dry = there("deploy", *ON, "--dry-run", "--actor-memory", "3008")
+    assert (dry.code, dry.err, dry.out[0].split()) == (0, [], ["change", "resource", "type"])
+    assert ["modify", "Actor", "AWS::Lambda::Function"] in [line.split() for line in dry.out]
+    printed = there("deploy", *ON, "--print-template", "--actor-memory", "3008")
+    assert (printed.code, printed.err) == (0, [])
+    assert printed.out[:2] == ['AWSTemplateFormatVersion: "2010-09-09"', "Transform: AWS::Serverless-2016-10-31"]
+    assert printed.out.count('    Default: "3008"') == 1
+    assert deployment() == before
+    refused = there("deploy", *ON, "--print-template", "--plugin", "./mine")
+    assert (refused.code, refused.out) == (2, [])
+
+
 @pytest.mark.parametrize("quota", ["0", "ten", "-1", "1.5"])
 def test_a_quota_that_is_no_number_starts_no_account(marless, monkeypatch, quota):
     monkeypatch.setenv(CONCURRENCY, quota)

@@ -1,8 +1,10 @@
 """marless deploy: creates or updates the deployment that runs in an AWS account need."""
 
 import re
+import sys
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections.abc import Callable
+from functools import partial
 
 from coordinator.backends import registry
 from coordinator.backends.base import DeployRequest
@@ -97,7 +99,13 @@ def arguments(parser: ArgumentParser) -> None:
         help="tag of the stack and what is in it, such as CostCenter=42; may be repeated",
     )
     parser.add_argument("--service-role", metavar="ARN", help="role as which CloudFormation acts (RoleARN)")
-    parser.add_argument("--dry-run", action="store_true", help="show what would change (a change set), change nothing")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--dry-run", action="store_true", help="show what would change (a change set), change nothing")
+    instead.add_argument(
+        "--print-template",
+        action="store_true",
+        help="upload the packages and print the template for another pipeline; the stack stays as it is",
+    )
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
@@ -125,12 +133,16 @@ def run(options: Namespace) -> int:
             given,
             options.plugin,
             lambda text: confirm(text, options.yes),
-            _say,
+            # The output is the template alone.
+            partial(print, file=sys.stderr if options.print_template else None, flush=True),
             dict(options.tag) if options.tag else None,
             options.service_role,
         )
         if options.dry_run:
             print(deploy_messages.changes(registry.remote(options.backend).preview(request)))
+            return FINISHED
+        if options.print_template:
+            print(registry.remote(options.backend).template(request), end="")
             return FINISHED
         made = registry.remote(options.backend).deploy(request)
     except (ContainerFault, DeploymentFault, PackageFault) as fault:
@@ -144,6 +156,8 @@ def _parameters(options: Namespace) -> dict[str, str]:
     """The template's parameters that the user set, and the hash of this program."""
     if bool(options.subnets) != bool(options.security_groups):
         raise UserError("--subnets and --security-groups go together: Lambda needs both or neither")
+    if options.print_template and (options.tag or options.service_role):
+        raise UserError("--tag and --service-role do not go with --print-template: no template holds them")
     settings = {
         **{f"{role.capitalize()}Memory": getattr(options, f"{role}_memory") for role in ROLES},
         **{f"{role.capitalize()}Timeout": getattr(options, f"{role}_timeout") for role in ROLES},
@@ -192,7 +206,3 @@ def _taken_by(parameter: str, example: str) -> Callable[[str], str]:
         return text
 
     return accepted
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)

@@ -217,6 +217,11 @@ def test_doctor_prints_what_is_here(capsys):
         (("--role-path", "company"), "argument --role-path: 'company' is not allowed; give a value such as /company/"),
         (("--event-age", "59"), "argument --event-age: '59' is not a whole number from 60 to 21,600"),
         (("--subnets", "subnet-1"), "--subnets and --security-groups go together: Lambda needs both or neither"),
+        (
+            ("--print-template", "--tag", "a=1"),
+            "--tag and --service-role do not go with --print-template: no template holds them",
+        ),
+        (("--print-template", "--dry-run"), "argument --dry-run: not allowed with argument --print-template"),
     ],
 )
 def test_a_value_that_cloudformation_would_refuse_is_refused_at_once(options, message, capsys):
