@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from functions.redaction import redact
+
 # A command that a signal ended exits with 128 plus the signal's number, as in shells.
 FINISHED, UNFINISHED, USER_ERROR, INTERNAL = 0, 1, 2, 70
 
@@ -24,5 +26,5 @@ class Ending:
 
 
 def one_line(error: BaseException) -> str:
-    """The error's text without line breaks."""
-    return " ".join(str(error).split())
+    """The error's text without line breaks and secrets."""
+    return redact(" ".join(str(error).split()))

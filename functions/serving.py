@@ -53,6 +53,7 @@ from functions.contract import (
 )
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.ports import Blobs
+from functions.redaction import redact
 
 Tensors = dict[str, NDArray[Any]]
 Objects = list[tuple[str, Tensors]]
@@ -159,8 +160,9 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
         answer: Answer = _earlier(request, counted) or _answer(request, counted, work)
     except tuple(_FAILURES) as error:
         failure, again = next(entry for kind, entry in _FAILURES.items() if isinstance(error, kind))
+        message = redact(str(error))
         answer = Failed(
-            id=request.id, attempt=request.attempt, kind=failure, message=str(error), again=again, usage=counted.usage
+            id=request.id, attempt=request.attempt, kind=failure, message=message, again=again, usage=counted.usage
         )
     return _ENCODER.encode(answer)
 

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from coordinator.errors import INTERNAL, USER_ERROR, UserError, one_line
 from coordinator.runs.signals import Interrupted, end, handle_signals
+from functions.redaction import redact
 from infra.local.own_process import age_s
 
 # Every command is a module of its name, imported only when it is called, so that commands start quickly.
@@ -126,7 +127,7 @@ def _log(options: Namespace) -> str:
             descriptor, name = tempfile.mkstemp(prefix="marless-error-", suffix=".log")
             os.close(descriptor)
             path = Path(name)
-        path.write_text(traceback.format_exc(), encoding="utf-8")
+        path.write_text(redact(traceback.format_exc()), encoding="utf-8")
     except OSError as error:
         return f"no details: {path} cannot be written: {error.strerror}"
     return f"details in {path}"

@@ -48,6 +48,8 @@ def caller(cloud: Cloud) -> Caller:
         identity = cloud.client("sts", **QUICK).get_caller_identity()
     except (ClientError, BotoCoreError) as error:
         raise UserError(_no_caller(error)) from error
+    except ValueError as error:  # of an endpoint from the user's environment or configuration
+        raise UserError(f"the address of AWS (AWS_ENDPOINT_URL, endpoint_url) is invalid: {error}") from error
     return Caller(identity["Account"], identity["Arn"])
 
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from functions.redaction import redact
+
 # Synchronous requests and responses hold up to 6 MB, asynchronous events 1 MB (developer guide, "Lambda quotas").
 LARGEST = 6 * 1024 * 1024
 LARGEST_EVENT = 1024 * 1024
@@ -78,7 +80,7 @@ def parse_result(failed: bool, payload: bytes, log: str) -> InvocationResult:
 
 def reported_error(error: Exception) -> dict[str, str]:
     """The reply of an invocation that reports by itself how its attempt ended, in the form of Lambda's own errors."""
-    return {"errorType": type(error).__name__, "errorMessage": str(error)}
+    return {"errorType": type(error).__name__, "errorMessage": redact(str(error))}
 
 
 def metering(log: str) -> Metering | None:

@@ -10,6 +10,7 @@ counts an error, and keeps the event as a dead letter, only where the end could 
 
 import os
 import signal
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import ceil
@@ -23,6 +24,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from functions.completion import LONGEST_MESSAGE, CompletionReport, completion_report, report_completion
 from functions.contract import Answer, Failed, Request
 from functions.ports import Blobs
+from functions.redaction import redact
 from infra.aws.clients import Cloud
 from infra.aws.completions import DynamoCompletions, wake
 from infra.aws.lambda_reply import reported_error
@@ -106,8 +108,11 @@ class Worker:
     def _lost(self, request: Request, error: Exception) -> CompletionReport:
         """The report of an attempt that ended without an answer, which is logged and counted."""
         kind: Literal["timeout", "crash"] = "timeout" if isinstance(error, AttemptTimedOut) else "crash"
-        message = f"{type(error).__name__}: {error}"
-        self._log.error(message, extra={"kind": kind, "attempt": request.attempt}, exc_info=kind == "crash")
+        message = redact(f"{type(error).__name__}: {error}")
+        fields: dict[str, Any] = {"kind": kind, "attempt": request.attempt}
+        if kind == "crash":
+            fields["exception"] = redact("".join(traceback.format_exception(error)))
+        self._log.error(message, extra=fields)
         self._count_failure()
         duration_ms, start_ms = self._time.take()
         return CompletionReport(

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from functions.ports import Blobs
+from functions.redaction import redact
 from infra.local.files import FileStorage
 from infra.local.frames import Call, Ended, Inbox, Ready, frame
 from infra.local.lifeline import end_with
@@ -88,8 +89,8 @@ class Worker:
 
 
 def _describe(error: BaseException) -> str:
-    traceback.print_exception(error)
-    return f"{type(error).__name__}: {error}"
+    print(redact("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+    return redact(f"{type(error).__name__}: {error}")
 
 
 def _trim_log() -> None:

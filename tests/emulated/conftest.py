@@ -4,6 +4,7 @@ import json
 import os
 import time
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,8 @@ def place(tmp_path_factory):
     os.chdir(home)
     reading, writing = os.pipe()
     account_folder().parent.mkdir()
-    found = account.start(account_folder().absolute(), SETTINGS, lifeline=reading)
+    settings = replace(SETTINGS, code=(home, Path(__file__).parents[1] / "support" / "environments"))
+    found = account.start(account_folder().absolute(), settings, lifeline=reading)
     try:
         deployment = deploy(cloud_at(found.whereabouts), "default", {"Code": provenance.code_sha256()})
         yield Place(home, found, deployment)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from functions.environments.base import EnvironmentFault, Unsupported
+from functions.redaction import redact
 
 _LONGEST = 400
 # Modules that are not the location of an environment's error.
@@ -77,7 +78,7 @@ class Guard:
 
 def describe_error(error: Exception) -> str:
     """The error in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return f"{type(error).__name__}: {' '.join(redact(str(error)).split())}"
 
 
 def describe_error_with_location(error: Exception) -> str:
@@ -99,5 +100,6 @@ def foreign_location(error: Exception) -> str:
 
 def one_line(thing: object, longest: int = _LONGEST) -> str:
     """`thing` as text without line breaks, cut to `longest` characters."""
-    text = " ".join(str(thing).split())
+    # Before it is cut: a part of a secret could not be found any more.
+    text = " ".join(redact(str(thing)).split())
     return text if len(text) <= longest else f"{text[:longest]}..."
