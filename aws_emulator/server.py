@@ -62,7 +62,7 @@ class EmulatedAccount:
             context, logs.write, self._bury, concurrency=settings.concurrency, most_processes=settings.processes
         )
         self._schedules = Schedules(self._lambdas)
-        made = kinds(self._client, Functions(self._lambdas, settings.code), self._schedules, rules)
+        made = kinds(self._client, Functions(self._lambdas, settings.code, settings.memory_mb), self._schedules, rules)
         app: App = LogsApi(Atomic(MotoServices()), logs)
         packages = Packages(settings.runtime, settings.architecture)
         app = CloudFormation(app, Stacks(made, region, ACCOUNT_NUMBER, packages), region)
@@ -129,6 +129,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--region", default="us-east-1")
     parser.add_argument("--code", type=Path, action="append", required=True, help="folders that functions import from")
     parser.add_argument("--concurrency", type=int, default=1000, help="the account's concurrent executions")
+    parser.add_argument("--memory", type=int, default=10_240, help="the most memory of a function in MB")
     parser.add_argument("--processes", type=int, default=8, help="functions that run at once on this machine")
     parser.add_argument("--runtime", default="", help="the runtime that packages are built for, like python3.12")
     parser.add_argument("--architecture", default="", help="the processor that packages are built for, like arm64")
@@ -167,6 +168,7 @@ def main() -> int:
         region=chosen.region,
         code=tuple(chosen.code),
         concurrency=chosen.concurrency,
+        memory_mb=chosen.memory,
         processes=chosen.processes,
         runtime=chosen.runtime,
         architecture=chosen.architecture,

@@ -8,7 +8,8 @@ from pathlib import Path
 class AccountSettings:
     """`code`: the folders that functions import from, besides the one that this package lies in. `concurrency`: the
     account's quota of concurrent executions; further ones are throttled. 1,000 is Lambda's default, new accounts have
-    as few as 10 (developer guide, "Lambda quotas"). `processes`: the most functions that run at once on this machine;
+    as few as 10 (developer guide, "Lambda quotas"). `memory_mb`: the most memory of a function; new accounts have less
+    than Lambda's 10,240 MB, often 3,008 (same page, without a number). `processes`: the most functions that run at once on this machine;
     further ones wait. `runtime` and `architecture`: what functions' packages are built for, in Lambda's names; '' is
     unknown, and a stack with functions for another is refused. `inherited`: environment variables that functions take
     over from the account's process. `faults`: whether tests may inject faults, see `middleware.faults`.
@@ -17,6 +18,7 @@ class AccountSettings:
     region: str = "us-east-1"
     code: tuple[Path, ...] = ()
     concurrency: int = 1000
+    memory_mb: int = 10_240
     processes: int = 8
     runtime: str = ""
     architecture: str = ""
@@ -28,6 +30,7 @@ class AccountSettings:
         return [
             f"--region={self.region}",
             f"--concurrency={self.concurrency}",
+            f"--memory={self.memory_mb}",
             f"--processes={self.processes}",
             f"--runtime={self.runtime}",
             f"--architecture={self.architecture}",

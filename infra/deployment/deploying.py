@@ -167,7 +167,10 @@ def _ready(cloud: Cloud, stacks: Stacks, name: str, say: Say) -> Stack | None:
 def _failure(stacks: Stacks, name: str, stack: Stack | None) -> str:
     if stack is None:
         return f"stack {name} was deleted by another process while it was deployed; deploy again"
-    return f"stack {name} is {stack.status}: {stacks.why(stack.id)}"
+    why = stacks.why(stack.id)
+    if "'MemorySize' value failed" in why:  # Lambda developer guide, "Lambda quotas": new accounts have less memory
+        why += "; deploy with less memory, such as --learner-memory 3008, or request a higher quota from AWS Support"
+    return f"stack {name} is {stack.status}: {why}"
 
 
 def forget_unborn(cloud: Cloud, stack: Stack, say: Say) -> None:

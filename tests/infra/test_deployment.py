@@ -71,11 +71,11 @@ def cloud(account):
 
 
 @pytest.fixture
-def inside(tmp_path):
+def inside(tmp_path, request):
     """An account in this process, for states that no client can cause; it shares moto's memory with other tests."""
     folder = AccountFolder(tmp_path / "inside")
     folder.make()
-    made = EmulatedAccount(folder, AccountSettings(code=(tmp_path,), processes=2))
+    made = EmulatedAccount(folder, AccountSettings(code=(tmp_path,), processes=2, **getattr(request, "param", {})))
     made.serve()
     cloud = cloud_at(made.whereabouts)
     before = everything(cloud)
@@ -547,6 +547,21 @@ def test_missing_permission_is_one_line_and_changes_nothing(cloud):
         denied = "access denied: the credentials in use lack the permission DescribeStacks there"
         assert str(refused.value) == f"cannot {doing} stack {STACK}: {denied}"
     assert everything(cloud) == there
+
+
+@pytest.mark.parametrize("inside", [{"memory_mb": 3008}], indirect=True)
+def test_more_memory_than_a_new_account_allows_is_refused_with_advice(inside):
+    refused = (
+        r"Learner \(AWS::Lambda::Function\): .*'MemorySize' value failed to satisfy constraint: Member must have value"
+        r" less than or equal to 3008.*; deploy with less memory, such as --learner-memory 3008, or request a higher"
+    )
+    with pytest.raises(DeploymentFault, match=rf"is ROLLBACK_COMPLETE: {refused}"):
+        deploy(inside, NAME, {"LearnerMemory": "3009"})
+    made = deploy(inside, NAME, {"LearnerMemory": "3008"})
+    assert made.memory_mb["learner"] == 3008
+    with pytest.raises(DeploymentFault, match=rf"is UPDATE_ROLLBACK_COMPLETE: {refused}"):
+        deploy(inside, NAME, {"LearnerMemory": "3009"})
+    assert describe(inside, STACK) == made
 
 
 def test_a_rollback_that_fails_is_left_to_the_user(inside, monkeypatch):

@@ -32,10 +32,11 @@ class Functions:
     """The settings of the stacks' functions by name, and their published versions.
 
     Functions always run the code in the folders `code` on this machine; the template's code location is ignored.
+    `memory_mb` is the account's quota of a function's memory.
     """
 
-    def __init__(self, lambdas: Lambdas, code: tuple[Path, ...]) -> None:
-        self._lambdas, self._code = lambdas, code
+    def __init__(self, lambdas: Lambdas, code: tuple[Path, ...], memory_mb: int = 10_240) -> None:
+        self._lambdas, self._code, self._most_mb = lambdas, code, memory_mb
         self._settings: dict[str, Properties] = {}
         self._published: dict[str, tuple[str, Properties]] = {}
         self._asynchronous: dict[tuple[str, str], Properties] = {}
@@ -46,6 +47,14 @@ class Functions:
         """Sets the function's settings; its next version will have them."""
         self._settings[name] = settings
         self._announce(name)
+
+    def require_memory(self, settings: Properties) -> None:
+        """Raises `ValueError`, with Lambda's message, for more memory than the account's functions may have."""
+        if int(settings.get("MemorySize", 128)) > self._most_mb:
+            raise ValueError(
+                "'MemorySize' value failed to satisfy constraint: "
+                f"Member must have value less than or equal to {self._most_mb}"
+            )
 
     def reserve(self, name: str, concurrency: int | None) -> None:
         """Sets or removes the function's reserved concurrency; raises `ValueError` if Lambda would refuse it."""
@@ -146,6 +155,7 @@ class Function:
         self._clients, self._functions = clients, functions
 
     def create(self, name: str, wanted: Properties) -> Made:
+        self._functions.require_memory(wanted)
         client, name = self._clients("lambda"), wanted.get("FunctionName", name)
         created = client.create_function(FunctionName=name, Code={"ZipFile": _PLACEHOLDER}, **_configuration(wanted))
         with delete_on_failure(self, Made(name, {"Arn": created["FunctionArn"]}), wanted) as made:
@@ -154,6 +164,7 @@ class Function:
         return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
+        self._functions.require_memory(after)
         if _configuration(before) != _configuration(after):
             self._clients("lambda").update_function_configuration(FunctionName=made.id, **_configuration(after))
         if "ReservedConcurrentExecutions" in changed_properties(before, after):
