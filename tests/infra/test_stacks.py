@@ -118,6 +118,15 @@ def test_a_policy_that_cannot_be_added_to_all_its_roles_is_on_none(cloud, stacks
     iam.delete_role(RoleName="outside")
 
 
+def test_a_rule_whose_targets_are_refused_goes_too(cloud, stacks):
+    text = resources(
+        "  Nightly:\n    Type: AWS::Events::Rule\n    Properties:\n      ScheduleExpression: rate(1 day)\n"
+        "      Targets: [{Id: nightly, Arn: nowhere}]\n"
+    )
+    assert create(stacks, text) == "ROLLBACK_COMPLETE"
+    assert cloud.client("events").list_rules(NamePrefix=STACK)["Rules"] == []
+
+
 def test_lambdas_defaults_hold_again_when_the_settings_of_events_are_deleted():
     registry = Registry("us-east-1", "123456789012", 1000)
     functions = Functions(registry, (Path(),))

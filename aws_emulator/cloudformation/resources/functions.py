@@ -321,7 +321,8 @@ class Rule:
         self._clients, self._schedules = clients, schedules
 
     def create(self, name: str, wanted: Properties) -> Made:
-        return Made(name, {"Arn": self._put(name, wanted)})
+        with delete_on_failure(self, Made(name), wanted):
+            return Made(name, {"Arn": self._put(name, wanted)})
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
         self._forget(made.id, before)
