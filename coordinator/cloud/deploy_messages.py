@@ -6,12 +6,11 @@ from coordinator.cloud.accounts import Caller
 from coordinator.pricing.bill import total
 from coordinator.pricing.idle import Deployment as Standing
 from coordinator.pricing.idle import idle_month
-from coordinator.pricing.prices import load_prices
+from coordinator.pricing.prices import Prices, load_prices, priced_as
 from coordinator.reports.text import money, table
 from infra.deployment import IMAGE_SUFFIX, ROLES, Change, Deployment, template
 from infra.packaging.torch_users import TorchUsers
 
-_PRICED = "us-east-1"
 # A learner's image with torch for the CPU, compressed: an assumption.
 _IMAGE_BYTES = 500 << 20
 _USUAL_MB = 1769
@@ -29,7 +28,7 @@ def before(
     torch: TorchUsers,
 ) -> str:
     """What will be created or updated, where, and what it costs per month while idle."""
-    standing = standing_of(parameters, image=bool(torch.names))
+    standing, prices = standing_of(parameters, image=bool(torch.names)), load_prices(priced_as(region))
     rows = [
         ("account", f"{who.account}, {region}, as {who.arn.rpartition(':')[2]}"),
         ("stack", f"{stack}, {'exists: functions are updated, runs and their data stay' if known else 'new'}"),
@@ -40,9 +39,9 @@ def before(
         ("outside it", f"a bucket of packages{', a container repository' if torch.names else ''}"),
         ("learner", _learner(known, torch)),
         ("concurrency", f"{free:,} functions at once in this account{_few(free)}"),
-        ("idle cost", f"{_idle(standing)}; training is extra (marless estimate)"),
+        ("idle cost", f"{_idle(standing, prices)}; training is extra (marless estimate)"),
     ]
-    costs = table(("", "", ""), _lines(standing)).splitlines()[1:]
+    costs = table(("", "", ""), _lines(standing, prices)).splitlines()[1:]
     return "\n".join([*(f"{label:<12}{text}" for label, text in rows), *(" " * 12 + cost for cost in costs)])
 
 
@@ -75,13 +74,13 @@ def _learner(known: Deployment | None, torch: TorchUsers) -> str:
     return f"{chosen}; runs in progress cannot go on, because their learner, {removed}, is removed"
 
 
-def _idle(standing: Standing) -> str:
-    lines = idle_month(load_prices(_PRICED), standing)
-    return f"{money(float(total(lines)))} per month at list prices of {_PRICED}, without the free tier"
+def _idle(standing: Standing, prices: Prices) -> str:
+    lines = idle_month(prices, standing)
+    return f"{money(float(total(lines)))} per month at list prices of {prices.region}, without the free tier"
 
 
-def _lines(standing: Standing) -> list[tuple[str, str, str]]:
-    lines = idle_month(load_prices(_PRICED), standing)
+def _lines(standing: Standing, prices: Prices) -> list[tuple[str, str, str]]:
+    lines = idle_month(prices, standing)
     return [
         (line.name, money(float(line.dollars)), f"{line.quantity:,.{3 if line.quantity < 1 else 0}f} {line.unit}")
         for line in lines

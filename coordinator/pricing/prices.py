@@ -6,7 +6,7 @@ Numbers and their sources are in ``prices/aws-<region>.toml``; `bill` applies th
 import tomllib
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -15,6 +15,7 @@ StorageClass = Literal["standard", "express"]
 
 _FOLDER = Path(__file__).parent / "prices"
 _PREFIX = "aws-"
+USUAL, ELSEWHERE = "us-east-1", "elsewhere"
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -108,11 +109,34 @@ class Prices(_Table, frozen=True):
         return {"standard": self.s3.standard, "express": self.s3.express}[storage]
 
 
-def load_prices(region: str = "us-east-1") -> Prices:
+def load_prices(region: str = USUAL) -> Prices:
     """The price list of `region`; raises `ValueError` naming the known regions when there is none."""
-    regions = sorted(file.stem.removeprefix(_PREFIX) for file in _FOLDER.glob(f"{_PREFIX}*.toml"))
-    if region not in regions:
-        raise ValueError(f"no price file for region {region!r}; known regions: {', '.join(regions)}")
+    if region not in regions():
+        raise ValueError(f"no price file for region {region!r}; known regions: {', '.join(regions())}")
+    return msgspec.convert(_tables(region), Prices)
+
+
+def regions() -> list[str]:
+    """The regions with a price list, and `ELSEWHERE`."""
+    return sorted(file.stem.removeprefix(_PREFIX) for file in _FOLDER.glob(f"{_PREFIX}*.toml"))
+
+
+def priced_as(region: str) -> str:
+    """The price list for a region of AWS: its own, or the one for all others, whose prices are too high."""
+    return region if region in regions() else ELSEWHERE
+
+
+def _tables(region: str) -> dict[str, Any]:
+    """The tables of a price file, with those of its base where it has none."""
     text = (_FOLDER / f"{_PREFIX}{region}.toml").read_text(encoding="utf-8")
     # Decimal, not float: a price is the digits that are printed.
-    return msgspec.convert(tomllib.loads(text, parse_float=Decimal), Prices)
+    tables = tomllib.loads(text, parse_float=Decimal)
+    base = tables.pop("base", None)
+    return _merged(_tables(base), tables) if base else tables
+
+
+def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    return base | {
+        name: _merged(base[name], value) if isinstance(value, dict) and name in base else value
+        for name, value in over.items()
+    }

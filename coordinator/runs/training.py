@@ -14,6 +14,7 @@ from coordinator.config.schema import Functions, RunConfig, convert, override
 from coordinator.core.opponents import KEY, Fixed
 from coordinator.drive import run_manifest
 from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
+from coordinator.pricing.prices import ELSEWHERE, USUAL, priced_as
 from coordinator.reports import provenance
 from coordinator.reports.evaluations import names
 from coordinator.runs.detach import detach
@@ -101,10 +102,17 @@ def _located(
     located = backend.prepare(name, place.tenant, place.region)
     if run_manifest.read(located.deployed.outside(name).ledger) is not None:
         raise UserError(f"tenant {place.tenant} has a run {name} already; pick another name with --run")
-    there, prices = located.deployment_ref.region, config.pricing.region
-    if prices != there:
-        print(f"the bill and stop.dollars are at prices of {prices}; {there} may cost more", file=sys.stderr)
-    return fit(config, located), located
+    return fit(_priced(config, located.deployment_ref.region), located), located
+
+
+def _priced(config: RunConfig, there: str) -> RunConfig:
+    """The configuration with the price list of the region `there`, unless the user chose another list."""
+    if config.pricing.region not in (USUAL, there):
+        print(f"the bill and stop.dollars are at prices of {config.pricing.region}, not of {there}", file=sys.stderr)
+        return config
+    if priced_as(there) == ELSEWHERE:
+        print(f"there is no price list of {there}: the bill and stop.dollars are at prices too high", file=sys.stderr)
+    return msgspec.structs.replace(config, pricing=msgspec.structs.replace(config.pricing, region=priced_as(there)))
 
 
 def _identify(

@@ -48,7 +48,7 @@ REFUSED = {
     "an unknown rule": (["placement.rule=scattered"], "placement.rule"),
     "an unknown algorithm": (["algorithm.name=mapo"], "algorithm"),
     "an unknown task": (["task.name=mpe/simple_spred"], "did you mean mpe/simple_spread?"),
-    "an unknown region": (["pricing.region=mars-1"], "known regions: us-east-1"),
+    "an unknown region": (["pricing.region=mars-1"], "known regions: ap-northeast-1"),
     "a cap that cannot be kept": (["stop.dollars=1", "pricing.storage=express"], "a cap cannot be kept"),
     "no workers": (["--workers", "0"], "is not a positive whole number"),
     "an unknown option": (["--fast"], "--fast"),

@@ -189,6 +189,22 @@ def test_each_tenant_has_a_deployment_of_its_own(marless):
     )
 
 
+def test_a_run_is_billed_and_capped_at_the_prices_of_its_region(marless):
+    def dollars(name):
+        lines = json.loads(Path(f"runs/{name}/bill.json").read_text())["lines"]
+        return {line["name"]: (line["quantity"], line["dollars"]) for line in lines}
+
+    assert marless("deploy", *ON, "--region", "eu-central-1").code == 0
+    assert small(marless, "there", "stop.rounds=1").code == 0
+    assert json.loads(Path("runs/there/bill.json").read_text())["region"] == "eu-central-1"
+    # Frankfurt: $5.40 per million PUT requests, $0.7625 per million write units.
+    (puts, paid), (units, spent) = dollars("there")["s3 puts"], dollars("there")["ledger writes"]
+    assert paid == pytest.approx(puts * 5.4e-6) and spent == pytest.approx(units * 0.7625e-6)
+    chosen = small(marless, "chosen", "stop.rounds=1", "pricing.region=eu-west-1")
+    assert "at prices of eu-west-1, not of eu-central-1" in "\n".join(chosen.err)
+    assert json.loads(Path("runs/chosen/bill.json").read_text())["region"] == "eu-west-1"
+
+
 def test_nothing_is_removed_without_a_word_of_the_user(there):
     said = there("teardown", *ON)
     assert (said.code, said.err) == (2, ["marless: no terminal to confirm on; pass --yes"])

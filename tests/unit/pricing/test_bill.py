@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.pricing.bill import FUNCTIONS, INIT_LIMIT_MS, Charge, Meter, bill, billed_ms
-from coordinator.pricing.prices import load_prices
+from coordinator.pricing.prices import load_prices, priced_as, regions
 from functions.contract import Usage
 
 PRICES = load_prices()
@@ -42,8 +42,31 @@ def test_the_price_file_holds_the_published_digits():
 
 
 def test_an_unknown_region_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"'mars-north-1'; known regions: us-east-1"):
+    with pytest.raises(ValueError, match=r"'mars-north-1'; known regions: ap-northeast-1, .*us-east-1"):
         load_prices("mars-north-1")
+
+
+@pytest.mark.parametrize("region", regions())
+def test_every_price_list_is_whole_and_near_that_of_us_east_1(region):
+    # S3's requests in Tokyo cost 0.93 of it; the list for all other regions has at most twice its prices.
+    own, usual = (msgspec.to_builtins(load_prices(name), str_keys=True) for name in (region, "us-east-1"))
+    assert own["region"] == region
+    for table in ("lambda", "s3", "dynamodb", "cloudwatch", "ecr", "transfer", "ec2"):
+        for price, base in zip(numbers(own[table]), numbers(usual[table]), strict=True):
+            assert base * Decimal("0.9") <= price <= base * 2
+
+
+def numbers(table):
+    for value in table.values():
+        yield from numbers(value) if isinstance(value, dict) else [Decimal(value)]
+
+
+def test_no_price_list_is_dearer_than_that_of_regions_without_one():
+    dearest = msgspec.to_builtins(load_prices(priced_as("sa-east-1")), str_keys=True)
+    for region in regions():
+        own = msgspec.to_builtins(load_prices(region), str_keys=True)
+        for table in ("lambda", "s3", "dynamodb", "cloudwatch", "ecr", "transfer", "ec2"):
+            assert all(a <= b for a, b in zip(numbers(own[table]), numbers(dearest[table]), strict=True))
 
 
 def test_the_papers_hundred_rounds_cost_what_its_figure_shows():
