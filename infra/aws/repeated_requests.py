@@ -11,8 +11,6 @@ from msgspec.structs import astuple
 
 # The SDK numbers attempts from 1 ("Retry behavior", AWS SDKs and Tools reference guide).
 _ATTEMPT = re.compile(rb"attempt=(\d+)")
-# The most that a read returns, in units of 4 KB: an item of 400 KB, a page of 1 MB (developer guide, "Constraints").
-_ITEM_UNITS, _PAGE_UNITS = 100, 256
 
 
 class Requests(msgspec.Struct, frozen=True):
@@ -51,23 +49,26 @@ class RepeatedRequests:
         return taken
 
 
+# The most that a request takes that is not in its body. An item has at most 400 KB. In units of 4 KB, a query returns
+# at most 1 MB, and BatchGetItem 16 MB of 100 items, each of which is rounded up. UpdateItem takes the units of the
+# whole item (developer guide, "Constraints"; API reference, `Query`, `BatchGetItem` and `UpdateItem`).
+_MOST = {
+    "PutObject": Requests(puts=1),
+    "GetObject": Requests(gets=1),
+    "HeadObject": Requests(gets=1),
+    "ListObjectsV2": Requests(lists=1),
+    "UpdateItem": Requests(write_units=400),
+    "GetItem": Requests(read_units=100),
+    "Query": Requests(read_units=256),
+    "BatchGetItem": Requests(read_units=4096 + 100),
+}
+
+
 def _taken(operation: str, body: Any) -> Requests:
-    match operation:
-        case "PutObject":
-            return Requests(puts=1)
-        case "GetObject" | "HeadObject":
-            return Requests(gets=1)
-        case "ListObjectsV2":
-            return Requests(lists=1)
-        case "PutItem" | "UpdateItem" | "DeleteItem":
-            # The body has the item in base64, which is longer. A deleted item's size is not in it.
-            return Requests(write_units=ceil(len(_bytes(body)) / 1024))
-        case "GetItem":
-            return Requests(read_units=_ITEM_UNITS)
-        case "BatchGetItem" | "Query":
-            return Requests(read_units=_PAGE_UNITS)
-        case _:
-            return Requests()
+    if operation in ("PutItem", "DeleteItem"):
+        # The body has the item in base64, which is longer. What the first attempt replaced or deleted is gone.
+        return Requests(write_units=ceil(len(_bytes(body)) / 1024))
+    return _MOST.get(operation, Requests())
 
 
 def _bytes(value: Any) -> bytes:

@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from stand_in import standing
+from stand_in import lost, standing
 
 from aws_emulator import tcp_table
 from aws_emulator.network import Conditions
@@ -143,14 +143,37 @@ def test_requests_that_are_sent_again_are_counted_with_the_most_that_they_can_ha
     service.network.conditions = Conditions(lose=0.3)
     for _ in range(10):
         s3.put_object(Bucket="any", Key="key", Body=b"12345")
-    lost = service.network.happened["lose"]
-    assert lost > 0 and cloud.repeated.take() == Requests(puts=lost)
+    lost_puts = service.network.happened["lose"]
+    assert lost_puts > 0 and cloud.repeated.take() == Requests(puts=lost_puts)
     # 3,000 bytes are 4,000 in base64, and with the names less than 4,096: 4 units instead of 3.
     for _ in range(10):
         table.put_item(TableName="any", Item={"scope": {"S": "run/a/b"}, "body": {"B": b"x" * 3000}})
-    lost = service.network.happened["lose"] - lost
-    assert lost > 0 and cloud.repeated.take() == Requests(write_units=4 * lost)
+    lost_items = service.network.happened["lose"] - lost_puts
+    assert lost_items > 0 and cloud.repeated.take() == Requests(write_units=4 * lost_items)
     assert cloud.repeated.take() == Requests()
+
+
+KEY = {"scope": {"S": "sets/a/b"}, "item": {"S": "1"}}
+QUERY = {"KeyConditionExpression": "a = :a", "ExpressionAttributeValues": {":a": {"S": "b"}}}
+# An item has at most 400 KB, a page of a query 1 MB, the answer of BatchGetItem 16 MB of 100 items, each rounded up
+# (developer guide, "Constraints"; API reference, `Query` and `BatchGetItem`).
+LARGEST = {
+    "GetItem": (lambda table: table.get_item(TableName="any", Key=KEY), Requests(read_units=100)),
+    "Query": (lambda table: table.query(TableName="any", **QUERY), Requests(read_units=256)),
+    "BatchGetItem": (
+        lambda table: table.batch_get_item(RequestItems={"any": {"Keys": [KEY]}}),
+        Requests(read_units=4196),
+    ),
+    "UpdateItem": (lambda table: table.update_item(TableName="any", Key=KEY), Requests(write_units=400)),
+}
+
+
+@pytest.mark.parametrize("operation", LARGEST)
+def test_a_repeated_request_whose_items_are_unknown_counts_as_the_largest(service, operation):
+    call, most = LARGEST[operation]
+    service.do(operation, lost)
+    call(service.cloud.client("dynamodb"))
+    assert service.cloud.repeated.take() == most
 
 
 @ON_LINUX
