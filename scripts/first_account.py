@@ -120,10 +120,7 @@ def steps(account: Account) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "stop, resume", stopped
     yield "functions killed", killed
     yield "bill and REPORT lines", lambda: _bills(account)
-    yield (
-        "status and logs",
-        lambda: f"{len(account.marless('logs', 'killed').splitlines())} lines of the run with kills",
-    )
+    yield "logs", lambda: f"{len(account.marless('logs', 'killed').splitlines())} lines of the run with kills"
 
 
 def _compared(account: Account, run: str, local: str) -> str:

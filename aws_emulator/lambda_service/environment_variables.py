@@ -30,8 +30,7 @@ class AccountContext:
 def variables(
     function: FunctionVersion, account: AccountContext, log_stream: str, home: Path, runtime_api: str
 ) -> dict[str, str]:
-    """All environment variables of the function's process; from this process it inherits only PATH and what
-    `account.inherited` names.
+    """All environment variables of the function's process; of this process's, PATH and `account.inherited` alone.
 
     AWS documentation, "Working with Lambda environment variables": a function may set those before `own`, but not those
     after it. AWS_ENDPOINT_URL is specific to the emulation: it directs the SDK's calls to the emulated account.

@@ -76,12 +76,6 @@ def arguments(parser: ArgumentParser) -> None:
         help="monthly budget; an alarm fires when spending is above that pace, and with --email AWS watches the bill",
     )
     parser.add_argument("--email", metavar="ADDRESS", help="recipient of alarms and of the budget's warnings")
-    parser.add_argument(
-        "--event-age",
-        type=_within(*_EVENT_AGE_S),
-        metavar="S",
-        help="seconds that an asynchronous event may wait (MaximumEventAgeInSeconds)",
-    )
     _guard_rails(parser)
     parser.add_argument("--tracing", action=BooleanOptionalAction, help="trace invocations with X-Ray (billed by AWS)")
     parser.add_argument(
@@ -91,14 +85,6 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="PLUGIN",
         help="package or module that your tasks or algorithms need, by path or requirement; may be repeated",
     )
-    parser.add_argument(
-        "--tag",
-        type=_tag,
-        action="append",
-        metavar="KEY=VALUE",
-        help="tag of the stack and what is in it, such as CostCenter=42; may be repeated",
-    )
-    parser.add_argument("--service-role", metavar="ARN", help="role as which CloudFormation acts (RoleARN)")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--dry-run", action="store_true", help="show what would change (a change set), change nothing")
     instead.add_argument(
@@ -116,11 +102,25 @@ def _guard_rails(parser: ArgumentParser) -> None:
             f"--{name}", type=_taken_by(parameter, example), metavar=metavar, help=f"{text}, such as {example}"
         )
     parser.add_argument(
+        "--event-age",
+        type=_within(*_EVENT_AGE_S),
+        metavar="S",
+        help="seconds that an asynchronous event may wait (MaximumEventAgeInSeconds)",
+    )
+    parser.add_argument(
         "--trajectory-retention",
         type=_within(*_RETENTION_DAYS),
         metavar="DAYS",
         help="days that trajectories are kept which no run has deleted (S3 Lifecycle)",
     )
+    parser.add_argument(
+        "--tag",
+        type=_tag,
+        action="append",
+        metavar="KEY=VALUE",
+        help="tag of the stack and what is in it, such as CostCenter=42; may be repeated",
+    )
+    parser.add_argument("--service-role", metavar="ARN", help="role as which CloudFormation acts (RoleARN)")
 
 
 def run(options: Namespace) -> int:
