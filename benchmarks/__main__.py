@@ -1,32 +1,74 @@
-"""``python -m benchmarks [--quick] [--out FILE]``: measures everything and prints one markdown table."""
+"""``python -m benchmarks [NAME ...] [--quick] [--out FILE]``: measures and prints markdown tables.
+
+Without names it measures every section of the one table. `scale` and `sizes` take minutes, have tables of their own and
+run only when they are named.
+"""
 
 import argparse
 import os
 import platform
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.sections import FULL, QUICK, sections
+from benchmarks import scale, sizes
+from benchmarks.sections import FULL, QUICK, Effort, sections
 from benchmarks.table import Row, markdown
+
+SCALE, SIZES = "scale", "sizes"
 
 
 def main() -> None:
     """Measures one thing at a time; progress goes to standard error."""
+    known = [*sections(), SCALE, SIZES]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(known)}")
     parser.add_argument("--quick", action="store_true", help="about two minutes instead of ten, with more noise")
-    parser.add_argument("--out", type=Path, help="also write the table to this file")
+    parser.add_argument(
+        "--out", type=Path, help=f"also write the tables to this file, and beside it the picture of {SIZES}"
+    )
     args = parser.parse_args()
-    began = time.monotonic()
-    rows: list[Row] = []
-    for title, measure in sections():
-        print(f"{time.monotonic() - began:5.0f} s  {title}", file=sys.stderr, flush=True)
-        rows += measure(QUICK if args.quick else FULL)
-    text = f"{markdown(rows)}\n\n{machine()}; measured in {time.monotonic() - began:.0f} s.\n"
-    print(text, end="")
+    if unknown := set(args.names) - set(known):
+        parser.error(f"no such measurement: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    effort = QUICK if args.quick else FULL
+    chosen = [name for name in sections() if not args.names or name in args.names]
+    tables = [rows_of(chosen, effort, began)] if chosen else []
+    if SCALE in args.names:
+        note(SCALE, began)
+        tables.append(markdown(scale.rows(effort.repetitions)))
+    if SIZES in args.names:
+        tables.append(table_of_sizes(args.out, began))
+    text = "\n\n".join([*tables, f"{machine()}; measured in {time.monotonic() - began:.0f} s.\n"])
+    print(text, end="")
+    if args.out:
         args.out.write_text(text, encoding="utf-8")
+
+
+def rows_of(names: Sequence[str], effort: Effort, began: float) -> str:
+    """The table of the sections with these names."""
+    rows: list[Row] = []
+    for name in names:
+        note(name, began)
+        rows += sections()[name](effort)
+    return markdown(rows)
+
+
+def table_of_sizes(out: Path | None, began: float) -> str:
+    """The table of the networks' sizes; draws the picture beside the file `out`."""
+    note(SIZES, began)
+    found = sizes.measure()
+    if out:
+        sizes.draw(found, out.with_suffix(".png"))
+    return sizes.table(found)
+
+
+def note(name: str, began: float) -> None:
+    """Says what is measured now."""
+    print(f"{time.monotonic() - began:5.0f} s  {name}", file=sys.stderr, flush=True)
 
 
 def machine() -> str:

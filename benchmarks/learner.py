@@ -22,10 +22,11 @@ from functions.data import batch
 from functions.environments import registry as environments
 from functions.environments.base import EnvTask
 from functions.learner import stages
+from functions.nn.mlp import Mlp
 from functions.policies import Policy
 
 TASK = EnvTask(name="mpe/simple_spread")
-NUM_ENVS = 64
+NUM_ENVS, HIDDEN = 64, 64
 LARGE = 1024
 
 Array = NDArray[Any]
@@ -39,10 +40,12 @@ class Record:
     """One value per repetition: `sampling_ms` and `learning_ms` of a round, `products_ms` of the learning's matrix
     products alone, `large_gflops` of a large product.
 
-    `flops` counts multiplications and additions of the round's matrix products only.
+    `flops` counts multiplications and additions of the round's matrix products only, `parameters` those of one agent's
+    policy and critic.
     """
 
     flops: float
+    parameters: int
     sampling_ms: list[float] = field(default_factory=list)
     learning_ms: list[float] = field(default_factory=list)
     products_ms: list[float] = field(default_factory=list)
@@ -51,13 +54,13 @@ class Record:
 
 class Round:
     """Sampling and learning of one round of `rollouts` rollouts of `num_envs` environments; starts with the policies of
-    round 0."""
+    round 0. The networks have two hidden layers of `hidden` units."""
 
-    def __init__(self, task: EnvTask = TASK, num_envs: int = NUM_ENVS, rollouts: int = 1) -> None:
+    def __init__(self, task: EnvTask = TASK, num_envs: int = NUM_ENVS, rollouts: int = 1, hidden: int = HIDDEN) -> None:
         self._task, self._envs, self._rollouts = task, num_envs, tuple(range(rollouts))
         self.spec = environments.spec(task)
         self._mappo = algorithms.algorithm("mappo")
-        self.config = MappoConfig().resolved(self.spec)
+        self.config = MappoConfig(hidden=(hidden, hidden)).resolved(self.spec)
         self._code = algorithms.implementation(self._mappo)
         self.team = Team(groups=tuple(range(len(self.spec.agents))))
         self._tensors: dict[str, Array] = {}
@@ -162,12 +165,13 @@ def main() -> None:
     """Prints one JSON object."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.learner", description=__doc__)
     parser.add_argument("--repetitions", type=int, default=9)
+    parser.add_argument("--hidden", type=int, default=HIDDEN, help="units of each of the two hidden layers")
     args = parser.parse_args()
-    round_ = Round()
+    round_ = Round(hidden=args.hidden)
     context = round_.sample()
     shapes = round_products(context)
     alone = products_alone(shapes)
-    record = Record(flops(shapes))
+    record = Record(flops(shapes), sum(Mlp(layers).parameters for layers in networks(context)))
     round_.learn(context)
     for _ in range(args.repetitions):
         began = time.perf_counter()

@@ -28,6 +28,12 @@ class Training:
         first, last = self.lines[0], self.lines[-1]
         return (last.env_steps - first.env_steps) / (last.seconds - first.seconds)
 
+    @property
+    def dollars_per_million_steps(self) -> float:
+        """The bill of the same rounds."""
+        first, last = self.lines[0], self.lines[-1]
+        return (last.dollars - first.dollars) / (last.env_steps - first.env_steps) * 1e6
+
     def seconds_to(self, target: float) -> float | None:
         """Training seconds to the end of the round in which an evaluation reached `target`."""
         return self._first(target, lambda line: line.seconds)

@@ -17,8 +17,9 @@ SummaryName = Literal["behaviour", "gaussian", "density", "curvature", "noise"]
 """Summaries of policies that a learner can report; see `functions.algorithms.base.Summary`."""
 
 
-class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Base of all messages."""
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, gc=False):
+    """Base of all messages. They refer to nothing that was made later, so no garbage is cyclic; with ten thousand tasks
+    in flight the collector's search for cycles took most of the coordinator's time."""
 
 
 class Ref(Message, frozen=True, kw_only=True):

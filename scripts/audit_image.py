@@ -21,6 +21,7 @@ DOCKERFILE = ROOT / "infra/packaging/Dockerfile"
 
 
 def main() -> int:
+    """Audits the image; returns the exit code."""
     try:
         follow(interpreter(PYTHON) or sys.executable)
     except CalledProcessError as fault:

@@ -27,6 +27,7 @@ _EM_AARCH64 = 183  # elf.h
 
 
 def main() -> int:
+    """Audits all packages; returns the exit code."""
     faults = [fault for function in ENTRIES for fault in _built(function)]
     with tempfile.TemporaryDirectory() as folder:
         try:

@@ -15,6 +15,7 @@ from infra.packaging.plugins import PackageFault
 
 
 def main() -> int:
+    """Builds what the arguments name; returns the exit code."""
     parser = argparse.ArgumentParser(description="Build functions' packages, or make plug-ins ready for the image.")
     # sam names the template's logical ids, which begin with a capital.
     parser.add_argument("what", type=str.lower, choices=[*ENTRIES, "zips", "plugins"])

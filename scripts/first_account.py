@@ -193,6 +193,7 @@ def _table(account: Account, backend: str) -> str:
 
 
 def main() -> int:
+    """Tries a deployment and prints the table; returns the exit code."""
     parser = argparse.ArgumentParser(prog="scripts/first_account", description=__doc__.split("\n\n")[0])
     parser.add_argument("--backend", choices=("emulated", "aws"), required=True)
     parser.add_argument("--region", help="the AWS region; default: that of the AWS configuration")

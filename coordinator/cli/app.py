@@ -30,6 +30,8 @@ COMMANDS = {
     "evaluate": "play a run's policies and print their return",
     "ablate": "compare sharing, scaling and placement rules over seeds",
     "estimate": "estimate the cost and duration of a run",
+    "simulate": "simulate a run with more rollouts, other slots or faults",
+    "timeline": "draw when which function of a run was at work",
     "config": "print the effective configuration with a description of every key",
     "verify": "check a run's objects and weights against their hashes",
     "deploy": "create or update the deployment that runs on AWS need",

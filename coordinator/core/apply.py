@@ -17,6 +17,7 @@ from coordinator.core.events import (
     CompletionsBilled,
     CoordinatorBilled,
     Dispatched,
+    Ended,
     Event,
     Finishing,
     Loaded,
@@ -37,7 +38,7 @@ from coordinator.core.round_records import (
     side_returns_of,
 )
 from coordinator.core.sides import learning
-from coordinator.core.state import Best, Evaluated, Phase, Plan, Slot, State
+from coordinator.core.state import Best, Evaluated, Phase, Plan, Slot, State, WorkItem
 from coordinator.core.state_location import (
     learner_schedule,
     locations_after_learning,
@@ -47,7 +48,7 @@ from coordinator.core.state_location import (
 from coordinator.core.tasks import LOOKS, MOST_PUTS, remember_rounds
 from coordinator.placement.rules import PLACEMENTS, list_overhead
 from coordinator.placement.timings import add_observation, whole_core_ms
-from coordinator.pricing.bill import LOG_BYTES, Meter
+from coordinator.pricing.bill import LOG_BYTES, Invocation
 from coordinator.rules.trial import judge, schedule
 from functions import keys
 from functions.contract import (
@@ -84,41 +85,49 @@ def _on_dispatched(plan: Plan, state: State, event: Dispatched) -> State:
 
 def _on_reported(plan: Plan, state: State, event: Reported) -> State:
     """Meters every report, and takes its answer only if the slot still waits for this attempt."""
-    report, answer = event.report, event.answer
-    slot = state.slots.get(event.work)
-    if slot is not None and (report.attempt != slot.attempt or not slot.waiting):
-        slot = None
-    state = replace(state, meter=_meter_with(plan, state, slot, report, answer))
-    if slot is None:
-        return state
-    if isinstance(answer, Done):
-        state = _with_timings(plan, replace(state, slowest=_slowest(state, slot, report)), slot, report)
-        slot = replace(slot, waiting=False, done=answer)
-    else:
-        slot = replace(
-            slot,
-            waiting=False,
-            failures=slot.failures + 1,
-            problem=problem(slot, report, answer),
-            not_retryable=isinstance(answer, Failed) and not answer.again,
-            diverged=isinstance(answer, Failed) and answer.kind == "not_finite",
-        )
-    return replace(state, slots={**state.slots, event.work: slot})
+    slots, answered, invocations = dict(state.slots), [], []
+    for ended in event.ended:
+        slot = slots.get(ended.work)
+        if slot is not None and (ended.report.attempt != slot.attempt or not slot.waiting):
+            slot = None
+        # A throttled attempt never ran and costs nothing.
+        if ended.report.outcome != "throttled":
+            invocations.append(_invocation(plan, slot, ended))
+        if slot is None:
+            continue
+        if isinstance(ended.answer, Done):
+            answered.append((slot.item, ended.report))
+        slots[ended.work] = _after_attempt(slot, ended)
+    meter = state.meter.add_invocations(invocations)
+    if plan.platform.fixed_sizes:
+        # Answers to a waiting process leave the region; a local run has no region.
+        out = sum(len(ended.report.body) for ended in event.ended if ended.report.outcome != "throttled")
+        meter = meter.add_log(LOG_BYTES * len(invocations)).add_transfer(out)
+    return _with_durations(plan, replace(state, slots=slots, meter=meter), answered)
 
 
-def _meter_with(plan: Plan, state: State, slot: Slot | None, report: Report, answer: Answer | None) -> Meter:
-    """The meter with one more invocation; `slot` is the one that waits for it, if any.
-
-    A throttled attempt never ran and costs nothing.
-    """
-    if report.outcome == "throttled":
-        return state.meter
+def _invocation(plan: Plan, slot: Slot | None, ended: Ended) -> Invocation:
+    """The attempt on the bill; `slot` is the one that waits for it, if any."""
     # The storage operations of an attempt without an answer are unknown, so the most it can have done is billed.
-    usage = answer.usage if answer else Usage(puts=MOST_PUTS, gets=slot.item.gets if slot else 0)
+    unknown = Usage(puts=MOST_PUTS, gets=slot.item.gets if slot else 0)
+    usage = ended.answer.usage if ended.answer else unknown
     timeout_s, memory_mb = (slot.timeout_s, slot.item.memory_mb) if slot else (None, None)
-    meter = budget.add_ended(plan, state.meter, report, timeout_s, memory_mb, usage)
-    # Answers to a waiting process leave the region; a local run has no region.
-    return meter.add_log(LOG_BYTES).add_transfer(len(report.body)) if plan.platform.fixed_sizes else meter
+    return budget.invocation_of(plan, ended.report, timeout_s, memory_mb, usage)
+
+
+def _after_attempt(slot: Slot, ended: Ended) -> Slot:
+    """The slot with the end of its attempt."""
+    answer = ended.answer
+    if isinstance(answer, Done):
+        return replace(slot, waiting=False, done=answer)
+    return replace(
+        slot,
+        waiting=False,
+        failures=slot.failures + 1,
+        problem=problem(slot, ended.report, answer),
+        not_retryable=isinstance(answer, Failed) and not answer.again,
+        diverged=isinstance(answer, Failed) and answer.kind == "not_finite",
+    )
 
 
 def problem(slot: Slot, report: Report, answer: Answer | None) -> str:
@@ -135,24 +144,22 @@ def _problem(slot: Slot, report: Report, answer: Answer | None) -> str:
     return f"the {report.function} {'was throttled' if report.outcome == 'throttled' else 'died'}: {report.detail}"
 
 
-def _slowest(state: State, slot: Slot, report: Report) -> dict[str, float]:
-    """The longest duration by kind and unit of weight, without start-up."""
-    took, kind = report.duration_ms / slot.item.weight, slot.item.kind
-    return {**state.slowest, kind: max(took, state.slowest.get(kind, 0.0))}
-
-
-def _with_timings(plan: Plan, state: State, slot: Slot, report: Report) -> State:
-    """With the measurements of the placement planner, which only the rule `auto` uses."""
-    item = slot.item
-    if not PLACEMENTS[plan.config.placement.rule].planned or not item.size:
-        return state
-    ms = report.duration_ms
-    # Lambda measures on the function's own share of a vCPU; the other platforms measure on a whole core.
-    if not plan.platform.cpu_scaling:
-        ms = whole_core_ms(ms, item.memory_mb, plan.prices.lambda_.mb_per_vcpu)
-    timings = add_observation(state.timings, item.kind, item.size, ms, state.placement.style, 1 / item.peers)
-    peak = max(report.peak_mb, state.peaks.get(item.function, 0.0))
-    return replace(state, timings=timings, peaks={**state.peaks, item.function: peak})
+def _with_durations(plan: Plan, state: State, answered: list[tuple[WorkItem, Report]]) -> State:
+    """With the longest durations by kind and unit of weight, without start-up, and with the measurements of the
+    placement planner, which only the rule `auto` uses."""
+    slowest, timings, peaks = dict(state.slowest), state.timings, dict(state.peaks)
+    planned = PLACEMENTS[plan.config.placement.rule].planned
+    for item, report in answered:
+        ms = report.duration_ms
+        slowest[item.kind] = max(ms / item.weight, slowest.get(item.kind, 0.0))
+        if not planned or not item.size:
+            continue
+        # Lambda measures on the function's own share of a vCPU; the other platforms measure on a whole core.
+        if not plan.platform.cpu_scaling:
+            ms = whole_core_ms(ms, item.memory_mb, plan.prices.lambda_.mb_per_vcpu)
+        timings = add_observation(timings, item.kind, item.size, ms, state.placement.style, 1 / item.peers)
+        peaks[item.function] = max(report.peak_mb, peaks.get(item.function, 0.0))
+    return replace(state, slowest=slowest, timings=timings, peaks=peaks)
 
 
 def _on_advanced(plan: Plan, state: State, event: Advanced) -> State:
@@ -398,12 +405,9 @@ def _target_reached(plan: Plan, state: State) -> bool:
 
 def _bill_waiting(plan: Plan, state: State) -> State:
     """Bills the waiting attempts, whose reports will not arrive, at their reservation."""
-    meter, slots = state.meter, {}
-    for work, slot in state.slots.items():
-        if slot.waiting:
-            meter = budget.add_lost(plan, meter, slot.item, slot.timeout_s)
-        slots[work] = replace(slot, waiting=False)
-    return replace(state, slots=slots, meter=meter)
+    waiting = [(slot.item, slot.timeout_s) for slot in state.slots.values() if slot.waiting]
+    slots = {work: replace(slot, waiting=False) for work, slot in state.slots.items()}
+    return replace(state, slots=slots, meter=budget.add_lost(plan, state.meter, waiting))
 
 
 def _on_checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
@@ -444,17 +448,17 @@ def _on_repeated(plan: Plan, state: State, event: Repeated) -> State:
 
 def _on_lost(plan: Plan, state: State, event: Lost) -> State:
     """Lost attempts count as failures, so that work that never reports is not retried for ever."""
-    meter, slots = state.meter, dict(state.slots)
+    slots = dict(state.slots)
+    lost = [(slots[work].item, slots[work].timeout_s) for work in event.works]
     for work in event.works:
         slot = slots[work]
-        meter = budget.add_lost(plan, meter, slot.item, slot.timeout_s)
         name = slot.item.function
         problem = (
             f"the {name} did not report: it timed out, ran out of memory or was never started; its log:"
             f" marless logs --function {name}"
         )
         slots[work] = replace(slot, waiting=False, failures=slot.failures + 1, problem=problem)
-    return replace(state, slots=slots, meter=meter)
+    return replace(state, slots=slots, meter=budget.add_lost(plan, state.meter, lost))
 
 
 def _on_coordinator_billed(plan: Plan, state: State, event: CoordinatorBilled) -> State:

@@ -1,6 +1,7 @@
 """The budget: how long an attempt may run, and whether a set of attempts fits under the cap before it is dispatched."""
 
 import math
+from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 
@@ -9,7 +10,7 @@ from coordinator.core.state import Plan, State, WorkItem
 from coordinator.core.state_location import learner_schedule
 from coordinator.core.tasks import LOOKS, MOST_PUTS, PlannedTask, evaluations
 from coordinator.placement.message_size import request_bytes
-from coordinator.pricing.bill import CLOUD_NOTE, NOTE, Bill, Meter, bill
+from coordinator.pricing.bill import CLOUD_NOTE, NOTE, Bill, Invocation, Meter, bill, invocation
 from functions.contract import Report, Usage
 
 # Under a cap, all attempts of a kind without a measured duration may take a tenth of it together; afterwards each may
@@ -73,15 +74,12 @@ def affordable(plan: Plan, state: State, tasks: list[PlannedTask]) -> bool:
     """
     if plan.config.stop.dollars is None:
         return True
-    meter = state.meter
-    for slot in state.slots.values():
-        if slot.waiting:
-            meter = add_lost(plan, meter, slot.item, slot.timeout_s)
     coming = [*tasks, *_ending(plan, state)]
-    for task in coming:
-        meter = add_lost(plan, meter, task.item, allowed_s(plan, state, task))
+    waiting = [(slot.item, slot.timeout_s) for slot in state.slots.values() if slot.waiting]
+    at_most = waiting + [(task.item, allowed_s(plan, state, task)) for task in coming]
+    meter = add_lost(plan, state.meter, at_most)
     meter = _with_turns(plan, state, meter, len(tasks))
-    meter = _with_events(plan, state, meter, [task.item for task in coming])
+    meter = _with_events(plan, state, meter, [item for item, _ in at_most])
     size = _ledger_bytes(plan, state)
     meter = meter.add_commit(size).add_load(size).add_stored(Usage(puts=_checkpoint_puts(plan, state)))
     return dollars(plan, meter) <= Decimal(str(plan.config.stop.dollars))
@@ -92,52 +90,50 @@ def _with_turns(plan: Plan, state: State, meter: Meter, dispatched: int) -> Mete
     the reports that tasks write and it reads."""
     if not plan.platform.coordinator_mb:
         return meter
-    for _ in range(TURNS):
-        meter = meter.add_invocation(
-            "coordinator",
-            plan.platform.coordinator_mb,
-            TURN_S * 1000,
-            plan.platform.init_limit_ms,
-            Usage(),
-            per_vcpu(plan),
-        )
-    reports = dispatched + sum(slot.waiting for slot in state.slots.values())
-    for _ in range(reports):
-        meter = meter.add_commit(REPORT_BYTES).add_load(REPORT_BYTES).add_stored(Usage(gets=1))
-    return meter
+    turn = Meter().add_invocation(
+        "coordinator", plan.platform.coordinator_mb, TURN_S * 1000, plan.platform.init_limit_ms, Usage(), per_vcpu(plan)
+    )
+    report = Meter().add_commit(REPORT_BYTES).add_load(REPORT_BYTES).add_stored(Usage(gets=1))
+    return meter + turn * TURNS + report * (dispatched + sum(slot.waiting for slot in state.slots.values()))
 
 
-def _with_events(plan: Plan, state: State, meter: Meter, coming: list[WorkItem]) -> Meter:
-    """The meter with the largest events of the waiting attempts and of `coming`, if the coordinator is a function."""
+def _with_events(plan: Plan, state: State, meter: Meter, items: list[WorkItem]) -> Meter:
+    """The meter with the largest event of each of `items`, if the coordinator is a function."""
     if not plan.platform.coordinator_mb:
         return meter
     agents = len(state.team.groups) if state.team else 0
-    for item in [*coming, *(slot.item for slot in state.slots.values() if slot.waiting)]:
-        meter = meter.add_event(math.ceil(request_bytes(item.gets, plan.config.scaling.rollouts, agents)))
+    for gets, count in Counter(item.gets for item in items).items():
+        size = math.ceil(request_bytes(gets, plan.config.scaling.rollouts, agents))
+        meter = meter + Meter().add_event(size) * count
     return meter
 
 
-def add_lost(plan: Plan, meter: Meter, item: WorkItem, timeout_s: float) -> Meter:
-    """The meter with a lost attempt, at the most that it may have cost."""
-    limit_ms = plan.platform.init_limit_ms
-    return meter.add_lost(item.function, item.memory_mb, timeout_s, MOST_PUTS, item.gets, per_vcpu(plan), limit_ms)
+def add_lost(plan: Plan, meter: Meter, attempts: list[tuple[WorkItem, float]]) -> Meter:
+    """The meter with lost attempts, items and their time-outs in seconds, each at the most that it may have cost."""
+    scaling, limit_ms = per_vcpu(plan), plan.platform.init_limit_ms
+    alike = Counter((item.function, item.memory_mb, timeout_s, item.gets) for item, timeout_s in attempts)
+    for (function, memory_mb, timeout_s, gets), count in alike.items():
+        lost = Meter().add_lost(function, memory_mb, timeout_s, MOST_PUTS, gets, scaling, limit_ms)
+        meter = meter + lost * count
+    return meter
 
 
-def add_ended(
-    plan: Plan, meter: Meter, report: Report, timeout_s: float | None, memory_mb: int | None, usage: Usage
-) -> Meter:
-    """The meter with a reported attempt; `timeout_s` and `memory_mb` are None when no slot waits for it any more.
+def invocation_of(
+    plan: Plan, report: Report, timeout_s: float | None, memory_mb: int | None, usage: Usage
+) -> Invocation:
+    """A reported attempt on the bill; `timeout_s` and `memory_mb` are None when no slot waits for it any more.
 
     Workers of this machine are killed at the time-out, so no more is billed, however late the kill was. Durations that
     a platform measured are billed unchanged.
     """
     init_ms, duration_ms = report.init_ms, report.duration_ms
-    if timeout_s is not None and not plan.platform.fixed_sizes:
+    # Most attempts are far below the limit, and need no exact arithmetic.
+    if timeout_s is not None and not plan.platform.fixed_sizes and init_ms + duration_ms > 1000 * timeout_s - 2:
         limit_ms = Fraction(str(timeout_s)) * 1000 + plan.platform.init_limit_ms
         init_ms = min(init_ms, math.floor(limit_ms))
         duration_ms = min(duration_ms, math.floor(limit_ms - Fraction(str(init_ms))))
     memory = memory_mb or function_of(plan, report.function).memory_mb
-    return meter.add_invocation(report.function, memory, duration_ms, init_ms, usage, per_vcpu(plan))
+    return invocation(report.function, memory, duration_ms, init_ms, usage, per_vcpu(plan))
 
 
 def per_vcpu(plan: Plan) -> int | None:

@@ -121,8 +121,8 @@ def plan_next_round(
     if len(controller.trend.window) == config.trend.window:
         values = trend.values(controller.trend)
         slope = trend.slope(values)
-        flips = trend.TRENDS[config.trend.rule](values, config.trend.gamma, config.trend.alpha)
-        if flips and SHARING_MODES[config.sharing.rule].switches:
+        judge = trend.TRENDS[config.trend.rule]
+        if SHARING_MODES[config.sharing.rule].switches and judge(values, config.trend.gamma, config.trend.alpha):
             proposal = _propose(config, spec, team, controller, signals, round_)
             event = "" if proposal else "alone"
             controller = replace(controller, trend=trend.clear_window(controller.trend))

@@ -1,7 +1,6 @@
 """decide(plan, state) -> command: the next step of a run, as a pure function. No clock, no randomness, no input or
 output."""
 
-import dataclasses
 from dataclasses import dataclass
 
 import msgspec
@@ -9,14 +8,14 @@ import msgspec
 from coordinator.core.budget import affordable, allowed_s
 from coordinator.core.state import Plan, Slot, State, Status, WorkItem
 from coordinator.core.state_location import learner_schedule
-from coordinator.core.tasks import EXTRA_GETS, PlannedTask, function_memory, in_flight, learning_kind, samples
+from coordinator.core.tasks import EXTRA_GETS, Attempt, PlannedTask, function_memory, in_flight, learning_kind
 
 
 @dataclass(frozen=True)
 class Dispatch:
     """Start these attempts, after a commit that records them as dispatched."""
 
-    tasks: tuple[PlannedTask, ...]
+    tasks: tuple[Attempt, ...]
 
 
 @dataclass(frozen=True)
@@ -84,14 +83,14 @@ def limit_reached(plan: Plan, state: State, tasks: list[PlannedTask]) -> str:
         return "env_steps"
     if stop.seconds is not None and state.seconds >= stop.seconds:
         return "seconds"
-    if not affordable(plan, state, [*tasks, *_coming_learner_tasks(plan, state)]):
+    if stop.dollars is not None and not affordable(plan, state, [*tasks, *_coming_learner_tasks(plan, state, tasks)]):
         return "dollars"
     return ""
 
 
-def _coming_learner_tasks(plan: Plan, state: State) -> list[PlannedTask]:
-    """Placeholders for the round's learner tasks, whose inputs do not exist yet."""
-    actors = samples(plan, state)
+def _coming_learner_tasks(plan: Plan, state: State, tasks: list[PlannedTask]) -> list[PlannedTask]:
+    """Placeholders for the learner tasks of the round that `tasks` begin, whose inputs do not exist yet."""
+    actors = [task for task in tasks if task.item.kind != "evaluate"]
     works = [work for wave in learner_schedule(plan, state) for work in wave]
     # A learner reads at most every trajectory, those of earlier rounds, every object of the state and the tensors of
     # every other work item.
@@ -104,7 +103,7 @@ def _coming_learner_tasks(plan: Plan, state: State) -> list[PlannedTask]:
             WorkItem(
                 function="learner", memory_mb=memory_mb, kind=learning_kind(plan, work), peers=len(works), gets=gets
             ),
-            actors[0].request,
+            actors[0].maker,
         )
         for work in works
     ]
@@ -144,8 +143,8 @@ def _give_up_reason(plan: Plan, state: State, task: PlannedTask) -> str:
     return ""
 
 
-def _attempt(plan: Plan, state: State, task: PlannedTask) -> PlannedTask:
+def _attempt(plan: Plan, state: State, task: PlannedTask) -> Attempt:
     slot = state.slots.get(task.work)
     attempt = slot.attempt + 1 if slot else 0
-    request = msgspec.structs.replace(task.request, attempt=attempt, timeout_s=allowed_s(plan, state, task))
-    return dataclasses.replace(task, request=request)
+    request = msgspec.structs.replace(task.make(), attempt=attempt, timeout_s=allowed_s(plan, state, task))
+    return Attempt(task.work, task.item, request)

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+import msgspec
+
 from coordinator.core.state import Status
-from coordinator.core.tasks import PlannedTask
+from coordinator.core.tasks import Attempt
 from coordinator.pricing.bill import Meter
 from functions.contract import Answer, Report, Usage
 
@@ -12,16 +14,23 @@ from functions.contract import Answer, Report, Usage
 class Dispatched:
     """These attempts are about to start."""
 
-    tasks: tuple[PlannedTask, ...]
+    tasks: tuple[Attempt, ...]
 
 
-@dataclass(frozen=True)
-class Reported:
-    """A function ended. `answer` is its decoded body, None when it has none."""
+class Ended(msgspec.Struct, frozen=True, gc=False):
+    """A function ended. `work` is '' for an attempt of an earlier round; `answer` is the decoded body, None when it has
+    none."""
 
     work: str
     report: Report
     answer: Answer | None
+
+
+@dataclass(frozen=True)
+class Reported:
+    """Functions ended, in this order."""
+
+    ended: tuple[Ended, ...]
 
 
 @dataclass(frozen=True)

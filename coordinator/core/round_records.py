@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -21,12 +22,12 @@ class RoundReplies:
     samples: tuple[SampleReply, ...]
     learns: tuple[LearnReply, ...]
 
-    @property
+    @cached_property
     def env_steps(self) -> int:
         """Environment steps of the round."""
         return sum(reply.env_steps for reply in self.samples)
 
-    @property
+    @cached_property
     def agent_returns(self) -> tuple[float, ...]:
         """Means by agent over the finished episodes; empty without a finished episode."""
         episodes = sum(len(reply.returns) for reply in self.samples)
@@ -35,7 +36,7 @@ class RoundReplies:
         rollouts = [rollout for reply in self.samples for rollout in reply.agent_returns]
         return tuple(math.fsum(sums) / episodes for sums in zip(*rollouts, strict=True))
 
-    @property
+    @cached_property
     def signals(self) -> RoundSignals:
         """The signals that the controller's rules read."""
         metrics: dict[str, float] = {}

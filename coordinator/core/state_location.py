@@ -6,7 +6,7 @@ from coordinator.core import opponents
 from coordinator.core.state import Plan, State
 from coordinator.placement.rules import PLACEMENTS, Work
 from functions import keys
-from functions.algorithms.base import AlgorithmSpec, StageSpec
+from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.registry import algorithm
 from functions.contract import Ref
 
@@ -32,13 +32,13 @@ def _fitted(spec: AlgorithmSpec, idle: tuple[str, ...]) -> AlgorithmSpec:
 def learner_schedule(plan: Plan, state: State) -> list[list[Work]]:
     """The waves of invocations over which the round's learning is spread."""
     updates = plan.config.algorithm.updates_per_round
-    return _schedule(state.placement.rule, spec_of(plan).stages, state.groups, updates)
+    return _schedule(state.placement.rule, spec_of(plan), state.groups, updates)
 
 
 @cache
-def _schedule(rule: str, stages: tuple[StageSpec, ...], groups: tuple[int, ...], updates: int) -> list[list[Work]]:
+def _schedule(rule: str, spec: AlgorithmSpec, groups: tuple[int, ...], updates: int) -> list[list[Work]]:
     """Cached: every decision needs it, and a round may have thousands of work items."""
-    return PLACEMENTS[rule](stages, groups, updates)
+    return PLACEMENTS[rule](spec.stages, groups, updates)
 
 
 def locations_after_learning(plan: Plan, state: State, wave: int | None = None) -> Locations:

@@ -1,7 +1,7 @@
 """The tasks of the phase in flight, derived from plan and state alone."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -29,6 +29,7 @@ from functions.contract import (
     Hyperparameters,
     InitialiseTask,
     LearnTask,
+    Order,
     Past,
     Ref,
     RegroupTask,
@@ -47,9 +48,24 @@ EXTRA_GETS = 1 + MOST_PUTS
 LOOKS = 4
 
 
-@dataclass(frozen=True)
-class PlannedTask:
-    """A work item under its name, with the request of its next attempt."""
+class PlannedTask(msgspec.Struct, frozen=True, gc=False):
+    """A work item under its name. `maker` makes its request from the name and the `part` of the work that it is.
+
+    Only the tasks that are dispatched need a request.
+    """
+
+    work: str
+    item: WorkItem
+    maker: Callable[[str, Any], Request]
+    part: Any = None
+
+    def make(self) -> Request:
+        """The request of the first attempt, without a time limit."""
+        return self.maker(self.work, self.part)
+
+
+class Attempt(msgspec.Struct, frozen=True, gc=False):
+    """A work item under its name, with the request of one attempt."""
 
     work: str
     item: WorkItem
@@ -82,30 +98,40 @@ def samples(plan: Plan, state: State) -> list[PlannedTask]:
     """The round's sampling tasks; with placement `whole` one task that samples and learns."""
     if PLACEMENTS[state.placement.rule].one_function:
         return [_whole(plan, state)]
-    shares = packs(state.controller.rollouts, state.placement.rollouts_per_invocation)
-    return [_sample(plan, state, pack, len(shares)) for pack in shares]
-
-
-def _sample(plan: Plan, state: State, pack: tuple[int, ...], peers: int) -> PlannedTask:
-    work = f"sample/{keys.rollouts_name(pack)}"
-    request = SampleTask(
-        **_address(plan, state, work),
+    shares = _shares(state.controller.rollouts, state.placement.rollouts_per_invocation)
+    like = SampleTask(
+        **_address(plan, state, "sample"),
         **_rollout_fields(plan, state),
         environment=plan.config.task,
         team=_team(state),
         policies=state.policies,
-        rollouts=pack,
+        rollouts=(),
         behaviour=behaviour(plan, state),
     )
-    item = WorkItem(
+    sizes = {len(pack) for pack in shares.values()}
+    items = {size: _sample_item(plan, state, size, len(shares), len(like.policies)) for size in sizes}
+
+    def make(work: str, pack: tuple[int, ...]) -> SampleTask:
+        return replace(like, **_names(like, work), rollouts=pack)
+
+    return [PlannedTask(work, items[len(pack)], make, pack) for work, pack in shares.items()]
+
+
+@lru_cache(maxsize=8)
+def _shares(rollouts: int, per_invocation: int) -> dict[str, tuple[int, ...]]:
+    """The rollouts of each sampling task, by the task's name; cached, because each decision needs all of them."""
+    return {f"sample/{keys.rollouts_name(pack)}": pack for pack in packs(rollouts, per_invocation)}
+
+
+def _sample_item(plan: Plan, state: State, rollouts: int, peers: int, policies: int) -> WorkItem:
+    return WorkItem(
         function="actor",
         memory_mb=function_memory(plan, state, "actor"),
         kind="sample",
-        size=len(pack),
+        size=rollouts,
         peers=peers,
-        gets=EXTRA_GETS + len(state.policies),
+        gets=EXTRA_GETS + policies,
     )
-    return PlannedTask(work, item, request)
 
 
 def _whole(plan: Plan, state: State) -> PlannedTask:
@@ -135,7 +161,7 @@ def _whole(plan: Plan, state: State) -> PlannedTask:
         size=state.controller.rollouts * rounds,
         gets=EXTRA_GETS + len(refs) + sum(len(round_.trajectories) for round_ in request.past),
     )
-    return PlannedTask(WHOLE, item, request)
+    return PlannedTask(WHOLE, item, lambda work, part: request)
 
 
 def behaviour(plan: Plan, state: State, rounds_later: int = 0) -> Behaviour:
@@ -180,7 +206,20 @@ def learns(plan: Plan, state: State, wave: int) -> list[PlannedTask]:
     tensors = _published(state, [work for before in schedule[:wave] for work in before if work.first == first])
     objects, parts = locations_after_learning(plan, state, wave)
     now = replace(state, objects=objects, parts=parts) if wave else state
-    return [_learn(plan, now, work, tensors) for work in schedule[wave]]
+    like = LearnTask(
+        **_address(plan, state, "learn"),
+        **_learning(plan),
+        spec=state.env_spec,
+        team=_team(state),
+        stages=(),
+        groups=(),
+        rollouts=tuple(range(state.controller.rollouts)),
+        trajectories=_trajectories(state),
+        state=(),
+        tensors=tensors,
+        past=past(plan, state),
+    )
+    return [_learn(plan, now, work, like) for work in schedule[wave]]
 
 
 def remember_rounds(plan: Plan, state: State, rounds: int) -> tuple[Past, ...]:
@@ -201,39 +240,36 @@ def _trajectories(state: State) -> tuple[Ref, ...]:
     return tuple(done.objects["trajectory"] for done in dones if done and "trajectory" in done.objects)
 
 
-def _learn(plan: Plan, state: State, work: Work, tensors: tuple[Ref, ...]) -> PlannedTask:
-    spec, team, trajectories = spec_of(plan), _team(state), _trajectories(state)
+def _learn(plan: Plan, state: State, work: Work, like: LearnTask) -> PlannedTask:
+    spec = spec_of(plan)
     parts = {part for stage in work.stages for part in spec.stage(stage).reads}
-    needed = {f"{part}/{keys.group_name(group)}" for part in parts for group in work.groups}
+    refs = state.refs({f"{part}/{keys.group_name(group)}" for part in parts for group in work.groups})
     trains = any("policy" in spec.stage(stage).writes for stage in work.stages)
-    request = LearnTask(
-        **_address(plan, state, work.name),
-        **_learning(plan),
-        spec=state.env_spec,
-        team=team,
-        stages=work.stages,
-        groups=work.groups,
-        rollouts=tuple(range(state.controller.rollouts)),
-        trajectories=trajectories,
-        state=state.refs(needed),
-        tensors=tensors,
-        publish_tensors=work.publish,
-        summaries=controller.summaries(plan.config, state.controller) if trains else (),
-        first_update=work.first,
-        updates=work.updates,
-        past=past(plan, state),
-    )
-    earlier = sum(len(round_.trajectories) for round_ in request.past)
-    members = sum(team.groups.count(group) for group in work.groups)
+    earlier = sum(len(round_.trajectories) for round_ in like.past)
+    members = sum(like.team.groups.count(group) for group in work.groups)
     item = WorkItem(
         function="learner",
         memory_mb=function_memory(plan, state, "learner"),
         kind=learning_kind(plan, work),
         size=members * state.controller.rollouts * rollout_steps(plan, state),
         peers=sum(map(len, learner_schedule(plan, state))),
-        gets=EXTRA_GETS + len(trajectories) + len(request.state) + len(tensors) + earlier,
+        gets=EXTRA_GETS + len(like.trajectories) + len(refs) + len(like.tensors) + earlier,
     )
-    return PlannedTask(work.name, item, request)
+
+    def make(name: str, part: None) -> LearnTask:
+        return replace(
+            like,
+            **_names(like, name),
+            stages=work.stages,
+            groups=work.groups,
+            state=refs,
+            publish_tensors=work.publish,
+            summaries=controller.summaries(plan.config, state.controller) if trains else (),
+            first_update=work.first,
+            updates=work.updates,
+        )
+
+    return PlannedTask(work.name, item, make)
 
 
 def learning_kind(plan: Plan, work: Work) -> str:
@@ -288,7 +324,7 @@ def _regroup(plan: Plan, state: State) -> list[PlannedTask]:
         kind="regroup",
         gets=EXTRA_GETS + len(trajectories) + len(state.policies) + len(positions),
     )
-    return [PlannedTask(REGROUP, item, request)]
+    return [PlannedTask(REGROUP, item, lambda work, part: request)]
 
 
 def _trials(plan: Plan, state: State) -> list[PlannedTask]:
@@ -329,28 +365,27 @@ def evaluations(
     side = None if everybody else evaluated_side(plan.config, state.env_spec)
     size = plan.config.evaluation.episodes_per_invocation
     memory_mb, gets = function_memory(plan, state, "evaluator"), EXTRA_GETS + len(policies)
+    like = EvaluateTask(
+        **_address(plan, state, work or stream),
+        environment=plan.config.task,
+        team=team or _team(state),
+        policies=policies,
+        stream=stream,
+        part=0,
+        episodes=0,
+        side=side.number if side else None,
+    )
+
+    def make(name: str, share: tuple[int, int]) -> EvaluateTask:
+        return replace(like, **_names(like, name), part=share[0], episodes=share[1])
+
     planned = []
     for part, start in enumerate(starts := range(0, episodes, size)):
-        name = f"{work or stream}/{part:03d}"
-        request = EvaluateTask(
-            **_address(plan, state, name),
-            environment=plan.config.task,
-            team=team or _team(state),
-            policies=policies,
-            stream=stream,
-            part=part,
-            episodes=min(size, episodes - start),
-            side=side.number if side else None,
-        )
+        weight = min(size, episodes - start)
         item = WorkItem(
-            function="evaluator",
-            memory_mb=memory_mb,
-            kind="evaluate",
-            weight=request.episodes,
-            peers=len(starts),
-            gets=gets,
+            function="evaluator", memory_mb=memory_mb, kind="evaluate", weight=weight, peers=len(starts), gets=gets
         )
-        planned.append(PlannedTask(name, item, request))
+        planned.append(PlannedTask(f"{work or stream}/{part:03d}", item, make, (part, weight)))
     return planned
 
 
@@ -364,7 +399,7 @@ def _describe(plan: Plan, state: State) -> list[PlannedTask]:
     request = DescribeTask(**_address(plan, state, "describe"), environment=plan.config.task)
     memory_mb = function_memory(plan, state, "actor")
     item = WorkItem(function="actor", memory_mb=memory_mb, kind="describe", gets=EXTRA_GETS)
-    return [PlannedTask("describe", item, request)]
+    return [PlannedTask("describe", item, lambda work, part: request)]
 
 
 def _initialise(plan: Plan, state: State) -> list[PlannedTask]:
@@ -376,7 +411,7 @@ def _initialise(plan: Plan, state: State) -> list[PlannedTask]:
     )
     memory_mb = function_memory(plan, state, "learner")
     item = WorkItem(function="learner", memory_mb=memory_mb, kind="initialise", gets=EXTRA_GETS)
-    return [PlannedTask("initialise", item, request)]
+    return [PlannedTask("initialise", item, lambda work, part: request)]
 
 
 def function_memory(plan: Plan, state: State, function: str) -> int:
@@ -405,6 +440,11 @@ def _address(plan: Plan, state: State, work: str) -> dict[str, Any]:
         "seed": plan.config.seed,
         "inline_objects": state.round_placement is not None and state.round_placement.inline_objects,
     }
+
+
+def _names(like: Order, work: str) -> dict[str, str]:
+    """The fields by which the work's task differs from another task of the round."""
+    return {"id": keys.task_id(like.run, like.round, work), "output": keys.output_prefix(like.round, work)}
 
 
 def _learning(plan: Plan) -> dict[str, Any]:

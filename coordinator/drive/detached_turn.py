@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from coordinator.core.events import CompletionsBilled, Lost, Reported
+from coordinator.core.events import CompletionsBilled, Ended, Lost, Reported
 from coordinator.core.state import Plan, State
 from coordinator.core.tasks import in_flight
 from coordinator.drive.completion_reports import (
@@ -120,9 +120,12 @@ def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: De
     answers, usage = _read_answers(requests, cloud, {work: each[0] for work, each in reports.items()})
     rejected = {work for work, each in reports.items() if each[0].kind == "throttled"}
     events = tuple(len(_ENCODER.encode(requests[work])) for work in works if work not in rejected)
-    for work, each in sorted(reports.items()):
-        for report in each:
-            driver.receive(Reported(work, report_of(plan, driver.state, work, report), answers[work]))
+    ended = [
+        Ended(work, report_of(plan, driver.state, work, report), answers[work])
+        for work, each in sorted(reports.items())
+        for report in each
+    ]
+    driver.receive(Reported(tuple(ended)))
     driver.receive(CompletionsBilled(gathered.updates, gathered.reads, usage, events))
     # Works whose reports are of other attempts are lost, too.
     if lost := tuple(work for work in works if driver.state.slots[work].waiting):
@@ -156,7 +159,7 @@ def _dispatched_requests(plan: Plan, driver: Driver, detached: Detached) -> dict
     """The requests of the waiting attempts, as they were sent."""
     state, addresses = driver.state, report_addresses(driver.state, driver.version, detached)
     return {
-        task.work: replace(task.request, attempt=state.slots[task.work].attempt, report_to=addresses[task.work])
+        task.work: replace(task.make(), attempt=state.slots[task.work].attempt, report_to=addresses[task.work])
         for task in in_flight(plan, state)
         if task.work in addresses
     }

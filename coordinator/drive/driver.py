@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from coordinator.core.apply import apply
+from coordinator.core.attempt_record import AttemptRecord
 from coordinator.core.budget import item_bytes
 from coordinator.core.decide import Abandon, Advance, Dispatch, Finish, Stop, Wait, decide
 from coordinator.core.events import (
@@ -19,6 +20,7 @@ from coordinator.core.events import (
     CompletionsBilled,
     CoordinatorBilled,
     Dispatched,
+    Ended,
     Event,
     Finishing,
     Loaded,
@@ -29,15 +31,15 @@ from coordinator.core.events import (
     Resumed,
     Stopped,
 )
-from coordinator.core.state import Phase, Plan, RoundLine, State
+from coordinator.core.state import Phase, Plan, RoundLine, State, WorkItem
 from coordinator.core.tasks import to_checkpoint
 from coordinator.drive.completion_reports import Detached, report_addresses
 from coordinator.drive.ledger_items import (
     CHECKPOINT,
     STATE,
+    StateEncoder,
     Unresumable,
     decode_state,
-    encode_state,
     find_damaged,
     round_refs,
 )
@@ -47,6 +49,7 @@ from functions import keys
 from functions.contract import (
     Answer,
     Done,
+    Failed,
     KeyTaken,
     Record,
     Ref,
@@ -74,15 +77,21 @@ class Journal(Protocol):
         """Returns once the recorded lines would survive a power loss."""
 
 
+def _discard(records: list[AttemptRecord]) -> None:
+    """Keeps no record."""
+
+
 @dataclass(frozen=True)
 class Ports:
-    """The outside world of a run. `repeated` returns what requests that were sent again took since its last call."""
+    """The outside world of a run. `repeated` returns what requests that were sent again took since its last call;
+    `attempts` takes the records of attempts that ended."""
 
     storage: Storage
     ledger: Ledger
     invoker: Invoker
     journal: Journal
     repeated: Callable[[], Meter] = Meter
+    attempts: Callable[[list[AttemptRecord]], None] = _discard
 
 
 class Driver:
@@ -109,7 +118,24 @@ class Driver:
         self._stored_keys: set[str] = set()
         # Whether a round has ended that is not committed yet.
         self._round_ended = False
-        self.state = State()
+        # What ended and is not applied yet, because each application copies all slots; the attempts in flight by work
+        # and number, with the times when they were asked for; and whether one failed since the last decision.
+        self._ended: list[Ended] = []
+        self._in_flight: dict[tuple[str, int], tuple[WorkItem, float]] = {}
+        self._failed = False
+        self._state = State()
+
+    @property
+    def state(self) -> State:
+        """The run with all that was reported so far."""
+        if self._ended:
+            ended, self._ended = tuple(self._ended), []
+            self._apply(Reported(ended))
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
 
     def begin(self, version: int | None = None) -> None:
         """Resumes the run from the ledger, or starts it; with `version` only if the ledger still has that version.
@@ -179,7 +205,8 @@ class Driver:
 
         Without `dispatching` no new attempt starts: the run ends resumably once those in flight have reported.
         """
-        command = decide(self._plan, self.state)
+        # While all attempts in flight may succeed there is nothing to decide.
+        command = Wait() if self._in_flight and not self._failed else decide(self._plan, self.state)
         match command:
             case Dispatch() if not dispatching:
                 if any(slot.waiting for slot in self.state.slots.values()):
@@ -213,7 +240,10 @@ class Driver:
             if addresses:
                 request = msgspec.structs.replace(request, report_to=addresses[task.work])
             body = _ENCODER.encode(request)
+            if not self._detached:
+                self._in_flight[task.work, request.attempt] = task.item, self._clock()
             self._ports.invoker.invoke(task.item.function, request.id, request.attempt, body, request.timeout_s)
+        self._failed = False
         # After the invocations, which must start even where storage fails.
         self._finish_round()
 
@@ -223,16 +253,38 @@ class Driver:
         return {ref.key: self._inlined[ref.key] for ref in refs if ref.key in self._inlined}
 
     def _listen(self) -> bool:
+        prefix, records = keys.task_id(self._plan.run, self._state.round, ""), []
         for report in self._ports.invoker.wait(PATIENCE_S):
-            prefix = keys.task_id(self._plan.run, self.state.round, "")
             # An attempt of an earlier round is metered and belongs to no task of this round.
             work = report.id.removeprefix(prefix) if report.id.startswith(prefix) else ""
             report, answer = _decode_answer(report)
             if isinstance(answer, Done) and answer.inlined:
                 self._inlined |= answer.inlined
                 answer = msgspec.structs.replace(answer, inlined={})
-            self._apply(Reported(work, report, answer))
+            self._ended.append(Ended(work, report, answer))
+            self._failed = self._failed or not isinstance(answer, Done)
+            if asked := self._in_flight.pop((work, report.attempt), None):
+                records.append(self._record_of(self._ended[-1], *asked))
+        self._ports.attempts(records)
         return True
+
+    def _record_of(self, ended: Ended, item: WorkItem, asked: float) -> AttemptRecord:
+        report, answer = ended.report, ended.answer
+        return AttemptRecord(
+            round=self._state.round,
+            work=ended.work,
+            attempt=report.attempt,
+            function=report.function,
+            kind=item.kind,
+            size=item.size or item.weight,
+            slots=self._plan.platform.concurrency,
+            asked=asked,
+            ended=self._clock(),
+            init_ms=report.init_ms,
+            duration_ms=report.duration_ms,
+            outcome="failed" if isinstance(answer, Failed) else report.outcome,
+            usage=answer.usage if answer else Usage(),
+        )
 
     def _leave(self) -> bool:
         """Commits the reports since the last commit, so that a resume bills nothing as lost; False, for `step`."""
@@ -243,6 +295,7 @@ class Driver:
 
     def _advance(self, dispatching: bool, event: Abandoned | None = None) -> None:
         before = self.state
+        self._in_flight.clear()
         self._apply(event or Advanced(self._elapsed()))
         if self._checkpoint_due(before):
             self._checkpoint()
@@ -336,11 +389,12 @@ class Driver:
         The bill may make the body longer or shorter than the size that was billed. A shorter body is padded, because a
         smaller bill could make it longer again.
         """
-        before, size, body = self.state, 0, encode_state(self.state)
+        before, size, encoder = self.state, 0, StateEncoder(self.state)
+        body = encoder.encode(before)
         while len(body) > size:
             size = len(body)
             self.state = apply(self._plan, before, Committed(size, size_before))
-            body = encode_state(self.state)
+            body = encoder.encode(self.state)
         return body.ljust(size, b"\0")
 
     def _apply(self, event: Event) -> None:

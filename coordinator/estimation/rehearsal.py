@@ -45,7 +45,7 @@ def rehearse(plan: Plan, calibration: Calibration, platform: Platform) -> State:
     """The final state of a dry run on `platform`."""
     functions = _Functions(_Answers(calibration), platform)
     driver = Driver(
-        plan, Ports(_Objects(), _Items(lambda: functions.now), functions, NoJournal()), lambda: functions.now
+        plan, Ports(NoObjects(), _Items(lambda: functions.now), functions, NoJournal()), lambda: functions.now
     )
     driver.begin()
     while driver.step():
@@ -57,7 +57,7 @@ def rehearse_detached(plan: Plan, calibration: Calibration, platform: DeployedFu
     """The final state of a dry run on `platform` with the coordinator as a function."""
     events = _Events(_Answers(calibration), platform)
     items = _Items(lambda: events.now)
-    ports = Ports(_Objects(), items, events, NoJournal())
+    ports = Ports(NoObjects(), items, events, NoJournal())
     cloud = CloudPorts(events.sets, events.heads, events, lambda: events.now)
     described = replace(plan.platform, coordinator_mb=platform.memory_mb[_COORDINATOR])
     plan = dataclasses.replace(plan, platform=described)
@@ -148,7 +148,7 @@ def _for_rounds(done: Done, reply: WholeReply, rounds: int, duration_ms: float) 
     return replace(done, reply=repeated), duration_ms * rounds / len(reply.samples)
 
 
-class _Objects:
+class NoObjects:
     """Storage that discards objects."""
 
     def get(self, key: str, size: int | None = None) -> bytes:

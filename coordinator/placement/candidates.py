@@ -68,19 +68,30 @@ def options(layout: Layout, terms: Terms) -> list[RoundPlacement]:
 
 
 def reduce_to_limits(round_placement: RoundPlacement, workload: Workload, terms: Terms) -> RoundPlacement:
-    """`round_placement` within the platform's limits: fewer rounds per task or objects in storage, where messages would
-    be too large or cannot hold objects."""
+    """`round_placement` within the platform's limits, where messages would be too large or cannot hold objects: fewer
+    rounds per task, objects in storage, and at last more rollouts per invocation, whose trajectories are one object."""
     layout = Layout(workload)
-    for inline_objects in (True, False) if round_placement.inline_objects and terms.can_inline else (False,):
-        most = (
-            layout.most_rounds(inline_objects, _answer_limit(terms))
-            if PLACEMENTS[round_placement.rule].one_function
-            else round_placement.rounds
-        )
-        fitting = replace(round_placement, inline_objects=inline_objects, rounds=min(round_placement.rounds, most))
-        if _messages_fit(fitting, layout, terms):
-            break
-    return fitting
+    inlining = (True, False) if round_placement.inline_objects and terms.can_inline else (False,)
+    size = round_placement.rollouts_per_invocation
+    while True:
+        for inline_objects in inlining:
+            fitting = _with_fewer_rounds(round_placement, inline_objects, layout, terms)
+            if _messages_fit(fitting, layout, terms):
+                return fitting
+        if size >= workload.rollouts:
+            # The platform decides.
+            return fitting
+        size *= 2
+        round_placement = replace(round_placement, rollouts_per_invocation=min(size, workload.rollouts))
+
+
+def _with_fewer_rounds(
+    round_placement: RoundPlacement, inline_objects: bool, layout: Layout, terms: Terms
+) -> RoundPlacement:
+    rounds = round_placement.rounds
+    if PLACEMENTS[round_placement.rule].one_function:
+        rounds = min(rounds, layout.most_rounds(inline_objects, _answer_limit(terms)))
+    return replace(round_placement, inline_objects=inline_objects, rounds=rounds)
 
 
 def update_rounds(current: RoundPlacement, layout: Layout, terms: Terms) -> RoundPlacement:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Protocol
 
 from coordinator.pricing.prices import Prices, StorageClass
@@ -132,6 +133,12 @@ def list_overhead(prices: Prices, agents: int, stages: Sequence[StageSpec], stor
     s3 = prices.s3_class(storage)
     put, get = Fraction(s3.put_per_thousand) / 1000, Fraction(s3.get_per_thousand) / 1000
     request = Fraction(prices.lambda_.requests_per_million) / 1_000_000
+    return _overhead(request, put, get, agents, tuple(stages))
+
+
+@cache
+def _overhead(request: Fraction, put: Fraction, get: Fraction, agents: int, stages: tuple[StageSpec, ...]) -> float:
+    """Cached, because every round asks for it."""
     works = [work for wave in split(stages, range(agents)) for work in wave]
     trains = {stage.name for stage in stages if "policy" in stage.writes}
     stored = sum(1 + work.publish + (not trains.isdisjoint(work.stages)) for work in works)

@@ -8,12 +8,12 @@ sum of the bills, to the last digit. The one rounding is Lambda's own, up to a w
 `billed_ms`. A printed bill may be shortened.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation
 from fractions import Fraction
 from functools import reduce
-from math import ceil
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -54,6 +54,9 @@ class _Counts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     def __add__(self, other: Self) -> Self:
         return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
+    def __mul__(self, count: int) -> Self:
+        return type(self)(**{name: getattr(self, name) * count for name in self.__struct_fields__})
+
 
 class Charge(_Counts, frozen=True):
     """The use of one function."""
@@ -67,6 +70,16 @@ class Charge(_Counts, frozen=True):
     attempts_lost: int = 0
     # Start-ups' part of `billed_ms`.
     init_ms: int = 0
+
+
+class Invocation(NamedTuple):
+    """A finished invocation, and what of it was start-up, in billed milliseconds."""
+
+    function: str
+    memory_mb: int
+    billed_ms: int
+    init_ms: int
+    usage: Usage
 
 
 class Meter(_Counts, frozen=True):
@@ -106,10 +119,29 @@ class Meter(_Counts, frozen=True):
 
         Raises `ValueError` for a function that is not in `FUNCTIONS`.
         """
-        billed = billed_ms(duration_ms, init_ms, memory_mb, mb_per_vcpu)
-        init = billed_ms(0, init_ms, memory_mb, mb_per_vcpu)
-        charge = Charge(invocations=1, billed_ms=billed, mb_ms=memory_mb * billed, init_ms=init)
-        return self._add(function, charge, usage)
+        return self.add_invocations([invocation(function, memory_mb, duration_ms, init_ms, usage, mb_per_vcpu)])
+
+    def add_invocations(self, invocations: Iterable[Invocation]) -> Self:
+        """This meter plus finished invocations; raises `ValueError` for a function that is not in `FUNCTIONS`."""
+        by_function: dict[str, list[Invocation]] = defaultdict(list)
+        for each in invocations:
+            by_function[each.function].append(each)
+        meter = self
+        for function, group in by_function.items():
+            charge = Charge(
+                invocations=len(group),
+                billed_ms=sum(each.billed_ms for each in group),
+                mb_ms=sum(each.memory_mb * each.billed_ms for each in group),
+                init_ms=sum(each.init_ms for each in group),
+            )
+            usage = Usage(
+                puts=sum(each.usage.puts for each in group),
+                gets=sum(each.usage.gets for each in group),
+                bytes_written=sum(each.usage.bytes_written for each in group),
+                bytes_read=sum(each.usage.bytes_read for each in group),
+            )
+            meter = meter._add(function, charge, usage)
+        return meter
 
     def add_lost(
         self,
@@ -236,6 +268,15 @@ def event_requests(size: int) -> int:
     return 1 + max(0, -(-(size - 256 * 1024) // (64 * 1024)))
 
 
+def invocation(
+    function: str, memory_mb: int, duration_ms: float, init_ms: float, usage: Usage, mb_per_vcpu: int | None = None
+) -> Invocation:
+    """A finished invocation on the bill; `mb_per_vcpu` as in `billed_ms`."""
+    billed = billed_ms(duration_ms, init_ms, memory_mb, mb_per_vcpu)
+    init = billed_ms(0, init_ms, memory_mb, mb_per_vcpu) if init_ms else 0
+    return Invocation(function, memory_mb, billed, init, usage)
+
+
 def billed_ms(duration_ms: float, init_ms: float, memory_mb: int, mb_per_vcpu: int | None = None) -> int:
     """Milliseconds that Lambda bills for one invocation: run time plus start-up, rounded up to a whole millisecond.
 
@@ -249,10 +290,20 @@ def billed_ms(duration_ms: float, init_ms: float, memory_mb: int, mb_per_vcpu: i
     """
     if memory_mb <= 0 or duration_ms < 0 or init_ms < 0:
         raise ValueError(f"cannot bill {duration_ms} ms + {init_ms} ms of start-up at {memory_mb} MB")
-    # Through str: 0.1 means one tenth, not the binary fraction slightly above it.
-    measured = Fraction(str(duration_ms)) + Fraction(str(init_ms))
-    cpu_scaling = max(Fraction(1), Fraction(mb_per_vcpu, memory_mb)) if mb_per_vcpu else Fraction(1)
-    return ceil(measured * cpu_scaling)
+    (digits, units), (init_digits, init_units) = _as_ratio(duration_ms), _as_ratio(init_ms) if init_ms else (0, 1)
+    measured, per_ms = digits * init_units + init_digits * units, units * init_units
+    if mb_per_vcpu and mb_per_vcpu > memory_mb:
+        measured, per_ms = measured * mb_per_vcpu, per_ms * memory_mb
+    return -(-measured // per_ms)
+
+
+def _as_ratio(value: float) -> tuple[int, int]:
+    """The number that is printed for `value`, as a quotient of integers: 0.1 is one tenth, and not the binary fraction
+    slightly above it. Raises `ValueError` when it is not finite."""
+    whole, _, decimals = str(value).partition(".")
+    if decimals.isdigit() or (not decimals and whole.isdigit()):
+        return int(whole + decimals), 10 ** len(decimals)
+    return Fraction(str(value)).as_integer_ratio()
 
 
 def bill(

@@ -13,6 +13,7 @@ first, `decline` the second; they agree at gamma = 0. Both flip on noise: withou
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -115,6 +116,7 @@ def steepness(values: FloatArray) -> FloatArray:
     return ratio
 
 
+@cache
 def critical(window: int, alpha: float) -> float:
     """The steepness beyond which a decline of a full window is significant.
 

@@ -27,6 +27,7 @@ ROOT = Path("runs")
 LATEST = "latest"
 CONFIG, IDENTITY, METRICS, BILL, SUMMARY = "config.toml", "plan.json", "metrics.jsonl", "bill.json", "summary.json"
 CURVE, EVALUATIONS, ERRORS = "curve.png", "evaluations.json", "error.log"
+ATTEMPTS, TIMELINE = "attempts.jsonl", "timeline.html"
 POLICIES, BEST_POLICIES = "policies.safetensors", "best_policies.safetensors"
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")

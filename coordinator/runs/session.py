@@ -10,11 +10,12 @@ from coordinator.core.state import Plan, State
 from coordinator.drive.driver import Driver, Ports
 from coordinator.drive.ledger_items import load_state
 from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending
+from coordinator.reports.attempts import AttemptLog
 from coordinator.reports.journal import JsonLines, read
 from coordinator.reports.text import event, onwards
 from coordinator.runs import summary
 from coordinator.runs.documents import Documents
-from coordinator.runs.folder import METRICS, Identity, RunFolder
+from coordinator.runs.folder import ATTEMPTS, METRICS, Identity, RunFolder
 from coordinator.runs.instrumented_invoker import InstrumentedInvoker
 from coordinator.runs.lease_renewal import renew_lease
 from coordinator.runs.plateau_monitor import PlateauMonitor
@@ -30,6 +31,8 @@ _USER_FAULTS: tuple[FailureKind, ...] = ("request", "missing_extra", "storage")
 
 # Those that come from the configuration; a run that fails with one before it sampled is removed.
 _CONFIG_FAULTS: tuple[FailureKind, ...] = ("request", "missing_extra")
+# How often the view hears of reports.
+NOTICE_S = 0.1
 # The phases before there are networks.
 _SETUP_PHASES = ("describe", "initialise")
 
@@ -50,7 +53,9 @@ class Session:
         self._folder, self._plan, self._view, self._signals, self._started = folder, plan, view, signals, started
         self._invoker = InstrumentedInvoker(backend.invoker)
         journal = JsonLines(folder.path / METRICS)
-        self._driver = Driver(plan, Ports(backend.storage, backend.ledger, self._invoker, journal, backend.repeated))
+        attempts = AttemptLog(folder.path / ATTEMPTS)
+        ports = Ports(backend.storage, backend.ledger, self._invoker, journal, backend.repeated, attempts.record)
+        self._driver = Driver(plan, ports)
         self._documents = Documents(folder, plan, identity, backend.storage)
         self._earlier = summary.read(folder)
         self._plateau_monitor = PlateauMonitor(plan, ())
@@ -67,9 +72,13 @@ class Session:
         path, done = self._folder.path / METRICS, self.state.round
         self._plateau_monitor = PlateauMonitor(self._plan, (line for line in read(path) if line.round <= done))
         reported_round, is_latest, remarked = self.state.round, False, False
+        version, due = self._driver.version, 0.0
         while self._driver.step(dispatching=not self._signals.received):
             renew()
-            state = self.state
+            # While reports arrive one by one, each look would copy the slots of all tasks.
+            if self._driver.version == version and time.monotonic() < due:
+                continue
+            version, due, state = self._driver.version, time.monotonic() + NOTICE_S, self.state
             if state.round != reported_round:
                 reported_round = state.round
                 self._finished_round()

@@ -19,6 +19,7 @@ class JsonView:
         """Only rounds are printed."""
 
     def round(self, plan: Plan, line: RoundLine) -> None:
+        """See `View`."""
         if line.evaluation is not None:
             evaluation = msgspec.to_builtins(statistics.summary(line.evaluation.returns))
             if line.evaluation.side_returns:

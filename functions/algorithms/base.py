@@ -92,9 +92,9 @@ class PartBytes(Protocol):
     def __call__(self, spec: EnvSpec, team: Team, config: Any, group: int) -> Mapping[str, int]: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AlgorithmSpec:
-    """An algorithm as the registry lists it.
+    """An algorithm as the registry lists it; compared by identity, because every decision looks up what it implies.
 
     `parts` are all parts of a group's state, including `policy`. `summaries` are those that it can compute of its
     policies. The arrays of `resizable_parts` have a row for each rollout or segment in the replay buffer, so their

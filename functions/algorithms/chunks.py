@@ -5,7 +5,7 @@ state at the start of each chunk is computed once a round, with the weights that
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -57,6 +57,9 @@ class Samples(Protocol):
     def part(self, pieces: RowIndices) -> Minibatch:
         """The minibatch of these pieces."""
 
+    def parts(self, pieces: RowIndices, bounds: Sequence[int]) -> Iterable[Minibatch]:
+        """The minibatches of the pieces between successive bounds."""
+
     def containing(self, rows: NDArray[np.bool_]) -> RowIndices:
         """The pieces with at least one of the marked rows ``[B]``."""
 
@@ -74,6 +77,11 @@ class Independent:
     def part(self, pieces: RowIndices) -> Minibatch:
         """See `Samples`."""
         return Minibatch(pieces, np.take(self.inputs, pieces, axis=0))
+
+    def parts(self, pieces: RowIndices, bounds: Sequence[int]) -> Iterable[Minibatch]:
+        """See `Samples`. The rows are picked at once, which is faster than minibatch by minibatch."""
+        inputs = np.take(self.inputs, pieces, axis=0)
+        return (Minibatch(pieces[start:end], inputs[start:end]) for start, end in itertools.pairwise(bounds))
 
     def containing(self, rows: NDArray[np.bool_]) -> RowIndices:
         """See `Samples`."""
@@ -99,6 +107,10 @@ class Chunks:
         inputs, starts, rows = (np.take(array, pieces, axis=1) for array in (self.inputs, self.starts, self.rows))
         at = rows >= 0
         return Minibatch(rows[at], inputs, starts, self.first[pieces], at)
+
+    def parts(self, pieces: RowIndices, bounds: Sequence[int]) -> Iterable[Minibatch]:
+        """See `Samples`."""
+        return (self.part(pieces[start:end]) for start, end in itertools.pairwise(bounds))
 
     def containing(self, rows: NDArray[np.bool_]) -> RowIndices:
         """See `Samples`."""
@@ -139,11 +151,9 @@ def training_samples(
 def shuffled_minibatches(pieces: Samples, rng: np.random.Generator, epochs: int, count: int) -> Iterator[Minibatch]:
     """`count` minibatches per epoch that together hold every piece once; fewer if there are fewer pieces."""
     count = min(count, len(pieces))  # an empty minibatch would have a mean of NaN
+    bounds: list[int] = np.linspace(0, len(pieces), count + 1).astype(int).tolist()
     for _ in range(epochs):
-        order = rng.permutation(len(pieces))
-        bounds = np.linspace(0, len(order), count + 1).astype(int)
-        for start, end in itertools.pairwise(bounds):
-            yield pieces.part(order[start:end])
+        yield from pieces.parts(rng.permutation(len(pieces)), bounds)
 
 
 def _numbers(mask: Mask) -> RowIndices:

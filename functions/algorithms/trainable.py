@@ -9,7 +9,8 @@ from functions.algorithms.base import Context
 from functions.algorithms.chunks import Minibatch, RowIndices, Samples, shuffled_minibatches
 from functions.nn import recurrent
 from functions.nn.adam import Adam
-from functions.nn.mlp import Array
+from functions.nn.mlp import Array, Mlp
+from functions.nn.passes import Passes
 from functions.nn.recurrent import Network, Trace, Weights
 from functions.randomness import generator
 
@@ -67,12 +68,19 @@ class LossGradient:
     def __init__(self, network: Network, parameters: Array) -> None:
         self._gradient = np.zeros_like(parameters)
         self.weights, self._views = network.weights(parameters), network.weights(self._gradient)
+        self._passes = None
+        if not network.recurrent:
+            self._passes = Passes(Mlp(network.sizes), parameters, self._gradient, network.rectified)
 
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
         """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
-        trace = recurrent.forward(self.weights, part.inputs, part.starts, part.first)
-        loss = loss_of(part.select(trace.outputs), self.weights.log_std, part.rows)
-        recurrent.backward(self.weights, trace, part.scatter(loss.grad_output), self._views)
+        if self._passes is not None:
+            loss = loss_of(self._passes.forward(part.inputs), self.weights.log_std, part.rows)
+            self._passes.backward(loss.grad_output)
+        else:
+            trace = recurrent.forward(self.weights, part.inputs, part.starts, part.first)
+            loss = loss_of(part.select(trace.outputs), self.weights.log_std, part.rows)
+            recurrent.backward(self.weights, trace, part.scatter(loss.grad_output), self._views)
         if self._views.log_std is not None and loss.grad_log_std is not None:
             self._views.log_std[...] = loss.grad_log_std
         return loss, self._gradient

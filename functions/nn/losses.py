@@ -30,7 +30,7 @@ class PolicyLoss:
     _log_ratio: Array
     _ratio: Array
     _advantage: Array
-    _entropy: Array
+    _negative_entropy: Array
     _clip: float
     grad_log_std: Array | None = None
 
@@ -48,7 +48,7 @@ class PolicyLoss:
         low-variance estimator r - 1 - log r (Schulman, "Approximating KL Divergence").
         """
         return {
-            "entropy": self._entropy,
+            "entropy": -self._negative_entropy,
             "clip_fraction": np.abs(self._ratio - 1) > self._clip,
             "kl": self._ratio - 1 - self._log_ratio,
         }
@@ -68,20 +68,23 @@ def clipped_policy_loss(
     Clipped surrogate of PPO (Schulman et al., 2017, eq. 7). `logits` ``[B, actions]``, the others ``[B]``; `legal`
     ``[B, actions]`` masks actions out of the distribution.
     """
-    rows = np.arange(len(actions))
     log_p = log_softmax(np.ascontiguousarray(mask_logits(logits, legal).T))  # [actions, B]: few actions, long rows
+    # Positions in the flat array, which is indexed faster than by two arrays; int64, since actions may be narrow.
+    chosen = np.multiply(actions, len(actions), dtype=np.int64)
+    chosen += np.arange(len(actions))
     p = np.exp(log_p)
-    entropy = -np.add.reduce(p * log_p, axis=0)
-    log_ratio = log_p[actions, rows] - old_log_probability
+    negative_entropy = np.add.reduce(p * log_p, axis=0)
+    log_ratio = log_p.take(chosen)
+    log_ratio -= old_log_probability
     ratio = np.exp(log_ratio)
     weight = _weight(ratio, advantage, clip)
-    grad_output = log_p + entropy
+    grad_output = np.subtract(log_p, negative_entropy, out=log_p)
     grad_output *= entropy_weight
     grad_output -= weight
     grad_output *= p
-    grad_output[actions, rows] += weight
+    grad_output.reshape(-1)[chosen] += weight
     grad_output /= len(actions)
-    return PolicyLoss(np.ascontiguousarray(grad_output.T), log_ratio, ratio, advantage, entropy, clip)
+    return PolicyLoss(np.ascontiguousarray(grad_output.T), log_ratio, ratio, advantage, negative_entropy, clip)
 
 
 def clipped_head_loss(
@@ -108,15 +111,18 @@ def clipped_head_loss(
     grad_log_std = None
     if by_log_std is not None and log_std_bonus is not None:
         grad_log_std = np.add.reduce(weight * by_log_std - share * log_std_bonus, axis=0)
-    entropy = head.entropy(outputs, log_std)
-    return PolicyLoss(weight * by_outputs - share * bonus, log_ratio, ratio, advantage, entropy, clip, grad_log_std)
+    grad_output, entropy = weight * by_outputs - share * bonus, head.entropy(outputs, log_std)
+    return PolicyLoss(grad_output, log_ratio, ratio, advantage, -entropy, clip, grad_log_std)
 
 
 def _weight(ratio: Array, advantage: Array, clip: float) -> Array:
     """d -min(r A, clip(r) A) / d log r ``[B]``."""
     # The minimum picks the clipped, constant branch exactly when the step would overshoot in the advantage's direction.
     overshoots = np.where(advantage >= 0, ratio > 1 + clip, ratio < 1 - clip)
-    return np.where(overshoots, ratio.dtype.type(0), -advantage * ratio)
+    weight = advantage * ratio
+    np.negative(weight, out=weight)
+    weight[overshoots] = 0
+    return weight
 
 
 def log_softmax(logits: Array) -> Array:
@@ -131,19 +137,27 @@ class ValueLoss:
     """`grad_output` is d loss / d value ``[B, 1]``; `loss` is the batch mean before the step."""
 
     grad_output: Array
-    _rows: Array
+    _free: Array
+    _held: Array
+    _delta: float
     grad_log_std: None = None
 
     @property
     def loss(self) -> float:
         """Mean over the batch."""
-        return float(self._rows.mean())
+        return float(np.maximum(huber(self._free, self._delta), huber(self._held, self._delta)).mean())
 
 
 def huber(difference: Array, delta: float) -> Array:
     """½d² where |d| <= delta, else delta (|d| - ½ delta)."""
-    capped = np.clip(difference, -delta, delta)
+    capped = _capped(difference, delta)
     return capped * (difference - 0.5 * capped)
+
+
+def _capped(values: Array, most: float) -> Array:
+    """The values cut off at ±`most`; `np.clip` takes several times as long for a minibatch's."""
+    capped: Array = np.minimum(values, most)
+    return np.maximum(capped, -most, out=capped)
 
 
 def clipped_value_loss(values: Array, old_values: Array, targets: Array, clip: float, delta: float) -> ValueLoss:
@@ -152,11 +166,14 @@ def clipped_value_loss(values: Array, old_values: Array, targets: Array, clip: f
     The value loss of MAPPO (Yu et al., 2022). All arrays ``[B]``, in units of the value normaliser.
     """
     moved = values - old_values
-    kept = np.clip(moved, -clip, clip)
-    free, held = values - targets, old_values + kept - targets
-    free_loss, held_loss = huber(free, delta), huber(held, delta)
-    # Where the clipped branch is the larger and the clip binds, its value does not depend on v.
-    flat = (free_loss < held_loss) & (kept != moved)
-    grad_output = np.where(flat, values.dtype.type(0), np.clip(free, -delta, delta))
+    kept = _capped(moved, clip)
+    free, held = values - targets, old_values + kept
+    held -= targets
+    # Huber's loss grows with the distance. Where the clipped branch is the larger and the clip binds, its value does
+    # not depend on v.
+    flat = np.abs(free) < np.abs(held)
+    flat &= kept != moved
+    grad_output = _capped(free, delta)
+    grad_output[flat] = 0
     grad_output /= len(values)
-    return ValueLoss(grad_output[:, None], np.maximum(free_loss, held_loss))
+    return ValueLoss(grad_output[:, None], free, held, delta)

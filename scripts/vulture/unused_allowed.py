@@ -6,6 +6,7 @@
 # ruff: noqa: B018, F821
 
 # Fields of files that people and programs read.
+_.flips  # ablation.csv
 _.rejected  # ablation.csv
 _.exploration  # metrics.jsonl
 _.currency  # bill.json

@@ -176,14 +176,18 @@ def test_a_repeated_request_whose_items_are_unknown_counts_as_the_largest(servic
     assert service.cloud.repeated.take() == most
 
 
+# The next two tests ask until the network noticed a silence: on a busy machine it may look at a connection only when
+# the next request is there already.
 @ON_LINUX
 def test_a_connection_that_is_silent_for_long_is_kept_by_probes(service, app):
     service.network.conditions = Conditions(forget_after_s=0.05)
     invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1)
-    for _ in range(3):
+    asked = 0
+    while service.network.happened["kept"] < 2 and asked < 100:
         assert [report.outcome for report in ask(invoker, b"{}")] == ["answered"]
+        asked += 1
         time.sleep(0.1)
-    assert service.network.happened == {"kept": 2} and app.executed == 3
+    assert service.network.happened == {"kept": 2} and app.executed == asked
     invoker.close()
 
 
@@ -193,11 +197,12 @@ def test_without_probes_in_time_a_silent_connection_is_forgotten(service, app, m
     monkeypatch.setattr(awslambda, "_ANSWER_S", 0.3)
     service.network.conditions = Conditions(forget_after_s=0.05)
     invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1)
-    ask(invoker, b"{}")
-    time.sleep(0.1)
-    reports = ask(invoker, b"{}")
-    assert billed_at_the_time_out(reports) == 1
-    assert service.network.happened == {"forgotten": 1} and app.executed == 1
+    ends = []
+    while not service.network.happened["forgotten"] and len(ends) < 100:
+        ends.append(billed_at_the_time_out(ask(invoker, b"{}")))
+        time.sleep(0.1)
+    assert ends == [0] * app.executed + [1]
+    assert app.executed > 0 and service.network.happened == {"forgotten": 1}
     invoker.close()
 
 

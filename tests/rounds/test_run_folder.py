@@ -44,6 +44,7 @@ FILES = {
     "config.toml",
     "plan.json",
     "metrics.jsonl",
+    "attempts.jsonl",
     "bill.json",
     "summary.json",
     "curve.png",

@@ -216,6 +216,7 @@ class Version:
         self._clients, self._functions = clients, functions
 
     def create(self, name: str, wanted: Properties) -> Made:
+        """See `Kind`."""
         function, client = wanted["FunctionName"], self._clients("lambda")
         equal = self._functions.equal(function)
         pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)

@@ -26,6 +26,7 @@ class Role:
         return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
+        """See `Kind`."""
         old, new = _policies(before), _policies(after)
         if before.get("AssumeRolePolicyDocument") not in (None, after["AssumeRolePolicyDocument"]):
             trust = json.dumps(after["AssumeRolePolicyDocument"])

@@ -21,6 +21,7 @@ class Topic:
         return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
+        """See `Kind`."""
         client = self._clients("sns")
         there = {
             (found["Protocol"], found["Endpoint"]): found["SubscriptionArn"]
@@ -76,6 +77,7 @@ class Budget:
         self._clients = clients
 
     def create(self, name: str, wanted: Properties) -> Made:
+        """See `Kind`."""
         budget = {"BudgetName": name, **wanted["Budget"]}
         notifications = wanted.get("NotificationsWithSubscribers", [])
         self._clients("budgets").create_budget(

@@ -24,6 +24,7 @@ class Bucket:
         self._clients = clients
 
     def create(self, name: str, wanted: Properties) -> Made:
+        """See `Kind`."""
         client = self._clients("s3")
         region = client.meta.region_name
         # S3 refuses us-east-1 as a location constraint (API_CreateBucket, LocationConstraint).
@@ -34,6 +35,7 @@ class Bucket:
         return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
+        """See `Kind`."""
         settings: dict[str, Callable[[str, Any], None]] = {
             "BucketEncryption": self._encryption,
             "PublicAccessBlockConfiguration": self._public_access,
@@ -104,6 +106,7 @@ class Table:
         self._clients, self._rules = clients, rules
 
     def create(self, name: str, wanted: Properties) -> Made:
+        """See `Kind`."""
         given = {key: wanted[key] for key in _OF_A_NEW_TABLE if key in wanted}
         settings = {key: _encryption(value) if key == "SSESpecification" else value for key, value in given.items()}
         table = self._clients("dynamodb").create_table(TableName=name, **settings)["TableDescription"]
@@ -115,6 +118,7 @@ class Table:
         return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
+        """See `Kind`."""
         client = self._clients("dynamodb")
         for name, value in changed_properties(before, after).items():
             if name == "TimeToLiveSpecification":
@@ -182,6 +186,7 @@ class LogGroup:
         self._clients = clients
 
     def create(self, name: str, wanted: Properties) -> Made:
+        """See `Kind`."""
         client = self._clients("logs")
         group = wanted.get("LogGroupName", name)
         client.create_log_group(logGroupName=group)

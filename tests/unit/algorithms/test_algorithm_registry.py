@@ -242,8 +242,9 @@ def test_the_coordinator_sends_a_plug_in_s_settings_with_its_tasks():
     plan = make_plan(*OVERRIDES)
     state = State(phase="initialise", spec=TASK, team=Team(groups=(0, 1)))
     (task,) = in_flight(plan, state)
-    assert task.request.algorithm == "house"
-    assert registry.configuration(registry.algorithm("house"), task.request.hyperparameters) == plan.config.algorithm
+    request = task.make()
+    assert request.algorithm == "house"
+    assert registry.configuration(registry.algorithm("house"), request.hyperparameters) == plan.config.algorithm
 
 
 def test_a_setting_that_cannot_travel_is_refused_before_a_run_begins():

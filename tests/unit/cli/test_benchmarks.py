@@ -1,9 +1,15 @@
 """The plain loop is an oracle, so its parts are tested against numbers worked out by hand."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from benchmarks.learner import Round, networks
+from benchmarks.sizes import Size, draw, table
 from benchmarks.table import Row, markdown, quotients
+from benchmarks.training import Training
+from functions.nn.mlp import Mlp
 
 plain_loop = pytest.importorskip("benchmarks.plain_loop", reason="torch is not installed", exc_type=ImportError)
 torch = pytest.importorskip("torch")
@@ -45,3 +51,32 @@ def test_a_row_has_median_noise_and_whether_its_bar_is_met():
     text = markdown([Row("speed", [10.0, 30.0, 20.0], ratios=ratios, against="floor", least=2.5)])
     cells = [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]
     assert cells == ["speed", "20", "10 … 30 (3)", "2", "1 … 3 (3)", "floor", "≥ 2.5: MISSED"]
+
+
+def size(parameters, rates, dollars):
+    placements = ("packed", "fused", "split")
+    by = (dict(zip(placements, values, strict=True)) for values in (rates, dollars))
+    return Size(parameters, *by, overhead=0.25, gflops=12.34, share=0.5)
+
+
+def test_a_size_names_its_fastest_and_its_cheapest_placement(tmp_path):
+    sizes = [size(4266, (10.0, 30.0, 20.0), (0.02, 0.03, 0.04)), size(13446, (1.0, 2.0, 3.0), (0.4, 0.2, 0.3))]
+    first, second = ([cell.strip() for cell in line.strip("|").split("|")] for line in table(sizes).splitlines()[2:])
+    assert first == ["4,266", "10", "30", "20", "fused", "0.0200", "0.0300", "0.0400", "packed", "0.25", "12.3", "0.50"]
+    assert second == ["13,446", "1", "2", "3", "split", "0.4000", "0.2000", "0.3000", "fused", "0.25", "12.3", "0.50"]
+    draw(sizes, tmp_path / "sizes.png")
+    assert (tmp_path / "sizes.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_rates_and_dollars_leave_out_the_first_round():
+    rounds = ((1600, 5.0, 1.0), (3200, 6.0, 1.25), (4800, 7.0, 1.5))
+    training = Training([SimpleNamespace(env_steps=n, seconds=s, dollars=d) for n, s, d in rounds])
+    assert training.env_steps_per_second == 1600.0
+    assert training.dollars_per_million_steps == pytest.approx(0.5 / 3200 * 1e6)
+
+
+def test_networks_have_the_hidden_width_that_is_asked_for():
+    # A policy of 18 inputs and 5 actions: 18 * 30 + 30 + 30 * 30 + 30 + 30 * 5 + 5 = 1,655; a critic of the three
+    # observations: 54 * 30 + 30 + 30 * 30 + 30 + 30 + 1 = 2,611.
+    layers = networks(Round(num_envs=1, hidden=30).sample())
+    assert [Mlp(sizes).parameters for sizes in layers] == [1655, 2611]

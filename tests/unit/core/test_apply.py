@@ -1,4 +1,5 @@
 import math
+import zlib
 
 import msgspec
 import pytest
@@ -9,10 +10,10 @@ from simulated import World, answered, failed, make_plan, report, well
 from coordinator.core import apply as applying
 from coordinator.core.apply import apply, problem
 from coordinator.core.decide import Dispatch, decide
-from coordinator.core.events import Checkpointed, Committed, Dispatched, Loaded, Reported, Resumed
+from coordinator.core.events import Checkpointed, Committed, Dispatched, Ended, Loaded, Reported, Resumed
 from coordinator.core.state import Slot, State, WorkItem
 from coordinator.drive import driver as loop
-from coordinator.drive import ledger_items
+from coordinator.drive.ledger_items import StateEncoder
 from coordinator.pricing import bill
 from functions.contract import EvaluateTask, Failed, SampleTask
 
@@ -31,7 +32,7 @@ def waiting_sample(*overrides):
 
 def heard(plan, state, item):
     """The state after a report, its answer decoded."""
-    return apply(plan, state, Reported(item.id.split("/", 2)[2], *loop._decode_answer(item)))
+    return apply(plan, state, Reported((Ended(item.id.split("/", 2)[2], *loop._decode_answer(item)),)))
 
 
 def evaluations(*means):
@@ -75,6 +76,53 @@ def test_a_state_reads_back_from_the_ledger_as_itself():
     World(make_plan("stop.rounds=4", "scaling.rollouts=2", "placement.rule=fused")).finish(after=check)
 
 
+def test_the_ledger_s_body_is_the_compressed_state_whatever_is_on_its_bill():
+    def check(state):
+        encoder = StateEncoder(state)
+        for billed in (state, apply(make_plan(), state, Committed(1000, 10))):
+            assert encoder.encode(billed) == zlib.compress(msgspec.json.encode(billed), 1)
+
+    World(make_plan("stop.rounds=4", "scaling.rollouts=300", "placement.rule=split")).finish(after=check)
+    assert StateEncoder(State()).encode(State()) == zlib.compress(b"{}", 1)
+
+
+def test_reports_are_the_same_together_and_one_by_one():
+    plan = make_plan("scaling.rollouts=6", "placement.rule=auto")
+    world = World(plan)
+    driver = world.driver()
+    while len(driver.state.slots) < 6:
+        driver.step()
+    state, requests = driver.state, world.invoker.asked[-6:]
+    reports = [
+        answered("actor", requests[0], duration_ms=7.5, init_ms=3.0),
+        failed("actor", requests[1]),
+        report("actor", requests[2], outcome="timeout"),
+        answered("actor", requests[0]),
+        report("actor", requests[3], outcome="throttled"),
+        answered("actor", requests[4], duration_ms=80.25),
+    ]
+    ended = tuple(Ended(item.id.split("/", 2)[2], *loop._decode_answer(item)) for item in reports)
+    one_by_one = state
+    for each in ended:
+        one_by_one = apply(plan, one_by_one, Reported((each,)))
+    assert apply(plan, state, Reported(ended)) == one_by_one
+
+
+def test_a_failure_is_tried_again_while_other_answers_are_awaited():
+    def script(function, request):
+        fails = isinstance(request, SampleTask) and request.rollouts == (1,) and request.attempt == 0
+        return [failed(function, request) if fails else answered(function, request)]
+
+    world = World(make_plan("scaling.rollouts=4", "stop.rounds=1"), script)
+    driver = world.driver()
+    while len(world.invoker.asked) < 7:
+        driver.step()
+    # Describe, initialise, four rollouts, and the second attempt of one of them.
+    assert (world.invoker.asked[-1].rollouts, world.invoker.asked[-1].attempt) == ((1,), 1)
+    assert sum(slot.waiting for slot in driver.state.slots.values()) == 3
+    assert world.finish(driver).status == "finished"
+
+
 def test_an_answer_fills_its_slot_and_is_metered():
     plan, state, (request,) = waiting_sample()
     after = heard(plan, state, answered("actor", request, duration_ms=12.3))
@@ -112,7 +160,7 @@ def test_the_first_answer_wins_over_a_failure_that_comes_later():
 
 def test_a_report_of_another_round_is_only_metered():
     plan, state, (request,) = waiting_sample()
-    other = apply(plan, state, Reported("", answered("actor", request), None))
+    other = apply(plan, state, Reported((Ended("", answered("actor", request), None),)))
     assert other.slots == state.slots and other.meter != state.meter
 
 
@@ -307,17 +355,19 @@ def test_a_limit_that_is_increased_while_the_run_was_ending_counts(phase):
     assert apply(make_plan("stop.rounds=4"), ending, Resumed()).phase == "sample"
 
 
-def wavering(state):
+class Wavering(StateEncoder):
     """A write of more units makes the state shorter, by the byte that another unit is billed for."""
-    body = ledger_items.encode_state(state)
-    return body.ljust(-(-len(body) // 16) * 16 + state.meter.write_units % 2, b"\0")
+
+    def encode(self, state):
+        body = super().encode(state)
+        return body.ljust(-(-len(body) // 16) * 16 + state.meter.write_units % 2, b"\0")
 
 
-@pytest.mark.parametrize("encoded", [ledger_items.encode_state, wavering])
-def test_every_write_is_billed_by_the_size_it_has(monkeypatch, encoded):
+@pytest.mark.parametrize("encoder", [StateEncoder, Wavering])
+def test_every_write_is_billed_by_the_size_it_has(monkeypatch, encoder):
     # Units of 16 bytes, so that the write's own addition to the bill shows: its digits change the size.
     monkeypatch.setattr(bill, "write_units", lambda size: math.ceil(size / 16))
-    monkeypatch.setattr(loop, "encode_state", encoded)
+    monkeypatch.setattr(loop, "StateEncoder", encoder)
     world, written = World(make_plan("stop.rounds=40", "scaling.rollouts=3", "placement.rule=split")), []
     commit = world.ledger.commit
 

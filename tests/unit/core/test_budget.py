@@ -21,11 +21,8 @@ def work_item(function, memory_mb=1769, gets=0):
 
 def most(plan, state):
     """The run's cost if every pending attempt costs its maximum."""
-    meter = state.meter
-    for slot in state.slots.values():
-        if slot.waiting:
-            meter = budget.add_lost(plan, meter, slot.item, slot.timeout_s)
-    return budget.dollars(plan, meter)
+    waiting = [(slot.item, slot.timeout_s) for slot in state.slots.values() if slot.waiting]
+    return budget.dollars(plan, budget.add_lost(plan, state.meter, waiting))
 
 
 class Misfortune:
@@ -167,7 +164,8 @@ def test_many_actors_share_what_an_unseen_kind_may_take():
 
 def test_a_lost_attempt_is_billed_at_its_time_out_and_most_requests():
     plan = make_plan(init_limit_ms=500)
-    charge = budget.add_lost(plan, Meter(), work_item("learner", plan.config.functions.learner.memory_mb, 7), 2.0)
+    item = work_item("learner", plan.config.functions.learner.memory_mb, 7)
+    charge = budget.add_lost(plan, Meter(), [(item, 2.0)])
     assert charge.learner.billed_ms == 2500
     assert (charge.learner.attempts_lost, charge.puts, charge.gets) == (1, MOST_PUTS, 7)
 
@@ -181,12 +179,12 @@ def test_an_attempt_is_billed_by_the_millisecond_and_never_beyond_its_time_out(
 ):
     plan = make_plan(init_limit_ms=init_limit_ms)
     (task,) = in_flight(plan, State())
-    ended = report("actor", task.request, outcome="timeout", duration_ms=duration_ms, init_ms=init_ms)
-    assert budget.add_ended(plan, Meter(), ended, 2.0, 1769, Usage()).actor.billed_ms == billed
+    ended = report("actor", task.make(), outcome="timeout", duration_ms=duration_ms, init_ms=init_ms)
+    assert budget.invocation_of(plan, ended, 2.0, 1769, Usage()).billed_ms == billed
 
 
 def test_a_meter_keeps_its_digits_through_the_ledger():
-    meter = budget.add_lost(make_plan(), Meter(), work_item("actor", gets=3), 1.2345)
+    meter = budget.add_lost(make_plan(), Meter(), [(work_item("actor", gets=3), 1.2345)])
     assert msgspec.json.decode(msgspec.json.encode(meter), type=Meter) == meter
 
 
@@ -201,8 +199,7 @@ def test_a_coordinator_that_is_a_function_is_reserved_too():
 def test_what_a_platform_measured_is_billed_even_beyond_the_time_out():
     plan = make_plan()
     report = Report(id="r", attempt=0, function="actor", outcome="answered", duration_ms=5000.0)
-    here = budget.add_ended(plan, Meter(), report, 1.0, 1024, Usage())
-    there = budget.add_ended(promising(plan, fixed_sizes=True, cpu_scaling=False), Meter(), report, 1.0, 1024, Usage())
-    # 1 s and no start-up against 5 s, at 1 GB: 4 GB-s.
-    difference = budget.dollars(plan, there) - budget.dollars(promising(plan, cpu_scaling=False), here)
-    assert difference > 0
+    here = budget.invocation_of(plan, report, 1.0, 1024, Usage())
+    there = budget.invocation_of(promising(plan, fixed_sizes=True, cpu_scaling=False), report, 1.0, 1024, Usage())
+    # Of 5 s the time-out of 1 s, stretched by 1769 / 1024, against the 5 s that were measured.
+    assert (here.billed_ms, there.billed_ms) == (1728, 5000)

@@ -4,7 +4,7 @@ from simulated import World, answered, failed, make_plan, report
 
 from coordinator.core.apply import apply
 from coordinator.core.decide import Advance, Dispatch, Finish, Stop, Wait, decide
-from coordinator.core.events import Finishing, Reported, Resumed, Stopped
+from coordinator.core.events import Ended, Finishing, Reported, Resumed, Stopped
 from coordinator.core.state import State
 from coordinator.drive import driver as loop
 from functions.contract import EvaluateTask, LearnTask, SampleTask
@@ -25,6 +25,9 @@ def journey(*overrides, script=None, limit=400):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "decide", recorded_decide)
         for _ in range(limit):
+            # The driver does not ask again while it waits.
+            if isinstance(waiting := decide(plan, driver.state), Wait):
+                met.append((driver.state, waiting))
             if not driver.step():
                 return plan, [*met, (driver.state, decide(plan, driver.state))], world
     raise AssertionError("the run did not end")
@@ -246,7 +249,7 @@ def test_a_late_report_wakes_nothing():
         id="r/000000/" + work, run="r", round=0, output="x", attempt=7, timeout_s=1.0, seed=1,
         environment=plan.config.task, team=state.team, policies=(), rollouts=(0,), num_envs=2, rollout_length=5,
     )  # fmt: skip
-    late = apply(plan, state, Reported(work, report("actor", request, outcome="crash"), None))
+    late = apply(plan, state, Reported((Ended(work, report("actor", request, outcome="crash"), None),)))
     assert decide(plan, late) == Wait()
 
 

@@ -560,6 +560,20 @@ def test_a_request_that_nobody_waits_for_holds_less():
     assert ("packed", 2) in asynchronous
 
 
+@pytest.mark.parametrize(
+    ("rollouts", "can_inline", "per_invocation"),
+    [(3000, False, 1), (4000, False, 2), (10_000, False, 4), (10_000, True, 1)],
+)
+def test_so_many_rollouts_are_in_one_invocation_that_a_learner_s_request_is_small_enough(
+    rollouts, can_inline, per_invocation
+):
+    # A reference to each invocation's trajectories, at most 300 bytes, and 6 bytes for each rollout, in 1 MB or 6 MB.
+    many = replace(TWO, rollouts=rollouts, rollout_bytes=1.0)
+    found = reduce_to_limits(round_placement("packed", 1), many, replace(TERMS, can_inline=can_inline))
+    assert found.rollouts_per_invocation == per_invocation
+    assert not found.inline_objects
+
+
 def test_nothing_is_inlined_where_the_coordinator_is_a_function():
     alone = replace(TERMS, can_inline=False)
     assert {item.inline_objects for item in options(TWO, alone)} == {False}

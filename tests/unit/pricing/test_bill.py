@@ -1,4 +1,5 @@
 import json
+import math
 from decimal import Decimal
 from fractions import Fraction
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.pricing.bill import FUNCTIONS, INIT_LIMIT_MS, Charge, Meter, bill, billed_ms
+from coordinator.pricing.bill import FUNCTIONS, INIT_LIMIT_MS, Charge, Meter, bill, billed_ms, invocation
 from coordinator.pricing.prices import load_prices, priced_as, regions
 from functions.contract import Usage
 
@@ -117,6 +118,37 @@ def test_the_example_of_aws_for_express_storage_comes_out():
 )
 def test_billed_milliseconds_round_up_and_scale_to_the_share_of_a_core(duration, init, memory, mb_per_vcpu, expected):
     assert billed_ms(duration, init, memory, mb_per_vcpu) == expected
+
+
+# Also as small as 1e-07 and as large as 1e+16, which Python prints with an exponent.
+@given(
+    duration=st.floats(0, 1e17),
+    init=st.floats(0, INIT_LIMIT_MS) | st.integers(0, INIT_LIMIT_MS),
+    memory=st.integers(128, 10240),
+    mb_per_vcpu=st.sampled_from([None, 1769]),
+)
+def test_billed_milliseconds_are_those_of_exact_fractions(duration, init, memory, mb_per_vcpu):
+    stretch = max(Fraction(1), Fraction(mb_per_vcpu or 0, memory))
+    exactly = (Fraction(str(duration)) + Fraction(str(init))) * stretch
+    assert billed_ms(duration, init, memory, mb_per_vcpu) == math.ceil(exactly)
+
+
+@quick
+@given(meters, st.integers(0, 1000))
+def test_a_meter_times_a_number_is_so_many_added_up(meter, count):
+    assert meter * 3 == meter + meter + meter
+    assert meter * count + meter == meter * (count + 1)
+    assert meter * 0 == Meter()
+
+
+@quick
+@given(st.lists(st.tuples(st.sampled_from(FUNCTIONS), st.floats(0, 1000), st.floats(0, 9), st.integers(0, 9))))
+def test_invocations_count_the_same_together_and_one_by_one(ended):
+    one_by_one = Meter()
+    for name, duration, init, puts in ended:
+        one_by_one = one_by_one.add_invocation(name, 1024, duration, init, Usage(puts=puts), 1769)
+    together = [invocation(name, 1024, took, init, Usage(puts=puts), 1769) for name, took, init, puts in ended]
+    assert Meter().add_invocations(together) == one_by_one
 
 
 @pytest.mark.parametrize(("duration", "memory"), [(-1.0, 1024), (float("nan"), 1024), (float("inf"), 1024), (1.0, 0)])

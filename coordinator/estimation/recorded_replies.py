@@ -1,0 +1,109 @@
+"""Replies of a recorded run, made anew for tasks of any size from its lines of metrics."""
+
+from collections.abc import Sequence
+
+from coordinator.core.state import RoundLine, State
+from functions import keys
+from functions.contract import (
+    DescribeReply,
+    DescribeTask,
+    Done,
+    EvaluateReply,
+    EvaluateTask,
+    InitialiseReply,
+    InitialiseTask,
+    LearnReply,
+    LearnTask,
+    Ref,
+    RegroupReply,
+    RegroupTask,
+    Reply,
+    Request,
+    SampleReply,
+    SampleTask,
+    Usage,
+    WholeReply,
+    WholeTask,
+)
+from functions.environments.base import EnvSpec
+
+_SHA256 = "0" * 64
+
+
+class RecordedReplies:
+    """Replies with the recorded returns and metrics, the last round's for all later ones; tables are not recorded."""
+
+    def __init__(self, state: State, lines: Sequence[RoundLine]) -> None:
+        self._spec: EnvSpec = state.env_spec
+        self._lines = lines
+
+    def to(self, request: Request, usage: Usage) -> Done:
+        """The answer to `request`, whose objects have the bytes that `usage` says were written."""
+        kinds = _objects(request)
+        size = usage.bytes_written // max(1, len(kinds))
+        named = {kind: keys.object_key(request.output, kind) for kind in kinds}
+        refs = {kind: Ref(key=key, sha256=_SHA256, size=size) for kind, key in named.items()}
+        inlined = {ref.key: b"" for ref in refs.values()} if request.inline_objects else {}
+        reply = self._reply(request)
+        return Done(id=request.id, attempt=request.attempt, objects=refs, reply=reply, usage=usage, inlined=inlined)
+
+    def _reply(self, request: Request) -> Reply:
+        match request:
+            case DescribeTask():
+                return DescribeReply(spec=self._spec)
+            case InitialiseTask():
+                return InitialiseReply()
+            case RegroupTask():
+                return RegroupReply()
+            case LearnTask():
+                return self._learned(request.round, request.stages, request.groups)
+            case EvaluateTask():
+                line = self._line(request.round)
+                return EvaluateReply(
+                    returns=(line.return_mean or 0.0,) * request.episodes, agent_returns=line.agent_returns
+                )
+            case WholeTask():
+                rounds = range(request.round, request.round + request.rounds)
+                return WholeReply(
+                    samples=tuple(self._sampled(request, number) for number in rounds),
+                    learns=tuple(LearnReply(metrics=self._line(number).metrics) for number in rounds),
+                )
+        return self._sampled(request, request.round)
+
+    def _line(self, round_: int) -> RoundLine:
+        return self._lines[min(round_, len(self._lines) - 1)]
+
+    def _learned(self, round_: int, stages: Sequence[str], groups: Sequence[int]) -> LearnReply:
+        names = {f"g{group:02d}" for group in groups}
+        metrics = {
+            name: value
+            for name, value in self._line(round_).metrics.items()
+            if name.split("/")[0] in stages and name.split("/")[-1] in names
+        }
+        return LearnReply(metrics=metrics)
+
+    def _sampled(self, request: SampleTask | WholeTask, round_: int) -> SampleReply:
+        line, rollouts = self._line(round_), len(request.rollouts)
+        episodes = request.num_envs * (request.rollout_length // self._spec.horizon)
+        agents = tuple(mean * episodes for mean in line.agent_returns)
+        return SampleReply(
+            env_steps=request.num_envs * request.rollout_length * rollouts,
+            returns=(line.return_mean or 0.0,) * (episodes * rollouts),
+            agent_returns=(agents,) * rollouts if agents else (),
+            env_metrics=line.env_metrics,
+        )
+
+
+def _objects(request: Request) -> tuple[str, ...]:
+    """The kinds of objects that a task stores."""
+    match request:
+        case InitialiseTask() | RegroupTask():
+            return ("policies", "learner")
+        case WholeTask():
+            return ("played", "policies", "learner") if request.replayed_steps else ("policies", "learner")
+        case LearnTask():
+            tensors = ("tensors",) if request.publish_tensors else ()
+            return (*tensors, "policies", "learner")
+        case SampleTask():
+            return ("trajectory",)
+    return ()

@@ -1,0 +1,194 @@
+"""Service times of a recorded run: how long tasks and start-ups took, and what passed beside them.
+
+A duration is a line over the task's size, times a ratio drawn from those of the record, so that a simulation has the
+record's spread and its tail. What a wave of tasks took beyond its durations on so many slots, and what passed between
+two waves, are the record's means, so that what a round takes is right in sum.
+"""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush, heapreplace
+from itertools import pairwise
+
+import numpy as np
+
+from coordinator.core.attempt_record import AttemptRecord
+from coordinator.errors import UserError
+from coordinator.placement.timings import Fit, line
+from coordinator.pricing.latency import Latency
+from functions.contract import Usage
+
+# Times that differ by less are equal: reports are read one after the other.
+_INSTANT_S = 1e-4
+
+
+@dataclass(frozen=True)
+class TaskTimes:
+    """The tasks of one kind: `overhead_ms` + `slope_ms` * size, times one of `ratios`.
+
+    `first_ratios` are those of an environment's first task. `usage` is for each size.
+    """
+
+    function: str
+    overhead_ms: float
+    slope_ms: float
+    ratios: tuple[float, ...]
+    first_ratios: tuple[float, ...]
+    usage: tuple[tuple[float, Usage], ...]
+    # Of a function with a share of a vCPU, whose requests wait for storage.
+    cpu_scaling: float = 1.0
+    latency: Latency | None = None
+
+    def duration_ms(self, size: float, usage: Usage, first: bool, rng: np.random.Generator) -> float:
+        """Milliseconds of a task of `size`, the first of its environment or a later one."""
+        ratios = self.first_ratios if first else self.ratios
+        ratio = ratios[int(rng.integers(len(ratios)))]
+        waiting = self.latency.storage_ms(usage) if self.latency else 0.0
+        return (self.overhead_ms + self.slope_ms * size) * ratio * self.cpu_scaling + waiting
+
+    def usage_of(self, size: float, objects: int) -> Usage:
+        """The storage operations of the recorded task whose size is nearest, its bytes in proportion to the size.
+
+        A task that reads stored objects reads `objects`.
+        """
+        nearest, usage = min(self.usage, key=lambda each: abs(each[0] - size))
+        share = size / nearest
+        written, read = (round(share * count) for count in (usage.bytes_written, usage.bytes_read))
+        return Usage(puts=usage.puts, gets=objects if usage.gets else 0, bytes_written=written, bytes_read=read)
+
+
+@dataclass(frozen=True)
+class ServiceTimes:
+    """`tasks` by kind; `init_ms` are the start-ups by function, and `restarts` the shares of its later attempts that
+    started an environment once more. `hand_over_s`: what a task adds to its duration until its slot is free again.
+    `between_s`: from the end of a wave to the first task of the next."""
+
+    tasks: dict[str, TaskTimes]
+    init_ms: Mapping[str, tuple[float, ...]]
+    restarts: Mapping[str, float]
+    hand_over_s: float
+    between_s: float
+
+    def deployed(self, latency: Latency, memory_mb: Mapping[str, int], mb_per_vcpu: int) -> "ServiceTimes":
+        """The same work in deployed functions of so much memory, driven from outside the region."""
+        cpu_scaling = {name: max(1.0, mb_per_vcpu / size) for name, size in memory_mb.items()}
+        tasks = {
+            kind: replace(times, cpu_scaling=cpu_scaling[times.function], latency=latency)
+            for kind, times in self.tasks.items()
+        }
+        init_ms = {name: (latency.cold + cpu_scaling[name] * latency.init,) for name in memory_mb}
+        hand_over_s, between_s = latency.invoke / 1000, (2 * latency.away + latency.ledger) / 1000
+        return ServiceTimes(tasks, init_ms, {}, hand_over_s, between_s)
+
+    def of(self, kind: str) -> TaskTimes:
+        """The tasks of a kind; those of another learner's where the record has none of this."""
+        if kind in self.tasks:
+            return self.tasks[kind]
+        alike = [name for name in self.tasks if name.split(":")[0] == kind.split(":")[0]]
+        if not alike:
+            raise UserError(f"the record has no task of the kind {kind}; simulate the placement that was recorded")
+        return self.tasks[alike[0]]
+
+
+def fit(records: Sequence[AttemptRecord], slots: int) -> ServiceTimes:
+    """The service times of attempts that ran on `slots` slots; raises `UserError` if none of them was answered."""
+    answered = [record for record in records if record.outcome == "answered"]
+    if not answered:
+        raise UserError("no attempt is recorded; runs that nobody drives, and those of older versions, have no record")
+    by_kind: dict[str, list[AttemptRecord]] = defaultdict(list)
+    by_function: dict[str, list[AttemptRecord]] = defaultdict(list)
+    for record in answered:
+        by_kind[record.kind].append(record)
+        by_function[record.function].append(record)
+    init_ms = {name: tuple(each.init_ms for each in of if each.init_ms) for name, of in by_function.items()}
+    found = by_dispatch(answered)
+    # The first waves start processes, so later ones are preferred.
+    usual = found[len(found) // 3 :]
+    gaps = [after[0].asked - max(each.ended for each in before) for before, after in pairwise(usual)]
+    return ServiceTimes(
+        tasks={kind: _fit(of) for kind, of in by_kind.items()},
+        init_ms={name: of for name, of in init_ms.items() if of},
+        restarts={name: _restarts(of) for name, of in by_function.items()},
+        hand_over_s=max(0.0, _hand_over_s(usual, slots)),
+        between_s=max(0.0, statistics.fmean(gaps)) if gaps else 0.0,
+    )
+
+
+def by_dispatch(records: Iterable[AttemptRecord]) -> list[list[AttemptRecord]]:
+    """The records of tasks that were asked for together, in the order of their asking."""
+    found: list[list[AttemptRecord]] = []
+    last = float("-inf")
+    for record in sorted(records, key=lambda record: record.asked):
+        if not found or record.asked >= last:
+            found.append([])
+        found[-1].append(record)
+        last = max(last, record.ended) if len(found[-1]) > 1 else record.ended
+    return found
+
+
+def _fit(records: list[AttemptRecord]) -> TaskTimes:
+    """Least squares over sizes, and the ratios of the durations to the line. The first wave, and tasks of environments
+    that started for them, warm up."""
+    first, *later = by_dispatch(records)
+    first = first + [record for wave in later for record in wave if record.init_ms]
+    usual = [record for wave in later for record in wave if not record.init_ms] or first
+    sizes = np.array([record.size for record in usual])
+    took = np.array([record.duration_ms for record in usual])
+    sums = Fit(
+        count=len(usual),
+        sx=float(sizes.sum()),
+        sxx=float((sizes**2).sum()),
+        sy=float(took.sum()),
+        sxy=float((sizes * took).sum()),
+    )
+    overhead, slope = line({"": sums}, "") or (0.0, 0.0)
+
+    def ratios(of: list[AttemptRecord]) -> tuple[float, ...]:
+        return tuple(record.duration_ms / max(overhead + slope * record.size, 1e-9) for record in of)
+
+    usage = {record.size: record.usage for record in records}
+    return TaskTimes(records[0].function, overhead, slope, ratios(usual), ratios(first), tuple(usage.items()))
+
+
+def slots_of(records: Sequence[AttemptRecord]) -> int:
+    """How many tasks ran at once: as many as the platform allows, or fewer where tasks waited all the same."""
+    most, largest = 0, max(len(wave) for wave in by_dispatch(records))
+    held: list[float] = []
+    for begun, ended in sorted((each.ended - busy_s(each), each.ended) for each in records):
+        while held and held[0] <= begun + _INSTANT_S:
+            heappop(held)
+        heappush(held, ended)
+        most = max(most, len(held))
+    allowed = records[-1].slots
+    return min(allowed, most) if largest > most else allowed
+
+
+def _restarts(records: list[AttemptRecord]) -> float:
+    """The share of a function's attempts after its first wave, and after the widest, that started an environment."""
+    found = by_dispatch(records)
+    widest = max(range(len(found)), key=lambda index: len(found[index]))
+    later = [record for wave in found[widest + 1 :] for record in wave]
+    return sum(record.init_ms > 0 for record in later) / len(later) if later else 0.0
+
+
+def busy_s(record: AttemptRecord) -> float:
+    """Seconds that an attempt held its slot by the platform's measurement."""
+    return (record.init_ms + record.duration_ms) / 1000
+
+
+def _hand_over_s(found: list[list[AttemptRecord]], slots: int) -> float:
+    """What each task of these waves added to its duration, if they ran in order on `slots` slots."""
+    took = sum(max(record.ended for record in wave) - wave[0].asked for wave in found)
+    busy = ([busy_s(record) for record in wave] for wave in found)
+    worked = sum(makespan(seconds, slots) for seconds in busy)
+    return (took - worked) / sum(-(-len(wave) // slots) for wave in found)
+
+
+def makespan(seconds: Sequence[float], slots: int) -> float:
+    """When the last of these tasks ends, each begun in order on the first of `slots` slots that is free."""
+    free = [0.0] * min(slots, len(seconds))
+    for each in seconds:
+        heapreplace(free, free[0] + each)
+    return max(free)

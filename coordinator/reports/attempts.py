@@ -1,0 +1,58 @@
+"""attempts.jsonl: one line per attempt that ended while a process drove the run, in order of their ends."""
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from coordinator.core.attempt_record import AttemptRecord
+
+# About 50 MB; a longer run keeps its first attempts.
+MOST_LINES = 200_000
+
+_DECODER = msgspec.json.Decoder(AttemptRecord)
+_ENCODER = msgspec.json.Encoder()
+
+
+class AttemptLog:
+    """Appends records whose times are of the monotonic clock, as seconds since 1970.
+
+    A disk that does not take them ends the log and not the run, which does not need it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._since = time.time() - time.monotonic()
+        text = path.read_bytes() if path.exists() else b""
+        self._left = MOST_LINES - text.count(b"\n")
+        # A killed writer may have left an incomplete line.
+        self._start = b"\n" if text and not text.endswith(b"\n") else b""
+
+    def record(self, records: list[AttemptRecord]) -> None:
+        """Appends a line for each record."""
+        since, records = self._since, records[: max(0, self._left)]
+        if not records:
+            return
+        self._left -= len(records)
+        lines = [_ENCODER.encode(replace(each, asked=since + each.asked, ended=since + each.ended)) for each in records]
+        try:
+            with self._path.open("ab") as file:
+                file.write(self._start + b"\n".join([*lines, b""]))
+            self._start = b""
+        except OSError:
+            self._left = 0
+
+
+def read(path: Path) -> list[AttemptRecord]:
+    """The records of a file, without lines that a killed writer left incomplete."""
+    return list(_records(path.read_bytes().splitlines())) if path.exists() else []
+
+
+def _records(lines: Iterable[bytes]) -> Iterable[AttemptRecord]:
+    for line in lines:
+        try:
+            yield _DECODER.decode(line)
+        except msgspec.MsgspecError:
+            continue

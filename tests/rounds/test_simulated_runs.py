@@ -1,0 +1,90 @@
+"""`marless timeline` and `marless simulate`, of a real run."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import SMALL, Commands
+
+LONGER = ("stop.rounds=8", "scaling.rollouts=3", "placement.rule=packed")
+
+
+@pytest.fixture
+def marless(tmp_path, monkeypatch, capfd, no_processes):
+    monkeypatch.chdir(tmp_path)
+    return Commands(capfd)
+
+
+@pytest.fixture
+def run(marless):
+    assert marless.train("first", *LONGER).code == 0
+    return marless
+
+
+def test_every_attempt_of_a_run_is_on_its_timeline(run):
+    said = run("timeline", "first", "--rounds", "3")
+    assert (said.code, said.out) == (0, ["runs/first/timeline.html"])
+    page = Path("runs/first/timeline.html").read_text()
+    # Three rollouts and a learner in each of the last three rounds, and an evaluation in round 6.
+    assert page.count("sample/") == 9 and page.count("learn/all") == 3 and page.count("evaluate/") == 1
+    assert run("timeline", "first", "--trace", "trace.json").out == ["trace.json"]
+    events = json.loads(Path("trace.json").read_text())["traceEvents"]
+    assert sum(event["name"].startswith("sample/") for event in events) == 9
+
+
+def test_a_simulated_run_asks_for_the_tasks_of_the_real_one(run):
+    said = run("simulate", "first", "--rounds", "8", "--json")
+    found = json.loads(said.out[0])
+    # Describe, initialise; 8 rounds of three rollouts and a learner; evaluations before rounds 2, 4 and 6.
+    assert (found["rollouts"], found["rounds"], found["requests"]) == (3, 8, 2 + 8 * 4 + 3)
+    assert found["round_s_lowest"] <= found["round_s"] <= found["round_s_highest"]
+
+
+def test_more_rollouts_on_one_slot_take_longer_and_cost_more(run):
+    said = run("simulate", "first", "--rollouts", "3,30", "--rounds", "5", "--json", "--timeline", "drawn.html")
+    few, many = (json.loads(line) for line in said.out[:2])
+    assert many["busy_s"]["sample"] > 5 * few["busy_s"]["sample"]
+    assert many["round_dollars"] > 3 * few["round_dollars"]
+    assert said.out[2] == "drawn.html" and "sample/00029-00029" in Path("drawn.html").read_text()
+
+
+def test_a_simulation_is_a_table_and_says_what_it_is(run):
+    said = run("simulate", "first", "--rollouts", "3,6", "--slots", "100", "--latency", "aws", "--rounds", "4")
+    assert said.out[0].split()[:4] == ["rollouts", "s", "a", "round"]
+    assert [line.split()[0] for line in said.out[1:3]] == ["3", "6"]
+    assert said.out[3].startswith("100 functions at once; median of 3 rounds.")
+
+
+def test_a_configuration_is_recorded_before_it_is_simulated(marless):
+    Path("mine.toml").write_text('task.name = "toy/signal"\nactors.num_envs = 4\n[evaluation]\nevery = 50\n')
+    settings = [text for text in SMALL if "num_envs" not in text and "every" not in text and "stop" not in text]
+    said = marless("simulate", "mine.toml", *settings, "--rollouts", "5", "--workers", "1", "--rounds", "4", "--json")
+    assert (said.code, json.loads(said.out[0])["rollouts"]) == (0, 5)
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["--rollouts", "0"], "'0' is not a positive whole number"),
+        (["--slow", "2"], "'2' is not a share from 0 to 1"),
+        (["--rounds", "2"], "at least 3 rounds"),
+        (["nothing=1"], "nothing"),
+        (["--timeline", "no/such/folder.html"], "no/such/folder.html cannot be written: No such file or directory"),
+    ],
+)
+def test_a_mistake_is_one_line(run, argv, says):
+    said = run("simulate", "first", *argv)
+    assert said.code == 2 and says in said.err[-1]
+
+
+@pytest.mark.parametrize("command", ["simulate", "timeline"])
+def test_a_run_without_a_record_says_so(run, command):
+    Path("runs/first/attempts.jsonl").unlink()
+    said = run(command, "first")
+    assert said.code == 2 and len(said.err) == 1 and "attempts.jsonl" in said.err[0]
+
+
+def test_what_simulates_does_not_change_the_run(run):
+    before = {path: path.read_bytes() for path in Path("runs/first").rglob("*") if path.is_file()}
+    run("simulate", "first", "--rounds", "4")
+    assert {path: path.read_bytes() for path in Path("runs/first").rglob("*") if path.is_file()} == before

@@ -1,0 +1,18 @@
+"""Simple spread whose step takes as long as `WAIT_S` says, as a simulator that runs elsewhere."""
+
+import os
+import time
+
+from mpe2 import simple_spread_v3
+
+
+def parallel_env(**options):
+    env = simple_spread_v3.parallel_env(N=3, max_cycles=25, **options)
+    step, pause_s = env.step, float(os.environ["WAIT_S"])
+
+    def waiting(actions):
+        time.sleep(pause_s)
+        return step(actions)
+
+    env.step = waiting
+    return env

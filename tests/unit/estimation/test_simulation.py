@@ -1,0 +1,193 @@
+"""Simulations of made-up records, whose round times and bills follow by hand."""
+
+import dataclasses
+
+import msgspec
+import pytest
+from simulated import SPEC, World, make_plan, promising
+
+from coordinator.core.attempt_record import AttemptRecord
+from coordinator.core.state import RoundLine
+from coordinator.drive.driver import Driver, Ports
+from coordinator.errors import UserError
+from coordinator.estimation.service_times import by_dispatch, fit, makespan, slots_of
+from coordinator.estimation.simulation import Recording, Setting, simulate
+from coordinator.estimation.virtual_functions import Faults
+from functions.contract import Usage
+
+
+def attempt(kind, asked, took_ms, slots=2, init_ms=0.0, size=1.0, beside_s=0.0, function="actor"):
+    """An attempt that began at once."""
+    ended = asked + (took_ms + init_ms) / 1000 + beside_s
+    return AttemptRecord(
+        round=0, work=kind, function=function, kind=kind, size=size, slots=slots, asked=asked, ended=ended,
+        init_ms=init_ms, duration_ms=took_ms, usage=Usage(puts=1, bytes_written=1000),
+    )  # fmt: skip
+
+
+def test_makespans_are_those_of_tasks_begun_in_order():
+    assert makespan([3, 1, 1, 1], 2) == 3
+    assert makespan([1, 1, 1, 3], 2) == 4
+    assert makespan([2, 2], 5) == 2
+
+
+def test_times_are_fitted_to_the_record_and_what_passes_beside_them():
+    # Ten waves of one task of 5 ms + 2 ms for each size, 3 ms beside it, and 7 ms until the next.
+    records, now = [], 100.0
+    for number in range(10):
+        records.append(attempt("sample", now, 5 + 2 * number, size=float(number), beside_s=0.003))
+        now = records[-1].ended + 0.007
+    times = fit(records, 2)
+    task = times.of("sample")
+    assert (task.overhead_ms, task.slope_ms) == pytest.approx((5, 2))
+    # The first of them warmed up.
+    assert task.ratios == pytest.approx([1] * 9) and task.first_ratios == pytest.approx([1])
+    assert (times.hand_over_s, times.between_s) == pytest.approx((0.003, 0.007))
+
+
+def test_where_tasks_waited_the_slots_are_those_that_were_used():
+    # Six tasks of 10 ms, asked for at once where 256 are allowed, run two by two.
+    asked = [attempt("sample", 0.0, 10, slots=256, beside_s=0.01 * (number // 2)) for number in range(6)]
+    assert slots_of(asked) == 2
+    # All at once: nobody waited, so more may run than were asked for.
+    assert slots_of([attempt("sample", 0.0, 10, slots=256) for _ in range(6)]) == 256
+    assert slots_of([attempt("sample", 0.0, 10, slots=2) for _ in range(6)]) == 2
+
+
+def test_environments_that_started_again_in_later_waves_do_so_in_a_simulation():
+    records = []
+    for number in range(10):
+        # A tenth of each wave starts, of the first all.
+        inits = [100.0 if number == 0 or index == 0 else 0.0 for index in range(10)]
+        records += [attempt("sample", float(number), 10, slots=10, init_ms=init_ms) for init_ms in inits]
+    times = fit(records, 10)
+    assert times.restarts == {"actor": 0.1}
+    assert times.init_ms == {"actor": (100.0,) * 19}
+
+
+def test_attempts_that_were_asked_for_before_another_had_ended_are_a_wave():
+    first = [attempt("sample", 0.0, 10), attempt("sample", 0.001, 30), attempt("sample", 0.002, 5)]
+    second = [attempt("learn", 0.031, 5)]
+    assert by_dispatch([*second, *reversed(first)]) == [first, second]
+
+
+def recording(slots=4, sample_ms=40.0, learn_ms=100.0, **overrides):
+    """The record of a run whose rollouts take 40 ms each and whose learner 100 ms, with nothing beside."""
+    settings = ("scaling.rollouts=4", "evaluation.every=1000", *(f"{key}={value}" for key, value in overrides.items()))
+    plan = promising(make_plan(*settings), concurrency=slots)
+    world = World(plan)
+    driver = Driver(plan, Ports(world.storage, world.ledger, world.invoker, world.journal))
+    driver.begin()
+    while driver.state.round < 3:
+        driver.step()
+    records, now = [], 0.0
+    for kind, took in (("describe", 1.0), ("initialise", 1.0)):
+        records.append(attempt(kind, now, took, slots))
+        now = records[-1].ended
+    for _ in range(10):
+        records += [attempt("sample", now, sample_ms, slots) for _ in range(4)]
+        now = records[-1].ended
+        records.append(attempt("learn", now, learn_ms, slots, size=80.0, function="learner"))
+        now = records[-1].ended
+    return Recording(plan, driver.state, list(world.journal), records)
+
+
+@pytest.mark.parametrize(
+    ("rollouts", "slots", "waves_of_sampling"), [(4, 4, 1), (8, 4, 2), (9, 4, 3), (100, 100, 1), (100, 7, 15)]
+)
+def test_a_round_takes_what_its_waves_take_and_what_the_coordinator_computes(rollouts, slots, waves_of_sampling):
+    found = simulate(recording(), Setting(rollouts, 6, slots))
+    # 80 rows (four rollouts of two agents in two environments for five steps) take the learner 100 ms: 2 ms are its
+    # overhead, the rest is in proportion.
+    learning = 0.002 + 0.098 * rollouts / 4
+    expected = 0.04 * waves_of_sampling + learning
+    computed = found.coordinator_s * 6
+    assert all(expected - 1e-9 <= seconds <= expected + computed + 1e-9 for seconds in found.round_s)
+    assert found.critical_path_s == pytest.approx(0.04 + learning, rel=0.1)
+    assert found.busy_s["sample"] == pytest.approx(0.04 * rollouts)
+
+
+def test_a_simulated_run_has_the_bill_of_its_tasks():
+    found = simulate(recording(), Setting(8, 6, 4))
+    meter = found.state.meter
+    assert meter.actor.invocations == 1 + 6 * 8
+    # 40 ms on a function's share of a vCPU, rounded up; describing takes 1 ms.
+    memory = make_plan().config.functions.actor.memory_mb
+    scaled = -(-40 * 1769 // min(1769, memory))
+    assert meter.actor.billed_ms == pytest.approx(6 * 8 * scaled, abs=10)
+    assert meter.learner.invocations == 1 + 6
+
+
+def test_the_same_seed_draws_the_same_durations():
+    spread = [recording(sample_ms=took).records for took in (10.0, 40.0)]
+    mixed = dataclasses.replace(recording(), records=[*spread[0], *_later(spread[1])])
+    drawn = [
+        [(record.work, record.duration_ms) for record in simulate(mixed, Setting(8, 5, 4, seed=seed)).records]
+        for seed in (1, 1, 2)
+    ]
+    assert sorted(drawn[0]) == sorted(drawn[1]) != sorted(drawn[2])
+
+
+def _later(records):
+    """The same records after all others."""
+    return [msgspec.structs.replace(each, asked=each.asked + 100, ended=each.ended + 100) for each in records]
+
+
+def test_slow_attempts_make_a_round_longer_and_dearer():
+    usual, slow = (simulate(recording(), Setting(4, 5, 4, faults=faults)) for faults in (Faults(), Faults(slow=1.0)))
+    assert slow.round_s[0] == pytest.approx(10 * 0.14, rel=0.2)
+    assert slow.state.meter.learner.billed_ms == pytest.approx(10 * usual.state.meter.learner.billed_ms, rel=0.01)
+    assert slow.dollars > usual.dollars
+
+
+def test_lost_attempts_run_into_their_time_out_and_are_tried_again():
+    record = recording(**{"functions.actor.timeout_s": 2, "attempts": 10})
+    found = simulate(record, Setting(4, 9, 4, faults=Faults(lost=0.1)))
+    lost = [each for each in found.records if each.outcome == "timeout"]
+    assert lost and {each.duration_ms for each in lost if each.function == "actor"} == {2000.0}
+    assert found.state.meter.actor.invocations == sum(each.function == "actor" for each in found.records)
+
+
+def test_a_deployed_run_waits_for_storage_and_has_a_share_of_a_vcpu():
+    record = recording(**{"functions.actor.memory_mb": 885})
+    found = simulate(record, Setting(4, 5, 4, deployed=True))
+    task = next(each for each in found.records if each.work.startswith("sample/"))
+    # Twice the time on half a vCPU (885 of 1,769 MB), and one PUT of 30 ms with 1 KB.
+    assert task.duration_ms == pytest.approx(40 * 1769 / 885 + 30, abs=0.1)
+    assert task.usage == Usage(puts=1, bytes_written=1000)
+    started = [each.init_ms for each in found.records if each.function == "actor" and each.init_ms]
+    # Four rollouts at once need four environments; the first of them described the task.
+    assert started == pytest.approx([300 + 1000 * 1769 / 885] * 4)
+
+
+def test_a_run_without_answers_cannot_be_simulated():
+    empty = dataclasses.replace(recording(), records=[attempt("sample", 0.0, 1)])
+    crashed = [msgspec.structs.replace(each, outcome="crash") for each in empty.records]
+    with pytest.raises(UserError, match="no attempt is recorded"):
+        simulate(dataclasses.replace(empty, records=crashed), Setting(1, 3, 1))
+
+
+def test_a_kind_that_was_not_recorded_is_named():
+    with pytest.raises(UserError, match="the kind learn"):
+        simulate(dataclasses.replace(recording(), records=recording().records[:6]), Setting(1, 3, 1))
+
+
+def test_replies_are_those_of_the_recorded_rounds():
+    record = recording()
+    found = simulate(record, Setting(4, 5, 4))
+    recorded: list[RoundLine] = list(record.lines)
+    assert [line.return_mean for line in found.lines[:3]] == [line.return_mean for line in recorded]
+    assert found.lines[0].agent_returns == pytest.approx(recorded[0].agent_returns)
+    assert found.lines[-1].env_steps == 5 * 4 * 2 * SPEC.horizon
+
+
+def test_a_learner_reads_the_trajectories_of_every_invocation():
+    record = recording()
+    reading = [
+        msgspec.structs.replace(each, usage=Usage(puts=2, gets=6)) if each.kind == "learn" else each
+        for each in record.records
+    ]
+    found = simulate(dataclasses.replace(record, records=reading), Setting(50, 4, 50, deployed=True))
+    task = next(each for each in found.records if each.kind == "learn")
+    # One object for each of 50 rollouts, the policies and the rest of the learner's state.
+    assert (task.usage.puts, task.usage.gets) == (2, 52)

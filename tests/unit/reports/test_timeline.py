@@ -1,0 +1,117 @@
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+
+import msgspec
+import pytest
+
+from coordinator.core.attempt_record import AttemptRecord
+from coordinator.reports import attempts
+from coordinator.reports.attempts import AttemptLog
+from coordinator.views.timeline import MOST_LANES, bars, chrome_trace, coordinator_spans, page
+
+
+def attempt(work, asked, ended, took_ms, init_ms=0.0, **fields):
+    kind = work.split("/")[0]
+    return AttemptRecord(
+        round=0, work=work, function="actor", kind=kind, size=1, asked=asked, ended=ended,
+        init_ms=init_ms, duration_ms=took_ms, **fields,
+    )  # fmt: skip
+
+
+# Three tasks at once on two slots, the third after a wait of 1 s; then 0.5 s of the coordinator; then a learner.
+RECORDS = [
+    attempt("sample/0", 10.0, 11.0, 800.0, init_ms=200.0),
+    attempt("sample/1", 10.0, 12.0, 2000.0),
+    attempt("sample/2", 10.0, 12.5, 1500.0),
+    attempt("learn/all", 13.0, 15.0, 2000.0),
+]
+
+
+def test_attempts_share_a_lane_where_they_do_not_overlap():
+    found = {bar.record.work: (bar.lane, bar.begun, bar.ready) for bar in bars(RECORDS)}
+    assert found == {
+        "sample/0": (0, 10.0, pytest.approx(10.2)),
+        "sample/1": (1, 10.0, 10.0),
+        "sample/2": (0, 11.0, 11.0),
+        "learn/all": (0, 13.0, 13.0),
+    }
+
+
+def test_between_the_last_end_and_the_next_task_the_coordinator_is_alone():
+    assert coordinator_spans(RECORDS) == [(12.5, 13.0)]
+
+
+def test_the_page_says_what_every_attempt_was_and_what_the_seconds_were():
+    text = page("a <run>", RECORDS)
+    assert "<h1>a &lt;run&gt;</h1>" in text and "<script" not in text and "http" not in text
+    svg = ElementTree.fromstring(re.search(r"<svg.*</svg>", text, re.DOTALL).group(0))
+    titles = [title.text for title in svg.iter("title")]
+    assert "round 0 sample/2, waited 1.00 s, worked 1.50 s, answered" in titles
+    assert "coordinator 500.0 ms" in titles
+    # 0.8 + 2.0 + 1.5 s of sampling; 1 s of waiting.
+    sums = ("sample: 4.30 s", "learn: 2.00 s", "start-up: 200.0 ms", "waiting: 1.00 s", "coordinator alone: 500.0 ms")
+    assert all(each in text for each in sums)
+    widths = {title.text: float(rect.get("width")) for rect in svg.iter("rect") for title in rect}
+    assert widths["round 0 learn/all, waited 0.0 ms, worked 2.00 s, answered"] == pytest.approx(1090 * 2 / 5, abs=0.01)
+
+
+def test_lanes_that_nobody_could_tell_apart_are_counted_and_not_drawn():
+    many = [attempt(f"sample/{number}", 0.0, 1.0, 1000.0) for number in range(MOST_LANES + 7)]
+    text = page("many", many)
+    assert "7 further lanes are not drawn" in text
+    assert text.count("<rect") == MOST_LANES
+
+
+def test_the_trace_has_every_attempt_in_microseconds():
+    events = json.loads(chrome_trace(RECORDS))["traceEvents"]
+    found = {event["name"]: (event["tid"], event["ts"], event["dur"]) for event in events}
+    assert found == {
+        "coordinator": (0, 2_500_000, 500_000),
+        "start-up": (1, 0, 200_000),
+        "sample/0": (1, 200_000, 800_000),
+        "sample/1": (2, 0, 2_000_000),
+        "sample/2": (1, 1_000_000, 1_500_000),
+        "learn/all": (1, 3_000_000, 2_000_000),
+    }
+
+
+def test_the_log_keeps_what_it_is_given_and_skips_a_torn_line(tmp_path):
+    path = tmp_path / "attempts.jsonl"
+    AttemptLog(path).record(RECORDS[:2])
+    with path.open("ab") as file:
+        file.write(b'{"round":0,"wor')
+    found = attempts.read(path)
+    assert [record.work for record in found] == ["sample/0", "sample/1"]
+    # Times are moved from the monotonic clock, together.
+    assert found[1].ended - found[0].asked == pytest.approx(2.0)
+    assert attempts.read(tmp_path / "none") == []
+
+
+def test_a_later_driver_goes_on_with_the_log_after_a_torn_line(tmp_path):
+    path = tmp_path / "attempts.jsonl"
+    path.write_bytes(b'{"round":0,"wor')
+    AttemptLog(path).record(RECORDS[:1])
+    AttemptLog(path).record(RECORDS[1:])
+    assert [record.work for record in attempts.read(path)] == [record.work for record in RECORDS]
+
+
+def test_a_long_run_keeps_its_first_attempts(tmp_path, monkeypatch):
+    monkeypatch.setattr(attempts, "MOST_LINES", 3)
+    log = AttemptLog(tmp_path / "attempts.jsonl")
+    for record in RECORDS:
+        log.record([record])
+    AttemptLog(tmp_path / "attempts.jsonl").record(RECORDS)
+    kept = attempts.read(tmp_path / "attempts.jsonl")
+    assert [record.work for record in kept] == ["sample/0", "sample/1", "sample/2"]
+
+
+def test_a_disk_that_takes_nothing_ends_the_log_and_not_the_run(tmp_path):
+    log = AttemptLog(tmp_path / "no such folder" / "attempts.jsonl")
+    log.record(RECORDS)
+    log.record(RECORDS)
+    assert not (tmp_path / "no such folder").exists()
+
+
+def test_a_record_reads_back_as_itself():
+    assert msgspec.json.decode(msgspec.json.encode(RECORDS[0]), type=AttemptRecord) == RECORDS[0]
