@@ -1,0 +1,117 @@
+"""A pool of workers in simulated time, which starts what `infra.local.dispatch.choose` says."""
+
+import heapq
+from bisect import insort
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from infra.local import dispatch
+from infra.local.dispatch import Choice, FairShares, Slot, Task, choose, dominant_share, order
+
+
+@dataclass
+class Arrival:
+    at: float
+    lane: str
+    task: Task
+    actual_s: float
+
+
+@dataclass
+class Worker:
+    """What the pool knows of a worker; `room` objects fit in its cache, the one used longest ago goes first."""
+
+    room: int
+    modules: set = field(default_factory=set)
+    cache: OrderedDict = field(default_factory=OrderedDict)
+    task: Task | None = None
+    since: float = 0.0
+    free_at: float = 0.0
+
+    def load(self, task):
+        """Seconds until all that the task reads is in the cache."""
+        missing = sum(size for sha256, size in task.reads.items() if sha256 not in self.cache)
+        for sha256 in task.reads:
+            self.cache[sha256] = True
+            self.cache.move_to_end(sha256)
+        while len(self.cache) > self.room:
+            self.cache.popitem(last=False)
+        return missing * dispatch.LOAD_S_PER_BYTE
+
+
+@dataclass
+class Started:
+    at: float
+    choice: Choice
+    ends: float
+    tags: dict
+    """Start tags of the lanes that had tasks waiting, before this one started."""
+
+
+class SimulatedPool:
+    """Serves arrivals; `choosing` stands in for `choose`."""
+
+    def __init__(self, capacity, weights, arrivals, cache=1000, choosing=choose, correct=False):
+        self.capacity, self.cache, self.choosing, self.correct = capacity, cache, choosing, correct
+        self.shares = FairShares()
+        self.queues = {lane: [] for lane in weights}
+        for lane, weight in weights.items():
+            self.shares.open(lane, weight)
+        self.workers = []
+        self.events = [(arrival.at, 1, arrival.task.number, arrival) for arrival in arrivals]
+        heapq.heapify(self.events)
+        self.actual_s = {arrival.task.number: arrival.actual_s for arrival in arrivals}
+        self.started = []
+        self.now = 0.0
+
+    def slots(self):
+        return [
+            Slot(number, worker.modules, worker.cache.keys(), None if worker.task else worker.since, worker.free_at)
+            for number, worker in enumerate(self.workers)
+        ]
+
+    def busy_cores(self):
+        return sum(worker.task.cores for worker in self.workers if worker.task)
+
+    def run(self, after=lambda pool: None):
+        """Until all is served; `after` looks at the pool whenever nothing more can be started. Returns the last end."""
+        while self.events:
+            self.now = self.events[0][0]
+            while self.events and self.events[0][0] == self.now:
+                self._happen(*heapq.heappop(self.events)[2:])
+            while choice := self._choice():
+                self._start(choice)
+            after(self)
+        return self.now
+
+    def _choice(self):
+        return self.choosing(self.shares, self.queues, self.slots(), self.busy_cores(), self.capacity, self.now)
+
+    def _happen(self, _, event):
+        if isinstance(event, Arrival):
+            if not self.queues[event.lane]:
+                self.shares.waits(event.lane)
+            insort(self.queues[event.lane], event.task, key=order)
+        else:
+            lane, worker, correction_s = event
+            worker.task, worker.since = None, self.now
+            if self.correct:
+                self.shares.ended(lane, correction_s)
+
+    def _start(self, choice):
+        lane, task, slot = choice
+        tags = {name: self.shares.start_tag(name) for name, queue in self.queues.items() if queue}
+        if slot is None:
+            self.workers.append(Worker(self.cache))
+        worker = self.workers[-1 if slot is None else slot]
+        assert worker.task is None
+        self.queues[lane].remove(task)
+        share = dominant_share(task, self.capacity)
+        self.shares.started(lane, share * task.expected_s)
+        load_s = worker.load(task)
+        took_s = self.actual_s[task.number] + load_s
+        worker.modules.add(task.module)
+        worker.task, worker.free_at = task, self.now + task.expected_s + load_s
+        ends = self.now + took_s
+        heapq.heappush(self.events, (ends, 0, task.number, (lane, worker, share * (took_s - task.expected_s))))
+        self.started.append(Started(self.now, choice, ends, tags))

@@ -1,0 +1,268 @@
+"""The dispatcher in simulated time: capacity, fairness, starvation, makespan, and the worker that is taken."""
+
+import itertools
+import random
+from math import inf
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.local import dispatch
+from infra.local.dispatch import Capacity, FairShares, Slot, Task, choose, dominant_share
+from tests.support.simulated_pool import Arrival, SimulatedPool
+
+SECOND = round(1 / dispatch.LOAD_S_PER_BYTE)
+"""Bytes that take a second to load."""
+
+
+def task(number, expected_s=1.0, cores=1.0, reads=None, module="learner"):
+    return Task(number, module, expected_s, cores, reads or {})
+
+
+def slot(number, holds=(), modules=(), idle_since=0.0, free_at=0.0):
+    return Slot(number, frozenset(modules), frozenset(holds), idle_since, free_at)
+
+
+def chosen(queue, slots, *, capacity=None, busy_cores=0.0, now=10.0):
+    shares = FairShares()
+    shares.open("run", 1.0)
+    return choose(shares, {"run": queue}, slots, busy_cores, capacity or Capacity(len(slots), 100.0), now)
+
+
+@st.composite
+def workloads(draw, lanes="abc", cores=(0.01, 0.5, 1.0, 2.0, 3.0, 9.0), spread=20.0, reads=(0,)):
+    """A machine, weights of lanes, and arrivals of tasks that take another time than was expected."""
+    capacity = Capacity(draw(st.integers(1, 5)), draw(st.sampled_from([1.0, 2.0, 4.0])))
+    weights = {lane: draw(st.sampled_from([0.5, 1.0, 3.0])) for lane in lanes}
+    arrivals = []
+    for number in range(draw(st.integers(1, 40))):
+        size = draw(st.sampled_from(reads))
+        arrivals.append(
+            Arrival(
+                draw(st.floats(0, spread)),
+                draw(st.sampled_from(lanes)),
+                task(
+                    number,
+                    draw(st.floats(0.05, 5)),
+                    draw(st.sampled_from(cores)),
+                    {f"state {draw(st.integers(0, 3))}": size} if size else {},
+                ),
+                draw(st.floats(0.05, 5)),
+            )
+        )
+    return capacity, weights, arrivals
+
+
+def within_capacity(pool):
+    busy = [worker.task for worker in pool.workers if worker.task]
+    assert len(pool.workers) <= pool.capacity.slots
+    assert len(busy) <= 1 or pool.busy_cores() <= pool.capacity.cores + 1e-6
+
+
+@given(workloads(reads=(0, SECOND, 5 * SECOND)))
+@settings(max_examples=300, deadline=None)
+def test_the_machine_is_never_overcommitted_and_every_task_is_served_once(workload):
+    capacity, weights, arrivals = workload
+    pool = SimulatedPool(capacity, weights, arrivals, cache=2, correct=True)
+    pool.run(after=within_capacity)
+    assert sorted(start.choice.task.number for start in pool.started) == [a.task.number for a in arrivals]
+
+
+@given(workloads(cores=(0.01, 0.5, 1.0)))
+@settings(max_examples=200, deadline=None)
+def test_nothing_idles_while_a_task_fits_and_no_larger_one_waits(workload):
+    def work_conserving(pool):
+        waiting = [task for queue in pool.queues.values() for task in queue]
+        free = len(pool.workers) < pool.capacity.slots or any(worker.task is None for worker in pool.workers)
+        smallest = min((task.cores for task in waiting), default=inf)
+        largest = max((task.cores for task in waiting), default=inf)
+        fits = pool.busy_cores() + smallest <= pool.capacity.cores
+        # Cores are kept for a task only while it does not fit itself.
+        assert not (waiting and free and fits) or pool.busy_cores() + largest > pool.capacity.cores
+
+    pool = SimulatedPool(*workload)
+    pool.run(after=work_conserving)
+
+
+@given(workloads(reads=(0, SECOND)))
+@settings(max_examples=200, deadline=None)
+def test_something_is_always_started_on_an_idle_machine(workload):
+    def never_idle(pool):
+        assert any(worker.task for worker in pool.workers) or not any(pool.queues.values())
+
+    SimulatedPool(*workload, cache=1).run(after=never_idle)
+
+
+@given(workloads(lanes="ab", spread=0.0, cores=(0.01, 0.5, 1.0)), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_two_lanes_that_have_work_get_shares_by_their_weights(workload, large):
+    capacity, weights, arrivals = workload
+    if large:  # tasks wait for cores: the bound is twice as wide
+        arrivals.append(Arrival(0.0, "a", task(100, 4.0, 4.0), 4.0))
+    pool = SimulatedPool(capacity, weights, arrivals)
+    pool.run()
+    costs = {
+        lane: [dominant_share(a.task, capacity) * a.task.expected_s / weights[lane] for a in arrivals if a.lane == lane]
+        for lane in weights
+    }
+    bound = sum(max(cost, default=0.0) for cost in costs.values())
+    waits = large or any(a.task.cores > capacity.cores / capacity.slots for a in arrivals)
+    served = dict.fromkeys(weights, 0.0)
+    history = [dict(served)]
+    for start in pool.started:
+        if set(start.tags) != set(weights):
+            break
+        lane, chosen_task, _ = start.choice
+        served[lane] += dominant_share(chosen_task, capacity) * chosen_task.expected_s / weights[lane]
+        history.append(dict(served))
+    for one, other in itertools.combinations(history, 2):  # over every interval in which both had work
+        lag = (other["a"] - one["a"]) - (other["b"] - one["b"])
+        assert abs(lag) <= bound * (2 if waits else 1) + 1e-9
+
+
+@pytest.mark.parametrize("others", [1, 5])
+def test_a_task_for_the_whole_machine_is_not_starved_by_small_ones(others):
+    small = [
+        Arrival(0.1 * n, f"small {n % others}", task(n, 1.0 + 0.01 * (n % 7)), 1.0 + 0.01 * (n % 7)) for n in range(400)
+    ]
+    large = Arrival(2.0, "large", task(1000, 1.0, 4.0), 1.0)
+    weights = {f"small {n}": 1.0 for n in range(others)} | {"large": 1.0}
+    pool = SimulatedPool(Capacity(8, 4.0), weights, [*small, large])
+    pool.run()
+    began = next(start.at for start in pool.started if start.choice.task.number == 1000)
+    # Its own cost is a machine-second: each other lane may get as much and a task, then the machine drains.
+    assert began <= 2.0 + others * (1.0 + 1.07) + 2 * 1.07
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=60, deadline=None)
+def test_a_large_task_waits_at_most_for_what_others_may_claim(seed):
+    draw = random.Random(seed)
+    cores, lanes = 4.0, draw.randint(1, 4)
+    arrivals = []
+    for n in range(600):
+        seconds = draw.uniform(0.2, 1.0)
+        small = task(n, seconds, draw.choice([0.5, 1.0, 2.0]))
+        arrivals.append(Arrival(draw.uniform(0, 60), f"small {draw.randrange(lanes)}", small, seconds))
+    arrivals.append(Arrival(20.0, "large", task(1000, 2.0, draw.choice([4.0, 6.0])), 2.0))
+    weights = {f"small {n}": 1.0 for n in range(lanes)} | {"large": 1.0}
+    pool = SimulatedPool(Capacity(8, cores), weights, arrivals)
+    pool.run()
+    began = next(start.at for start in pool.started if start.choice.task.number == 1000)
+    overtaking = [
+        s for s in pool.started if 20.0 <= s.at < began and s.choice.lane != "large" and s.choice.task.number != 1000
+    ]
+    share_s = sum(dominant_share(s.choice.task, pool.capacity) * s.choice.task.expected_s for s in overtaking)
+    # Each lane: from V - c to the finish tag of the large task, at 2 machine-seconds, and one task beyond it.
+    assert share_s <= lanes * (2.0 + 2 * 1.0)
+
+
+def makespan(seconds, slots):
+    arrivals = [Arrival(0.0, "run", task(n, s), s) for n, s in enumerate(seconds)]
+    return SimulatedPool(Capacity(slots, 100.0), {"run": 1.0}, arrivals).run()
+
+
+def best_makespan(seconds, slots):
+    """By trying every assignment."""
+    best = inf
+    for places in itertools.product(range(slots), repeat=len(seconds)):
+        loads = [0.0] * slots
+        for place, s in zip(places, seconds, strict=True):
+            loads[place] += s
+        best = min(best, max(loads))
+    return best
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=8), st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_the_longest_first_ends_within_four_thirds_of_the_best(seconds, slots):
+    limit = (4 / 3 - 1 / (3 * slots)) * best_makespan(seconds, slots)  # Graham 1969
+    assert makespan(seconds, slots) <= limit + 1e-9
+
+
+def test_the_bound_of_the_longest_first_is_reached():
+    assert makespan([5, 5, 4, 4, 3, 3, 3], 3) == 11  # Graham's example for three machines, where the best is 9
+
+
+def test_a_worker_with_the_data_comes_before_one_with_the_module_before_a_new_one_before_the_longest_idle():
+    read = task(1, reads={"state": 100, "policy": 10})
+    some = slot(0, holds=["policy"], modules=["learner"])
+    most, module, old = slot(1, holds=["state"]), slot(2, modules=["learner"], idle_since=5.0), slot(3, idle_since=1.0)
+    older = slot(4, idle_since=0.5)
+    assert chosen([read], [some, most, module, old]).slot == 1
+    assert chosen([read], [module, old], capacity=Capacity(9, 9.0)).slot == 2
+    assert chosen([read], [old, older], capacity=Capacity(9, 9.0)).slot is None
+    assert chosen([read], [old, older]).slot == 4
+    assert chosen([read], [], capacity=Capacity(1, 1.0)).slot is None
+
+
+def test_a_task_waits_for_the_worker_with_its_data_only_while_that_is_sooner_than_loading_them():
+    heavy = task(1, reads={"state": SECOND})
+
+    def slots(free_at):
+        return [slot(0, holds=["state"], idle_since=None, free_at=free_at), slot(1)]
+
+    assert chosen([heavy], slots(10.9), now=10.0) is None
+    assert chosen([heavy], slots(11.1), now=10.0).slot == 1
+    assert chosen([heavy], slots(10.9), now=11.8) is None  # overdue by 0.9 s: as much again is expected
+    assert chosen([heavy], slots(10.9), now=12.0).slot == 1
+
+
+def test_another_task_takes_the_free_worker_while_the_first_waits_for_its_data():
+    heavy, light = task(1, 2.0, reads={"state": SECOND}), task(2, 1.0)
+    slots = [slot(0, holds=["state"], idle_since=None, free_at=10.5), slot(1)]
+    assert chosen([heavy, light], slots).task is light
+
+
+def test_of_many_tasks_with_the_same_data_those_wait_that_are_served_soon():
+    tasks = [task(n, 0.4, reads={"state": SECOND}) for n in range(10)]
+    slots = [slot(0, holds=["state"], idle_since=None, free_at=10.3), slot(1)]
+    assert chosen(tasks, slots) == ("run", tasks[2], 1)  # 0.3 s and 0.7 s are shorter than a second, 1.1 s is not
+
+
+def test_a_task_that_wants_more_cores_than_there_are_runs_alone():
+    assert chosen([task(1, cores=9.0)], [slot(0), slot(1)], capacity=Capacity(2, 4.0)).task.number == 1
+    busy = [slot(0), slot(1, idle_since=None, free_at=11.0)]
+    assert chosen([task(1, cores=9.0)], busy, busy_cores=0.01, capacity=Capacity(2, 4.0)) is None
+
+
+def test_a_lane_without_work_saves_up_nothing():
+    shares = FairShares()
+    shares.open("idle", 1.0)
+    shares.open("busy", 2.0)
+    shares.waits("busy")
+    for _ in range(10):
+        shares.started("busy", 1.0)
+    assert shares.start_tag("busy") == 5.0
+    shares.waits("idle")
+    assert shares.start_tag("idle") == 4.5  # where the newest task of the others began
+    shares.started("idle", 1.0)
+    shares.ended("idle", -0.25)
+    assert shares.start_tag("idle") == 5.25
+    shares.close("idle")
+    shares.ended("idle", 1.0)
+
+
+def test_a_task_for_more_than_the_machine_costs_the_machine():
+    assert dominant_share(task(1, cores=9.0), Capacity(8, 4.0)) == 1.0
+    assert dominant_share(task(1, cores=1.0), Capacity(8, 4.0)) == 0.25
+    assert dominant_share(task(1, cores=0.01), Capacity(8, 4.0)) == 0.125
+
+
+class Counted(list):
+    """A queue that counts how many tasks were looked at."""
+
+    seen = 0
+
+    def __iter__(self):
+        for item in super().__iter__():
+            self.seen += 1
+            yield item
+
+
+def test_a_choice_costs_the_same_however_many_tasks_wait():
+    queue = Counted(task(n, cores=2.0) for n in range(10_000))
+    slots = [slot(0), slot(1, idle_since=None, free_at=11.0)]
+    assert chosen(queue, slots, busy_cores=1.0, capacity=Capacity(2, 2.0)) is None
+    assert queue.seen <= dispatch.WINDOW + 1
