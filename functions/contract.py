@@ -399,6 +399,8 @@ class Report(Message, frozen=True, kw_only=True):
     duration_ms: float = 0.0
     # Start of the execution environment when this invocation paid for it.
     init_ms: float = 0.0
+    # How long it waited for a slot, where the platform says so; never billed.
+    queued_ms: float = 0.0
     peak_mb: float = 0.0
     detail: str = ""
 

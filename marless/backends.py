@@ -12,7 +12,7 @@ from coordinator.backends.registry import backend, names
 from coordinator.drive.ports import Invoker, Ledger, Storage
 from functions.contract import Platform, Report
 from infra.local.files import FileStorage
-from infra.local.processes import WorkerPool
+from infra.local.pool import WorkerPool
 from infra.local.sqlite import SqliteLedger
 
 __all__ = [

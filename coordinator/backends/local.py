@@ -4,13 +4,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator.backends.base import FUNCTION_MODULES, Backend, Connection
+from coordinator.drive.ports import Invoker
 from functions.contract import Platform
 from infra.local.files import FileStorage
-from infra.local.processes import WorkerPool
+from infra.local.pool import WorkerPool
 from infra.local.sqlite import LEDGER_FILE, SqliteLedger
 
 if TYPE_CHECKING:
     from infra.aws.deployment_ref import DeploymentRef
+
+OBJECTS = "objects"
+"""The folder of a run's objects in the run's folder."""
 
 
 class LocalBackend(Backend):
@@ -23,18 +27,21 @@ class LocalBackend(Backend):
         self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
     ) -> Connection:
         """See `Backend.open`."""
-        objects = folder / "objects"
-        made = Connection(
-            storage=FileStorage(objects),
-            ledger=SqliteLedger(folder / LEDGER_FILE, read_only),
-            invoker=WorkerPool(workers, objects, FUNCTION_MODULES),
-            platform=Platform(concurrency=workers),  # without a limit on start-ups: the pool's clock covers them
-        )
+        made = _connection(folder, WorkerPool(workers, folder / OBJECTS, FUNCTION_MODULES), workers, read_only)
         return made.for_reading() if read_only else made
 
     def has_run(self, folder: Path) -> bool:
         """See `Backend.has_run`."""
         return (folder / LEDGER_FILE).is_file()
+
+
+def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: bool = False) -> Connection:
+    return Connection(
+        storage=FileStorage(folder / OBJECTS),
+        ledger=SqliteLedger(folder / LEDGER_FILE, read_only),
+        invoker=invoker,
+        platform=Platform(concurrency=concurrency),  # without a limit on start-ups: the pool's clock covers them
+    )
 
 
 BACKEND = LocalBackend()

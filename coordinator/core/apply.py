@@ -158,7 +158,8 @@ def _with_durations(plan: Plan, state: State, answered: list[tuple[WorkItem, Rep
         if not plan.platform.cpu_scaling:
             ms = whole_core_ms(ms, item.memory_mb, plan.prices.lambda_.mb_per_vcpu)
         timings = add_observation(timings, item.kind, item.size, ms, state.placement.style, 1 / item.peers)
-        peaks[item.function] = max(report.peak_mb, peaks.get(item.function, 0.0))
+        if report.peak_mb:
+            peaks[item.function] = max(report.peak_mb, peaks.get(item.function, 0.0))
     return replace(state, slowest=slowest, timings=timings, peaks=peaks)
 
 

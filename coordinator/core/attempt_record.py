@@ -21,7 +21,9 @@ class AttemptRecord(Message, frozen=True, kw_only=True):
     # When it was asked for and when its report arrived, in seconds of the coordinator's clock.
     asked: float
     ended: float
-    # As the platform measured: start-up and run time. The rest was queueing and transfer.
+    # As the platform measured: waiting for a slot where it says so, start-up and run time. The rest was transfer, and
+    # waiting elsewhere.
+    queued_ms: float = 0.0
     init_ms: float = 0.0
     duration_ms: float = 0.0
     outcome: Literal["answered", "failed", "timeout", "crash", "throttled"] = "answered"

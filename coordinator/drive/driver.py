@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import msgspec
@@ -106,8 +106,10 @@ class Driver:
         ports: Ports,
         clock: Callable[[], float] = time.monotonic,
         detached: Detached | None = None,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self._plan, self._ports, self._clock, self._detached = plan, ports, clock, detached
+        self._patience_s = patience_s
         self._marked: float | None = None
         self._version, self._committed_at = 0, 0.0
         # The state in the ledger, and the bytes of its item.
@@ -200,13 +202,31 @@ class Driver:
         self._record()
         self._ports.storage.delete(self.state.garbage)
 
-    def step(self, dispatching: bool = True) -> bool:
+    @property
+    def listening(self) -> bool:
+        """Whether attempts are in flight that may all succeed, so that there is nothing to decide until a report."""
+        return bool(self._in_flight) and not self._failed
+
+    def allow(self, concurrency: int, dollars: float | None) -> None:
+        """From the next decision on the run uses so many functions at once and costs at most `dollars`.
+
+        Both change when and where tasks run, and when the run ends; never a weight.
+        """
+        plan = self._plan
+        if (plan.platform.concurrency, plan.config.stop.dollars) != (concurrency, dollars):
+            stop = msgspec.structs.replace(plan.config.stop, dollars=dollars)
+            config = msgspec.structs.replace(plan.config, stop=stop)
+            platform = msgspec.structs.replace(plan.platform, concurrency=concurrency)
+            self._plan = replace(plan, config=config, platform=platform)
+
+    def step(self, dispatching: bool = True, pause_at: int | None = None) -> bool:
         """Takes one decision and acts on it; False when the run has ended.
 
-        Without `dispatching` no new attempt starts: the run ends resumably once those in flight have reported.
+        Without `dispatching` no new attempt starts: the run ends resumably once those in flight have reported. So does
+        a run that has finished the round `pause_at`.
         """
-        # While all attempts in flight may succeed there is nothing to decide.
-        command = Wait() if self._in_flight and not self._failed else decide(self._plan, self.state)
+        dispatching = dispatching and not self._pauses(pause_at)
+        command = Wait() if self.listening else decide(self._plan, self.state)
         match command:
             case Dispatch() if not dispatching:
                 if any(slot.waiting for slot in self.state.slots.values()):
@@ -215,9 +235,9 @@ class Driver:
             case Dispatch():
                 self._dispatch(command)
             case Advance():
-                self._advance(dispatching)
+                self._advance(dispatching, pause_at)
             case Abandon(event):
-                self._advance(dispatching, Abandoned(event))
+                self._advance(dispatching, pause_at, Abandoned(event))
             case Finish(reason):
                 self._apply(Finishing(reason))
             case Stop(status, reason):
@@ -254,7 +274,8 @@ class Driver:
 
     def _listen(self) -> bool:
         prefix, records = keys.task_id(self._plan.run, self._state.round, ""), []
-        for report in self._ports.invoker.wait(PATIENCE_S):
+        self._failed = False  # what was to be decided was decided
+        for report in self._ports.invoker.wait(self._patience_s):
             # An attempt of an earlier round is metered and belongs to no task of this round.
             work = report.id.removeprefix(prefix) if report.id.startswith(prefix) else ""
             report, answer = _decode_answer(report)
@@ -280,6 +301,7 @@ class Driver:
             slots=self._plan.platform.concurrency,
             asked=asked,
             ended=self._clock(),
+            queued_ms=report.queued_ms,
             init_ms=report.init_ms,
             duration_ms=report.duration_ms,
             outcome="failed" if isinstance(answer, Failed) else report.outcome,
@@ -293,7 +315,7 @@ class Driver:
             self._commit_and_finish_round()
         return False
 
-    def _advance(self, dispatching: bool, event: Abandoned | None = None) -> None:
+    def _advance(self, dispatching: bool, pause_at: int | None, event: Abandoned | None = None) -> None:
         before = self.state
         self._in_flight.clear()
         self._apply(event or Advanced(self._elapsed()))
@@ -304,10 +326,13 @@ class Driver:
         self._round_ended = True
         # One write for the end of a round and the next dispatch.
         command = decide(self._plan, self.state)
-        if isinstance(command, Dispatch) and dispatching:
+        if isinstance(command, Dispatch) and dispatching and not self._pauses(pause_at):
             self._dispatch(command)
         else:
             self._commit_and_finish_round()
+
+    def _pauses(self, pause_at: int | None) -> bool:
+        return pause_at is not None and self._state.round >= pause_at
 
     def _commit_and_finish_round(self) -> None:
         self._write()

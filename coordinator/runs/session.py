@@ -1,13 +1,13 @@
 """A session: one command drives a run, from its first decision to its files and its exit code."""
 
 import time
-from collections.abc import Callable
+from typing import Protocol
 
 from coordinator.backends.base import Connection
 from coordinator.config.schema import RunConfig
 from coordinator.core.decide import Stop, decide
 from coordinator.core.state import Plan, State
-from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.driver import PATIENCE_S, Driver, Ports
 from coordinator.drive.ledger_items import load_state
 from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending
 from coordinator.reports.attempts import AttemptLog
@@ -37,8 +37,22 @@ NOTICE_S = 0.1
 _SETUP_PHASES = ("describe", "initialise")
 
 
+class Stopping(Protocol):
+    """Whether the run is to stop after the tasks in flight: `received` is a signal's number, or 0, and `code` the exit
+    code that belongs to it."""
+
+    @property
+    def received(self) -> int: ...
+
+    @property
+    def code(self) -> int: ...
+
+
 class Session:
-    """Drives `plan` until it ends or a signal comes. `started` is the monotonic clock when the command began."""
+    """Drives `plan` until it ends or a signal comes. `started` is the monotonic clock when the command began.
+
+    A step waits for a report for at most `patience_s`.
+    """
 
     def __init__(
         self,
@@ -47,49 +61,69 @@ class Session:
         identity: Identity,
         backend: Connection,
         view: View,
-        signals: Signals,
+        signals: Stopping,
         started: float,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self._folder, self._plan, self._view, self._signals, self._started = folder, plan, view, signals, started
         self._invoker = InstrumentedInvoker(backend.invoker)
         journal = JsonLines(folder.path / METRICS)
         attempts = AttemptLog(folder.path / ATTEMPTS)
         ports = Ports(backend.storage, backend.ledger, self._invoker, journal, backend.repeated, attempts.record)
-        self._driver = Driver(plan, ports)
+        self._driver = Driver(plan, ports, patience_s=patience_s)
         self._documents = Documents(folder, plan, identity, backend.storage)
         self._earlier = summary.read(folder)
         self._plateau_monitor = PlateauMonitor(plan, ())
+        # What the view was told: the round, the commit, when it is told next; and what happens once.
+        self._reported_round, self._noticed_version, self._due = 0, 0, 0.0
+        self._is_latest = self._remarked = False
 
     @property
     def state(self) -> State:
         """The run's present state."""
         return self._driver.state
 
-    def drive(self, renew: Callable[[], None]) -> Ending:
-        """Calls `renew` between decisions. Raises `StorageFault` and `Unresumable`; also after these the run can be
-        resumed from its ledger."""
+    @property
+    def listening(self) -> bool:
+        """Whether there is nothing to do until a function reports."""
+        return self._driver.listening
+
+    def allow(self, concurrency: int, dollars: float | None) -> None:
+        """See `Driver.allow`."""
+        self._driver.allow(concurrency, dollars)
+
+    def begin(self) -> None:
+        """Starts the run, or resumes it from its ledger. Raises `StorageFault` and `Unresumable`; also after these the
+        run can be resumed."""
         self._driver.begin()
         path, done = self._folder.path / METRICS, self.state.round
         self._plateau_monitor = PlateauMonitor(self._plan, (line for line in read(path) if line.round <= done))
-        reported_round, is_latest, remarked = self.state.round, False, False
-        version, due = self._driver.version, 0.0
-        while self._driver.step(dispatching=not self._signals.received):
-            renew()
-            # While reports arrive one by one, each look would copy the slots of all tasks.
-            if self._driver.version == version and time.monotonic() < due:
-                continue
-            version, due, state = self._driver.version, time.monotonic() + NOTICE_S, self.state
-            if state.round != reported_round:
-                reported_round = state.round
-                self._finished_round()
-            if not is_latest and (state.round or state.phase == "learn"):
-                self._folder.become_latest()
-                is_latest = True
-            if self._signals.received and not remarked:
-                remarked = True
-                self._view.remark("stopping after the tasks in flight; press again to stop at once")
-            self._view.notice(self._plan, state, time.monotonic() - self._started)
-        return self._end()
+        self._reported_round, self._noticed_version, self._due = done, self._driver.version, 0.0
+
+    def step(self, pause_at: int | None = None) -> bool:
+        """Takes one decision and shows what came of it; False when the run has ended, or paused after the round
+        `pause_at`. Raises what `begin` raises."""
+        going = self._driver.step(not self._signals.received, pause_at)
+        # While reports arrive one by one, each look would copy the slots of all tasks.
+        if going and self._driver.version == self._noticed_version and time.monotonic() < self._due:
+            return True
+        self._noticed_version, self._due = self._driver.version, time.monotonic() + NOTICE_S
+        if going:
+            self._notice()
+        return going
+
+    def _notice(self) -> None:
+        state = self.state
+        if state.round != self._reported_round:
+            self._reported_round = state.round
+            self._finished_round()
+        if not self._is_latest and (state.round or state.phase == "learn"):
+            self._folder.become_latest()
+            self._is_latest = True
+        if self._signals.received and not self._remarked:
+            self._remarked = True
+            self._view.remark("stopping after the tasks in flight; press again to stop at once")
+        self._view.notice(self._plan, state, time.monotonic() - self._started)
 
     def _finished_round(self) -> None:
         for line in self.state.lines:
@@ -105,7 +139,8 @@ class Session:
         if warning := self._plateau_monitor.look():
             self._view.remark(f"round {self.state.round:5d}  {warning}")
 
-    def _end(self) -> Ending:
+    def end(self) -> Ending:
+        """Writes the run's files and says how it ended."""
         state = self.state
         if self._never_began():
             problems = [slot.problem for slot in state.slots.values() if slot.problem]
@@ -176,7 +211,10 @@ def launch(
     try:
         with renew_lease(identity, config, backend) as renew:
             view.started(folder.name, str(folder.path))
-            return session.drive(renew)
+            session.begin()
+            while session.step():
+                renew()
+            return session.end()
     except StorageFault as fault:
         line = f"{fault}; then go on with: marless resume {folder.name}"
         return Ending(USER_ERROR, line)

@@ -54,7 +54,7 @@ def resume(folder: RunFolder, settings: list[str], drive: Drive) -> Ending:
         identity = folder.identity()
         if drive.detach and identity.deployment_ref is None:
             raise UserError(f"{folder.name} is a run on this machine; --detach needs one in the cloud")
-        old = _unchanged(folder, identity)
+        old = unchanged(folder, identity)
         config = _with_limits(old, settings)
         if identity.deployment_ref is not None:
             _refuse_longer(config.functions, identity.deployment_ref)
@@ -78,7 +78,7 @@ def _begin(folder: RunFolder, config: RunConfig, place: Place, drive: Drive, sig
 
         try:
             opponents = store_opponents(config, folder.path.name, connection.storage)
-            identity = _identify(folder, config, backend.name, deployment_ref, opponents)
+            identity = identify(folder, config, backend.name, deployment_ref, opponents)
         except (StorageFault, UserError) as fault:
             return Ending(USER_ERROR, str(fault), kept=False)
         if drive.detach:
@@ -115,10 +115,10 @@ def _priced(config: RunConfig, there: str) -> RunConfig:
     return msgspec.structs.replace(config, pricing=msgspec.structs.replace(config.pricing, region=priced_as(there)))
 
 
-def _identify(
+def identify(
     folder: RunFolder, config: RunConfig, backend: str, deployment_ref: DeploymentRef | None, opponents: Fixed | None
 ) -> Identity:
-    """Writes the configuration and then the plan, which makes the folder a run."""
+    """Writes the configuration and then the plan, which makes the folder a run. Raises `StorageFault`."""
     text = dump.document(config).encode()
     identity = Identity(
         run=folder.path.name,
@@ -142,7 +142,7 @@ def _suggestion(config: RunConfig) -> str:
     return f"{task}-{config.algorithm.name}-s{config.seed}"
 
 
-def _unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
+def unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
     """The run's configuration; `UserError` unless the resumed run will give the bytes of an uninterrupted one."""
     if folder.config_sha256() not in identity.configs:
         path = folder.path / CONFIG

@@ -63,6 +63,8 @@ class Slot:
     number: int
     modules: Set[str]
     """Imported, or being imported."""
+    importing: bool
+    """It is free, and yet at work at an import."""
     holds: Set[str]
     """SHA-256 of the objects in its cache."""
     idle_since: float | None
@@ -77,6 +79,8 @@ class Capacity:
     """At most so many workers."""
     cores: float
     """So many may be busy at once."""
+    load_s_per_byte: float = LOAD_S_PER_BYTE
+    """What it takes a worker to load an object that it does not hold."""
 
 
 class Choice(NamedTuple):
@@ -182,6 +186,7 @@ class _Pool:
         self.free = [slot for slot in slots if slot.idle_since is not None]
         self.room = len(slots) < capacity.slots
         self.free_cores = inf if len(self.free) == len(slots) else capacity.cores - busy_cores + _ROUNDING
+        self._load_s_per_byte = capacity.load_s_per_byte
         self._busy = [slot for slot in slots if slot.idle_since is None]
         # A task that is overdue by x is expected to take another x: nobody waits for a prediction that was wrong.
         self._waits_s = {slot.number: abs(slot.free_at - now) for slot in self._busy}
@@ -190,7 +195,7 @@ class _Pool:
         """Whether a busy worker serves the task sooner than a free one would have loaded what the busy one holds."""
         loaded = max((_held(task, slot) for slot in self.free), default=0)
         for slot in self._busy if task.reads else ():
-            if self._waits_s[slot.number] < LOAD_S_PER_BYTE * (_held(task, slot) - loaded):
+            if self._waits_s[slot.number] < self._load_s_per_byte * (_held(task, slot) - loaded):
                 self._waits_s[slot.number] += task.expected_s  # the next that wants its data comes after this one
                 return True
         return False
@@ -198,12 +203,12 @@ class _Pool:
     def slot_for(self, task: Task) -> int | None:
         """The worker that takes the task; None: a new one."""
 
-        def worth(slot: Slot) -> tuple[int, bool, float, int]:
+        def worth(slot: Slot) -> tuple[int, bool, bool, float, int]:
             assert slot.idle_since is not None
-            return _held(task, slot), task.module in slot.modules, -slot.idle_since, -slot.number
+            return _held(task, slot), task.module in slot.modules, not slot.importing, -slot.idle_since, -slot.number
 
         best = max(self.free, key=worth, default=None)
-        if best is None or (self.room and task.module not in best.modules and not _held(task, best)):
+        if best is None or (self.room and best.importing and task.module not in best.modules):
             return None
         return best.number
 

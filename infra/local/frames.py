@@ -15,9 +15,11 @@ _CHUNK = 1 << 16
 
 
 class Call(msgspec.Struct, frozen=True):
-    """To the worker: run `module`'s `handle` on the frame's bytes, or with `warm` only import it."""
+    """To the worker: run `module`'s `handle` on the frame's bytes with the objects below the folder `root`, or with
+    `warm` only import it."""
 
     module: str
+    root: str = ""
     warm: bool = False
 
 
@@ -29,10 +31,15 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
-    """From the worker: `handle` returned the frame's bytes, or raised `error` ('Type: message')."""
+    """From the worker: `handle` returned the frame's bytes, or raised `error` ('Type: message').
+
+    `processor_ms`: of all its threads. `peak_mb`, `resident_mb`: the most memory so far, and at present.
+    """
 
     duration_ms: float
+    processor_ms: float
     peak_mb: float
+    resident_mb: float
     error: str = ""
 
 

@@ -20,6 +20,23 @@ def peak_mb() -> float:
     return peak / (1 << 20) if sys.platform == "darwin" else peak / 1024
 
 
+def resident_mb() -> float:
+    """Present memory of this process, MiB; 0 if the system does not report it."""
+    try:
+        return int(Path("/proc/self/statm").read_bytes().split()[1]) * resource.getpagesize() / (1 << 20)
+    except OSError:
+        return 0.0
+
+
+def limit_memory(megabytes: int) -> None:
+    """Allocations beyond `megabytes` fail with `MemoryError`, where the system has such a limit; 0 is no limit.
+
+    Linux counts private writable memory towards RLIMIT_DATA (getrlimit(2), since 4.7); shared libraries cost nothing.
+    """
+    if megabytes and sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_DATA, (megabytes << 20, megabytes << 20))
+
+
 def age_s() -> float:
     """Seconds since this process began, interpreter start included; 0 if the system does not report it."""
     try:

@@ -1,7 +1,7 @@
 """A worker process: serves calls one after the other until its coordinator ends.
 
-Started by the pool as ``python -m infra.local.worker REQUESTS REPLIES LIFELINE STARTED BLOBS``: three pipe descriptors,
-the pool's monotonic clock at the start, and the folder of the run's objects.
+Started by the pool as ``python -m infra.local.worker REQUESTS REPLIES LIFELINE STARTED MEMORY_MB``: three pipe
+descriptors, the pool's monotonic clock at the start, and how much the process may allocate (0: without limit).
 """
 
 import importlib
@@ -20,7 +20,7 @@ from functions.redaction import redact
 from infra.local.files import FileStorage
 from infra.local.frames import Call, Ended, Inbox, Ready, frame
 from infra.local.lifeline import end_with
-from infra.local.own_process import peak_mb
+from infra.local.own_process import limit_memory, peak_mb, resident_mb
 
 Handler = Callable[[bytes, Blobs], bytes]
 
@@ -33,18 +33,19 @@ def main() -> None:
         os.set_inheritable(descriptor, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with(lifeline)
+    limit_memory(int(sys.argv[5]))
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a log is read after a crash
-    Worker(requests, replies, float(sys.argv[4]), FileStorage(Path(sys.argv[5]))).serve()
+    Worker(requests, replies, float(sys.argv[4])).serve()
 
 
 class Worker:
     """The modules imported so far, and the loop that calls them."""
 
-    def __init__(self, requests: int, replies: int, started: float, blobs: Blobs) -> None:
+    def __init__(self, requests: int, replies: int, started: float) -> None:
         self._inbox = Inbox(requests)
         self._replies = replies
         self._started: float | None = started
-        self._blobs = blobs
+        self._blobs: dict[str, Blobs] = {}
         self._handlers: dict[str, Handler] = {}
 
     def serve(self) -> None:
@@ -58,17 +59,25 @@ class Worker:
         error = "" if call.module in self._handlers else self._import(call)
         if call.warm:
             return
-        start = time.perf_counter()
+        start, processor = time.perf_counter(), time.process_time()
         answer = b""
         if not error:
             try:
-                answer = self._handlers[call.module](body, self._blobs)
+                blobs = self._blobs.setdefault(call.root, FileStorage(Path(call.root)))
+                answer = self._handlers[call.module](body, blobs)
                 if not isinstance(answer, bytes):
                     raise TypeError(f"{call.module}.handle must return bytes, not {type(answer).__name__}")
             except BaseException as escaped:  # SystemExit too: the worker outlives its tasks
                 answer, error = b"", _describe(escaped)
         duration_ms = (time.perf_counter() - start) * 1000
-        self._send(frame(Ended(duration_ms=duration_ms, peak_mb=peak_mb(), error=error), answer))
+        ended = Ended(
+            duration_ms=duration_ms,
+            processor_ms=(time.process_time() - processor) * 1000,
+            peak_mb=peak_mb(),
+            resident_mb=resident_mb(),
+            error=error,
+        )
+        self._send(frame(ended, answer))
         _trim_log()
 
     def _import(self, call: Call) -> str:

@@ -31,15 +31,6 @@ _.external_attr
 _.fmt  # botocore.exceptions.BotoCoreError
 __getattr__  # Python
 
-# The dispatcher of `infra/local/dispatch.py`, until the pool calls it.
-_.open
-_.close
-_.waits
-_.started
-_.ended
-order
-choose
-
 # Names in annotations that are strings.
 Axes
 DataFrame

@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asking import begin
 from emulated import Emulated, emulated
 
 from infra.aws.awslambda import LambdaInvoker
 from infra.aws.dynamodb import DynamoLedger
 from infra.aws.s3 import S3Storage
+from infra.local.dispatch import Capacity
 from infra.local.files import FileStorage
-from infra.local.processes import WorkerPool
+from infra.local.lane import Lane
+from infra.local.pool import Pool, WorkerPool
 from infra.local.sqlite import SqliteLedger
 
 BACKENDS = ["local", "emulated"]
@@ -111,10 +114,34 @@ def local_invokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Backend:
     root = tmp_path / "blobs"
     modules = {"actor": "echo", "learner": "no_such_module"}
     source = (
-        "from infra.local.processes import WorkerPool\nfrom pathlib import Path\n"
+        "from infra.local.pool import WorkerPool\nfrom pathlib import Path\n"
         f"client = WorkerPool(2, Path({str(root)!r}), {modules!r})\n"
     )
     return Backend(lambda: WorkerPool(2, root, modules), source)
+
+
+class BusyLane(Lane):
+    """A lane beside 31 others, each with hundreds of tasks."""
+
+    def __init__(self, root: Path, modules: dict[str, str]) -> None:
+        pool = Pool(Capacity(4, 4), modules, root.parent / "workers")
+        for number in range(31):
+            neighbour = pool.lane(f"{number}", root.parent / f"{number}")
+            for task_ in range(300):
+                begin(neighbour, f"{task_}", "sleep" if task_ % 10 else "exit", 0.02)
+        super().__init__(pool, "own", root, 1.0)
+        pool.open(self)
+
+    def close(self) -> None:
+        super().close()
+        self._pool.close()
+
+
+@pytest.fixture
+def shared_invokers(local_invokers: Backend, tmp_path: Path) -> Backend:
+    """A lane of a pool of four workers; functions as in `local_invokers`."""
+    modules = {"actor": "echo", "learner": "no_such_module"}
+    return Backend(lambda: BusyLane(tmp_path / "blobs", modules), "")
 
 
 @pytest.fixture
@@ -126,7 +153,7 @@ def emulated_invokers(account: Emulated) -> Backend:
     return Backend(lambda: LambdaInvoker(account.cloud, functions, 2), source)
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=[*BACKENDS, "shared"])
 def invokers(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(f"{request.param}_invokers")
 

@@ -6,6 +6,9 @@ import time
 import pytest
 from asking import ask, begin, collect, said
 
+# Where a process serves one caller alone.
+ALONE = ["local", "emulated"]
+
 
 def test_a_task_is_answered_with_what_its_function_returned(invoker):
     begin(invoker, "run/000001/sample", "echo", "body", attempt=3)
@@ -102,6 +105,7 @@ def test_what_a_function_prints_does_not_disturb_its_answer(invoker):
     assert said(ask(invoker, "echo", "on")) == "on"
 
 
+@pytest.mark.parametrize("invokers", ALONE, indirect=True)
 def test_only_the_first_task_pays_for_the_start_of_its_environment(invoker):
     assert ask(invoker, "echo", "x").init_ms > 10
     assert ask(invoker, "echo", "x").init_ms == 0
@@ -121,6 +125,7 @@ def test_the_clock_of_a_task_that_waits_for_its_turn_has_not_begun(invoker):
     assert {said(report) for report in collect(invoker, 6).values()} == {"x"}
 
 
+@pytest.mark.parametrize("invokers", ALONE, indirect=True)
 def test_the_peak_is_the_function_s_own_memory_not_the_coordinator_s(invoker):
     coordinator = b"x" * (150 << 20)
     assert 5 < ask(invoker, "echo", "x").peak_mb < 100

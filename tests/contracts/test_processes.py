@@ -9,7 +9,7 @@ import pytest
 from asking import ask, begin, collect, said, task
 
 from infra.local.files import FileStorage
-from infra.local.processes import WorkerPool
+from infra.local.pool import WorkerPool
 
 
 def runs(pid):

@@ -66,7 +66,14 @@ class SimulatedPool:
 
     def slots(self):
         return [
-            Slot(number, worker.modules, worker.cache.keys(), None if worker.task else worker.since, worker.free_at)
+            Slot(
+                number,
+                worker.modules,
+                False,
+                worker.cache.keys(),
+                None if worker.task else worker.since,
+                worker.free_at,
+            )
             for number, worker in enumerate(self.workers)
         ]
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 from statistics import fmean
 
 import pytest
+from simulated_pool import Arrival, SimulatedPool
 
 from infra.local import dispatch
 from infra.local.dispatch import Capacity, choose
-from tests.support.simulated_pool import Arrival, SimulatedPool
 from tests.unit.pool.test_dispatch import SECOND, task
 
 AGENTS, SLOTS, TASKS = 12, 6, 600

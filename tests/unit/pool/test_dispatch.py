@@ -2,15 +2,16 @@
 
 import itertools
 import random
+from dataclasses import replace
 from math import inf
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated_pool import Arrival, SimulatedPool
 
 from infra.local import dispatch
 from infra.local.dispatch import Capacity, FairShares, Slot, Task, choose, dominant_share
-from tests.support.simulated_pool import Arrival, SimulatedPool
 
 SECOND = round(1 / dispatch.LOAD_S_PER_BYTE)
 """Bytes that take a second to load."""
@@ -21,7 +22,7 @@ def task(number, expected_s=1.0, cores=1.0, reads=None, module="learner"):
 
 
 def slot(number, holds=(), modules=(), idle_since=0.0, free_at=0.0):
-    return Slot(number, frozenset(modules), frozenset(holds), idle_since, free_at)
+    return Slot(number, frozenset(modules), False, frozenset(holds), idle_since, free_at)
 
 
 def chosen(queue, slots, *, capacity=None, busy_cores=0.0, now=10.0):
@@ -185,14 +186,17 @@ def test_the_bound_of_the_longest_first_is_reached():
     assert makespan([5, 5, 4, 4, 3, 3, 3], 3) == 11  # Graham's example for three machines, where the best is 9
 
 
-def test_a_worker_with_the_data_comes_before_one_with_the_module_before_a_new_one_before_the_longest_idle():
+def test_a_worker_with_the_data_comes_before_one_with_the_module_before_the_longest_idle_before_a_new_one():
     read = task(1, reads={"state": 100, "policy": 10})
     some = slot(0, holds=["policy"], modules=["learner"])
     most, module, old = slot(1, holds=["state"]), slot(2, modules=["learner"], idle_since=5.0), slot(3, idle_since=1.0)
     older = slot(4, idle_since=0.5)
     assert chosen([read], [some, most, module, old]).slot == 1
     assert chosen([read], [module, old], capacity=Capacity(9, 9.0)).slot == 2
-    assert chosen([read], [old, older], capacity=Capacity(9, 9.0)).slot is None
+    assert chosen([read], [old, older], capacity=Capacity(9, 9.0)).slot == 4
+    importing = replace(old, importing=True, modules={"actor"})
+    assert chosen([read], [importing], capacity=Capacity(9, 9.0)).slot is None
+    assert chosen([read], [importing], capacity=Capacity(1, 1.0)).slot == 3
     assert chosen([read], [old, older]).slot == 4
     assert chosen([read], [], capacity=Capacity(1, 1.0)).slot is None
 

@@ -1,0 +1,168 @@
+"""A lane of a pool: the invoker of one run, with its queue, its reports and the durations of its tasks."""
+
+import time
+from bisect import insort
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import msgspec
+
+from functions.contract import Ref, Report
+from infra.local.dispatch import WINDOW, Task, order
+
+if TYPE_CHECKING:
+    from infra.local.pool import Pool
+    from infra.local.worker_process import WorkerProcess
+
+# The predicted duration of a task while none like it has ended.
+_UNKNOWN_S = 1.0
+# A task is late when it takes so many times what was predicted, and a second.
+_LATE = 4.0
+# The weight of the newest measurement in a mean of a lane's measurements.
+_NEWEST = 0.5
+
+
+class _Inputs(msgspec.Struct):
+    """The objects that a request reads; other fields of the request are skipped."""
+
+    policies: tuple[Ref, ...] = ()
+    trajectories: tuple[Ref, ...] = ()
+    state: tuple[Ref, ...] = ()
+    tensors: tuple[Ref, ...] = ()
+
+
+_INPUTS = msgspec.json.Decoder(_Inputs)
+
+
+@dataclass(slots=True)
+class Pending:
+    """A task of a lane, from the request to its report."""
+
+    task: Task
+    lane: "Lane"
+    function: str
+    id: str
+    attempt: int
+    body: bytes
+    timeout_s: float
+    asked: float
+    queued_ms: float = 0.0
+
+    def report(self, outcome: Literal["answered", "timeout", "crash", "throttled"], **measured: Any) -> Report:
+        """How it ended; `measured` are other fields of the report."""
+        return Report(
+            id=self.id,
+            attempt=self.attempt,
+            function=self.function,
+            outcome=outcome,
+            queued_ms=self.queued_ms,
+            **measured,
+        )
+
+    @property
+    def work(self) -> str:
+        """What the task has in common with that of the next round: its id without run and round."""
+        return self.id.split("/", 2)[-1]
+
+
+class Lane:
+    """Runs one run's functions in a pool; made by `Pool.lane`. `weight` is its share among all lanes.
+
+    Closing it ends its tasks; the pool and its other lanes go on.
+    """
+
+    def __init__(self, pool: "Pool", name: str, blobs_root: Path, weight: float) -> None:
+        self._pool, self.name, self.weight = pool, name, weight
+        self.root = str(blobs_root.absolute())
+        self.reports: list[Report] = []
+        self.running: set[WorkerProcess[Pending]] = set()
+        self._queue: list[Pending] = []
+        self._seconds: dict[str, float] = {}
+        self._cores: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def prewarm(self, function: str) -> None:
+        """Imports the function's module ahead of its first task, in an idle worker or a new one below the limit."""
+        self._pool.prewarm(function)
+
+    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
+        """Queues the task; never waits.
+
+        `timeout_s` counts from the hand-over to a worker, start-up included: no attempt is metered for more than its
+        time-out. Raises `KeyError` for a function without a module.
+        """
+        pending = Pending(
+            self._task(function, id, body), self, function, id, attempt, body, timeout_s, time.monotonic()
+        )
+        if not self._queue:
+            self._pool.waits(self)
+        insort(self._queue, pending, key=lambda pending: order(pending.task))
+        self._pool.dispatch()
+
+    def wait(self, timeout_s: float) -> list[Report]:
+        """Returns the reports that arrived; if there are none, waits for the first one for at most `timeout_s`."""
+        self._pool.wait(timeout_s, self)
+        reports, self.reports = self.reports, []
+        return reports
+
+    def close(self) -> None:
+        """Kills the workers that run its tasks, with their process groups; drops the others. Idempotent."""
+        self._queue.clear()
+        self._pool.drop(self)
+
+    @property
+    def first(self) -> list[Task]:
+        """The waiting tasks that a choice looks at, the longest first."""
+        return [pending.task for pending in self._queue[:WINDOW]]
+
+    def pop(self, task: Task) -> Pending:
+        """Removes a waiting task of `first`."""
+        index = next(index for index, pending in enumerate(self._queue) if pending.task is task)
+        return self._queue.pop(index)
+
+    @property
+    def waits(self) -> bool:
+        """Whether tasks wait."""
+        return bool(self._queue)
+
+    def may_borrow(self) -> bool:
+        """Whether the lane may use slots of others: its waiting tasks are predicted from such that ended, and none that
+        runs is late."""
+        return not self._late() and all(pending.function in self._cores for pending in self._queue[:WINDOW])
+
+    def _late(self) -> bool:
+        """Whether one of its running tasks takes far longer than was predicted."""
+        now = time.monotonic()
+        return any(
+            worker.task is not None and now - worker.since > _LATE * worker.task.task.expected_s + _UNKNOWN_S
+            for worker in self.running
+        )
+
+    def measured(self, pending: Pending, seconds: float, cores: float) -> None:
+        """Learns from a task that ended."""
+        self._seconds[pending.work] = self._seconds[pending.function] = seconds
+        before = self._cores.get(pending.function, cores)
+        self._cores[pending.function] = before + _NEWEST * (cores - before)
+
+    def _task(self, function: str, id: str, body: bytes) -> Task:
+        work = id.split("/", 2)[-1]
+        seconds = self._seconds.get(work, self._seconds.get(function, _UNKNOWN_S))
+        cores = max(self._cores.get(function, 1.0), 0.01)
+        module = self._pool.modules[function]
+        return Task(self._pool.next_number(), module, max(seconds, 1e-4), cores, _inputs(body))
+
+
+def _inputs(body: bytes) -> Mapping[str, int]:
+    """The bytes of each object that a request reads, by hash; nothing for a request that cannot be read."""
+    try:
+        found = _INPUTS.decode(body)
+    except msgspec.MsgspecError:
+        return {}
+    return {ref.sha256: ref.size for ref in (*found.policies, *found.trajectories, *found.state, *found.tensors)}

@@ -1,0 +1,352 @@
+"""A pool of warm worker processes that run the functions of one run or of many on this machine."""
+
+import selectors
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from functions.contract import Ref
+from infra.local.dispatch import Capacity, FairShares, Slot, Task, choose, dominant_share
+from infra.local.frames import Call, Ended, Ready, frame
+from infra.local.lane import Lane, Pending
+from infra.local.worker_process import WorkerProcess, worker_environment
+
+# An answer that has begun to arrive was finished in time; this is the longest pause between two of its chunks.
+_TRANSFER_S = 10.0
+# What a task keeps busy is measured after this time, and looked at so often while others wait for cores.
+_MEASURED_S, _LOOK_S = 0.25, 0.05
+# Bytes of recent objects that a process is taken to have at hand.
+_AT_HAND = 128 << 20
+# A process that holds more than this part of what it may allocate is replaced after its task.
+_FULL = 0.5
+
+_decoder = msgspec.msgpack.Decoder(Ready | Ended)
+
+
+class _Outputs(msgspec.Struct):
+    """The objects of an answer; its other fields are skipped."""
+
+    objects: dict[str, Ref] = {}
+
+
+_OUTPUTS = msgspec.json.Decoder(_Outputs)
+
+Worker = WorkerProcess[Pending]
+
+
+class Pool:
+    """At most `capacity.slots` worker processes, started when needed and kept warm, shared by lanes.
+
+    `modules` maps a function's name to the module whose ``handle(body: bytes, blobs: Blobs) -> bytes`` serves it;
+    `threads` is the number of threads numerical libraries use in a worker. What workers print goes to
+    ``<logs>/<n>.log``. With `memory_mb` every worker may allocate its part of so much memory; beyond, a task fails. A
+    pool belongs to one thread.
+    """
+
+    def __init__(
+        self,
+        capacity: Capacity,
+        modules: Mapping[str, str],
+        logs: Path,
+        threads: int = 1,
+        memory_mb: float = 0.0,
+    ) -> None:
+        self.capacity, self.modules, self._logs = capacity, modules, logs
+        self._environment, self._memory_mb = worker_environment(threads), memory_mb / capacity.slots
+        self._lanes: dict[str, Lane] = {}
+        self._shares = FairShares()
+        self._workers: list[Worker] = []
+        self._at_hand: dict[Worker, dict[str, int]] = {}
+        self._started, self._numbers = count(1), count()
+        self._selector = selectors.DefaultSelector()
+        self._closed = False
+        # What the last start of a worker or import of a module took.
+        self._start_s = 0.0
+        self.busy_s: dict[str, float] = {}
+        """Seconds for which slots ran tasks, by lane, start-up included."""
+
+    def lane(self, name: str, blobs_root: Path, weight: float = 1.0) -> Lane:
+        """The invoker of a run whose objects are below `blobs_root`; `name` is unique among the open lanes."""
+        lane = Lane(self, name, blobs_root, weight)
+        self.open(lane)
+        return lane
+
+    def open(self, lane: Lane) -> None:
+        """Lets a lane take part; raises `ValueError` when there is one of its name."""
+        if lane.name in self._lanes:
+            raise ValueError(f"the pool has a lane {lane.name} already")
+        self._lanes[lane.name] = lane
+        self._shares.open(lane.name, lane.weight)
+
+    def width(self, lane: Lane) -> int:
+        """How many slots are the lane's own while all lanes have tasks; at least one."""
+        weights = sum(other.weight for other in self._lanes.values())
+        return max(1, round(self.capacity.slots * lane.weight / weights))
+
+    def next_number(self) -> int:
+        """The number of the next task."""
+        return next(self._numbers)
+
+    def prewarm(self, function: str) -> None:
+        """Imports the function's module ahead of its first task, in an idle worker or a new one below the limit."""
+        module = self.modules[function]
+        free = [worker for worker in self._workers if worker.task is None and not worker.warming and worker.alive()]
+        if any(worker.has(module) for worker in free):
+            return
+        try:
+            worker = free[0] if free else self._start() if len(self._workers) < self.capacity.slots else None
+        except OSError:  # the first task will report the same error
+            return
+        if worker is not None:
+            worker.warming = module
+            self._send(worker, frame(Call(module, warm=True)))
+
+    def wait(self, timeout_s: float, lane: Lane | None = None) -> list[Lane]:
+        """The lanes with reports: at once if there are any, of `lane` alone if given, else after the first report or
+        after `timeout_s`."""
+        until = time.monotonic() + timeout_s
+        while True:
+            expires = min((worker.expires for worker in self._workers if worker.task), default=until)
+            if self._waits_for_cores():
+                expires = min(expires, time.monotonic() + _LOOK_S)
+                self.dispatch()
+            reported = self._reported(lane)
+            self._pump(0.0 if reported else max(0.0, min(until, expires) - time.monotonic()))
+            if (reported := self._reported(lane)) or time.monotonic() >= until:
+                return reported
+
+    def drop(self, lane: Lane) -> None:
+        """Ends a lane: kills the workers that run its tasks, and forgets its reports. Idempotent."""
+        if self._lanes.pop(lane.name, None) is None:
+            return
+        for worker in list(lane.running):
+            self._remove(worker)
+        lane.reports.clear()
+        self._shares.close(lane.name)
+        self.dispatch()
+
+    def close(self) -> None:
+        """Kills and reaps all workers with their process groups; drops all lanes. Idempotent."""
+        self._closed = True
+        for lane in list(self._lanes.values()):
+            lane.close()
+        for worker in list(self._workers):
+            self._remove(worker)
+        self._selector.close()
+
+    def waits(self, lane: Lane) -> None:
+        """A task comes to the lane's empty queue."""
+        if lane.name in self._lanes:
+            self._shares.waits(lane.name)
+
+    def dispatch(self) -> None:
+        """Hands waiting tasks to workers, as long as there is room."""
+        while not self._closed:
+            queues = {lane.name: lane.first for lane in self._lanes.values() if lane.waits and self._may_start(lane)}
+            if not queues:
+                return
+            now = time.monotonic()
+            slots = [self._slot(worker) for worker in self._workers]
+            choice = choose(self._shares, queues, slots, self._busy_cores(), self.capacity, now)
+            if choice is None:
+                return
+            self._hand_over(self._lanes[choice.lane], choice.task, choice.slot)
+
+    def _may_start(self, lane: Lane) -> bool:
+        """Whether the lane may have one more slot: beyond its own only for tasks that are known to end soon, because a
+        slot that was lent comes back at the end of its task alone."""
+        return len(lane.running) < self.width(lane) or lane.may_borrow()
+
+    def _hand_over(self, lane: Lane, task: Task, slot: int | None) -> None:
+        try:
+            worker = self._start() if slot is None else next(one for one in self._workers if one.number == slot)
+        except OSError as error:
+            lane.reports.append(lane.pop(task).report("throttled", detail=f"cannot start a worker: {error}"))
+            return
+        if not worker.alive():
+            self._remove(worker)
+            return
+        pending = lane.pop(task)
+        worker.begin(pending, task.module, lane.root, pending.timeout_s)
+        pending.queued_ms = (worker.since - pending.asked) * 1000
+        lane.running.add(worker)
+        self._shares.started(lane.name, task.expected_s * dominant_share(task, self.capacity))
+        self._send(worker, frame(Call(task.module, lane.root), pending.body))
+
+    def _slot(self, worker: Worker) -> Slot:
+        pending = worker.task
+        importing = bool(worker.warming)
+        modules = worker.modules | {worker.warming} if importing else worker.modules
+        held = self._at_hand[worker].keys()
+        if pending is None:
+            return Slot(worker.number, modules, importing, held, worker.idle_since, 0.0)
+        missing = sum(size for name, size in pending.task.reads.items() if name not in held)
+        expected_s = pending.task.expected_s + self.capacity.load_s_per_byte * missing
+        return Slot(worker.number, modules, importing, held, None, worker.since + expected_s)
+
+    def _busy_cores(self) -> float:
+        """What the running tasks keep busy: as predicted at first, as measured later."""
+        if self.capacity.cores >= self.capacity.slots:
+            return 0.0
+        now = time.monotonic()
+        return sum(
+            worker.task.task.cores if now - worker.since < _MEASURED_S else worker.busy_cores()
+            for worker in self._workers
+            if worker.task is not None
+        )
+
+    def _waits_for_cores(self) -> bool:
+        idle = len(self._workers) < self.capacity.slots or any(worker.task is None for worker in self._workers)
+        return idle and any(lane.waits for lane in self._lanes.values())
+
+    def _reported(self, lane: Lane | None) -> list[Lane]:
+        return [one for one in ((lane,) if lane else self._lanes.values()) if one.reports]
+
+    def _start(self) -> Worker:
+        number = next(self._started)
+        self._logs.mkdir(parents=True, exist_ok=True)
+        worker = Worker(number, self._environment, self._logs / f"{number}.log", self._memory_mb)
+        self._selector.register(worker.replies, selectors.EVENT_READ, worker)
+        self._workers.append(worker)
+        self._at_hand[worker] = {}
+        return worker
+
+    def _send(self, worker: Worker, data: bytes) -> None:
+        worker.outbox += data
+        self._flush(worker)
+
+    def _flush(self, worker: Worker) -> None:
+        """Writes to the pipe without blocking."""
+        blocked = worker.flush()
+        if blocked and not worker.blocked:
+            self._selector.register(worker.requests, selectors.EVENT_WRITE, worker)
+        elif worker.blocked and not blocked:
+            self._selector.unregister(worker.requests)
+        worker.blocked = blocked
+
+    def _pump(self, timeout_s: float) -> None:
+        self._exchange(timeout_s)
+        if any(worker.overdue() for worker in self._workers):
+            # This process may have been stopped meanwhile, so answers already in the pipe still count.
+            self._exchange(0.0)
+            for worker in [worker for worker in self._workers if worker.overdue()]:
+                self._bury(worker, "timeout")
+
+    def _exchange(self, timeout_s: float) -> None:
+        for key, events in self._selector.select(timeout_s):
+            worker: Worker = key.data
+            if worker not in self._workers:
+                continue
+            if events & selectors.EVENT_WRITE:
+                self._flush(worker)
+                worker.allow(worker.allowed_s)
+            else:
+                self._receive(worker)
+
+    def _receive(self, worker: Worker) -> None:
+        try:
+            while worker.inbox.fill():
+                for header, body in worker.inbox.frames():
+                    self._hear(worker, _decoder.decode(header), body)
+                if worker not in self._workers:  # it was full
+                    self.dispatch()
+                    return
+                if worker.inbox.partial:
+                    worker.expires = max(worker.expires, time.monotonic() + _TRANSFER_S)
+        except BlockingIOError:
+            self.dispatch()
+        except msgspec.MsgspecError:  # a task wrote into the pipe, so no later frame is reliable
+            self._bury(worker, "crash")
+        else:
+            self._bury(worker, "crash")
+
+    def _hear(self, worker: Worker, said: Ready | Ended, body: bytes) -> None:
+        if isinstance(said, Ready):
+            self._start_s = said.init_ms / 1000
+            worker.ready(said, worker.task.task.module if worker.task else None)
+        elif (pending := worker.task) is not None:
+            self._release(worker, pending, said.processor_ms / max(said.duration_ms, 1.0))
+            self._remember(worker, pending, body)
+            pending.lane.reports.append(
+                pending.report(
+                    "crash" if said.error else "answered",
+                    body=body,
+                    duration_ms=worker.metered(said.duration_ms),
+                    init_ms=worker.init_ms,
+                    # Memory of a process that other runs use too tells nothing of this one.
+                    peak_mb=said.peak_mb if worker.roots == {pending.lane.root} else 0.0,
+                    detail=said.error,
+                )
+            )
+            if self._memory_mb and said.resident_mb > _FULL * self._memory_mb:
+                self._remove(worker)
+
+    def _release(self, worker: Worker, pending: Pending, cores: float, besides_s: float = 0.0) -> None:
+        """The worker's task has ended; `cores` is how many it kept busy, `besides_s` what its end costs."""
+        seconds = time.monotonic() - worker.since
+        worker.end()
+        lane, task = pending.lane, pending.task
+        lane.running.discard(worker)
+        lane.measured(pending, seconds, cores)
+        self.busy_s[lane.name] = self.busy_s.get(lane.name, 0.0) + seconds
+        self._shares.ended(lane.name, (seconds + besides_s - task.expected_s) * dominant_share(task, self.capacity))
+
+    def _remember(self, worker: Worker, pending: Pending, body: bytes) -> None:
+        """The process has at hand what the task read and wrote."""
+        at_hand = self._at_hand[worker]
+        with suppress(msgspec.MsgspecError):
+            written = {ref.sha256: ref.size for ref in _OUTPUTS.decode(body).objects.values()}
+            for name, size in (*pending.task.reads.items(), *written.items()):
+                at_hand.pop(name, None)
+                at_hand[name] = size
+        total = sum(at_hand.values())
+        while total > _AT_HAND:
+            total -= at_hand.pop(next(iter(at_hand)))
+
+    def _bury(self, worker: Worker, outcome: Literal["timeout", "crash"]) -> None:
+        duration_ms = worker.metered((time.monotonic() - worker.since) * 1000 - worker.init_ms)
+        if (pending := worker.task) is not None:
+            # The lane pays for the start of the worker's successor.
+            self._release(worker, pending, worker.busy_cores(), self._start_s)
+        end = self._remove(worker)
+        if pending is not None:
+            why = f"no answer within {worker.allowed_s:g} s" if outcome == "timeout" else end
+            detail = f"{why}; last line of {worker.log}: {worker.last_words()}"
+            report = pending.report(outcome, duration_ms=duration_ms, init_ms=worker.init_ms, detail=detail)
+            pending.lane.reports.append(report)
+        self.dispatch()
+
+    def _remove(self, worker: Worker) -> str:
+        """Kills a worker and forgets it; returns how the process ended."""
+        self._workers.remove(worker)
+        del self._at_hand[worker]
+        self._selector.unregister(worker.replies)
+        if worker.blocked:
+            self._selector.unregister(worker.requests)
+        if worker.task is not None:
+            worker.task.lane.running.discard(worker)
+        return worker.kill()
+
+
+class WorkerPool(Lane):
+    """A pool of one lane: at most `workers` processes for one run.
+
+    `modules`, `threads` and `logs` are as in `Pool`; the default for `logs` is a folder beside that of the objects.
+    """
+
+    def __init__(
+        self, workers: int, blobs_root: Path, modules: Mapping[str, str], threads: int = 1, logs: Path | None = None
+    ) -> None:
+        pool = Pool(Capacity(workers, workers), modules, logs or blobs_root.absolute().parent / "workers", threads)
+        super().__init__(pool, "", blobs_root, 1.0)
+        pool.open(self)
+
+    def close(self) -> None:
+        """Kills and reaps all workers with their process groups; drops running tasks. Idempotent."""
+        super().close()
+        self._pool.close()

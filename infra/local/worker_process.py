@@ -1,0 +1,173 @@
+"""A pool's view of one worker process: its pipes, its imported modules and its current task."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from infra.local.frames import Inbox, Ready
+
+_LOG_TAIL = 4096
+# /proc/PID/stat counts in these (proc(5), fields 14 and 15).
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+Pending = TypeVar("Pending")
+"""The pool's record of a task."""
+
+
+class WorkerProcess(Generic[Pending]):
+    """One process of ``infra.local.worker``, started at once; raises `OSError` when it cannot be started.
+
+    `memory_mb`: the most that it may allocate; 0 is unlimited.
+    """
+
+    def __init__(self, number: int, environment: Mapping[str, str], log: Path, memory_mb: float = 0.0) -> None:
+        self.number, self.log = number, log
+        self.modules: set[str] = set()
+        self.warming = ""
+        self.roots: set[str] = set()
+        self.unpaid: dict[str, float] = {}  # imports not yet metered, milliseconds by module
+        self.task: Pending | None = None
+        self.init_ms = self.since = self.allowed_s = self.expires = 0.0
+        self.idle_since = time.monotonic()
+        # Processor seconds at the start of the task.
+        self._processor_s = 0.0
+        self.outbox = bytearray()
+        self.blocked = False
+        far_requests, self.requests = os.pipe()
+        self.replies, far_replies = os.pipe()
+        far_lifeline, self._lifeline = os.pipe()
+        far = (far_requests, far_replies, far_lifeline)
+        try:
+            self.process = _spawn(far, environment, log, memory_mb)
+        except OSError:
+            self._close()
+            raise
+        finally:
+            for descriptor in far:
+                os.close(descriptor)
+        os.set_blocking(self.requests, False)
+        os.set_blocking(self.replies, False)
+        self.inbox = Inbox(self.replies)
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def has(self, module: str) -> bool:
+        return module in self.modules or module == self.warming
+
+    def begin(self, task: Pending, module: str, root: str, timeout_s: float) -> None:
+        """The task, of the run with objects below `root`, is the worker's from now on."""
+        self.task = task
+        self.roots.add(root)
+        self.init_ms = self.unpaid.pop(module, 0.0)
+        self._processor_s = self._processor_seconds()
+        self.allow(timeout_s)
+
+    def ready(self, said: Ready, module: str | None) -> None:
+        """A module was imported, for the current task, which is served by `module`, or ahead of one."""
+        self.modules.add(said.module)
+        if said.module != self.warming:
+            self.init_ms = said.init_ms
+        elif module == said.module:
+            self.warming, self.init_ms = "", said.init_ms
+        else:
+            self.warming, self.unpaid[said.module] = "", said.init_ms
+
+    def flush(self) -> bool:
+        """Writes what is to be sent without blocking; whether something is left."""
+        try:
+            del self.outbox[: os.write(self.requests, self.outbox)]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:  # the worker is dead; the end of its reply pipe will report that
+            self.outbox.clear()
+        return bool(self.outbox)
+
+    def end(self) -> None:
+        """The task has ended."""
+        self.task, self.idle_since = None, time.monotonic()
+
+    def allow(self, seconds: float) -> None:
+        """Restarts the clock of the task."""
+        self.allowed_s = seconds
+        self.since = time.monotonic()
+        self.expires = self.since + seconds
+
+    def overdue(self) -> bool:
+        return self.task is not None and time.monotonic() >= self.expires
+
+    def metered(self, duration_ms: float) -> float:
+        """The billed run time: capped, because clocks continue while a process is stopped."""
+        return min(max(duration_ms, 0.0), max(self.allowed_s * 1000 - self.init_ms, 0.0))
+
+    def busy_cores(self) -> float:
+        """How many cores the task has kept busy so far, on average."""
+        return (self._processor_seconds() - self._processor_s) / max(time.monotonic() - self.since, 1e-3)
+
+    def _processor_seconds(self) -> float:
+        """Of all its threads; 0 where the system does not say."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+    def kill(self) -> str:
+        """Kills the process group and returns how the process ended."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self._close()
+        status = self.process.wait()
+        return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+
+    def _close(self) -> None:
+        for descriptor in (self.requests, self.replies, self._lifeline):
+            os.close(descriptor)
+
+    def last_words(self) -> str:
+        """The most informative log line of a dead worker: the fatal error, else the last line."""
+        tail = b""
+        with suppress(OSError), self.log.open("rb") as file:
+            file.seek(max(0, self.log.stat().st_size - _LOG_TAIL))
+            tail = file.read()
+        lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
+        return next((line for line in lines if line.startswith("Fatal Python error")), lines[-1] if lines else "silent")
+
+
+def worker_environment(threads: int) -> dict[str, str]:
+    """The workers' environment variables: they can import this process's modules and those in the current folder."""
+    here = str(Path.cwd())
+    folders = dict.fromkeys([*(folder or here for folder in sys.path), str(Path(__file__).resolve().parents[2]), here])
+    count = str(threads)
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(folders),
+        "PYTHONHASHSEED": "0",  # iteration over sets of strings has the same order in every process
+        "OMP_NUM_THREADS": count,
+        "OPENBLAS_NUM_THREADS": count,
+        "MKL_NUM_THREADS": count,
+    }
+
+
+def _spawn(
+    pipes: tuple[int, int, int], environment: Mapping[str, str], log: Path, memory_mb: float
+) -> "subprocess.Popen[bytes]":
+    log.write_bytes(b"")
+    arguments = [*map(str, pipes), repr(time.monotonic()), str(int(memory_mb))]
+    with log.open("ab") as output:
+        # -P: the current folder comes last on PYTHONPATH, so its files hide no module of ours.
+        return subprocess.Popen(
+            [sys.executable, "-P", "-X", "faulthandler", "-m", "infra.local.worker", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            pass_fds=pipes,
+            start_new_session=True,  # Ctrl-C in the terminal reaches only the coordinator
+        )
