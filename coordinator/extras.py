@@ -11,6 +11,7 @@ EXTRAS = {
     "learner": ("stages that need automatic differentiation", ("torch",)),
     "tasks": ("PettingZoo environments", ("pettingzoo", "mpe2")),
     "report": ("curve.png", ("matplotlib",)),
+    "search": ("settings of a study, picked by Optuna", ("optuna",)),
     "aws": ("what deployed functions need; they bring it along", ("aws_lambda_powertools",)),
     "emulated": ("AWS, emulated on this machine", ("moto", "awslambdaric", "samtranslator", "aws_lambda_powertools")),
     "lbf": ("level-based foraging", ("lbforaging",)),

@@ -7,6 +7,7 @@ from coordinator.backends.base import FUNCTION_MODULES, Backend, Connection
 from coordinator.drive.ports import Invoker
 from functions.contract import Platform
 from infra.local.files import FileStorage
+from infra.local.lane import Lane
 from infra.local.pool import WorkerPool
 from infra.local.sqlite import LEDGER_FILE, SqliteLedger
 
@@ -29,6 +30,10 @@ class LocalBackend(Backend):
         """See `Backend.open`."""
         made = _connection(folder, WorkerPool(workers, folder / OBJECTS, FUNCTION_MODULES), workers, read_only)
         return made.for_reading() if read_only else made
+
+    def attach(self, folder: Path, lane: Lane, concurrency: int) -> Connection:
+        """Connects to the run in `folder`, whose functions run in a lane of a pool. Raises `StorageFault`."""
+        return _connection(folder, lane, concurrency)
 
     def has_run(self, folder: Path) -> bool:
         """See `Backend.has_run`."""

@@ -28,6 +28,7 @@ COMMANDS = {
     "logs": "print the logs of deployed functions",
     "runs": "list all runs",
     "evaluate": "play a run's policies and print their return",
+    "study": "train many runs over settings and seeds, all at once",
     "ablate": "compare sharing, scaling and placement rules over seeds",
     "estimate": "estimate the cost and duration of a run",
     "simulate": "simulate a run with more rollouts, other slots or faults",

@@ -120,6 +120,10 @@ class FairShares:
         """A lane with an empty queue; `weight` is above 0. It claims nothing for the time before."""
         self._lanes[lane] = _Lane(weight, self._virtual, self._virtual)
 
+    def weigh(self, lane: str, weight: float) -> None:
+        """Changes the lane's weight, which is above 0, for tasks that start from now on."""
+        self._lanes[lane].weight = weight
+
     def close(self, lane: str) -> None:
         """Forgets the lane; what it still runs may end later."""
         del self._lanes[lane]

@@ -5,16 +5,13 @@ from bisect import insort
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import msgspec
 
 from functions.contract import Ref, Report
 from infra.local.dispatch import WINDOW, Task, order
-
-if TYPE_CHECKING:
-    from infra.local.pool import Pool
-    from infra.local.worker_process import WorkerProcess
+from infra.local.worker_process import WorkerProcess
 
 # The predicted duration of a task while none like it has ended.
 _UNKNOWN_S = 1.0
@@ -67,13 +64,31 @@ class Pending:
         return self.id.split("/", 2)[-1]
 
 
+class SharedPool(Protocol):
+    """What a lane asks of its pool, `infra.local.pool.Pool`."""
+
+    modules: Mapping[str, str]
+
+    def next_number(self) -> int: ...
+
+    def prewarm(self, function: str) -> None: ...
+
+    def waits(self, lane: "Lane") -> None: ...
+
+    def dispatch(self) -> None: ...
+
+    def wait(self, timeout_s: float, lane: "Lane") -> object: ...
+
+    def drop(self, lane: "Lane") -> None: ...
+
+
 class Lane:
     """Runs one run's functions in a pool; made by `Pool.lane`. `weight` is its share among all lanes.
 
     Closing it ends its tasks; the pool and its other lanes go on.
     """
 
-    def __init__(self, pool: "Pool", name: str, blobs_root: Path, weight: float) -> None:
+    def __init__(self, pool: SharedPool, name: str, blobs_root: Path, weight: float) -> None:
         self._pool, self.name, self.weight = pool, name, weight
         self.root = str(blobs_root.absolute())
         self.reports: list[Report] = []

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import msgspec
 
@@ -70,6 +70,12 @@ class Pool:
         self.busy_s: dict[str, float] = {}
         """Seconds for which slots ran tasks, by lane, start-up included."""
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def lane(self, name: str, blobs_root: Path, weight: float = 1.0) -> Lane:
         """The invoker of a run whose objects are below `blobs_root`; `name` is unique among the open lanes."""
         lane = Lane(self, name, blobs_root, weight)
@@ -82,6 +88,11 @@ class Pool:
             raise ValueError(f"the pool has a lane {lane.name} already")
         self._lanes[lane.name] = lane
         self._shares.open(lane.name, lane.weight)
+
+    def weigh(self, lane: Lane, weight: float) -> None:
+        """Changes a lane's share."""
+        lane.weight = weight
+        self._shares.weigh(lane.name, weight)
 
     def width(self, lane: Lane) -> int:
         """How many slots are the lane's own while all lanes have tasks; at least one."""
@@ -342,11 +353,11 @@ class WorkerPool(Lane):
     def __init__(
         self, workers: int, blobs_root: Path, modules: Mapping[str, str], threads: int = 1, logs: Path | None = None
     ) -> None:
-        pool = Pool(Capacity(workers, workers), modules, logs or blobs_root.absolute().parent / "workers", threads)
-        super().__init__(pool, "", blobs_root, 1.0)
-        pool.open(self)
+        self._own = Pool(Capacity(workers, workers), modules, logs or blobs_root.absolute().parent / "workers", threads)
+        super().__init__(self._own, "", blobs_root, 1.0)
+        self._own.open(self)
 
     def close(self) -> None:
         """Kills and reaps all workers with their process groups; drops running tasks. Idempotent."""
         super().close()
-        self._pool.close()
+        self._own.close()

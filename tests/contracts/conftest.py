@@ -131,10 +131,11 @@ class BusyLane(Lane):
                 begin(neighbour, f"{task_}", "sleep" if task_ % 10 else "exit", 0.02)
         super().__init__(pool, "own", root, 1.0)
         pool.open(self)
+        self._own = pool
 
     def close(self) -> None:
         super().close()
-        self._pool.close()
+        self._own.close()
 
 
 @pytest.fixture

@@ -256,7 +256,7 @@ def test_a_refused_run_leaves_latest_where_it_was_and_its_name_free(marless, set
 @pytest.mark.parametrize("setting", IMPOSSIBLE)
 def test_a_run_that_a_resume_finds_impossible_is_refused_in_a_line_and_kept(marless, monkeypatch, setting):
     with monkeypatch.context() as broken:
-        broken.setattr("coordinator.runs.session.Session.drive", lambda *arguments: 1 // 0)
+        broken.setattr("coordinator.runs.session.Session.begin", lambda *arguments: 1 // 0)
         assert marless.train("first", setting).code == 70
     for _ in range(2):
         said = marless("resume", "first", "--workers", "1")
@@ -292,7 +292,7 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_lies_in_the_folder(ma
     def surprise(*arguments):
         raise ZeroDivisionError("nobody thought of this")
 
-    monkeypatch.setattr("coordinator.runs.session.Session.drive", surprise)
+    monkeypatch.setattr("coordinator.runs.session.Session.begin", surprise)
     said = marless.train("first")
     assert said.code == 70
     assert the_line(said) == (

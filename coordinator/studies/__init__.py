@@ -1,0 +1,1 @@
+"""Studies: many runs over seeds and settings, on one pool of workers."""

@@ -1,0 +1,37 @@
+"""Asynchronous successive halving: of the settings that reached a rung, the best part goes on.
+
+As in Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020 (ASHA, the variant that promotes),
+except that the unit is a setting with all its seeds: settings are compared by their means over the same seeds, which
+removes what the seeds have in common. Pure; a study records every decision, so that it replays.
+"""
+
+import math
+from collections.abc import Mapping
+from statistics import fmean
+from typing import NamedTuple
+
+
+class Decided(NamedTuple):
+    """The settings that go on, and those that are stopped."""
+
+    promoted: tuple[str, ...]
+    stopped: tuple[str, ...]
+
+
+def decide(
+    scores: Mapping[str, Mapping[int, float]], keep: float, coming: int, settled: frozenset[str] = frozenset()
+) -> Decided:
+    """What becomes of the settings at a rung, by their returns of each seed; what was `settled`
+    before stays.
+
+    `coming`: how many settings may still arrive. While some may, a setting goes on if it is among the best
+    ``floor(keep * n)`` of the n that are there, and the others wait; afterwards at least one goes on and the others are
+    stopped. All settings have the same seeds. Ties go to the first name.
+    """
+    ranked = sorted(scores, key=lambda name: (-fmean(scores[name].values()), name))
+    best = math.floor(keep * len(ranked) + 1e-9)
+    if not coming and ranked:
+        best = max(1, best)
+    going = tuple(name for name in ranked[:best] if name not in settled)
+    stopped = () if coming else tuple(name for name in ranked[best:] if name not in settled)
+    return Decided(going, stopped)

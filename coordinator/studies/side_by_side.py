@@ -1,0 +1,133 @@
+"""Drives all runs of a study in one process, on one pool."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from coordinator.backends.local import LocalBackend
+from coordinator.runs.session import Stopping
+from coordinator.studies.decisions import Halved
+from coordinator.studies.owners import Purse, lane_weight, least
+from coordinator.studies.pooled_run import PooledRun
+from coordinator.studies.study import OVER, Study, StudyRun
+from infra.local.pool import Pool
+
+# Runs at work at once; more wait until one ends, so that memory does not grow with a study.
+MOST_AT_WORK = 64
+# How long to wait for a report before looking whether the user wants to stop.
+_PATIENCE_S = 0.25
+
+
+class SideBySide:
+    """Drives a study's runs until all are over or `stopping`.
+
+    `on_change` is called when a run ended or paused, `on_halved` for every decision, and `on_look` often.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        pool: Pool,
+        stopping: Stopping,
+        on_change: Callable[[StudyRun], None],
+        on_halved: Callable[[Halved], None],
+        on_look: Callable[[], None],
+    ) -> None:
+        self._study, self._pool, self._stopping = study, pool, stopping
+        self._on_change, self._on_halved, self._on_look = on_change, on_halved, on_look
+        self._backend = LocalBackend()
+        self._root: Path = study.folder / "runs"
+        self._at_work: dict[str, PooledRun] = {}
+        self._purse, self._purses = study.purses()
+        self._waiting: list[StudyRun] = []
+        for run in study.runs:
+            self._enlist(run)
+
+    def drive(self) -> None:
+        """Raises `StorageFault` when the study's own files cannot be written."""
+        try:
+            self._decide()
+            self._fill()
+            while self._at_work:
+                for work in [work for work in self._at_work.values() if work.ready]:
+                    self._advance(work)
+                self._fill()
+                self._on_look()
+                if not any(work.ready for work in self._at_work.values()):
+                    self._pool.wait(_PATIENCE_S)
+        finally:
+            for work in self._at_work.values():
+                work.close()
+
+    def _enlist(self, run: StudyRun) -> None:
+        if run.status not in OVER:
+            self._waiting.append(run)
+        for purse in self._purses_of(run):
+            purse.runs += run.status not in OVER
+            if run.status in OVER:
+                purse.spent[run.name] = run.dollars
+
+    def _fill(self) -> None:
+        """Starts runs while there is room."""
+        while len(self._at_work) < MOST_AT_WORK and not self._stopping.received:
+            startable = [run for run in self._waiting if run.status != "paused"]
+            if startable:
+                self._begin(startable[0])
+                continue
+            asked = self._study.ask()
+            if not asked:
+                return
+            self._study.save()
+            for run in asked:
+                self._enlist(run)
+
+    def _begin(self, run: StudyRun) -> None:
+        self._waiting.remove(run)
+        for purse in self._purses_of(run):
+            purse.begin(run.name, run.dollars)
+        lane = self._pool.lane(run.name, self._root / run.name / "objects")
+        work = PooledRun(run, self._root, lane, self._backend, self._stopping)
+        self._at_work[run.name] = work
+        self._share()
+        if not work.begin(self._pool.width(lane)):
+            self._ended(work)
+
+    def _advance(self, work: PooledRun) -> None:
+        run = work.run
+        cap = least(purse.allowance(run.name) for purse in self._purses_of(run))
+        if not work.advance(self._pool.width(work.lane), cap, self._study.pause_at(run)):
+            self._ended(work)
+
+    def _ended(self, work: PooledRun) -> None:
+        run = work.run
+        work.close()
+        del self._at_work[run.name]
+        for purse in self._purses_of(run):
+            purse.end(run.name, run.dollars, will_return=run.status == "paused")
+        if run.status == "paused":
+            self._waiting.append(run)
+        self._share()
+        self._on_change(run)
+        self._study.tell()
+        self._decide()
+
+    def _decide(self) -> None:
+        """Compares settings whose runs wait; runs of those that are stopped are over."""
+        for decision in self._study.halve():
+            self._study.save()
+            self._on_halved(decision)
+        for other in [other for other in self._waiting if other.status == "stopped"]:
+            self._waiting.remove(other)
+            for purse in self._purses_of(other):
+                purse.runs -= 1
+            self._on_change(other)
+
+    def _share(self) -> None:
+        """Divides each owner's weight among the owner's runs at work."""
+        runs = Counter(work.run.owner for work in self._at_work.values())
+        for work in self._at_work.values():
+            owner = work.run.owner
+            self._pool.weigh(work.lane, lane_weight(self._study.owner(owner), runs[owner]))
+
+    def _purses_of(self, run: StudyRun) -> list[Purse]:
+        return [self._purse, *filter(None, [self._purses.get(run.owner)])]

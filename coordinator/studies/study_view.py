@@ -1,0 +1,24 @@
+"""The interface of views of a study, and what they show."""
+
+from typing import Protocol
+
+from coordinator.studies.decisions import Halved
+from coordinator.studies.study import Study, StudyRun
+
+
+class StudyView(Protocol):
+    """Shows a study while its runs train."""
+
+    def started(self, study: Study) -> None: ...
+
+    def changed(self, study: Study, run: StudyRun) -> None:
+        """A run ended, or pauses until its setting is compared with the others."""
+
+    def halved(self, study: Study, decision: Halved) -> None:
+        """Settings were compared."""
+
+    def look(self, study: Study) -> None:
+        """Called often; must be cheap."""
+
+    def close(self) -> None:
+        """Restores the terminal; may be called twice."""

@@ -1,0 +1,149 @@
+"""Views of a study: a live table, lines of text, or JSON lines."""
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from coordinator.reports.text import money, seconds
+from coordinator.studies.decisions import Halved
+from coordinator.studies.study import Study, StudyRun
+from coordinator.studies.study_view import StudyView
+
+_REDRAW_S = 0.5
+# Lines around the table.
+_AROUND = 7
+_ORDER = ("running", "failed", "interrupted", "paused", "new", "finished", "stopped")
+_STYLES = {"running": "bold", "failed": "red", "finished": "green", "stopped": "dim", "new": "dim", "paused": "yellow"}
+
+
+class LiveTable:
+    """A table on the terminal, one row a run, those at work first."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        self._live = Live(console=self._console, auto_refresh=False)
+        self._began, self._drawn = time.monotonic(), 0.0
+        self._remark = ""
+
+    def started(self, study: Study) -> None:
+        self._live.start()
+
+    def changed(self, study: Study, run: StudyRun) -> None:
+        if run.status == "failed":
+            self._remark = f"{run.name}: {run.reason}"
+
+    def halved(self, study: Study, decision: Halved) -> None:
+        self._remark = halving_line(decision)
+
+    def look(self, study: Study) -> None:
+        now = time.monotonic()
+        if now - self._drawn >= _REDRAW_S:
+            self._drawn = now
+            self._live.update(self._table(study), refresh=True)
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def _table(self, study: Study) -> Table:
+        runs = sorted(study.runs, key=lambda run: _ORDER.index(run.status))
+        title = f"{study.folder.name}   {summary(runs)}   {seconds(time.monotonic() - self._began)}"
+        table = Table(title=title, caption=self._remark or None, title_justify="left", box=None, pad_edge=False)
+        for name, justify in (("run", "left"), ("owner", "left"), ("", "left")):
+            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        for name in ("round", "return", "dollars", "seconds"):
+            table.add_column(name, justify="right", no_wrap=True)
+        room = max(3, self._console.height - _AROUND)
+        for run in runs[:room]:
+            table.add_row(*_cells(run), style=_STYLES.get(run.status, ""))
+        if len(runs) > room:
+            table.add_row(f"... and {summary(runs[room:])}", style="dim")
+        return table
+
+
+def _cells(run: StudyRun) -> tuple[str, ...]:
+    limit = run.config.stop.rounds
+    rounds = f"{run.round}/{limit}" if limit else f"{run.round}"
+    score = "" if run.score is None else f"{run.score:.1f}"
+    return run.name, run.owner, run.status, rounds, score, money(run.dollars), f"{run.seconds:.0f}"
+
+
+class PlainLines:
+    """A line for each run that ends, and for each comparison."""
+
+    def started(self, study: Study) -> None:
+        _say(f"study {study.folder}: {summary(list(study.runs))}")
+
+    def changed(self, study: Study, run: StudyRun) -> None:
+        if run.status == "paused":
+            return
+        done = sum(other.status in ("finished", "failed", "stopped") for other in study.runs)
+        score = "" if run.score is None else f"return {run.score:8.1f}   "
+        why = f"   {run.reason}" if run.status == "failed" else ""
+        _say(f"{done:>4}  {run.name:<40} {run.status:<12}{score}{money(run.dollars):>9}   {seconds(run.seconds)}{why}")
+
+    def halved(self, study: Study, decision: Halved) -> None:
+        _say(halving_line(decision))
+
+    def look(self, study: Study) -> None:
+        """Nothing is printed between runs."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class JsonEvents:
+    """One JSON object a line."""
+
+    def started(self, study: Study) -> None:
+        self._print({"event": "started", "folder": str(study.folder), "runs": [run.name for run in study.runs]})
+
+    def changed(self, study: Study, run: StudyRun) -> None:
+        told = ("name", "setting", "seed", "owner", "status", "round", "score", "dollars", "seconds", "reason")
+        self._print({"event": "run", **{name: getattr(run, name) for name in told}})
+
+    def halved(self, study: Study, decision: Halved) -> None:
+        self._print({"event": "halved", **msgspec.to_builtins(decision, str_keys=True)})
+
+    def look(self, study: Study) -> None:
+        """Nothing is printed between runs."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def _print(self, event: dict[str, Any]) -> None:
+        _say(msgspec.json.encode(event).decode())
+
+
+def choose_study_view(json: bool) -> StudyView:
+    """JSON lines if `json` is set, a live table on a terminal, lines of text otherwise."""
+    if json:
+        return JsonEvents()
+    return LiveTable() if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else PlainLines()
+
+
+def summary(runs: Iterable[StudyRun]) -> str:
+    """How many runs are in which status, such as ``30 runs: 2 running, 28 new``."""
+    counts = Counter[str](run.status for run in runs)
+    return f"{counts.total()} runs: " + ", ".join(f"{counts[status]} {status}" for status in _ORDER if counts[status])
+
+
+def halving_line(decision: Halved) -> str:
+    """What a comparison decided."""
+    parts = [("go on", decision.promoted), ("stopped", decision.stopped)]
+    return f"after round {decision.rung}: " + "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+
+
+def _say(text: str) -> None:
+    """Prints; a closed pipe does not end the study."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
