@@ -153,8 +153,9 @@ class PooledRun:
             shutil.rmtree(self._folder.path, ignore_errors=True)
 
     def _fail(self, error: Exception) -> None:
-        """The run ends, the others go on."""
-        self.run.status, self.run.reason = "failed", one_line(error)
+        """The run ends, the others go on; what storage refused now it may take later."""
+        self.run.status = "interrupted" if isinstance(error, StorageFault) else "failed"
+        self.run.reason = one_line(error)
         if not isinstance(error, _EXPECTED):
             self.run.reason = f"internal error: {type(error).__name__}: {one_line(error)}"
             text = redact(traceback.format_exc())

@@ -222,10 +222,12 @@ class Study:
         if config.stop.seconds is not None:
             raise ConfigError(f"the setting {name}: stop.seconds would count waiting for other runs; use stop.rounds")
         halving = self.file.halving
-        if halving and halving.rungs[0] < config.evaluation.every:
+        # The policies of a round are evaluated while the next one is sampled.
+        first = config.evaluation.every + 1
+        if halving and halving.rungs[0] < first:
             raise ConfigError(
-                f"halving.rungs: no run is evaluated before round {config.evaluation.every} (evaluation.every);"
-                " compare later, or evaluate more often"
+                f"halving.rungs: no run is evaluated before round {first} (evaluation.every); compare later, or"
+                " evaluate more often"
             )
         return StudyRun(f"{name}-s{seed}", name, seed, owner, config)
 

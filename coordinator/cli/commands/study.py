@@ -123,10 +123,9 @@ def _report(options: Namespace, study: Study, pool: Pool, signals: Signals) -> i
     else:
         print(f"{summary(runs)}   {money(spent)}   fairness among owners (Jain) {fairness:.2f}")
         print(f"compare them: marless compare {study.folder}")
-    failed = [run for run in runs if run.status == "failed"]
     if signals.received:
         return report_ending(Ending(signals.code, f"stopped; go on with: marless study {study.folder}"))
-    if failed:
-        line = f"{len(failed)} of {len(runs)} runs failed, the first: {failed[0].name}: {failed[0].reason}"
+    if left := [run for run in runs if run.status not in ("finished", "stopped")]:
+        line = f"{len(left)} of {len(runs)} runs did not finish, the first: {left[0].name}: {left[0].reason}"
         return report_ending(Ending(UNFINISHED, line))
     return report_ending(Ending(FINISHED, ""))

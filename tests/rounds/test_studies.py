@@ -1,0 +1,238 @@
+"""Studies of tiny runs through the command line: the weights of runs alone, whatever happens beside them."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from commands import SMALL, Commands
+
+ROOT = Path(__file__).parents[2]
+PATHS = [ROOT, *(ROOT / "tests/support" / name for name in ("", "environments"))]
+# Four algorithms on three tasks: on-policy, with a central critic, and from a replay buffer.
+ALGORITHMS = {
+    "ippo": ["algorithm.name=ippo"],
+    "mappo": ["algorithm.name=mappo", "placement.rule=split"],
+    "iql": ["algorithm.name=iql", "algorithm.batch_size=16", "algorithm.updates_per_round=2"],
+    "vdn": ["algorithm.name=vdn", "algorithm.batch_size=16", "algorithm.updates_per_round=2"],
+}
+TASKS = ("toy/signal", "toy/corridor")
+HARM = {
+    "crash": [],
+    "sleep": ["functions.actor.timeout_s=0.5"],
+    "leak": [],
+    "hog": [],
+    "flood": ["scaling.rollouts=200", "placement.rule=split"],
+}
+
+
+@pytest.fixture
+def marless(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    return Commands(capfd)
+
+
+def setting(name, settings, owner="me"):
+    """A setting of a study's file."""
+    values = "\n".join(f"values.{key} = {_toml(value)}" for key, value in (text.split("=") for text in settings))
+    return f'[[setting]]\nname = "{name}"\nowner = "{owner}"\n{values}\n'
+
+
+def study(path, *settings, head='seeds = "1-2"\npool.slots = 2\n', base=SMALL):
+    """Writes a study's file."""
+    common = "\n".join(f"base.{key} = {_toml(value)}" for key, value in (text.split("=") for text in base))
+    path.write_text(f"{head}\n{common}\n" + "\n".join(settings))
+
+
+def _toml(value):
+    return value if value[0] in "[0123456789-tf" and not value.startswith(("toy", "float")) else f'"{value}"'
+
+
+def everything():
+    """All algorithms on all tasks."""
+    return [
+        setting(f"{name}-{task.partition('/')[2]}", [f"task.name={task}", *own])
+        for name, own in ALGORITHMS.items()
+        for task in TASKS
+    ]
+
+
+def hashes(folder):
+    """The weights of a study's finished runs, by run."""
+    summaries = (json.loads(path.read_text()) for path in folder.glob("runs/*/summary.json"))
+    return {found["run"]: found["weights_sha256"] for found in summaries if found["status"] == "finished"}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The weights of the runs of `everything`, each trained by itself."""
+    folder = tmp_path_factory.mktemp("alone")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        from coordinator.cli.app import main
+
+        for task in TASKS:
+            for name, own in ALGORITHMS.items():
+                for seed in (1, 2):
+                    run = f"{name}-{task.partition('/')[2]}-s{seed}"
+                    settings = [*SMALL, f"task.name={task}", *own, f"seed={seed}", "--run", run, "--workers", "1"]
+                    assert main(["train", *settings]) == 0
+    return hashes(folder)
+
+
+def test_every_run_of_a_study_has_the_weights_of_the_run_alone(marless, tmp_path, alone):
+    study(tmp_path / "all.toml", *everything())
+    said = marless("study", "all.toml")
+    assert (said.code, said.err) == (0, [])
+    assert hashes(tmp_path / "studies/all") == alone and len(alone) == 16
+    one = marless("resume", "studies/all/runs/ippo-signal-s1", "stop.rounds=6")
+    assert one.code == 0
+    assert marless("verify", "studies/all/runs/ippo-signal-s1").code == 0
+
+
+def begin(folder, *argv):
+    """The study as a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, PATHS))}
+    command = [sys.executable, "-m", "coordinator.cli.app", "study", *argv]
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def workers_of(process):
+    """The worker processes of a study."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == process.pid and fields[0] not in "ZX":
+            found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.conformance)])
+def test_a_study_that_is_killed_goes_on_to_the_same_weights(tmp_path, alone, kills):
+    study(tmp_path / "all.toml", *everything())
+    draw = random.Random(kills)
+    for _ in range(kills):
+        process = begin(tmp_path, "all.toml")
+        time.sleep(draw.uniform(0.5, 2.5))
+        process.kill()
+        process.communicate()
+    process = begin(tmp_path, "all")
+    output, _ = process.communicate(timeout=200)
+    assert process.returncode == 0, output
+    assert hashes(tmp_path / "studies/all") == alone
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+@pytest.mark.conformance
+def test_slots_that_are_killed_every_second_change_no_weight(tmp_path, alone):
+    study(tmp_path / "all.toml", *everything(), head='seeds = "1-2"\npool.slots = 2\nbase.attempts = 20\n')
+    process, killed, draw = begin(tmp_path, "all.toml"), 0, random.Random(1)
+    while process.poll() is None:
+        time.sleep(1.0)
+        for worker in draw.sample(found := workers_of(process), min(1, len(found))):
+            os.kill(worker, signal.SIGKILL)
+            killed += 1
+    assert process.returncode == 0, process.communicate()[0]
+    assert killed > 3 and hashes(tmp_path / "studies/all") == alone
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_a_bad_neighbour_changes_no_other_run(marless, tmp_path, alone, harm):
+    task = "toy/signal" if harm == "flood" else f"pettingzoo:bad_neighbours:{harm}"
+    bad = [f"task.name={task}", "actors.num_envs=2", *HARM[harm]]
+    good = [one for one in everything() if "ippo" in one or "iql" in one]
+    head = 'seeds = "1-2"\npool.slots = 2\npool.memory_mb = 1500\n'
+    study(tmp_path / "beside.toml", setting("bad", bad, "eve"), *good, head=head)
+    said = marless("study", "beside.toml")
+    found = hashes(tmp_path / "studies/beside")
+    assert {run: found[run] for run in found if not run.startswith("bad")} == {
+        run: sha256 for run, sha256 in alone.items() if run.startswith(("ippo", "iql"))
+    }
+    if harm in ("flood", "leak"):
+        assert said.code == 0
+        # A process that holds too much is replaced.
+        assert (len(list(tmp_path.glob("studies/beside/workers/*.log"))) > 2) == (harm == "leak")
+    else:
+        assert said.code == 1 and "did not finish, the first: bad-s1" in said.err[-1]
+
+
+def test_successive_halving_stops_all_but_the_best_and_records_why(marless, tmp_path):
+    rates = [setting(f"lr{rate}", [f"algorithm.lr={rate}"]) for rate in ("0.0001", "0.01", "0.003")]
+    path = tmp_path / "lr.toml"
+    study(path, *rates, head='seeds = "1-2"\nhalving.rungs = [3]\npool.slots = 2\n')
+    assert marless("study", "lr.toml").code == 0
+    folder = tmp_path / "studies/lr"
+    decided = [json.loads(line) for line in (folder / "decisions.jsonl").read_text().splitlines()]
+    (halved,) = (one for one in decided if one["type"] == "halved")
+    means = {name: sum(scores.values()) for name, scores in halved["scores"].items()}
+    assert halved["promoted"] == [max(means, key=means.get)] and len(halved["stopped"]) == 2
+    assert set(hashes(folder)) == {f"{halved['promoted'][0]}-s{seed}" for seed in (1, 2)}
+    stopped = halved["stopped"][0]
+    rounds = json.loads((folder / f"runs/{stopped}-s1/summary.json").read_text())["rounds"]
+    assert rounds == 3
+    before = (folder / "decisions.jsonl").read_bytes()
+    assert marless("study", "lr").code == 0 and (folder / "decisions.jsonl").read_bytes() == before
+    assert marless("resume", f"studies/lr/runs/{stopped}-s1").code == 0
+
+
+def test_an_owner_s_cap_holds_for_all_of_the_owner_s_runs(marless, tmp_path):
+    settings = [setting("a", [], "anna"), setting("b", [], "ben")]
+    study(tmp_path / "caps.toml", *settings, head='seeds = "1-2"\n')
+    assert marless("study", "caps.toml").code == 0
+    summaries = [json.loads(path.read_text()) for path in tmp_path.glob("studies/caps/runs/*/summary.json")]
+    cost = sum(found["dollars"]["total"] for found in summaries if found["run"].startswith("a"))
+    cap = 0.9 * cost
+    head = f'seeds = "1-2"\nowners.anna.dollars = {cap:.9f}\npool.slots = 1\n'
+    study(tmp_path / "capped.toml", *settings, head=head)
+    marless("study", "capped.toml")
+    by_run = {
+        found["run"]: found
+        for found in (json.loads(path.read_text()) for path in tmp_path.glob("studies/capped/runs/*/summary.json"))
+    }
+    assert sum(found["dollars"]["total"] for run, found in by_run.items() if run.startswith("a")) <= cap
+    assert {found["rounds"] for run, found in by_run.items() if run.startswith("b")} == {4}
+    assert min(found["rounds"] for run, found in by_run.items() if run.startswith("a")) < 4
+
+
+def test_more_seeds_join_a_study_and_other_settings_do_not(marless, tmp_path):
+    study(tmp_path / "some.toml", setting("a", []), head='seeds = "1"\n')
+    assert marless("study", "some.toml").code == 0
+    study(tmp_path / "some.toml", setting("a", []), head='seeds = "1-2"\n')
+    assert marless("study", "some.toml").code == 0
+    assert set(hashes(tmp_path / "studies/some")) == {"a-s1", "a-s2"}
+    study(tmp_path / "some.toml", setting("a", ["algorithm.lr=0.5"]))
+    said = marless("study", "some.toml")
+    assert said.code == 2 and "holds a study with another `setting`" in said.err[-1]
+
+
+WRONG = {
+    "seeds = 1.5\n": "Expected `str | array`, got `float`",
+    'seeds = "x"\n': "is not a list of seeds",
+    "vary.algorithm.lr = 3\n": "vary.algorithm.lr: give a list of values, or a range",
+    "vary.algorithm.lr = {low = 1, high = 1}\n": "low must be less than high",
+    "vary.algorithm.lr = {low = 1.0, high = 2.0}\n": "a grid needs a list of values",
+    "vary.algorithm.speed = [1]\n": "there is no key algorithm.speed",
+    "base.stop.seconds = 3\n": "stop.seconds would count waiting for other runs",
+    "halving.rungs = [10]\n": "no run is evaluated before round 11",
+    'search.rule = "luck"\n': "there is no search 'luck'",
+    'search.rule = "random"\n': "say how many settings to try",
+    'config = "missing.toml"\n': "there is no file",
+    "pool.slots = 0\n": "Expected `int` >= 1",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_file_is_refused_in_one_line(marless, tmp_path, text):
+    (tmp_path / "wrong.toml").write_text(text)
+    said = marless("study", "wrong.toml")
+    assert said.code == 2 and len(said.err) == 1 and WRONG[text] in said.err[0], said.err
+    assert not (tmp_path / "studies/wrong/study.json").exists()
