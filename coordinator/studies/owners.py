@@ -64,9 +64,11 @@ def least(limits: Iterable[float | None]) -> float | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def served_shares(busy_s: Mapping[str, float], owners: Mapping[str, str], weights: Mapping[str, float]) -> list[float]:
+def served_shares(
+    busy_s: Mapping[str, float], owners: Mapping[str, str], weights: Mapping[str, float]
+) -> dict[str, float]:
     """What each owner was served, divided by the weight, from the seconds of its runs."""
     served = dict.fromkeys(weights, 0.0)
     for run, seconds in busy_s.items():
         served[owners[run]] += seconds
-    return [seconds / weights[owner] for owner, seconds in served.items()]
+    return {owner: seconds / weights[owner] for owner, seconds in served.items()}

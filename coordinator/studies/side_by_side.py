@@ -12,8 +12,6 @@ from coordinator.studies.pooled_run import PooledRun
 from coordinator.studies.study import OVER, Study, StudyRun
 from infra.local.pool import Pool
 
-# Runs at work at once; more wait until one ends, so that memory does not grow with a study.
-MOST_AT_WORK = 64
 # How long to wait for a report before looking whether the user wants to stop.
 _PATIENCE_S = 0.25
 
@@ -69,7 +67,7 @@ class SideBySide:
 
     def _fill(self) -> None:
         """Starts runs while there is room."""
-        while len(self._at_work) < MOST_AT_WORK and not self._stopping.received:
+        while len(self._at_work) < self._study.file.pool.runs and not self._stopping.received:
             startable = [run for run in self._waiting if run.status != "paused"]
             if startable:
                 self._begin(startable[0])
@@ -101,6 +99,8 @@ class SideBySide:
     def _ended(self, work: PooledRun) -> None:
         run = work.run
         work.close()
+        for other in self._study.runs:
+            other.served_s = self._pool.busy_s.get(other.name, 0.0)
         del self._at_work[run.name]
         for purse in self._purses_of(run):
             purse.end(run.name, run.dollars, will_return=run.status == "paused")

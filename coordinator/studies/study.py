@@ -44,6 +44,8 @@ class StudyRun:
     """The mean return of its last evaluation."""
     dollars: float = 0.0
     seconds: float = 0.0
+    served_s: float = 0.0
+    """For how long slots of the pool ran its tasks."""
     reason: str = ""
 
 

@@ -22,6 +22,8 @@ class PoolSize(_Section, frozen=True, kw_only=True):
     """Worker processes at most; default: one for each core of this machine."""
     cores: Annotated[float, Meta(gt=0)] | None = None
     """So many cores are kept busy at once; a task that waits keeps a slot, not a core. Default: this machine's."""
+    runs: Annotated[int, Meta(ge=1)] = 64
+    """Runs at work at once; more wait until one ends, so that memory does not grow with a study."""
     memory_mb: Annotated[float, Meta(gt=0)] | None = None
     """Memory of all workers together, each at most its part; default: without limit."""
 

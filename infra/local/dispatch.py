@@ -19,13 +19,15 @@ whose start tag is below its own finish tag; then nothing starts until it fits. 
 else runs, so that even a task that wants more cores than there are is served, alone. Within a lane tasks overtake one
 another: a run waits for all tasks of its round, so they are finite.
 
-Affinity. A task whose data a busy worker holds waits for it while that is sooner than loading them elsewhere.
+Affinity. A worker goes on with the data that it holds before it loads others, and a task whose data a busy worker holds
+waits for it while that is sooner than loading them elsewhere.
 
 If `choose` finds nothing, then all workers are busy and no more may be started, or each of the first `WINDOW` tasks
 of every lane wants more cores than are free, waits for the worker with its data, or stands behind one that cores are
 kept for.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
@@ -172,7 +174,7 @@ def choose(
         if start >= kept_from:
             return None
         too_large = None
-        for task in islice(queues[lane], WINDOW):
+        for task in pool.by_net_duration(list(islice(queues[lane], WINDOW))):
             if task.cores > pool.free_cores:
                 too_large = too_large or task
             elif not pool.waits_for_data(task):
@@ -194,6 +196,20 @@ class _Pool:
         self._busy = [slot for slot in slots if slot.idle_since is None]
         # A task that is overdue by x is expected to take another x: nobody waits for a prediction that was wrong.
         self._waits_s = {slot.number: abs(slot.free_at - now) for slot in self._busy}
+
+    def by_net_duration(self, tasks: list[Task]) -> list[Task]:
+        """The tasks as they come, but for those that would have to load: a worker goes on with what it holds, unless
+        another task is longer by more than its part of the loading, which tasks that read the same share."""
+        if not any(task.reads for task in tasks):
+            return tasks
+        alike = Counter(frozenset(task.reads) for task in tasks)
+
+        def net_s(task: Task) -> float:
+            held = max((_held(task, slot) for slot in self.free), default=0)
+            load_s = self._load_s_per_byte * (sum(task.reads.values()) - held)
+            return task.expected_s - load_s / alike[frozenset(task.reads)]
+
+        return sorted(tasks, key=lambda task: (-net_s(task), task.number))
 
     def waits_for_data(self, task: Task) -> bool:
         """Whether a busy worker serves the task sooner than a free one would have loaded what the busy one holds."""

@@ -10,13 +10,15 @@ from typing import Any, Literal, Protocol, Self
 import msgspec
 
 from functions.contract import Ref, Report
-from infra.local.dispatch import WINDOW, Task, order
+from infra.local.dispatch import WINDOW, Capacity, Task, order
 from infra.local.worker_process import WorkerProcess
 
 # The predicted duration of a task while none like it has ended.
 _UNKNOWN_S = 1.0
 # A task is late when it takes so many times what was predicted, and a second.
 _LATE = 4.0
+# Who has at hand what loads faster than this does not matter.
+_NEGLIGIBLE_S = 1e-3
 # The weight of the newest measurement in a mean of a lane's measurements.
 _NEWEST = 0.5
 
@@ -68,6 +70,7 @@ class SharedPool(Protocol):
     """What a lane asks of its pool, `infra.local.pool.Pool`."""
 
     modules: Mapping[str, str]
+    capacity: Capacity
 
     def next_number(self) -> int: ...
 
@@ -171,7 +174,10 @@ class Lane:
         seconds = self._seconds.get(work, self._seconds.get(function, _UNKNOWN_S))
         cores = max(self._cores.get(function, 1.0), 0.01)
         module = self._pool.modules[function]
-        return Task(self._pool.next_number(), module, max(seconds, 1e-4), cores, _inputs(body))
+        reads = _inputs(body)
+        if sum(reads.values()) * self._pool.capacity.load_s_per_byte < _NEGLIGIBLE_S:
+            reads = {}
+        return Task(self._pool.next_number(), module, max(seconds, 1e-4), cores, reads)
 
 
 def _inputs(body: bytes) -> Mapping[str, int]:

@@ -67,6 +67,7 @@ class Pool:
         self._closed = False
         # What the last start of a worker or import of a module took.
         self._start_s = 0.0
+        self._began = time.monotonic()
         self.busy_s: dict[str, float] = {}
         """Seconds for which slots ran tasks, by lane, start-up included."""
 
@@ -98,6 +99,10 @@ class Pool:
         """How many slots are the lane's own while all lanes have tasks; at least one."""
         weights = sum(other.weight for other in self._lanes.values())
         return max(1, round(self.capacity.slots * lane.weight / weights))
+
+    def busy_share(self) -> float:
+        """The part of the time since the pool was made for which its slots ran tasks that have ended."""
+        return sum(self.busy_s.values()) / (self.capacity.slots * (time.monotonic() - self._began))
 
     def next_number(self) -> int:
         """The number of the next task."""

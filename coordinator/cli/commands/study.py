@@ -114,15 +114,17 @@ def _report(options: Namespace, study: Study, pool: Pool, signals: Signals) -> i
     """Says what came out, and the exit code."""
     runs = list(study.runs)
     owners = {run.name: run.owner for run in runs}
-    weights = {name: study.owner(name).weight for name in owners.values()}
-    fairness = jain(served_shares(pool.busy_s, owners, weights))
-    spent = sum(run.dollars for run in runs)
+    served = served_shares(pool.busy_s, owners, {name: study.owner(name).weight for name in owners.values()})
+    fairness, spent, busy = jain(served.values()), sum(run.dollars for run in runs), pool.busy_share()
     if options.json:
-        told = {"event": "finished", "folder": str(study.folder), "dollars": spent, "fairness": fairness}
+        told = {"event": "finished", "folder": str(study.folder), "dollars": spent, "fairness": fairness, "busy": busy}
         print(msgspec.json.encode(told).decode(), flush=True)
     else:
-        print(f"{summary(runs)}   {money(spent)}   fairness among owners (Jain) {fairness:.2f}")
-        print(f"compare them: marless compare {study.folder}")
+        print(f"{summary(runs)}   {money(spent)}")
+        if len(served) > 1:
+            print(f"fairness among owners, by weight: {fairness:.2f} (Jain's index; 1 is best)")
+        print(f"the pool's slots were busy {busy:.0%} of the time")
+        print(f"compare the runs: marless compare {study.folder}")
     if signals.received:
         return report_ending(Ending(signals.code, f"stopped; go on with: marless study {study.folder}"))
     if left := [run for run in runs if run.status not in ("finished", "stopped")]:

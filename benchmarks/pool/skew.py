@@ -1,0 +1,60 @@
+"""Six agents whose work differs as 1, 1/2, ... 1/6 (Zipf), on six slots; loading an agent's state takes a second."""
+
+import json
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.table import Row
+from infra.local.dispatch import Capacity
+from infra.local.lane import Lane
+from infra.local.pool import Pool
+
+AGENTS, SLOTS, LOAD_S, TASK_S, TOTAL_S = 6, 6, 1.0, 0.25, 60.0
+_BYTES = 1 << 20
+_MODULES = {"learner": "benchmarks.pool.skewed_agent"}
+
+
+def rows() -> list[Row]:
+    """One slot for each agent, one queue without affinity, and the pool's dispatcher."""
+    pooled = _makespan(range(AGENTS), SLOTS, affinity=True)
+    queue = _makespan(range(AGENTS), SLOTS, affinity=False)
+    # The agents do not touch each other, so the round lasts as long as the heaviest.
+    own = _makespan([0], 1, affinity=True)
+    name = "six agents, Zipf, on six slots"
+    return [
+        Row(f"{name}: speed", [pooled], ".1f", "s", [own / pooled], "a slot for each agent", least=1.21),
+        Row(f"{name}: speed", [pooled], ".1f", "s", [queue / pooled], "one queue without affinity", least=1.3),
+    ]
+
+
+def _makespan(agents: range | list[int], slots: int, affinity: bool) -> float:
+    """Seconds until all tasks of these agents have ended. Without affinity the pool does not know what tasks read."""
+    capacity = Capacity(slots, slots, LOAD_S / _BYTES if affinity else 0.0)
+    with tempfile.TemporaryDirectory() as folder, Pool(capacity, _MODULES, Path(folder)) as pool:
+        lane = pool.lane("skewed", Path(folder))
+        for repeat in range(2):  # so that no start-up is measured, and durations are known
+            for agent in range(max(slots, len(agents))):
+                lane.invoke("learner", f"skewed/{repeat}/{agent}", 0, _task("warm", TASK_S, 0.0, known=False), 60.0)
+            _wait(lane, max(slots, len(agents)))
+        began, count = time.monotonic(), 0
+        share_s = TOTAL_S / sum(1 / (agent + 1) for agent in range(AGENTS))
+        for number in range(round(share_s / TASK_S)):
+            for agent in agents:
+                if number < round(share_s / (agent + 1) / TASK_S):
+                    body = _task(f"agent-{agent}", TASK_S, LOAD_S, known=affinity)
+                    lane.invoke("learner", f"skewed/{number}/{agent}", 0, body, 60.0)
+                    count += 1
+        _wait(lane, count)
+        return time.monotonic() - began
+
+
+def _wait(lane: Lane, count: int) -> None:
+    done = 0
+    while done < count:
+        done += len(lane.wait(1.0))
+
+
+def _task(agent: str, work_s: float, load_s: float, known: bool) -> bytes:
+    ref = {"key": agent, "sha256": agent, "size": _BYTES if known else 0}
+    return json.dumps({"state": [ref], "work_s": work_s, "load_s": load_s}).encode()

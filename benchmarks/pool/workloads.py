@@ -1,0 +1,74 @@
+"""The two workloads: runs whose environments wait, and runs that compute."""
+
+from dataclasses import dataclass
+
+_ALGORITHMS = {
+    "ippo": {"algorithm.name": "ippo"},
+    "mappo": {"algorithm.name": "mappo"},
+    "iql": {"algorithm.name": "iql"},
+    "vdn": {"algorithm.name": "vdn"},
+}
+_TASKS = ("spread", "tag", "reference", "speaker")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """`settings` by name of the setting, each trained with every one of `seeds`; `owners` by setting. `alone` is the
+    placement that is best for a run with the whole pool, `shared` for one of many."""
+
+    slots: int
+    seeds: tuple[int, ...]
+    settings: dict[str, dict[str, object]]
+    alone: str
+    shared: str
+
+    @property
+    def runs(self) -> list[tuple[str, dict[str, object]]]:
+        """Names and settings of all runs."""
+        return [
+            (f"{name}-s{seed}", {**values, "seed": seed})
+            for name, values in self.settings.items()
+            for seed in self.seeds
+        ]
+
+    def file(self, placement: str, runs_at_once: int = 64, slots: int | None = None, part: slice = slice(None)) -> str:
+        """A study's file with the settings of `part`."""
+        lines = [f"seeds = {list(self.seeds)}", f"pool.slots = {slots or self.slots}", f"pool.runs = {runs_at_once}"]
+        lines.append(f'base.placement.rule = "{placement}"')
+        for name, values in list(self.settings.items())[part]:
+            lines += ["[[setting]]", f'name = "{name}"']
+            lines += [f"values.{key} = {_toml(value)}" for key, value in values.items()]
+        return "\n".join(lines) + "\n"
+
+
+def waiting() -> Workload:
+    """32 runs of four algorithms on four tasks, two seeds each, on 16 slots."""
+    common = {
+        "actors.num_envs": 1,
+        "scaling.rollouts": 2,
+        "stop.rounds": 10,
+        "evaluation.every": 1_000,
+        "evaluation.episodes": 2,
+        "evaluation.final_episodes": 2,
+        "algorithm.hidden": [32],
+    }
+    return Workload(
+        16,
+        (1, 2),
+        {
+            f"{name}-{task}": {**common, **own, "task.name": f"pettingzoo:benchmarks.pool.waiting_tasks:{task}"}
+            for name, own in _ALGORITHMS.items()
+            for task in _TASKS
+        },
+        alone="fused",
+        shared="packed",
+    )
+
+
+def computing() -> Workload:
+    """32 default runs of 40 rounds on two slots."""
+    return Workload(2, tuple(range(1, 33)), {"default": {"stop.rounds": 40}}, alone="fused", shared="packed")
+
+
+def _toml(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
