@@ -44,6 +44,15 @@ class Usage(Message, frozen=True, kw_only=True):
     gets: int = 0
     bytes_written: int = 0
     bytes_read: int = 0
+    # Objects, and their bytes, that the process had kept, so that they were not read from storage; not billed.
+    hits: int = 0
+    hit_bytes: int = 0
+
+    @property
+    def cold(self) -> "Usage":
+        """The operations of the same invocation in a process that had kept no object."""
+        gets, bytes_read = self.gets + self.hits, self.bytes_read + self.hit_bytes
+        return Usage(puts=self.puts, gets=gets, bytes_written=self.bytes_written, bytes_read=bytes_read)
 
 
 class Opponents(Message, frozen=True, kw_only=True):

@@ -5,6 +5,9 @@ that object answers with it, and one that finds an earlier object of its own tas
 
 Objects may also be inlined in messages: inlined objects of a request are not read from storage, and with
 `inline_objects` those of the answer have the same bytes and are not stored.
+
+A process keeps the encoded bytes of objects that it has read from storage, which it has checked against their hash, or
+written, within the bound of `functions.warm`. They are found by hash and size, and never by key.
 """
 
 import math
@@ -54,6 +57,7 @@ from functions.contract import (
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.ports import Blobs
 from functions.redaction import redact
+from functions.warm import WARM
 
 Tensors = dict[str, NDArray[Any]]
 Objects = list[tuple[str, Tensors]]
@@ -100,10 +104,11 @@ _FAILURES: Mapping[type[Exception], tuple[FailureKind, bool]] = {
 
 
 class Counted:
-    """Counts the operations and bytes of `blobs` for the bill."""
+    """Counts the operations and bytes of `blobs` for the bill, and the reads that what the process keeps has saved."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
+        self._hits, self._hit_bytes = WARM.hits, WARM.hit_bytes
         self._puts = self._gets = self._written = self._read = 0
 
     def get(self, key: str, size: int | None = None) -> bytes:
@@ -120,7 +125,14 @@ class Counted:
     @property
     def usage(self) -> Usage:
         """Operations so far."""
-        return Usage(puts=self._puts, gets=self._gets, bytes_written=self._written, bytes_read=self._read)
+        return Usage(
+            puts=self._puts,
+            gets=self._gets,
+            bytes_written=self._written,
+            bytes_read=self._read,
+            hits=WARM.hits - self._hits,
+            hit_bytes=WARM.hit_bytes - self._hit_bytes,
+        )
 
 
 class Inlined:
@@ -136,13 +148,37 @@ class Inlined:
     def put(self, key: str, body: bytes) -> None:
         self._blobs.put(key, body)
 
+    def holds(self, key: str) -> bool:
+        """Whether the message has the object."""
+        return key in self._objects
+
 
 def read(blobs: Blobs, refs: tuple[Ref, ...]) -> Tensors:
-    """The tensors of several objects; raises `CorruptObject` when one does not match its reference."""
+    """The tensors of several objects, in arrays that no other call returns, so that a task may write into them.
+
+    An object that this process keeps is not read from storage: its bytes were checked when they came, cannot be written
+    to, and are right even where the object in storage was damaged or deleted since. All others raise `CorruptObject`
+    where they do not match their reference, and what `Blobs.get` raises.
+    """
     tensors: Tensors = {}
     for ref in refs:
-        tensors |= codec.decode(codec.fetch(blobs, ref), ref.key)
+        tensors |= codec.decode(_fetch(blobs, ref), ref.key)
     return tensors
+
+
+def _fetch(blobs: Blobs, ref: Ref) -> bytes:
+    """The object's bytes, from the message, from what this process keeps, or else from storage."""
+    if isinstance(blobs, Inlined) and blobs.holds(ref.key):
+        return codec.fetch(blobs, ref)
+    # The hash is not computed again, which takes ten times as long as reading a file of the object.
+    kept: bytes | None = WARM.get((ref.sha256, ref.size))
+    return _kept(ref, codec.fetch(blobs, ref)) if kept is None else kept
+
+
+def _kept(ref: Ref, body: bytes) -> bytes:
+    """`body`, kept for later tasks; its hash is that of `ref`."""
+    WARM.keep((ref.sha256, ref.size), body, len(body))
+    return body
 
 
 def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> bytes:
@@ -224,6 +260,7 @@ def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
                 return _adopt(request, kind, body, blobs)
             _require_own(request, key, body)
         refs = {**refs, kind: codec.reference(key, body)}
+        _kept(refs[kind], body)
     return Done(id=request.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage)
 
 

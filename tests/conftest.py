@@ -10,7 +10,7 @@ from coordinator.backends import local
 from coordinator.backends.inline import InlineInvoker
 from coordinator.reports import curve
 from functions.contract import MissingExtra
-from functions.data import replay_loading
+from functions.warm import WARM
 from infra.local.files import FileStorage
 from infra.local.pool import WorkerPool
 
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items):
 def _pool(workers, blobs_root, modules):
     if workers > 1:
         return WorkerPool(workers, blobs_root, modules)
-    replay_loading._kept.clear()  # a new process has no cache of other runs
+    WARM.clear()  # a new process keeps nothing
     return InlineInvoker(FileStorage(blobs_root))
 
 
@@ -76,3 +76,10 @@ def no_processes(monkeypatch):
 def pictures(monkeypatch):
     """Runs draw their learning curve, as where matplotlib is installed."""
     monkeypatch.setattr(curve, "draw", DRAW)
+
+
+@pytest.fixture(autouse=True)
+def _new_process(monkeypatch):
+    """Each test begins with nothing kept, and may change the bound."""
+    monkeypatch.setattr(WARM, "bound", WARM.bound)
+    WARM.clear()

@@ -121,7 +121,8 @@ class _Answers:
         inlined = {
             objects[kind].key: old.inlined[ref.key] for kind, ref in old.objects.items() if ref.key in old.inlined
         }
-        done = replace(old, objects=objects, inlined=inlined)
+        # Deployed functions keep less than the processes of the calibration, so every read is forecast.
+        done = replace(old, objects=objects, inlined=inlined, usage=old.usage.cold)
         duration_ms = measured.duration_ms(first=request.round == 0)
         if isinstance(request, WholeTask) and isinstance(done.reply, WholeReply):
             return _for_rounds(done, done.reply, request.rounds, duration_ms)
@@ -138,7 +139,8 @@ class _Answers:
         assert done is not None and isinstance(done.reply, EvaluateReply)
         returns = tuple(islice(cycle(done.reply.returns), request.episodes))
         share = _batches(request.episodes) / _batches(episodes)
-        return replace(done, reply=replace(done.reply, returns=returns)), measured.duration_ms(False) * share
+        reply, usage = replace(done.reply, returns=returns), done.usage.cold
+        return replace(done, reply=reply, usage=usage), measured.duration_ms(False) * share
 
 
 def _for_rounds(done: Done, reply: WholeReply, rounds: int, duration_ms: float) -> tuple[Done, float]:

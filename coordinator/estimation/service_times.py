@@ -148,7 +148,8 @@ def _fit(records: list[AttemptRecord]) -> TaskTimes:
     def ratios(of: list[AttemptRecord]) -> tuple[float, ...]:
         return tuple(record.duration_ms / max(overhead + slope * record.size, 1e-9) for record in of)
 
-    usage = {record.size: record.usage for record in records}
+    # A simulated process may not have kept what the recorded one had.
+    usage = {record.size: record.usage.cold for record in records}
     return TaskTimes(records[0].function, overhead, slope, ratios(usual), ratios(first), tuple(usage.items()))
 
 

@@ -79,6 +79,11 @@ class ReplayBuffer:
         return self._shape[0]
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
+        return self._steps.nbytes + self._after.nbytes
+
+    @property
     def size(self) -> int:
         """Environment steps in the buffer."""
         return len(self._order) * self._shape[0] * self._shape[1]
@@ -204,6 +209,11 @@ class _Slots:
     def rows(self) -> int:
         """Rows of a slot."""
         return self._size[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all slots."""
+        return sum(array.nbytes for array in self._arrays.values())
 
     def write(self, slot: int, tensors: Mapping[str, Array]) -> None:
         """Writes arrays ``[rows, ...]`` (``[agents, rows, ...]``) to the first rows of a slot; grows as needed."""

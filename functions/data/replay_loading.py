@@ -1,25 +1,45 @@
-"""The replay buffer of a process: kept from one invocation to the next, and filled from storage."""
+"""The replay buffer of a task: filled from storage, unless this process keeps it from an earlier task.
+
+Of the buffers that a process keeps, that of the run that it served last stays whatever its size, because the next task
+of that run takes this memory anyway. Those of other runs count towards the bound of `functions.warm`.
+"""
 
 from collections.abc import Mapping, Sequence
 
-from functions.contract import LearnTask, Past, WholeTask
+from functions.contract import Past
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
 from functions.data.trajectory import named, rollout_prefix
+from functions.environments.base import EnvSpec
 from functions.keys import round_name
 from functions.ports import Blobs
 from functions.serving import Tensors, read
-
-# The buffer of the run that this process served last; another run starts with an empty one.
-_kept: dict[str, ReplayBuffer] = {}
+from functions.warm import WARM
 
 
-def replay_buffer_of(task: LearnTask | WholeTask) -> ReplayBuffer:
-    """The replay buffer of the task's run, with the rollouts that this process has read before."""
-    replay_buffer = _kept.get(task.run)
-    if replay_buffer is None or replay_buffer.spec != task.spec:
-        _kept.clear()
-        replay_buffer = _kept[task.run] = ReplayBuffer(task.spec)
-    return replay_buffer
+def replay_buffer_of(spec: EnvSpec, rounds: Sequence[Past]) -> ReplayBuffer:
+    """The buffer whose newest stored round is the latest possible of `rounds`, or an empty one.
+
+    It is not kept any more, so a task that fails while it fills the buffer leaves nothing behind.
+    """
+    for past in reversed(rounds):
+        found: ReplayBuffer | None = WARM.take(_content(past)) if past.trajectories else None
+        if found is not None and found.spec == spec:
+            return found
+    return ReplayBuffer(spec)
+
+
+def keep(replay_buffer: ReplayBuffer, rounds: Sequence[Past]) -> None:
+    """Keeps the buffer, which holds `rounds`, for later tasks; without rounds that are stored there is nothing to
+    keep."""
+    stored = [past for past in rounds if past.trajectories]
+    if stored:
+        replay_buffer.drop_unstored()
+        WARM.keep(_content(stored[-1]), replay_buffer, replay_buffer.nbytes, spared=True)
+
+
+def _content(past: Past) -> tuple[str, ...]:
+    """What buffers are found by. The buffer itself compares the hash of every rollout."""
+    return ("replay buffer", *(ref.sha256 for ref in past.trajectories))
 
 
 def load_rounds(replay_buffer: ReplayBuffer, rounds: Sequence[Past], here: Mapping[int, Tensors], blobs: Blobs) -> None:

@@ -4,7 +4,7 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Share
 from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, Past, RegroupTask, WholeTask
 from functions.data.replay_buffer import ReplayBuffer
-from functions.data.replay_loading import load_rounds, replay_buffer_of
+from functions.data.replay_loading import keep, load_rounds, replay_buffer_of
 from functions.learner.regroup import regroup
 from functions.learner.update import split_by_lifetime, update
 from functions.learner.whole import whole
@@ -47,6 +47,8 @@ def _replay_buffer(task: LearnTask, trajectories: Tensors, blobs: Blobs) -> Repl
     if not algorithms.configuration(algorithm, task.hyperparameters).replayed_steps:
         return None
     own = Past(round=task.round, rollouts=len(task.rollouts), trajectories=task.trajectories)
-    replay_buffer = replay_buffer_of(task)
-    load_rounds(replay_buffer, (*task.past, own), {task.round: trajectories}, blobs)
+    rounds = (*task.past, own)
+    replay_buffer = replay_buffer_of(task.spec, rounds)
+    load_rounds(replay_buffer, rounds, {task.round: trajectories}, blobs)
+    keep(replay_buffer, rounds)
     return replay_buffer

@@ -9,7 +9,7 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Share
 from functions.contract import LearnReply, Past, SampleReply, Team, WholeReply, WholeTask
 from functions.data.replay_buffer import ReplayBuffer, newest_rounds
-from functions.data.replay_loading import load_rounds, named_by_round, replay_buffer_of
+from functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
 from functions.keys import group_name
 from functions.learner.update import as_stored, split_by_lifetime, update
 from functions.ports import Blobs
@@ -36,7 +36,10 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
         samples.append(sampled)
         learns.append(LearnReply(metrics=outcome.metrics, tables=outcome.tables))
     policies, learner, _ = split_by_lifetime(_learned(known, task.team), algorithm.parts)
-    objects: Objects = [("played", replay.played)] if replay else []
+    objects: Objects = []
+    if replay:
+        replay.keep()
+        objects.append(("played", replay.played))
     reply = WholeReply(samples=tuple(samples), learns=tuple(learns))
     return [*objects, ("policies", policies), ("learner", learner)], reply
 
@@ -51,9 +54,8 @@ class _Replay:
     """The replay buffer during one task, and the trajectories of the task's rounds."""
 
     def __init__(self, task: WholeTask, blobs: Blobs) -> None:
-        self._task, self._blobs, self._replay_buffer = task, blobs, replay_buffer_of(task)
-        self._replay_buffer.drop_unstored()
-        self._rounds = task.past
+        self._task, self._blobs, self._rounds = task, blobs, task.past
+        self._replay_buffer = replay_buffer_of(task.spec, task.past)
         self.played: Tensors = {}
 
     def with_round(self, round_: int, trajectories: Tensors) -> ReplayBuffer:
@@ -65,3 +67,7 @@ class _Replay:
         self.played |= named_by_round(trajectories, round_)
         load_rounds(self._replay_buffer, self._rounds, {round_: trajectories}, self._blobs)
         return self._replay_buffer
+
+    def keep(self) -> None:
+        """Keeps the rounds that are stored for later tasks."""
+        keep(self._replay_buffer, self._rounds)

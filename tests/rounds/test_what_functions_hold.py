@@ -10,8 +10,8 @@ from coordinator.backends.inline import InlineInvoker
 from coordinator.config.schema import load
 from coordinator.core import footprint, opponents
 from functions.algorithms.registry import BUILT_IN
-from functions.data import replay_loading
 from functions.environments import registry
+from functions.warm import WARM
 from infra.local.files import FileStorage
 
 # Networks much larger than their activations, and observations much wider than the other recorded arrays.
@@ -50,7 +50,8 @@ def measured(monkeypatch, folder, settings):
     found = []
 
     def remembered(workers, blobs_root, modules):
-        replay_loading._kept.clear()  # a process's cache of earlier rounds counts as its memory
+        WARM.clear()
+        WARM.bound = 0  # what else a process keeps has a bound of its own; the buffer counts
         found.append(Measured(FileStorage(blobs_root)))
         return found[0]
 

@@ -181,10 +181,11 @@ def test_replies_are_those_of_the_recorded_rounds():
     assert found.lines[-1].env_steps == 5 * 4 * 2 * SPEC.horizon
 
 
-def test_a_learner_reads_the_trajectories_of_every_invocation():
+@pytest.mark.parametrize("reads", [{"gets": 6}, {"gets": 1, "hits": 5}, {"hits": 6}])
+def test_a_learner_reads_the_trajectories_of_every_invocation_whatever_the_recorded_process_had_kept(reads):
     record = recording()
     reading = [
-        msgspec.structs.replace(each, usage=Usage(puts=2, gets=6)) if each.kind == "learn" else each
+        msgspec.structs.replace(each, usage=Usage(puts=2, **reads)) if each.kind == "learn" else each
         for each in record.records
     ]
     found = simulate(dataclasses.replace(record, records=reading), Setting(50, 4, 50, deployed=True))

@@ -32,6 +32,7 @@ from functions.environments.base import EnvTask
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
 from functions.serving import read, serve
+from functions.warm import WARM
 
 TOY = EnvTask(name="toy/signal", agents=3)
 TEAM, TARGET = Team(groups=(0, 1, 2), identity=True), Team(groups=(0, 0, 2), identity=True)
@@ -157,6 +158,7 @@ def test_what_a_message_lacks_is_read_from_storage_and_counted(kind):
     assert done.usage == Usage(gets=1, bytes_read=missing.size)
     assert done.objects == SERVED[kind][2].objects
     assert len(blobs) == 1
+    WARM.clear()
     nowhere = ask(handler, msgspec.structs.replace(task, inlined=inside), MemoryStorage())
     assert (nowhere.kind, nowhere.message) == ("corrupt_object", missing.key)
 

@@ -13,36 +13,21 @@ from functions.contract import (
     Behaviour,
     Done,
     InitialiseTask,
-    LearnTask,
     NoSuchObject,
     Past,
     TaskHeader,
     Team,
     WholeTask,
 )
-from functions.data import replay_loading
-from functions.data.replay_loading import load_rounds, named_by_round, replay_buffer_of
+from functions.data.replay_buffer import ReplayBuffer
+from functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.learner import whole
 from functions.learner.handler import handle as learn
+from functions.warm import WARM
 
 SPEC = marked_rollouts.spec(masked=True)
-
-
-@pytest.fixture(autouse=True)
-def no_buffer_is_kept():
-    replay_loading._kept.clear()
-    yield
-    replay_loading._kept.clear()
-
-
-def learning(run="r", spec=SPEC):
-    """An arbitrary task of a run."""
-    return LearnTask(
-        id="r/1/learn", run=run, round=1, output="o", timeout_s=1.0, seed=0, spec=spec, algorithm="iql",
-        hyperparameters={}, team=Team(groups=(0, 1, 2)), stages=(), groups=(), rollouts=(0,), trajectories=(), state=(),
-    )  # fmt: skip
 
 
 class Stored(MemoryStorage):
@@ -83,7 +68,7 @@ def firsts(kept):
 
 
 def test_rounds_are_found_in_objects_of_several_rounds_and_in_several_objects_of_a_round():
-    storage, kept = Stored(), replay_buffer_of(learning())
+    storage, kept = Stored(), ReplayBuffer(SPEC)
     together = store(storage, "whole", 1, 2)
     halves = (store(storage, "one", 3, rollouts=(0,)), store(storage, "two", 3, rollouts=(1,)))
     past = [Past(round=n, rollouts=2, trajectories=(together,)) for n in (1, 2)]
@@ -94,7 +79,7 @@ def test_rounds_are_found_in_objects_of_several_rounds_and_in_several_objects_of
 
 
 def test_what_is_kept_or_at_hand_is_not_read_again():
-    storage, kept = Stored(), replay_buffer_of(learning())
+    storage, kept = Stored(), ReplayBuffer(SPEC)
     past = [Past(round=n, rollouts=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2, 3)]
     load_rounds(kept, past[:2], {2: played(2)}, storage)
     assert storage.asked == ["round 1"]
@@ -104,24 +89,89 @@ def test_what_is_kept_or_at_hand_is_not_read_again():
 
 
 def test_of_a_round_played_again_the_new_bytes_count():
-    storage, kept = Stored(), replay_buffer_of(learning())
+    storage, kept = Stored(), ReplayBuffer(SPEC)
     load_rounds(kept, [Past(round=1, rollouts=2, trajectories=(store(storage, "first", 1),))], {}, storage)
     again = Past(round=1, rollouts=2, trajectories=(store(storage, "again", 7),))
     load_rounds(kept, [again], {}, storage)
     assert firsts(kept) == [70_000, 71_000]
 
 
-def test_a_function_keeps_the_buffer_of_one_run_and_its_task():
-    first = replay_buffer_of(learning())
-    assert replay_buffer_of(learning()) is first
-    other = replay_buffer_of(learning(spec=marked_rollouts.spec()))
-    assert other is not first
-    replay_buffer_of(learning("another"))
-    assert replay_buffer_of(learning(spec=marked_rollouts.spec())) is not other
+def window(storage, name, *rounds):
+    """Some rounds of a run, stored under the run's name."""
+    objects = {n: store(storage, f"{name} {n}", 10 * len(name) + n) for n in rounds}
+    return [Past(round=n, rollouts=2, trajectories=(ref,)) for n, ref in objects.items()]
+
+
+def filled(rounds, storage, spec=SPEC):
+    """The buffer of a task that learns from `rounds`, kept."""
+    replay_buffer = replay_buffer_of(spec, rounds)
+    load_rounds(replay_buffer, rounds, {}, storage)
+    keep(replay_buffer, rounds)
+    return replay_buffer
+
+
+def test_the_buffers_of_several_runs_lie_side_by_side_and_each_reads_only_what_is_new():
+    storage = Stored()
+    runs = [window(storage, name, 1, 2, 3) for name in ("a", "bb", "ccc")]
+    first = [filled(rounds[:2], storage) for rounds in runs]
+    storage.asked.clear()
+    assert [filled(rounds[1:], storage) for rounds in runs] == first
+    assert storage.asked == ["a 3", "bb 3", "ccc 3"]
+    assert [firsts(buffer)[0] for buffer in first] == [120_000, 220_000, 320_000]
+
+
+def test_a_buffer_is_found_again_by_a_process_that_missed_rounds():
+    storage = Stored()
+    rounds = window(storage, "a", 1, 2, 3, 4)
+    first = filled(rounds[:2], storage)
+    assert filled(rounds, storage) is first
+    assert storage.asked == ["a 1", "a 2", "a 3", "a 4"]
+
+
+def test_the_buffer_used_last_stays_whatever_the_bound_and_the_others_are_dropped_oldest_first():
+    storage = Stored()
+    runs = [window(storage, name, 1) for name in ("a", "bb", "ccc")]
+    first = [filled(rounds, storage) for rounds in runs]
+    WARM.bound = first[1].nbytes + len(storage["ccc 1"])
+    assert filled(runs[2], storage) is first[2]
+    assert filled(runs[1], storage) is first[1]
+    assert filled(runs[0], storage) is not first[0]
+    WARM.bound = 0
+    last = filled(runs[2], storage)
+    assert replay_buffer_of(SPEC, runs[1]) not in first
+    assert replay_buffer_of(SPEC, runs[2]) is last
+
+
+def test_rounds_of_one_name_in_two_folders_are_two_buffers():
+    """The keys and the numbers of the rounds are equal, only the bytes are not."""
+    here, there = Stored(), Stored()
+    past = [[Past(round=1, rollouts=2, trajectories=(store(where, "key", n),))] for where, n in ((here, 1), (there, 7))]
+    for _ in range(2):
+        assert firsts(filled(past[0], here)) == [10_000, 11_000]
+        assert firsts(filled(past[1], there)) == [70_000, 71_000]
+    assert here.asked == there.asked == ["key"]
+
+
+def test_a_buffer_of_another_task_is_not_used():
+    storage = Stored()
+    rounds = window(storage, "a", 1)
+    first = filled(rounds, storage)
+    assert replay_buffer_of(marked_rollouts.spec(), rounds) is not first
+
+
+def test_a_task_that_fails_while_it_fills_the_buffer_leaves_none():
+    storage = Stored()
+    rounds = window(storage, "a", 1, 2)
+    first = filled(rounds[:1], storage)
+    WARM.bound = 0
+    storage.pop("a 2")
+    with pytest.raises(NoSuchObject):
+        filled(rounds, storage)
+    assert replay_buffer_of(SPEC, rounds) is not first
 
 
 def test_an_object_that_is_gone_leaves_the_buffer_whole():
-    storage, kept = Stored(), replay_buffer_of(learning())
+    storage, kept = Stored(), ReplayBuffer(SPEC)
     past = [Past(round=n, rollouts=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2)]
     load_rounds(kept, past[:1], {}, storage)
     body = storage.pop("round 2")
@@ -146,7 +196,7 @@ class NewProcesses(World):
 
     def work(self, function, body):
         if self.forgets:
-            replay_loading._kept.clear()
+            WARM.clear()
         super().work(function, body)
 
 
@@ -232,7 +282,7 @@ def test_rounds_that_are_not_stored_yet_are_not_those_of_another_attempt(monkeyp
     monkeypatch.setattr(whole, "play", otherwise)
     again = whole_task(state=state, output="again")
     learned = done(learn(msgspec.json.encode(again), storage))
-    replay_loading._kept.clear()
+    WARM.clear()
     fresh = done(learn(msgspec.json.encode(msgspec.structs.replace(again, output="fresh")), storage))
     assert learned.objects["policies"].sha256 == fresh.objects["policies"].sha256
     assert learned.objects["policies"].sha256 != first.objects["policies"].sha256

@@ -30,6 +30,7 @@ from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
 from functions.serving import read, serve, stored_answer
+from functions.warm import WARM
 
 TOY = EnvTask(name="toy/signal")
 TASK = InitialiseTask(
@@ -209,6 +210,7 @@ def test_objects_are_read_together_and_checked_against_their_references():
     bodies = {key: codec.encode({key: np.array([n])}, TaskHeader(task="t")) for n, key in enumerate("ab")}
     refs = tuple(codec.reference(key, body) for key, body in bodies.items())
     assert {name: array.tolist() for name, array in read(Memory(**bodies), refs).items()} == {"a": [0], "b": [1]}
+    WARM.clear()
     flipped = bodies | {"b": bodies["b"][:-1] + b"\x07"}
     with pytest.raises(contract.CorruptObject, match=r"b is not the object the run recorded"):
         read(Memory(**flipped), refs)

@@ -161,7 +161,7 @@ def test_one_object_of_policies_and_one_of_the_rest_leave_the_function():
     for tensors in (policies, learner):
         assert {key.split("/")[1] for key in tensors} == {"g00", "g01"}
     usage, sizes = done.usage, [done.objects[kind].size for kind in ("policies", "learner")]
-    assert (usage.puts, usage.bytes_written, usage.gets) == (2, sum(sizes), len(run.state))
+    assert (usage.puts, usage.bytes_written, usage.cold.gets) == (2, sum(sizes), len(run.state))
     assert not [key for key in run.blobs if "trajectory" in key]
 
 

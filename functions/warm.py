@@ -1,0 +1,95 @@
+"""What a process keeps from one task to the next, whichever runs they belong to.
+
+A function may be cold at any time, so nothing depends on what is kept: it only saves reads. Everything is found by
+hashes of content and never by the name of a key or of a run, so runs that share a process, even runs of one name,
+cannot see each other's data for their own.
+"""
+
+import os
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+# Lambda kills a function that outgrows its memory, which was chosen for the tasks themselves.
+_SHARE_OF_MEMORY = 16
+# About the same share of a default function. Two such processes with an interpreter each still fit in 512 MB, the
+# smallest function that placements are planned with.
+_LOCAL_BYTES = 128 << 20
+
+
+class WarmCache:
+    """Values by content, of at most `bound` bytes in total; those not used for the longest time are dropped first.
+
+    One entry may be spared: it is neither counted nor dropped until another is spared or takes its key. `hits` and
+    `hit_bytes` count what `get` found. Not safe for several threads.
+    """
+
+    def __init__(self, bound: int) -> None:
+        self.bound = bound
+        self.hits = self.hit_bytes = 0
+        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._spared: Hashable = None
+        self._held = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of all entries but the spared one."""
+        return self._held
+
+    def get(self, content: Hashable) -> Any:
+        """The value, which is now the one used last; None if it is not kept."""
+        found = self._entries.get(content)
+        if found is None:
+            return None
+        self._entries.move_to_end(content)
+        value, size = found
+        self.hits += 1
+        self.hit_bytes += size
+        return value
+
+    def take(self, content: Hashable) -> Any:
+        """The value, which is no longer kept, so that its taker may change it; None if it was not kept."""
+        found = self._entries.pop(content, None)
+        if found is None:
+            return None
+        value, size = found
+        if content == self._spared:
+            self._spared = None
+        else:
+            self._held -= size
+        return value
+
+    def keep(self, content: Hashable, value: Any, size: int, spared: bool = False) -> None:
+        """Keeps `value` of `size` bytes and drops what then exceeds the bound; `content` is not None."""
+        self.take(content)
+        if spared or size <= self.bound:
+            # Counted first: a time-out may interrupt any line, and must not leave an entry that is not counted.
+            self._held += size
+            self._entries[content] = value, size
+        if spared:
+            self._spared = content
+            self._held = sum(bytes_ for other, (_, bytes_) in self._entries.items() if other != content)
+        self._drop()
+
+    def clear(self) -> None:
+        """Drops everything, as in a new process."""
+        self._entries.clear()
+        self._spared, self._held = None, 0
+
+    def _drop(self) -> None:
+        while self._held > self.bound:
+            oldest = next((content for content in self._entries if content != self._spared), None)
+            if oldest is None:
+                self._held = 0
+            else:
+                self.take(oldest)
+
+
+def bound_of(environment: Mapping[str, str]) -> int:
+    """Bytes that a process may keep: a share of a Lambda function's memory, or a fixed number on other machines."""
+    memory_mb = environment.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE")
+    return (int(memory_mb) << 20) // _SHARE_OF_MEMORY if memory_mb else _LOCAL_BYTES
+
+
+WARM = WarmCache(bound_of(os.environ))
+"""What this process keeps."""

@@ -1,0 +1,120 @@
+"""Weights, metrics and evaluations are the same whatever a process has kept, and whichever runs it has served."""
+
+from contextlib import ExitStack, closing
+
+import pytest
+from algorithm_families import family
+from driver import SMALL
+from driver import train as drive
+
+from coordinator.backends import local
+from coordinator.backends.inline import InlineInvoker
+from coordinator.config.schema import load
+from coordinator.core.state import Plan
+from coordinator.drive.driver import Driver, Ports
+from coordinator.estimation.calibration import NoJournal
+from coordinator.pricing.prices import load_prices
+from coordinator.reports.weights import weights_sha256
+from functions.algorithms.registry import BUILT_IN
+from functions.contract import Platform
+from functions.warm import WARM
+
+# A replay buffer of two of four rounds.
+REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=16", "algorithm.buffer_size=500")
+ON_POLICY = ("algorithm.epochs=1", "algorithm.num_minibatches=2")
+TINY = (
+    "algorithm.hidden=[8]", "scaling.rollouts=2", "actors.num_envs=4", "stop.rounds=4", "sharing.rule=none",
+    "evaluation.every=2", "checkpoint_every=2",
+)  # fmt: skip
+SETTINGS = {
+    spec.name: (
+        *SMALL, *TINY, *(ON_POLICY if family(spec) == "on-policy" else REPLAYED), f"algorithm.name={spec.name}",
+    ) for spec in BUILT_IN
+}  # fmt: skip
+SPLIT, WHOLE = "placement.rule=split", "placement.rule=whole"
+# Nothing, less than an object, a few objects, and everything.
+BOUNDS = (0, 2_000, 30_000, 128 << 20)
+
+
+def outcome(run):
+    lines = [(line.round, line.env_steps, line.agent_returns, line.metrics, line.evaluation) for line in run.lines]
+    return run.state.status, run.sha256, lines, run.state.final, run.state.absolute
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("rule", [SPLIT, WHOLE])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_run_is_the_same_with_any_bound_and_in_new_processes(tmp_path, monkeypatch, name, rule):
+    settings, runs = [*SETTINGS[name], rule], []
+    for bound in BOUNDS:
+        WARM.bound = bound
+        runs.append(drive(tmp_path / str(bound), settings))
+    with monkeypatch.context() as patch:
+        invoke = InlineInvoker.invoke
+        patch.setattr(InlineInvoker, "invoke", lambda *request: (WARM.clear(), invoke(*request)))
+        runs.append(drive(tmp_path / "cold", settings))
+    assert runs[0].state.status == "finished"
+    assert all(outcome(run) == outcome(runs[0]) for run in runs)
+    gets = [run.state.meter.gets for run in runs]
+    assert gets[-1] >= max(gets[:-1]) and min(gets) == gets[3] < gets[0]
+
+
+def side_by_side(folder, settings):
+    """Trains runs of one name in folders of their own, step by step in turn, in one process; the hashes of their
+    weights, and their GETs."""
+    with ExitStack() as stack:
+        backends = [
+            stack.enter_context(closing(local.BACKEND.open(folder / str(n), 1))) for n, _ in enumerate(settings)
+        ]
+        drivers = []
+        for backend, chosen in zip(backends, settings, strict=True):
+            plan = Plan("run", load(None, chosen), "code", load_prices(), Platform())
+            drivers.append(Driver(plan, Ports(backend.storage, backend.ledger, backend.invoker, NoJournal())))
+        for driver in drivers:
+            driver.begin()
+        going = drivers
+        while going:
+            going = [driver for driver in going if driver.step()]
+        assert all(driver.state.status == "finished" for driver in drivers)
+        return (
+            [weights_sha256(driver.state, backend.storage) for driver, backend in zip(drivers, backends, strict=True)],
+            [driver.state.meter.gets for driver in drivers],
+        )
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("names", [("mappo", "mappo"), ("qmix", "qmix"), ("maddpg", "iql", "qmix")], ids=" ".join)
+def test_runs_of_one_name_that_share_a_process_are_those_that_have_one_each(tmp_path, names, bound):
+    settings = [[*SETTINGS[name], f"seed={seed}", SPLIT] for seed, name in enumerate(names)]
+    WARM.bound = bound
+    together, gets = side_by_side(tmp_path / "together", settings)
+    alone = [drive(tmp_path / str(n), chosen) for n, chosen in enumerate(settings)]
+    assert together == [run.sha256 for run in alone]
+    assert len(set(together)) == len(names)
+    if bound == BOUNDS[-1]:
+        assert gets == [run.state.meter.gets for run in alone]
+
+
+def without_state_at_round_2(folder):
+    """The stored state is gone in the middle of a run."""
+    gone = []
+
+    def remove(state):
+        if state.round == 2 and not gone:
+            gone.extend(folder / "objects" / ref.key for ref in state.objects)
+            for path in gone:
+                path.unlink()
+        return False
+
+    return remove
+
+
+def test_a_run_whose_stored_state_is_gone_learns_from_what_was_kept_or_says_so(tmp_path):
+    settings = [*SETTINGS["mappo"], SPLIT]
+    expected = drive(tmp_path / "sound", settings)
+    warm = drive(tmp_path / "warm", settings, leave=without_state_at_round_2(tmp_path / "warm"))
+    assert (warm.state.status, warm.sha256) == ("finished", expected.sha256)
+    WARM.bound = 0
+    failed = drive(tmp_path / "cold", settings, leave=without_state_at_round_2(tmp_path / "cold"))
+    assert failed.state.status == "failed"
+    assert failed.state.reason.startswith("learn/postprocess of round 2: rounds/000001/learn/")

@@ -1,0 +1,239 @@
+"""What a process keeps changes no byte that a task reads, whatever was read, written, damaged or dropped before."""
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated import MemoryStorage
+
+from functions import codec
+from functions.contract import (
+    Answer,
+    CorruptObject,
+    InitialiseReply,
+    InitialiseTask,
+    NoSuchObject,
+    TaskHeader,
+    Team,
+    Usage,
+)
+from functions.environments import registry
+from functions.environments.base import EnvTask
+from functions.serving import read, serve
+from functions.warm import WARM, WarmCache, bound_of
+from infra.local.files import FileStorage
+
+ROWS = 50
+
+
+def encoded(number, rows=ROWS):
+    return codec.encode({"policy/g00": np.full(rows, number, np.float32)}, TaskHeader(task=f"t{number}"))
+
+
+class Counting(MemoryStorage):
+    """Storage that counts reads."""
+
+    reads = 0
+
+    def get(self, key, size=None):
+        self.reads += 1
+        return super().get(key, size)
+
+
+def stored(storage, key, number):
+    storage[key] = encoded(number)
+    return codec.reference(key, storage[key])
+
+
+def value(storage, ref):
+    [array] = read(storage, (ref,)).values()
+    return array
+
+
+def test_an_object_is_read_from_storage_once():
+    storage = Counting()
+    ref = stored(storage, "k", 1)
+    assert value(storage, ref)[0] == value(storage, ref)[0] == 1
+    assert storage.reads == 1
+
+
+def test_what_a_task_writes_into_its_arrays_the_next_task_does_not_see():
+    storage = Counting()
+    ref = stored(storage, "k", 1)
+    for _ in range(3):
+        array = value(storage, ref)
+        np.testing.assert_array_equal(array, np.ones(ROWS))
+        array[:] = 7  # as in a process that keeps nothing
+
+
+def test_an_object_of_another_run_under_the_same_key_is_not_confused():
+    here, there = Counting(), Counting()
+    one, two = stored(here, "k", 1), stored(there, "k", 2)
+    for _ in range(2):
+        assert (value(here, one)[0], value(there, two)[0]) == (1, 2)
+    assert here.reads == there.reads == 1
+
+
+def test_a_foreign_object_under_a_key_is_refused_warm_and_cold():
+    storage = Counting()
+    ref = stored(storage, "k", 1)
+    value(storage, ref)
+    foreign = stored(storage, "k", 2)
+    with pytest.raises(CorruptObject, match="its hash differs"):
+        value(Counting(k=storage["k"]), codec.reference("k", encoded(3)))
+    assert (value(storage, ref)[0], value(storage, foreign)[0]) == (1, 2)
+
+
+@pytest.mark.parametrize("damaged", [encoded(1)[:-1], encoded(1)[:-1] + b"\x07", b"", None])
+def test_damage_of_the_stored_object_is_found_before_it_is_kept_and_harmless_after(damaged):
+    storage = Counting()
+    ref = stored(storage, "k", 1)
+
+    def damage():
+        storage.pop("k")
+        if damaged is not None:
+            storage["k"] = damaged
+
+    error = NoSuchObject if damaged is None else CorruptObject
+    body = storage["k"]
+    damage()
+    for _ in range(2):  # a read that fails keeps nothing
+        with pytest.raises(error):
+            value(storage, ref)
+    storage["k"] = body
+    value(storage, ref)
+    damage()
+    np.testing.assert_array_equal(value(storage, ref), np.ones(ROWS))
+    WARM.clear()
+    with pytest.raises(error):
+        value(storage, ref)
+
+
+def test_a_reference_of_another_size_is_another_object(tmp_path):
+    storage = FileStorage(tmp_path)
+    storage.put("k", encoded(1))
+    ref = codec.reference("k", encoded(1))
+    value(storage, ref)
+    with pytest.raises(CorruptObject, match="bytes instead of"):
+        value(storage, msgspec.structs.replace(ref, size=ref.size + 1))
+
+
+def test_what_is_kept_cannot_be_written_to():
+    storage = Counting()
+    ref = stored(storage, "k", 1)
+    value(storage, ref)
+    assert type(WARM.get((ref.sha256, ref.size))) is bytes
+
+
+@pytest.mark.parametrize("bound", [0, 400, 1000, 1 << 20])
+@settings(max_examples=40, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["read", "write", "damage", "overwrite array"]), st.integers(0, 5)), max_size=40
+    )
+)
+def test_any_sequence_gives_the_bytes_of_a_cold_read_or_its_error(bound, steps):
+    """A warm read may give the right bytes where a cold one fails, because storage was damaged; never others."""
+    WARM.clear()
+    WARM.bound = bound
+    storage = Counting()
+    refs = {number: codec.reference(f"k{number}", encoded(number)) for number in range(6)}
+    for step, number in steps:
+        ref = refs[number]
+        if step == "write":
+            storage[ref.key] = encoded(number)
+        elif step == "damage":
+            storage[ref.key] = encoded(number + 1)
+        else:
+            cold = storage.get(ref.key) == encoded(number) if ref.key in storage else False
+            try:
+                array = value(storage, ref)
+            except (CorruptObject, NoSuchObject):
+                assert not cold
+            else:
+                np.testing.assert_array_equal(array, np.full(ROWS, number))
+                array[:] = 99
+        assert 0 <= WARM.held <= bound
+
+
+TASK = InitialiseTask(
+    id="r/0/i", run="r", round=0, output="o", timeout_s=1.0, seed=0, spec=registry.spec(EnvTask(name="toy/signal")),
+    algorithm="mappo", hyperparameters={}, team=Team(groups=(0, 1)),
+)  # fmt: skip
+
+
+def served(work, storage):
+    return msgspec.json.decode(serve(msgspec.json.encode(TASK), storage, {InitialiseTask: work}), type=Answer)
+
+
+def test_what_a_task_writes_the_next_reads_without_storage_and_it_is_not_billed():
+    storage = Counting()
+    tensors = {"policy/g00": np.ones(3, np.float32)}
+    written = served(lambda task, blobs: ([("learner", tensors)], InitialiseReply()), storage)
+    ref = written.objects["learner"]
+
+    def reading(task, blobs):
+        np.testing.assert_array_equal(read(blobs, (ref,))["policy/g00"], np.ones(3))
+        raise CorruptObject("enough")
+
+    usages = [Usage(hits=1, hit_bytes=ref.size), Usage(gets=1, bytes_read=ref.size)]
+    assert served(reading, storage).usage == usages[0]
+    WARM.clear()
+    assert served(reading, storage).usage == usages[1] == usages[0].cold
+    assert storage.reads == 1
+
+
+def test_the_value_not_used_for_the_longest_time_is_dropped_first():
+    cache = WarmCache(10)
+    for content in "abc":
+        cache.keep(content, content, 3)
+    assert cache.get("a") == "a"
+    cache.keep("d", "d", 3)
+    assert [cache.get(content) for content in "abcd"] == ["a", None, "c", "d"]
+    assert cache.held == 9
+
+
+def test_a_value_larger_than_the_bound_is_not_kept_and_drops_nothing():
+    cache = WarmCache(10)
+    cache.keep("a", "a", 3)
+    cache.keep("b", "b", 11)
+    assert (cache.get("a"), cache.get("b"), cache.held) == ("a", None, 3)
+
+
+def test_one_value_is_spared_until_another_is():
+    cache = WarmCache(10)
+    cache.keep("a", "a", 100, spared=True)
+    for content in "bcde":
+        cache.keep(content, content, 5)
+    assert (cache.get("a"), cache.held) == ("a", 10)
+    cache.keep("z", "z", 50, spared=True)
+    assert (cache.get("a"), cache.get("z")) == (None, "z")
+    assert cache.take("z") == "z" and cache.get("z") is None
+    assert cache.held <= 10
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["keep", "spare", "get", "take"]), st.integers(0, 5), st.integers(0, 12)),
+        max_size=60,
+    )
+)
+def test_the_bytes_held_are_those_of_the_values_and_never_above_the_bound(steps):
+    cache, sizes, spared = WarmCache(20), {}, None
+    for step, content, size in steps:
+        if step in ("keep", "spare"):
+            cache.keep(content, size, size, spared=step == "spare")
+            sizes[content] = size
+            spared = content if step == "spare" else None if spared == content else spared
+        elif step == "take" and cache.take(content) is not None and spared == content:
+            spared = None
+        there = [each for each in sizes if each in cache._entries]
+        assert spared is None or spared in there
+        assert cache.held == sum(sizes[each] for each in there if each != spared) <= 20
+
+
+def test_the_bound_is_a_share_of_a_lambda_functions_memory():
+    assert bound_of({"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024"}) == 64 << 20
+    assert bound_of({}) == 128 << 20
