@@ -12,6 +12,7 @@ from coordinator.estimation.calibration import calibrate
 from coordinator.estimation.estimate import estimate
 from coordinator.estimation.targets import Target
 from coordinator.pricing.latency import STANDARD
+from functions.warm import WARM
 
 # Three rounds, one evaluation during training.
 SMALL = ("stop.rounds=3", "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=2")
@@ -92,6 +93,17 @@ def test_a_narrow_account_takes_longer():
     wide, narrow = (estimate(config, calibration, Target(backend("aws"), width))[0] for width in (1000, 2))
     assert narrow.seconds > wide.seconds
     assert narrow.meter.actor.init_ms == 2000 and wide.meter.actor.init_ms == 8000
+
+
+def test_every_read_is_forecast_whatever_the_calibration_had_kept():
+    config, targets = load(None, [*SMALL, *ROUND]), [Target(backend(name), 2) for name in ("local", "aws")]
+    warm = calibrate(config, 1)
+    WARM.bound = 0
+    cold = calibrate(config, 1)
+    assert any(work.done.usage.hits for work in warm.works.values())
+    assert not any(work.done.usage.hits for work in cold.works.values())
+    for target in targets:
+        assert estimate(config, warm, target)[0].meter.gets == estimate(config, cold, target)[0].meter.gets
 
 
 def test_two_back_ends_stand_side_by_side(marless):
