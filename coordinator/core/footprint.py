@@ -36,9 +36,10 @@ class Footprint(NamedTuple):
 
 def learner(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
     """The footprint of the largest task of a learner, which draws the first networks of all groups and then learns as
-    placed. `auto` begins with one learner for all groups; so does `whole`, whose learner plays, too.
+    placed. `auto` begins with one learner for all groups; so does `whole`, whose learner plays, too. A learner of
+    `balanced` has one group at least.
     """
-    own, rule, sizes = algorithm(config.algorithm.name), config.placement.rule, _sizes(config, spec, team)
+    own, rule, sizes = algorithm(config.algorithm.name), config.placement.rule, part_sizes(config, spec, team)
     placement = PLACEMENTS[rule]
     place = PLACEMENTS[PACKED] if placement.planned or placement.one_function else placement
     # All updates after the first need the same memory.
@@ -55,12 +56,13 @@ def learner(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
 
 def player(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
     """The footprint of an actor or evaluator: the policies as they are read, and batched, a copy for every agent."""
-    sizes = _sizes(config, spec, team)
+    sizes = part_sizes(config, spec, team)
     return Footprint(sum(parts.get("policy", 0) for parts in sizes.values()) + _batched_bytes(sizes, team))
 
 
-def _sizes(config: RunConfig, spec: EnvSpec, team: Team) -> Sizes:
-    """Empty where the algorithm has no `part_bytes`, or rejects the task, which `initialise` reports.
+def part_sizes(config: RunConfig, spec: EnvSpec, team: Team) -> Sizes:
+    """Of the groups that learn; empty where the algorithm has no `part_bytes`, or rejects the task, which `initialise`
+    reports.
 
     Raises `ValueError` where `part_bytes` of another package's algorithm fails.
     """

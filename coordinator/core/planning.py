@@ -1,6 +1,9 @@
 """The placement of the coming round: as the user set it, or as the planner finds cheapest."""
 
+from msgspec.structs import replace
+
 from coordinator.config.schema import RunConfig
+from coordinator.core import footprint
 from coordinator.core.state import Plan, State
 from coordinator.core.state_location import spec_of
 from coordinator.core.tasks import rollout_steps, undisturbed
@@ -8,7 +11,7 @@ from coordinator.placement import coordination_cost, planner
 from coordinator.placement.candidates import Terms, reduce_to_limits
 from coordinator.placement.coordination_cost import CoordinationCost
 from coordinator.placement.round_placement import RoundPlacement
-from coordinator.placement.rules import PLACEMENTS
+from coordinator.placement.rules import PLACEMENTS, Packs, balance
 from coordinator.placement.workload import Workload
 from coordinator.pricing.latency import EMULATED, STORAGE
 from coordinator.rules import similarity
@@ -30,10 +33,14 @@ def place_round(plan: Plan, state: State) -> RoundPlacement:
 
 
 def placement_changed(plan: Plan, state: State) -> bool:
-    """Whether the user has changed the placement since the round in flight began."""
-    return not PLACEMENTS[plan.config.placement.rule].planned and state.round_placement != configured_placement(
-        plan, state
-    )
+    """Whether the user has changed the placement since the round in flight began.
+
+    With another number of slots the round keeps its packs, whose learners may have answered.
+    """
+    if PLACEMENTS[plan.config.placement.rule].planned:
+        return False
+    configured = configured_placement(plan, state)
+    return replace(state.placement, packs=()) != replace(configured, packs=())
 
 
 def configured_placement(plan: Plan, state: State) -> RoundPlacement:
@@ -47,6 +54,7 @@ def configured_placement(plan: Plan, state: State) -> RoundPlacement:
         inline_objects=chosen.inline_objects,
         checkpoint_every=plan.config.checkpoint_every,
         memory_mb={},
+        packs=_packs(plan, state) if PLACEMENTS[chosen.rule].balances else (),
     )
     if not plan.platform.fixed_sizes:
         return round_placement
@@ -78,7 +86,22 @@ def workload(plan: Plan, state: State) -> Workload:
         regroups=SHARING_MODES[plan.config.sharing.rule].switches,
         updates=plan.config.algorithm.updates_per_round,
         replays=plan.config.algorithm.replayed_steps > 0,
+        packs=_packs(plan, state),
     )
+
+
+def _packs(plan: Plan, state: State) -> Packs:
+    """The groups in as many packs as functions run at once.
+
+    A group's work is expected to grow with its members' rows and with the bytes of its networks, which is the same
+    after a resume; durations are measured by kind of task, not by group.
+    """
+    assert state.team is not None
+    if plan.platform.concurrency >= len(state.groups):
+        return ()
+    sizes, groups = footprint.part_sizes(plan.config, state.env_spec, state.team), state.team.groups
+    loads = {group: float(groups.count(group) * max(1, sum(parts.values()))) for group, parts in sizes.items()}
+    return balance(loads, plan.platform.concurrency)
 
 
 def terms(plan: Plan, state: State) -> Terms:

@@ -4,7 +4,7 @@ from functools import cache
 
 from coordinator.core import opponents
 from coordinator.core.state import Plan, State
-from coordinator.placement.rules import PLACEMENTS, Work
+from coordinator.placement.rules import PLACEMENTS, Packs, Work
 from functions import keys
 from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.registry import algorithm
@@ -32,13 +32,13 @@ def _fitted(spec: AlgorithmSpec, idle: tuple[str, ...]) -> AlgorithmSpec:
 def learner_schedule(plan: Plan, state: State) -> list[list[Work]]:
     """The waves of invocations over which the round's learning is spread."""
     updates = plan.config.algorithm.updates_per_round
-    return _schedule(state.placement.rule, spec_of(plan), state.groups, updates)
+    return _schedule(state.placement.rule, spec_of(plan), state.groups, updates, state.placement.packs)
 
 
 @cache
-def _schedule(rule: str, spec: AlgorithmSpec, groups: tuple[int, ...], updates: int) -> list[list[Work]]:
+def _schedule(rule: str, spec: AlgorithmSpec, groups: tuple[int, ...], updates: int, packs: Packs) -> list[list[Work]]:
     """Cached: every decision needs it, and a round may have thousands of work items."""
-    return PLACEMENTS[rule](spec.stages, groups, updates)
+    return PLACEMENTS[rule](spec.stages, groups, updates, packs)
 
 
 def locations_after_learning(plan: Plan, state: State, wave: int | None = None) -> Locations:

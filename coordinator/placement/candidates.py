@@ -54,8 +54,10 @@ def options(layout: Layout, terms: Terms) -> list[RoundPlacement]:
             inline_objects=inline_objects,
             checkpoint_every=whole_tasks(terms.checkpoint_every, rounds),
             memory_mb=memory,
+            packs=layout.packs(rule),
         )
         for rule in LEARNER_PLACEMENTS
+        if _is_distinct(rule, layout)
         for memory in _memories(rule, terms)
         for rollouts in (sizes[-1:] if PLACEMENTS[rule].one_function else sizes)
         for inline_objects in (False, True)[: 1 + (terms.can_inline and not workload.replays)]
@@ -95,17 +97,25 @@ def _with_fewer_rounds(
 
 
 def update_rounds(current: RoundPlacement, layout: Layout, terms: Terms) -> RoundPlacement:
-    """The current placement with as many rounds per task as are possible now, and checkpoints at the ends of tasks."""
+    """The current placement with as many rounds per task as are possible now, checkpoints at the ends of tasks, and the
+    coming round's packs."""
     rounds = _most_rounds(current.rule, current.inline_objects, layout, terms)
     interval = current.checkpoint_every if current.inline_objects else terms.checkpoint_every
-    return replace(current, rounds=rounds, checkpoint_every=whole_tasks(interval, rounds))
+    packs = layout.packs(current.rule)
+    return replace(current, rounds=rounds, checkpoint_every=whole_tasks(interval, rounds), packs=packs)
 
 
 def is_possible(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> bool:
-    """Whether memory and messages are large enough."""
-    if round_placement.memory_mb not in _memories(round_placement.rule, terms):
+    """Whether memory and messages are large enough, and the rule is none that another one is here."""
+    rule = round_placement.rule
+    if round_placement.memory_mb not in _memories(rule, terms) or not _is_distinct(rule, layout):
         return False
     return (terms.can_inline or not round_placement.inline_objects) and _messages_fit(round_placement, layout, terms)
+
+
+def _is_distinct(rule: str, layout: Layout) -> bool:
+    """Not where `balanced` is `packed`, with one slot, or `fused`, with one for every group."""
+    return not PLACEMENTS[rule].balances or len(layout.workload.packs) > 1
 
 
 def whole_tasks(rounds: int, per_task: int) -> int:

@@ -1,6 +1,6 @@
 """Where a round runs: the placement that the state keeps for it."""
 
-from coordinator.placement.rules import PLACEMENTS
+from coordinator.placement.rules import PLACEMENTS, Packs
 from functions.contract import Message
 
 
@@ -9,7 +9,7 @@ class RoundPlacement(Message, frozen=True, kw_only=True):
 
     `rounds`: how many rounds one task of `whole` runs; other rules ignore it. `inline_objects`: objects are sent inside
     messages and stored at checkpoints only, every `checkpoint_every` rounds. `memory_mb` by name of function; other
-    functions have the configured size.
+    functions have the configured size. `packs`: the groups that learn together, of `balanced`.
     """
 
     rule: str
@@ -18,6 +18,7 @@ class RoundPlacement(Message, frozen=True, kw_only=True):
     inline_objects: bool = False
     checkpoint_every: int
     memory_mb: dict[str, int]
+    packs: Packs = ()
 
     @property
     def rounds_per_task(self) -> int:

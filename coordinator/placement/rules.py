@@ -1,7 +1,8 @@
 """Placement rules: how work is spread over invocations. They change cost and duration of a round, never its bytes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import Protocol
@@ -26,6 +27,10 @@ class Work:
     publish: bool = False
     first: int = 0
     updates: int = 1
+
+
+Packs = tuple[tuple[int, ...], ...]
+"""Groups that learn in one invocation, each ascending, by their first groups."""
 
 
 class LearnerPlacement(Protocol):
@@ -55,6 +60,39 @@ def packed(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1)
     return [[Work("learn/all", tuple(stage.name for stage in stages), tuple(groups), updates=updates)]]
 
 
+def balanced(stages: Sequence[StageSpec], groups: Sequence[int], updates: int, packs: Packs) -> list[list[Work]]:
+    """As `fused`, with the groups of a pack in one invocation; stages of the whole team are left as they are."""
+    if len(packs) == 1:
+        return packed(stages, groups, updates)
+    # The work of a pack's first group becomes the pack's.
+    pack_of = {pack[0]: pack for pack in packs}
+    return [
+        [
+            work if len(work.groups) > 1 else _with_groups(work, pack_of[work.groups[0]], len(packs))
+            for work in wave
+            if len(work.groups) > 1 or work.groups[0] in pack_of
+        ]
+        for wave in fused(stages, groups, updates)
+    ]
+
+
+def balance(loads: Mapping[int, float], slots: int) -> Packs:
+    """Groups with so much work each, in `slots` packs of about equal work: none takes over 4/3 of the least possible.
+
+    The group with most work comes first, each into the pack that has least (Graham 1969, "Bounds on Multiprocessing
+    Timing Anomalies"). Empty where every group has a slot of its own.
+    """
+    if slots >= len(loads):
+        return ()
+    packs: list[list[int]] = [[] for _ in range(max(1, slots))]
+    filled = [(0.0, number) for number in range(len(packs))]
+    for group in sorted(loads, key=lambda group: (-loads[group], group)):
+        load, number = filled[0]
+        packs[number].append(group)
+        heapq.heapreplace(filled, (load + loads[group], number))
+    return tuple(sorted(tuple(sorted(pack)) for pack in packs))
+
+
 def whole(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> list[list[Work]]:
     """No learner invocations: the function that samples learns too."""
     return []
@@ -63,6 +101,12 @@ def whole(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) 
 def _works(shares: schedule.Schedule, stages: Sequence[StageSpec], updates: int) -> list[list[Work]]:
     """The shares as works."""
     return [[_work(share, stages, updates) for share in wave] for wave in shares]
+
+
+def _with_groups(work: Work, pack: tuple[int, ...], packs: int) -> Work:
+    """The work for a pack. Its name tells it from that of any other number of packs of the same groups."""
+    before, group = work.name.rsplit("/", 1)
+    return replace(work, name=f"{before}/of{packs}/{group}", groups=pack)
 
 
 def _work(share: Share, stages: Sequence[StageSpec], updates: int) -> Work:
@@ -95,9 +139,13 @@ class PlacementRule:
     """Whether one function samples and learns, without learner invocations."""
     planned: bool = False
     """Whether the planner picks one of `LEARNER_PLACEMENTS` before every round."""
+    balances: bool = False
+    """Whether groups are packed into as many invocations as run at once, as by `balanced`."""
 
-    def __call__(self, stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> list[list[Work]]:
-        return self.schedule(stages, groups, updates)
+    def __call__(
+        self, stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1, packs: Packs = ()
+    ) -> list[list[Work]]:
+        return balanced(stages, groups, updates, packs) if packs else self.schedule(stages, groups, updates)
 
 
 PLACEMENTS: Family[PlacementRule] = Family(
@@ -105,6 +153,9 @@ PLACEMENTS: Family[PlacementRule] = Family(
     {
         "split": Rule("a learner per stage and group", PlacementRule(split)),
         "fused": Rule("a learner per group", PlacementRule(fused)),
+        "balanced": Rule(
+            "a learner per slot, with groups of about as much work each", PlacementRule(fused, balances=True)
+        ),
         "packed": Rule(
             "one learner for all, the default where learners exchange tensors in every update", PlacementRule(packed)
         ),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from coordinator.placement import message_size
 from coordinator.placement.round_placement import RoundPlacement
-from coordinator.placement.rules import PACKED, PLACEMENTS, WHOLE, Work
+from coordinator.placement.rules import PACKED, PLACEMENTS, WHOLE, Packs, Work
 from coordinator.placement.timings import Fit, line, predict
 from coordinator.pricing.bill import Charge, Meter
 from functions.algorithms.base import StageSpec
@@ -28,7 +28,7 @@ class Workload:
     their state, `tensor_bytes` of all tensors that stages pass on within a round, `ledger_bytes` of the run's item,
     `table_bytes` of all tables that learners report in a round. `width` functions run at once. `regroups`: the round
     may end with another team. The stages run `updates` times. `replays`: trajectories are stored for later rounds;
-    learners count as warm, so that they read only new ones.
+    learners count as warm, so that they read only new ones. `packs`: the groups as `balanced` packs them.
     """
 
     agents: int
@@ -48,6 +48,7 @@ class Workload:
     regroups: bool = False
     updates: int = 1
     replays: bool = False
+    packs: Packs = ()
 
 
 class Task(NamedTuple):
@@ -96,6 +97,10 @@ class Layout:
         self.workload = workload
         self._locations: dict[str, ObjectLocations] = {}
         self._schedules: dict[tuple[str, int, int], list[list[Task]]] = {}
+
+    def packs(self, rule: str) -> Packs:
+        """The groups that learn together."""
+        return self.workload.packs if PLACEMENTS[rule].balances else ()
 
     def locations(self, rule: str) -> ObjectLocations:
         """The objects of the learner's state; `whole` makes those that `packed` makes."""
@@ -189,7 +194,7 @@ class Layout:
 
     def _works(self, rule: str) -> list[list[Work]]:
         workload = self.workload
-        return PLACEMENTS[rule](workload.stages, sorted(workload.members), workload.updates)
+        return PLACEMENTS[rule](workload.stages, sorted(workload.members), workload.updates, self.packs(rule))
 
     def _whole(self, round_placement: RoundPlacement) -> Task:
         workload, locations = self.workload, self.locations(round_placement.rule)

@@ -77,6 +77,12 @@ def test_the_placement_changes_nothing(train, placement):
     same(train(*QMIX, *placement), train(*QMIX, SPLIT))
 
 
+@pytest.mark.parametrize("method", ["qmix", "maddpg", "iddpg"])
+def test_packs_of_groups_change_nothing(train, method):
+    """Three agents on two workers; stages that couple groups are among them."""
+    same(train(*METHODS[method], "placement.rule=balanced", workers=2), train(*METHODS[method], SPLIT))
+
+
 @pytest.mark.parametrize("method", EVERY_METHOD)
 def test_no_method_depends_on_where_and_by_how_many_it_is_learned(train, method):
     """A round's learner may differ from the last round's; it then reads rollouts that it has not seen."""

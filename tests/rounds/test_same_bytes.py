@@ -41,6 +41,26 @@ def test_rounds_inside_one_function_change_no_weight(train, algorithm, rule):
     assert train(algorithm, "sharing.rule=none", f"placement.rule={rule}").sha256 == alone.sha256
 
 
+@pytest.mark.parametrize("algorithm", VARIANTS)
+@pytest.mark.parametrize(("workers", "learners"), [(1, 1), (2, 2), (3, 3)])
+def test_packs_of_groups_change_no_weight(train, algorithm, workers, learners):
+    balanced = train(algorithm, "sharing.rule=none", "placement.rule=balanced", workers=workers)
+    assert balanced.sha256 == train(algorithm, "sharing.rule=none", PLACEMENTS[0]).sha256
+    assert balanced.lines[-1].learners == learners
+
+
+def test_packs_that_learn_are_those_of_the_round_in_flight_after_a_resume_with_other_workers(train, tmp_path):
+    def one_answered(state):
+        return state.round == 2 and state.phase == "learn" and any(slot.done for slot in state.slots.values())
+
+    options = [*SMALL, "stop.rounds=4", "task.agents=4", "sharing.rule=none", "placement.rule=balanced"]
+    before = drive(tmp_path, options, workers=2, leave=one_answered).state
+    assert before.placement.packs == ((0, 2), (1, 3))
+    resumed = drive(tmp_path, options, workers=3)
+    assert [line.learners for line in resumed.lines] == [2, 2, 2, 3]
+    assert resumed.sha256 == train("task.agents=4", "sharing.rule=none", PLACEMENTS[2]).sha256
+
+
 def test_placement_changes_no_evaluation(train):
     split, packed = (train("algorithm.name=mappo", "sharing.rule=none", placement) for placement in PLACEMENTS[::2])
     assert split.state.final == packed.state.final

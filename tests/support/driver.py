@@ -70,7 +70,8 @@ def train(
     backend = back_end(folder, workers)
     try:
         config = load(None, overrides)
-        plan = Plan("run", config, "code", load_prices(), Platform(init_limit_ms=backend.platform.init_limit_ms), fixed)
+        platform = Platform(init_limit_ms=backend.platform.init_limit_ms, concurrency=workers)
+        plan = Plan("run", config, "code", load_prices(), platform, fixed)
         metrics = folder / "metrics.jsonl"
         driver = Driver(plan, Ports(backend.storage, backend.ledger, backend.invoker, JsonLines(metrics)))
         driver.begin()

@@ -13,7 +13,7 @@ from simulated import World, make_plan
 from coordinator.config.schema import load
 from coordinator.core import planning
 from coordinator.core.state import Plan
-from coordinator.placement.rules import LEARNER_PLACEMENTS, Work, fused, packed, split, whole
+from coordinator.placement.rules import LEARNER_PLACEMENTS, Work, balance, fused, packed, split, whole
 from coordinator.placement.workload import Layout
 from coordinator.pricing.prices import load_prices
 from functions.algorithms.base import StageSpec
@@ -104,8 +104,9 @@ def test_stages_that_need_nothing_of_each_other_run_side_by_side_in_every_update
 def test_every_stage_runs_for_every_group_in_every_update_once_and_in_order(rule, graph, groups, updates):
     """A stage needs its update's earlier stages, of all groups if it couples them, and the update before."""
     stages = {stage.name: stage for stage in GRAPHS[graph]}
+    packs = balance(dict.fromkeys(groups, 1.0), 3) if LEARNER_PLACEMENTS[rule].balances else ()
     done, names = set(), []
-    for wave in LEARNER_PLACEMENTS[rule](GRAPHS[graph], groups, updates):
+    for wave in LEARNER_PLACEMENTS[rule](GRAPHS[graph], groups, updates, packs):
         before = set(done)
         for work in wave:
             names.append(work.name)
@@ -230,7 +231,7 @@ COUNTED = (
 
 
 @pytest.mark.one_in(5)
-@pytest.mark.parametrize("rule", ["split", "fused", "packed", "whole"])
+@pytest.mark.parametrize("rule", ["split", "fused", "balanced", "packed", "whole"])
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_the_operations_that_the_planner_counts_are_those_of_a_round(tmp_path, name, rule):
     settings = [*COUNTED, f"algorithm.name={name}", f"placement.rule={rule}", "placement.rounds=1"]

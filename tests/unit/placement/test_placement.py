@@ -1,8 +1,21 @@
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.placement.rules import LEARNER_PLACEMENTS, Work, fused, packed, packs, split, whole
+from coordinator.placement.rules import (
+    LEARNER_PLACEMENTS,
+    PLACEMENTS,
+    Work,
+    balance,
+    balanced,
+    fused,
+    packed,
+    packs,
+    split,
+    whole,
+)
 from functions.algorithms.base import StageSpec
 from functions.algorithms.ppo.ppo import PPO_STAGES
 
@@ -14,6 +27,11 @@ ORDERS = {
         StageSpec("c", ("a", "b"), "team", (), ()),
     ),
 }
+
+
+def packs_of(rule, groups, slots):
+    """Packs of groups that have as much work as their number, and one."""
+    return balance({group: group + 1.0 for group in groups}, slots) if PLACEMENTS[rule].balances else ()
 
 
 def test_split_is_the_papers_decomposition():
@@ -48,15 +66,59 @@ def test_whole_leaves_nothing_to_learners():
     assert whole(PPO_STAGES, (0, 2)) == []
 
 
+def test_the_heaviest_group_comes_first_each_into_the_lightest_pack():
+    # 6 to the first; 3, 2 and 2 to the second, which has 7; 1 to the 6, and 1 to the first of two that have 7.
+    loads = {0: 6.0, 6: 3.0, 9: 2.0, 11: 2.0, 13: 1.0, 14: 1.0}
+    assert balance(loads, 2) == ((0, 13, 14), (6, 9, 11))
+    assert balance(loads, 1) == ((0, 6, 9, 11, 13, 14),)
+    assert balance(loads, 6) == balance(loads, 1000) == ()
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=7), st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_packs_hold_every_group_once_and_none_has_over_four_thirds_of_the_least_possible(works, slots):
+    loads = {3 * number: float(work) for number, work in enumerate(works)}
+    found = balance(loads, slots) or tuple((group,) for group in loads)
+    assert sorted(group for pack in found for group in pack) == list(loads)
+    assert found == tuple(sorted(tuple(sorted(pack)) for pack in found))
+    assert len(found) <= max(slots, 1)
+    assert balance(dict(reversed(loads.items())), slots) == balance(loads, slots)
+    least = min(
+        max(sum(work for work, place in zip(works, places, strict=True) if place == slot) for slot in range(slots))
+        for places in itertools.product(range(slots), repeat=len(works))
+    )
+    # Graham 1969.
+    assert max(sum(loads[group] for group in pack) for pack in found) <= (4 / 3 - 1 / (3 * slots)) * least + 1e-9
+
+
+def test_balanced_is_one_work_per_pack_and_leaves_stages_of_the_team_alone():
+    names = ("postprocess", "critic", "policy")
+    two = ((0, 3), (2,))
+    assert balanced(PPO_STAGES, (0, 2, 3), 1, two) == [
+        [Work("learn/of2/g00", names, (0, 3)), Work("learn/of2/g02", names, (2,))]
+    ]
+    coupled = (StageSpec("a", (), "group", (), ()), StageSpec("b", ("a",), "team", (), (), couples=True))
+    assert [[(work.name, work.groups) for work in wave] for wave in balanced(coupled, (0, 2, 3), 1, two)] == [
+        [("learn/a/of2/g00", (0, 3)), ("learn/a/of2/g02", (2,))],
+        [("learn/b", (0, 2, 3))],
+    ]
+
+
+def test_balanced_is_packed_with_one_slot_and_fused_with_one_for_each_group():
+    rule = PLACEMENTS["balanced"]
+    assert rule(PPO_STAGES, (0, 2), 3, balance({0: 1.0, 2: 5.0}, 1)) == packed(PPO_STAGES, (0, 2), 3)
+    assert rule(PPO_STAGES, (0, 2), 3, balance({0: 1.0, 2: 5.0}, 2)) == fused(PPO_STAGES, (0, 2), 3)
+
+
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("rule", sorted(set(LEARNER_PLACEMENTS) - {"whole"}))
-@given(groups=st.sets(st.integers(0, 20), min_size=1).map(sorted).map(tuple))
+@given(groups=st.sets(st.integers(0, 20), min_size=1).map(sorted).map(tuple), slots=st.integers(1, 5))
 @settings(max_examples=20, deadline=None)
-def test_every_placement_runs_every_stage_of_every_group_once_and_in_order(rule, order, groups):
+def test_every_placement_runs_every_stage_of_every_group_once_and_in_order(rule, order, groups, slots):
     stages = ORDERS[order]
     after = {stage.name: stage.after for stage in stages}
     done, names = set(), []
-    for wave in LEARNER_PLACEMENTS[rule](stages, groups):
+    for wave in LEARNER_PLACEMENTS[rule](stages, groups, packs=packs_of(rule, groups, slots)):
         before = set(done)
         for work in wave:
             names.append(work.name)

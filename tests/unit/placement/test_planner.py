@@ -57,6 +57,8 @@ TERMS = Terms(
     checkpoint_every=10,
     peak_mb={},
 )
+# The rules with two slots for two groups, where `balanced` is `fused`.
+DISTINCT = set(LEARNER_PLACEMENTS) - {"balanced"}
 FORECASTS = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=12)
 
 
@@ -474,9 +476,44 @@ def test_options_pack_rollouts_by_powers_of_two_and_all_together():
     found = options(TWO, TERMS)
     assert {item.rollouts_per_invocation for item in found if item.rule == "fused"} == {1, 2, 3}
     assert {(item.rounds, item.rollouts_per_invocation) for item in found if item.rule == "whole"} == {(1, 3), (4, 3)}
-    assert {item.rule for item in found} == set(LEARNER_PLACEMENTS)
+    assert {item.rule for item in found} == DISTINCT
     assert {item.inline_objects for item in found} == {False, True}
     assert len({msgspec.json.encode(item) for item in found}) == len(found)
+
+
+def test_groups_are_balanced_where_there_are_more_of_them_than_slots():
+    three = replace(TWO, agents=3, members={0: 1, 1: 1, 2: 1}, packs=((0, 2), (1,)))
+    found = [item for item in options(three, TERMS) if item.rule == "balanced"]
+    assert found
+    assert {item.packs for item in found} == {((0, 2), (1,))}
+    assert {item.packs for item in options(three, TERMS) if item.rule != "balanced"} == {()}
+    for packs_ in ((), ((0, 1, 2),)):  # it is `fused`, and `packed`
+        assert "balanced" not in {item.rule for item in options(replace(three, packs=packs_), TERMS)}
+
+
+def test_the_fastest_has_as_many_learners_as_slots_where_groups_are_unlike():
+    # Seven agents in four groups on two slots. Learning takes 10 ms and 0.1 ms for each of an agent's 30 rows:
+    # one per group, in order, ends at max(10 + 12, (10 + 3) + (10 + 3) + (10 + 3)) = 39; in packs of 4 and of 3
+    # at 10 + 12 = 22; in one at 10 + 21 = 31.
+    unlike = replace(TWO, agents=7, members={0: 1, 1: 1, 2: 1, 3: 4}, packs=((0, 1, 2), (3,)))
+    timings = seen(sample=(2.3, 3.0), learn=(10.0, 0.1))
+    ms = {
+        rule: 1000 * forecast(round_placement(rule, 3), unlike, timings, PRICES).seconds - 11.3
+        for rule in ("fused", "balanced", "packed")
+    }
+    assert ms == pytest.approx({"fused": 13 + 22, "balanced": 22, "packed": 31})
+    fastest = plan(5, unlike, timings, replace(TERMS, deadline_s=1e-9))
+    assert (fastest.rule, fastest.packs) == ("balanced", unlike.packs)
+
+
+def test_a_current_placement_has_the_packs_of_the_coming_round():
+    unlike = replace(TWO, agents=7, members={0: 1, 1: 1, 2: 1, 3: 4}, packs=((0, 1, 2), (3,)))
+    terms, timings = replace(TERMS, deadline_s=1e-9), seen(sample=(2.3, 3.0), learn=(10.0, 0.1))
+    current = plan(5, unlike, timings, terms)
+    alike = replace(unlike, members={0: 2, 1: 1, 2: 2, 3: 2}, packs=((0, 2), (1, 3)))
+    assert plan(6, alike, timings, terms, current).packs == ((0, 2), (1, 3))
+    # Four slots: every group has its own.
+    assert plan(6, replace(alike, width=4, packs=()), timings, terms, current).rule == "fused"
 
 
 def test_objects_are_inlined_only_where_the_largest_message_holds_them():
@@ -499,7 +536,7 @@ def test_objects_are_inlined_only_where_the_largest_message_holds_them():
     assert {rule for rule, _ in carrying(TOO_MUCH)} == {"whole"}
     # In storage nothing is too large.
     stored = [item for item in options(replace(workload, rollout_bytes=TOO_MUCH), TERMS) if not item.inline_objects]
-    assert {item.rule for item in stored} == set(LEARNER_PLACEMENTS)
+    assert {item.rule for item in stored} == DISTINCT
 
 
 def test_what_makes_another_team_must_fit_into_a_message_too():
@@ -577,7 +614,7 @@ def test_so_many_rollouts_are_in_one_invocation_that_a_learner_s_request_is_smal
 def test_nothing_is_inlined_where_the_coordinator_is_a_function():
     alone = replace(TERMS, can_inline=False)
     assert {item.inline_objects for item in options(TWO, alone)} == {False}
-    assert {item.rule for item in options(TWO, alone)} == set(LEARNER_PLACEMENTS)
+    assert {item.rule for item in options(TWO, alone)} == DISTINCT
     carrying = plan(5, TWO, SEEN, TERMS)
     assert carrying.inline_objects
     assert not plan(6, TWO, SEEN, alone, current=carrying).inline_objects
