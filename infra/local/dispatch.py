@@ -11,8 +11,8 @@ expected, differ by |started_a / w_a - started_b / w_b| <= c_a / w_a + c_b / w_b
 task of the lane, as long as no task waits for cores; the number of workers does not enter. Proof: what a lane has
 started is w times the way of its start tag, and starting a only where S_a <= S_b keeps -c_b / w_b <= S_a - S_b <= c_a
 / w_a. (What they have *ended* may differ by what runs, one task for each worker.) Where tasks wait for cores the
-bound is twice that. A prediction that is wrong by e adds e / w until its task has ended. A lane that waits for data
-is overtaken meanwhile, keeps its claim and catches up.
+bound is twice that. A prediction that was wrong by e moves its lane's F by e / w when the task ends, and what follows
+makes up for it. A lane that waits for data is overtaken meanwhile, keeps its claim and catches up.
 
 Starvation. Small tasks would for ever take the cores that a larger one waits for. So it is overtaken only by lanes
 whose start tag is below its own finish tag; then nothing starts until it fits. It does at the latest when nothing
