@@ -28,7 +28,7 @@ def test_every_arm_is_a_configuration_that_can_run(name):
 
 def test_every_cross_of_rules_is_a_configuration_that_can_run():
     arms = cross(list(SHARING), list(SCALING_RULES), list(PLACEMENTS))
-    assert len({arm.name for arm in arms}) == len({arm.slug for arm in arms}) == len(arms) == 4 * 7 * 5
+    assert len({arm.name for arm in arms}) == len({arm.slug for arm in arms}) == len(arms) == 4 * 7 * 6
     for arm in arms:
         configuration(arm, BASE)
 
@@ -172,7 +172,7 @@ def test_a_shuffled_signal_in_a_cross_controls_the_same_rules_with_the_signal_in
 def test_every_control_in_a_cross_differs_from_what_it_controls_in_its_scaling_alone():
     arms = {arm.name: arm for arm in cross(list(SHARING), list(SCALING_RULES), list(PLACEMENTS))}
     pairs = controls(arms)
-    assert len(pairs) == 4 * 3 * 5
+    assert len(pairs) == 4 * 3 * 6
     for name, tested in pairs:
         own, other = arms[name].settings, arms[tested].settings
         assert {key for key in own | other if own.get(key) != other.get(key)} == {"scaling.rule"}
