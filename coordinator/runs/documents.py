@@ -26,10 +26,16 @@ if TYPE_CHECKING:
 
 
 class Documents:
-    """Writes a run's files; raises `StorageFault` when the disk rejects a write."""
+    """Writes a run's files; raises `StorageFault` when the disk rejects a write.
 
-    def __init__(self, folder: RunFolder, plan: Plan, identity: Identity, storage: Storage) -> None:
+    Without `pictures` no curve is drawn, which takes longer than all else together.
+    """
+
+    def __init__(
+        self, folder: RunFolder, plan: Plan, identity: Identity, storage: Storage, pictures: bool = True
+    ) -> None:
         self._folder, self._plan, self._identity, self._storage = folder, plan, identity, storage
+        self._pictures = pictures
 
     def interim(self, state: State, measured: Measured, plateau: Plateau | None) -> None:
         """Writes the bill and the summary so far; quick enough for every round."""
@@ -47,7 +53,7 @@ class Documents:
                 best = self.policy_file(state, state.best.policies, state.best.team)
                 self._folder.write(files.BEST_POLICIES, best)
         lines = [line for line in read(self._folder.path / files.METRICS) if line.round <= state.round]
-        if lines:
+        if lines and self._pictures:
             self._curve(state, lines)
         self._evaluations(state, lines)
         monitor = PlateauMonitor(self._plan, lines)

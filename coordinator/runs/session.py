@@ -51,7 +51,7 @@ class Stopping(Protocol):
 class Session:
     """Drives `plan` until it ends or a signal comes. `started` is the monotonic clock when the command began.
 
-    A step waits for a report for at most `patience_s`.
+    `alone`: a step may wait for a report, and the run's end for its picture; otherwise other runs go on meanwhile.
     """
 
     def __init__(
@@ -63,15 +63,15 @@ class Session:
         view: View,
         signals: Stopping,
         started: float,
-        patience_s: float = PATIENCE_S,
+        alone: bool = True,
     ) -> None:
         self._folder, self._plan, self._view, self._signals, self._started = folder, plan, view, signals, started
         self._invoker = InstrumentedInvoker(backend.invoker)
         journal = JsonLines(folder.path / METRICS)
         attempts = AttemptLog(folder.path / ATTEMPTS)
         ports = Ports(backend.storage, backend.ledger, self._invoker, journal, backend.repeated, attempts.record)
-        self._driver = Driver(plan, ports, patience_s=patience_s)
-        self._documents = Documents(folder, plan, identity, backend.storage)
+        self._driver = Driver(plan, ports, patience_s=PATIENCE_S if alone else 0.0)
+        self._documents = Documents(folder, plan, identity, backend.storage, pictures=alone)
         self._earlier = summary.read(folder)
         self._plateau_monitor = PlateauMonitor(plan, ())
         # What the view was told: the round, the commit, when it is told next; and what happens once.

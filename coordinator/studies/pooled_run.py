@@ -134,7 +134,7 @@ class PooledRun:
         self._plan = plan_of(identity, config, connection)
         view = _Progress(self.run)
         self._session = Session(
-            folder, self._plan, identity, connection, view, self._stopping, time.monotonic(), patience_s=0.0
+            folder, self._plan, identity, connection, view, self._stopping, time.monotonic(), alone=False
         )
         self._session.begin()
         return None

@@ -59,11 +59,14 @@ class Pool:
         self.capacity, self.modules, self._logs = capacity, modules, logs
         self._environment, self._memory_mb = worker_environment(threads), memory_mb / capacity.slots
         self._lanes: dict[str, Lane] = {}
+        self._weights = 0.0
         self._shares = FairShares()
         self._workers: list[Worker] = []
         self._at_hand: dict[Worker, dict[str, int]] = {}
         self._started, self._numbers = count(1), count()
         self._selector = selectors.DefaultSelector()
+        # When it was measured how many cores tasks keep busy, and how many.
+        self._measured = 0.0, 0.0
         self._closed = False
         # What the last start of a worker or import of a module took.
         self._start_s = 0.0
@@ -88,17 +91,18 @@ class Pool:
         if lane.name in self._lanes:
             raise ValueError(f"the pool has a lane {lane.name} already")
         self._lanes[lane.name] = lane
+        self._weights += lane.weight
         self._shares.open(lane.name, lane.weight)
 
     def weigh(self, lane: Lane, weight: float) -> None:
         """Changes a lane's share."""
+        self._weights += weight - lane.weight
         lane.weight = weight
         self._shares.weigh(lane.name, weight)
 
     def width(self, lane: Lane) -> int:
         """How many slots are the lane's own while all lanes have tasks; at least one."""
-        weights = sum(other.weight for other in self._lanes.values())
-        return max(1, round(self.capacity.slots * lane.weight / weights))
+        return max(1, round(self.capacity.slots * lane.weight / self._weights))
 
     def busy_share(self) -> float:
         """The part of the time since the pool was made for which its slots ran tasks that have ended."""
@@ -140,6 +144,7 @@ class Pool:
         """Ends a lane: kills the workers that run its tasks, and forgets its reports. Idempotent."""
         if self._lanes.pop(lane.name, None) is None:
             return
+        self._weights = sum(other.weight for other in self._lanes.values())
         for worker in list(lane.running):
             self._remove(worker)
         lane.reports.clear()
@@ -191,6 +196,7 @@ class Pool:
         worker.begin(pending, task.module, lane.root, pending.timeout_s)
         pending.queued_ms = (worker.since - pending.asked) * 1000
         lane.running.add(worker)
+        self._measured = self._measured[0], self._measured[1] + task.cores
         self._shares.started(lane.name, task.expected_s * dominant_share(task, self.capacity))
         self._send(worker, frame(Call(task.module, lane.root), pending.body))
 
@@ -206,15 +212,17 @@ class Pool:
         return Slot(worker.number, modules, importing, held, None, worker.since + expected_s)
 
     def _busy_cores(self) -> float:
-        """What the running tasks keep busy: as predicted at first, as measured later."""
-        if self.capacity.cores >= self.capacity.slots:
-            return 0.0
+        """What the running tasks keep busy: as predicted at first, as measured later. Up to `_LOOK_S` old."""
         now = time.monotonic()
-        return sum(
+        if self.capacity.cores >= self.capacity.slots or now < self._measured[0] + _LOOK_S:
+            return self._measured[1]
+        busy = sum(
             worker.task.task.cores if now - worker.since < _MEASURED_S else worker.busy_cores()
             for worker in self._workers
             if worker.task is not None
         )
+        self._measured = now, busy
+        return busy
 
     def _waits_for_cores(self) -> bool:
         idle = len(self._workers) < self.capacity.slots or any(worker.task is None for worker in self._workers)
@@ -307,6 +315,7 @@ class Pool:
         seconds = time.monotonic() - worker.since
         worker.end()
         lane, task = pending.lane, pending.task
+        self._measured = self._measured[0], max(0.0, self._measured[1] - task.cores)
         lane.running.discard(worker)
         lane.measured(pending, seconds, cores)
         self.busy_s[lane.name] = self.busy_s.get(lane.name, 0.0) + seconds
