@@ -1,7 +1,7 @@
 """``python -m benchmarks [NAME ...] [--quick] [--out FILE]``: measures and prints markdown tables.
 
-Without names it measures every section of the one table. `scale`, `sizes` and `pool` take minutes, have tables of their
-own and run only when they are named.
+Without names it measures every section of the one table. `scale`, `sizes`, `pool` and `halving` take minutes, have
+tables of their own and run only when they are named.
 """
 
 import argparse
@@ -13,16 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import scale, sizes
+from benchmarks.pool import halving
 from benchmarks.pool.rows import rows as pool_rows
 from benchmarks.sections import FULL, QUICK, Effort, sections
 from benchmarks.table import Row, markdown
 
-SCALE, SIZES, POOL = "scale", "sizes", "pool"
+SCALE, SIZES, POOL, HALVING = "scale", "sizes", "pool", "halving"
 
 
 def main() -> None:
     """Measures one thing at a time; progress goes to standard error."""
-    known = [*sections(), SCALE, SIZES, POOL]
+    known = [*sections(), SCALE, SIZES, POOL, HALVING]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(known)}")
     parser.add_argument("--quick", action="store_true", help="about two minutes instead of ten, with more noise")
@@ -44,6 +45,9 @@ def main() -> None:
     if POOL in args.names:
         note(POOL, began)
         tables.append(markdown(pool_rows()))
+    if HALVING in args.names:
+        note(HALVING, began)
+        tables.append(markdown(halving.rows()))
     if SIZES in args.names:
         tables.append(table_of_sizes(args.out, began))
     text = "\n\n".join([*tables, f"{machine()}; measured in {time.monotonic() - began:.0f} s.\n"])

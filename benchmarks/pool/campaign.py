@@ -34,19 +34,24 @@ class Measured:
 def study(file: str, environment: Mapping[str, str]) -> Measured:
     """The runs of a study's file."""
     with tempfile.TemporaryDirectory(prefix="pool-") as folder:
-        path = Path(folder) / "measured.toml"
-        path.write_text(file)
-        began = time.monotonic()
-        process = _begin(["study", path.name, "--json"], path.parent, environment)
-        peak = _peak_mib([process])
-        makespan_s = time.monotonic() - began
-        events = [json.loads(line) for line in (process.stdout or ()) if line.startswith("{")]
-        if process.wait():
-            raise subprocess.CalledProcessError(process.returncode, process.args)
-        ends = {event["name"]: event for event in events if event["event"] == "run"}
-        weights = _weights(path.parent / "studies" / "measured" / "runs")
-        seconds = {name: end["seconds"] for name, end in ends.items()}
-        return Measured(makespan_s, events[-1]["busy"], peak, weights, seconds, events)
+        return study_in(Path(folder), file, environment)
+
+
+def study_in(folder: Path, file: str, environment: Mapping[str, str]) -> Measured:
+    """The same, in a folder that is kept."""
+    folder.mkdir(exist_ok=True)
+    (folder / "measured.toml").write_text(file)
+    began = time.monotonic()
+    process = _begin(["study", "measured.toml", "--json"], folder, environment)
+    peak = _peak_mib([process])
+    makespan_s = time.monotonic() - began
+    events = [json.loads(line) for line in (folder / "output").read_text().splitlines()]
+    if process.wait():
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+    ends = {event["name"]: event for event in events if event["event"] == "run"}
+    weights = _weights(folder / "studies" / "measured" / "runs")
+    seconds = {name: end["seconds"] for name, end in ends.items()}
+    return Measured(makespan_s, events[-1]["busy"], peak, weights, seconds, events)
 
 
 def processes(commands: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> Measured:
@@ -63,20 +68,20 @@ def processes(commands: Mapping[str, Sequence[str]], environment: Mapping[str, s
         return Measured(time.monotonic() - began, 0.0, peak, _weights(Path(folder) / "runs"))
 
 
-def _begin(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> "subprocess.Popen[str]":
-    inherited = os.environ.get("PYTHONPATH")
-    paths = os.pathsep.join(filter(None, [str(ROOT), inherited]))
-    return subprocess.Popen(
-        [*MARLESS, *arguments],
-        cwd=folder,
-        env={**os.environ, **environment, "PYTHONPATH": paths},
-        stdout=(folder / "output").open("w") if arguments[0] == "train" else subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+def _begin(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    # Whoever trains alone draws a picture at the end; a study does not, so here nobody does.
+    paths = [ROOT / "tests/support/without_pictures", ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
+    with (folder / "output").open("ab") as output:
+        return subprocess.Popen(
+            [*MARLESS, *arguments],
+            cwd=folder,
+            env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+        )
 
 
-def _peak_mib(started: Sequence["subprocess.Popen[str]"]) -> float:
+def _peak_mib(started: Sequence["subprocess.Popen[bytes]"]) -> float:
     """The most memory of all these processes and their descendants together until they end, MiB."""
     peak = 0
     while any(process.poll() is None for process in started):

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from coordinator.reports.text import money, seconds
 from coordinator.studies.decisions import Halved
@@ -52,20 +53,19 @@ class LiveTable:
     def close(self) -> None:
         self._live.stop()
 
-    def _table(self, study: Study) -> Table:
+    def _table(self, study: Study) -> Group:
         runs = sorted(study.runs, key=lambda run: _ORDER.index(run.status))
         title = f"{study.folder.name}   {summary(runs)}   {seconds(time.monotonic() - self._began)}"
-        table = Table(title=title, caption=self._remark or None, title_justify="left", box=None, pad_edge=False)
-        for name, justify in (("run", "left"), ("owner", "left"), ("", "left")):
-            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        room = max(3, self._console.height - _AROUND)
+        rest = f"... and {summary(runs[room:])}" if len(runs) > room else ""
+        table = Table(box=None, pad_edge=False)
+        for name in ("run", "owner", ""):
+            table.add_column(name, no_wrap=True)
         for name in ("round", "return", "dollars", "seconds"):
             table.add_column(name, justify="right", no_wrap=True)
-        room = max(3, self._console.height - _AROUND)
         for run in runs[:room]:
             table.add_row(*_cells(run), style=_STYLES.get(run.status, ""))
-        if len(runs) > room:
-            table.add_row(f"... and {summary(runs[room:])}", style="dim")
-        return table
+        return Group(Text(title, "bold"), table, *(Text(line, "italic") for line in (rest, self._remark) if line))
 
 
 def _cells(run: StudyRun) -> tuple[str, ...]:

@@ -1,0 +1,84 @@
+"""``python -m benchmarks halving``: what successive halving saves, and whether it keeps the winner of the full grid.
+
+Three learning rates of the default task with seeds 1 to 100, all to the end, then every ten seeds as one study: what
+halving would have decided and spent follows from the full grid, because a run that is stopped has the bytes, and so the
+evaluations, of the run that is not. One study is trained with halving to confirm that.
+"""
+
+import tempfile
+from pathlib import Path
+from statistics import fmean
+
+from benchmarks.pool.campaign import Measured, study_in
+from benchmarks.table import Row
+from coordinator.reports.journal import read
+from coordinator.runs import summary
+from coordinator.runs.folder import METRICS, RunFolder
+from coordinator.studies.halving import decide
+
+RATES, ROUNDS, EVERY, RUNG = ("0.0003", "0.001", "0.003"), 60, 5, 11
+_FILE = f"""
+pool.slots = 2
+base.stop.rounds = {ROUNDS}
+base.placement.rule = "packed"
+base.evaluation.every = {EVERY}
+vary.algorithm.lr = [{", ".join(RATES)}]
+"""
+
+
+def rows(repetitions: int = 10) -> list[Row]:
+    """The part of the dollars that halving spends, and how often it keeps the winner."""
+    with tempfile.TemporaryDirectory(prefix="halving-") as folder:
+        full = Path(folder) / "full"
+        halved = Path(folder) / "halved"
+        study_in(full, f'seeds = "1-{10 * repetitions}"\n{_FILE}', {})
+        real = study_in(halved, f'seeds = "1-10"\nhalving.rungs = [{RUNG}]\n{_FILE}', {})
+        parts, kept = [], []
+        for first in range(1, 10 * repetitions, 10):
+            part, same = _replayed(full / "studies/measured/runs", range(first, first + 10))
+            parts.append(part)
+            kept.append(same)
+        measured = _spent(real) / sum(_dollars(full, rate, seed) for rate in RATES for seed in range(1, 11))
+    return [
+        Row("halving: dollars of the full grid", parts, ".3f", most=0.5),
+        Row("halving: the same, first ten seeds, trained", [measured], ".3f", "", [measured / parts[0]], "replayed"),
+        Row(f"halving: winner kept, of {repetitions}", [sum(kept)], ".0f", least=0.9 * repetitions),
+    ]
+
+
+def _replayed(runs: Path, seeds: range) -> tuple[float, bool]:
+    """The part of the full grid's dollars, and whether the winner is the full grid's."""
+    at_rung: dict[str, dict[int, float]] = {}
+    finals: dict[str, float] = {}
+    early, whole = dict.fromkeys(RATES, 0.0), dict.fromkeys(RATES, 0.0)
+    for rate in RATES:
+        returns = []
+        for seed in seeds:
+            path = runs / _name(rate, seed)
+            lines = read(path / METRICS)[:RUNG]
+            at_rung.setdefault(rate, {})[seed] = next(
+                line.evaluation.mean for line in reversed(lines) if line.evaluation
+            )
+            found = summary.read(RunFolder(path))
+            assert found is not None and found.final_return is not None
+            early[rate] += lines[-1].dollars
+            whole[rate] += found.dollars.total
+            returns.append(found.final_return.mean)
+        finals[rate] = fmean(returns)
+    promoted = decide(at_rung, 1 / 3, coming=0).promoted
+    spent = sum(whole[rate] if rate in promoted else early[rate] for rate in RATES)
+    return spent / sum(whole.values()), max(finals, key=lambda rate: finals[rate]) in promoted
+
+
+def _dollars(folder: Path, rate: str, seed: int) -> float:
+    found = summary.read(RunFolder(folder / "studies/measured/runs" / _name(rate, seed)))
+    assert found is not None
+    return found.dollars.total
+
+
+def _spent(measured: Measured) -> float:
+    return float(measured.events[-1]["dollars"])
+
+
+def _name(rate: str, seed: int) -> str:
+    return f"lr-{float(rate):.6g}-s{seed}"

@@ -1,0 +1,98 @@
+"""Files of tiny studies, studies as processes, and the weights of their runs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from commands import SMALL
+
+from coordinator.cli.app import main
+
+ROOT = Path(__file__).parents[2]
+PATHS = [ROOT, *(ROOT / "tests/support" / name for name in ("", "environments"))]
+# Four algorithms on three tasks: on-policy, with a central critic, and from a replay buffer.
+ALGORITHMS = {
+    "ippo": ["algorithm.name=ippo"],
+    "mappo": ["algorithm.name=mappo", "placement.rule=split"],
+    "iql": ["algorithm.name=iql", "algorithm.batch_size=16", "algorithm.updates_per_round=2"],
+    "vdn": ["algorithm.name=vdn", "algorithm.batch_size=16", "algorithm.updates_per_round=2"],
+}
+TASKS = ("toy/signal", "toy/corridor")
+
+
+HARM = {
+    "crash": [],
+    "sleep": ["functions.actor.timeout_s=0.5"],
+    "leak": [],
+    "hog": [],
+    "flood": ["scaling.rollouts=200", "placement.rule=split"],
+}
+
+
+def setting(name, settings, owner="me"):
+    """A setting of a study's file."""
+    values = "\n".join(f"values.{key} = {_toml(value)}" for key, value in (text.split("=") for text in settings))
+    return f'[[setting]]\nname = "{name}"\nowner = "{owner}"\n{values}\n'
+
+
+def study(path, *settings, head='seeds = "1-2"\npool.slots = 2\n', base=SMALL):
+    """Writes a study's file."""
+    common = "\n".join(f"base.{key} = {_toml(value)}" for key, value in (text.split("=") for text in base))
+    path.write_text(f"{head}\n{common}\n" + "\n".join(settings))
+
+
+def _toml(value):
+    return value if value[0] in "[0123456789-tf" and not value.startswith(("toy", "float")) else f'"{value}"'
+
+
+def everything():
+    """All algorithms on all tasks."""
+    return [
+        setting(f"{name}-{task.partition('/')[2]}", [f"task.name={task}", *own])
+        for name, own in ALGORITHMS.items()
+        for task in TASKS
+    ]
+
+
+def train_alone(seeds):
+    """Trains the runs of `everything` one by one in the current folder."""
+    for task in TASKS:
+        for name, own in ALGORITHMS.items():
+            for seed in seeds:
+                run = f"{name}-{task.partition('/')[2]}-s{seed}"
+                settings = [*SMALL, f"task.name={task}", *own, f"seed={seed}", "--run", run, "--workers", "1"]
+                assert main(["train", *settings]) == 0
+
+
+def bad_neighbour(harm):
+    """The setting of a run that harms others."""
+    task = "toy/signal" if harm == "flood" else f"pettingzoo:bad_neighbours:{harm}"
+    return setting(f"bad-{harm}", [f"task.name={task}", "actors.num_envs=2", *HARM[harm]], "eve")
+
+
+def hashes(folder):
+    """The weights of a study's finished runs, by run."""
+    summaries = (json.loads(path.read_text()) for path in folder.glob("runs/*/summary.json"))
+    return {found["run"]: found["weights_sha256"] for found in summaries if found["status"] == "finished"}
+
+
+def begin(folder, *argv):
+    """The study as a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, PATHS))}
+    command = [sys.executable, "-m", "coordinator.cli.app", "study", *argv]
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def workers_of(process):
+    """The worker processes of a study."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == process.pid and fields[0] not in "ZX":
+            found.append(int(path.parent.name))
+    return found
