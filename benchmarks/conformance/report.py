@@ -63,7 +63,7 @@ def _marl_eval(found: Sequence[Outcome]) -> dict[str, evaluations.Document]:
         name = case.task if outcome.protocol == longest[case.task] else f"{case.task}-{outcome.protocol}"
         whole = files.setdefault(f"{name}{_MARL_EVAL}", {})
         for made in outcome.finished:
-            _merge(whole, _one(made, outcome.value(made)))
+            evaluations.merge(whole, _one(made, outcome.value(made)))
     return files
 
 
@@ -74,13 +74,6 @@ def _one(made: Record, value: float | None) -> evaluations.Document:
     points = [Evaluation(step_count=point.env_steps, returns=(point.mean,)) for point in made.curve]
     absolute = [] if value is None else [value]
     return evaluations.document(task, f"{made.algorithm}_{made.treatment}", made.seed, points, absolute)
-
-
-def _merge(whole: evaluations.Document, one: evaluations.Document) -> None:
-    for environment, tasks in one.items():
-        for task, algorithms in tasks.items():
-            for algorithm, runs in algorithms.items():
-                whole.setdefault(environment, {}).setdefault(task, {}).setdefault(algorithm, {}).update(runs)
 
 
 def _json(path: Path, content: object) -> None:

@@ -29,6 +29,7 @@ COMMANDS = {
     "runs": "list all runs",
     "evaluate": "play a run's policies and print their return",
     "study": "train many runs over settings and seeds, all at once",
+    "compare": "compare trained runs over seeds, with intervals",
     "ablate": "compare sharing, scaling and placement rules over seeds",
     "estimate": "estimate the cost and duration of a run",
     "simulate": "simulate a run with more rollouts, other slots or faults",

@@ -13,10 +13,11 @@ import msgspec
 from functions.environments.base import EnvTask
 
 METRIC, STEPS = "return", "step_count"
+_ABSOLUTE = "absolute_metrics"
 
 _Entry = dict[str, int | list[float]]
-_Run = dict[str, _Entry]
-Document = dict[str, dict[str, dict[str, dict[str, _Run]]]]
+RunEntries = dict[str, _Entry]
+Document = dict[str, dict[str, dict[str, dict[str, RunEntries]]]]
 
 # Names of constructors in PettingZoo modules; they do not identify a task.
 _CONSTRUCTORS = ("env", "parallel_env", "raw_env")
@@ -46,21 +47,49 @@ def document(
     policy on ten times the episodes (Gorsane et al. 2022). It is last because marl-eval takes a run's last entry
     for it. The environment's metrics are metrics of one value, their mean. Numbers keep every digit.
     """
-    run: _Run = {
+    run: RunEntries = {
         f"step_{index}": {STEPS: evaluation.step_count, **_metrics(evaluation.returns, evaluation.env_metrics)}
         for index, evaluation in enumerate(evaluations)
     }
-    run["absolute_metrics"] = _metrics(absolute, absolute_env_metrics)
+    run[_ABSOLUTE] = _metrics(absolute, absolute_env_metrics)
     environment, scenario = names(task)
     return {environment: {scenario: {algorithm: {f"seed_{seed}": run}}}}
 
 
 def read(body: bytes) -> list[Evaluation]:
     """The evaluations of a document of one run, in the order of training; raises `msgspec.MsgspecError`."""
-    run = msgspec.json.decode(body)
-    for _ in ("environment", "task", "algorithm", "seed"):
-        (run,) = run.values()
+    return of_entries(entries(body))
+
+
+def of_entries(run: RunEntries) -> list[Evaluation]:
+    """The evaluations of one run, in the order of training."""
     return [_evaluation(entry) for name, entry in run.items() if name.startswith("step_")]
+
+
+def absolute(run: RunEntries) -> tuple[float, ...]:
+    """The returns of a run's absolute metric, none where it was not measured."""
+    found = run.get(_ABSOLUTE, {}).get(METRIC, [])
+    return tuple(found) if isinstance(found, list) else ()
+
+
+def entries(body: bytes) -> RunEntries:
+    """What a document of one run says of the run, by ``step_<i>``; raises `msgspec.MsgspecError`."""
+    (run,) = (
+        run
+        for tasks in msgspec.json.decode(body, type=Document).values()
+        for algorithms in tasks.values()
+        for seeds in algorithms.values()
+        for run in seeds.values()
+    )
+    return run
+
+
+def merge(whole: Document, one: Document) -> None:
+    """Adds the runs of `one` to `whole`."""
+    for environment, tasks in one.items():
+        for task, algorithms in tasks.items():
+            for algorithm, runs in algorithms.items():
+                whole.setdefault(environment, {}).setdefault(task, {}).setdefault(algorithm, {}).update(runs)
 
 
 def _evaluation(entry: Mapping[str, Any]) -> Evaluation:

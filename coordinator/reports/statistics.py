@@ -44,9 +44,15 @@ def iqm(values: ArrayLike) -> float:
     With n values, floor(n / 4) are dropped on each side, as in rliable (Agarwal et al., "Deep Reinforcement Learning
     at the Edge of the Statistical Precipice", NeurIPS 2021), which takes scipy's 25 % trimmed mean over all entries.
     """
-    flat = np.sort(_values(values, 1), axis=None)
-    cut = flat.size // 4
-    return float(flat[cut : flat.size - cut].mean())
+    return float(interquartile_means(_values(values, 1).ravel()))
+
+
+def interquartile_means(values: FloatArray) -> FloatArray:
+    """`iqm` along the last axis: ``[..., n]`` gives ``[...]``."""
+    count = values.shape[-1]
+    cut = count // 4
+    means: FloatArray = np.sort(values, axis=-1)[..., cut : count - cut].mean(axis=-1)
+    return means
 
 
 def mean(values: ArrayLike) -> float:
@@ -90,9 +96,18 @@ def bootstrap_ci(
     matrix = _values(scores, 1)
     if matrix.ndim == 1:
         matrix = matrix[:, np.newaxis]
-    draws = (rng.integers(matrix.shape[0], size=matrix.shape) for _ in range(repetitions))
-    statistics = [statistic(np.take_along_axis(matrix, rows, axis=0)) for rows in draws]
-    low, high = np.quantile(statistics, [(1 - level) / 2, (1 + level) / 2])
+    draws = (stratified_rows(rng, matrix.shape, 1)[0] for _ in range(repetitions))
+    return percentiles([statistic(np.take_along_axis(matrix, rows, axis=0)) for rows in draws], level)
+
+
+def stratified_rows(rng: np.random.Generator, shape: tuple[int, ...], repetitions: int) -> NDArray[np.int64]:
+    """Rows ``[repetitions, runs, tasks]`` of a stratified bootstrap of scores of `shape` ``[runs, tasks]``."""
+    return rng.integers(shape[0], size=(repetitions, *shape))
+
+
+def percentiles(statistics: ArrayLike, level: float = 0.95) -> Interval:
+    """The percentile interval of a bootstrap's `statistics`, one per repetition."""
+    low, high = np.quantile(_values(statistics, 1), [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 

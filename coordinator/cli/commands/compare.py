@@ -1,0 +1,89 @@
+"""marless compare: compares trained runs over seeds, with intervals, and says where they cannot be told apart."""
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from coordinator.cli import arguments as common
+from coordinator.comparison import report, table
+from coordinator.comparison.arms import arms_of
+from coordinator.comparison.collection import collect
+from coordinator.comparison.comparison import Comparison, compare
+from coordinator.comparison.curve import AXES
+from coordinator.errors import FINISHED
+from coordinator.reports.text import table as aligned
+
+EXAMPLES = """examples:
+  marless compare base-s1 base-s2 base-s3 fast-s1 fast-s2 fast-s3
+  marless compare my_study --by algorithm.name --at dollars
+  marless compare ablations/simple_spread-3-mappo --by sharing.rule,placement.rule
+
+The arm of the first run is the one that others are compared with. docs/how-to/compare.md explains the results."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN_OR_STUDY",
+        help="runs, or folders that hold runs: studies, ablations",
+    )
+    parser.add_argument(
+        "--by",
+        type=_keys,
+        default=[],
+        metavar="KEY,KEY",
+        help="keys of config.toml that tell arms apart (default: all but seed and task in which runs differ)",
+    )
+    parser.add_argument(
+        "--at", choices=AXES, default="steps", help="what is equal where runs are compared (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("comparison"), metavar="DIR", help="output folder (default: %(default)s)"
+    )
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Writes the comparison's files and prints its tables."""
+    collected = collect(options.runs)
+    arms, without = arms_of(collected.runs, options.by)
+    left_out = collected.left_out | without
+    comparison = compare(arms, options.at)
+    if not report.write(options.out, comparison, arms, left_out):
+        print("no pictures without matplotlib: pip install 'marless[report]'", file=sys.stderr)
+    if options.json:
+        _print_json(options.out, comparison, left_out)
+    else:
+        _print_text(options.out, comparison, left_out)
+    return FINISHED
+
+
+def _print_json(folder: Path, comparison: Comparison, left_out: Mapping[str, str]) -> None:
+    for name, why in left_out.items():
+        print(msgspec.json.encode({"event": "left_out", "run": name, "reason": why}).decode())
+    print(msgspec.json.encode({"event": "compared", "folder": str(folder), "comparison": comparison}).decode())
+
+
+def _print_text(folder: Path, comparison: Comparison, left_out: Mapping[str, str]) -> None:
+    for name, why in left_out.items():
+        print(f"left out: {name} ({why})", file=sys.stderr)
+    print(table.headline(comparison))
+    for section in table.sections(comparison):
+        print(f"\n{section.title}\n{aligned(section.header, section.rows)}")
+    print()
+    for line in (*table.notes(comparison), *table.conclusions(comparison)):
+        print(line)
+    print(f"\nread {folder / 'compare.md'}; other files are beside it\n{folder}")
+
+
+def _keys(text: str) -> list[str]:
+    """Dotted keys between commas."""
+    keys = [key.strip() for key in text.split(",")]
+    if not all(keys):
+        raise ArgumentTypeError(f"{text!r} is not a list of keys such as algorithm.name,algorithm.lr")
+    return keys

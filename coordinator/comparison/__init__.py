@@ -1,0 +1,1 @@
+"""Trained runs against one another over seeds: which settings are better, and how sure that is."""

@@ -1,0 +1,70 @@
+"""Which runs the user means: runs and folders of runs, without those that have not come to an end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.comparison.curve import ComparedRun, read
+from coordinator.errors import UserError
+from coordinator.runs import summary
+from coordinator.runs.folder import IDENTITY, RunFolder
+from coordinator.runs.folder import ROOT as RUNS
+
+# Where commands that train many runs put their folders.
+COLLECTIONS = (Path("studies"), Path("ablations"))
+# A run that stop.dollars stopped has spent what it may and counts up to there. An interrupted or running one will go
+# on, and a failed one has a fault, so that its last return says little of its settings.
+_ENDED = ("finished", "stopped")
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The runs in the order of the arguments, and why others were left out, by name."""
+
+    runs: tuple[ComparedRun, ...]
+    left_out: dict[str, str]
+
+
+def collect(texts: Sequence[str]) -> Collected:
+    """The runs that these arguments name; raises `UserError` when there is none or one cannot be read."""
+    runs: list[ComparedRun] = []
+    left_out: dict[str, str] = {}
+    folders = {folder.path.resolve(): folder for text in texts for folder in _folders(text)}
+    for folder in folders.values():
+        found = summary.read(folder)
+        if found is None or found.status not in _ENDED:
+            left_out[folder.name] = found.status if found else "unfinished"
+        elif (run := read(folder.name, folder.path, folder.config(), found)) is None:
+            left_out[folder.name] = "no evaluation"
+        else:
+            runs.append(run)
+    if not runs:
+        named = "; ".join(f"{name}: {why}" for name, why in left_out.items())
+        raise UserError(f"no run to compare has come to an end ({named})")
+    return Collected(tuple(runs), left_out)
+
+
+def _folders(text: str) -> list[RunFolder]:
+    """The run called `text`, or those of the study or ablation called so."""
+    roots = [Path(text), *(root / text for root in COLLECTIONS)]
+    # A run of this name comes first, as in other commands.
+    if not any((path / IDENTITY).is_file() for path in (RUNS / text, Path(text))):
+        for root in roots:
+            if (root / "runs").is_dir():
+                return _inside(root)
+    try:
+        return [RunFolder.find(text)]
+    except UserError as error:
+        if any(path.exists() for path in (*roots, RUNS / text)):
+            raise
+        raise UserError(
+            f"there is no run, study or ablation {text}; `marless runs` lists runs, and a folder of several has them"
+            " in its sub-folder runs/"
+        ) from error
+
+
+def _inside(root: Path) -> list[RunFolder]:
+    paths = sorted(path for path in (root / "runs").iterdir() if not path.is_symlink() and (path / IDENTITY).is_file())
+    if not paths:
+        raise UserError(f"{root / 'runs'} holds no runs")
+    return [RunFolder(path) for path in paths]

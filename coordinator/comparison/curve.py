@@ -1,0 +1,88 @@
+"""What a comparison reads of one run: its evaluations, with what the run had used by each of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from coordinator.ablation.arms import flatten
+from coordinator.config.schema import RunConfig
+from coordinator.errors import UserError
+from coordinator.reports import evaluations
+from coordinator.reports.evaluations import RunEntries
+from coordinator.reports.journal import read as read_lines
+from coordinator.runs.folder import EVALUATIONS, METRICS
+from coordinator.runs.summary import Summary
+
+FloatArray = NDArray[np.float64]
+Axis = Literal["steps", "seconds", "dollars"]
+AXES: tuple[Axis, ...] = ("steps", "seconds", "dollars")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Mean greedy returns ``[evaluations]``, with environment steps, seconds of training and dollars by then."""
+
+    returns: FloatArray
+    used: Mapping[Axis, FloatArray]
+
+    def at(self, axis: Axis, where: FloatArray) -> FloatArray:
+        """Returns at these positions, linear between evaluations."""
+        return np.interp(where, self.used[axis], self.returns)
+
+    def span(self, axis: Axis) -> tuple[float, float]:
+        """The first and the last evaluation's position."""
+        return float(self.used[axis][0]), float(self.used[axis][-1])
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedRun:
+    """A run that takes part. `config` is flat, by dotted key; `absolute` the mean return of its best policies on ten
+    times the episodes (the absolute metric), None for a run that was stopped before; `entries` its evaluations."""
+
+    name: str
+    config: Mapping[str, Any]
+    curve: Curve
+    absolute: float | None
+    entries: RunEntries
+    summary: Summary
+
+    @property
+    def seed(self) -> int:
+        """The seed it was trained with."""
+        return int(self.config["seed"])
+
+
+def read(name: str, folder: Path, config: RunConfig, summary: Summary) -> ComparedRun | None:
+    """The run in `folder`, None if it has no evaluations; raises `UserError` for a file that cannot be read."""
+    try:
+        entries = evaluations.entries((folder / EVALUATIONS).read_bytes())
+        by_step = {found.step_count: float(np.mean(found.returns)) for found in evaluations.of_entries(entries)}
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
+        raise UserError(f"{folder / EVALUATIONS} cannot be read: {error}") from error
+    if not by_step:
+        return None
+    absolute = evaluations.absolute(entries)
+    return ComparedRun(
+        name=name,
+        config=flatten(msgspec.to_builtins(config)),
+        curve=_curve(by_step, folder / METRICS),
+        absolute=float(np.mean(absolute)) if absolute else None,
+        entries=entries,
+        summary=summary,
+    )
+
+
+def _curve(by_step: Mapping[int, float], metrics: Path) -> Curve:
+    """Seconds and dollars are those of the round that ended with so many steps."""
+    lines = read_lines(metrics)
+    steps = np.array(sorted(by_step), np.float64)
+    done = [0, *(line.env_steps for line in lines)]
+    seconds = np.interp(steps, done, [0.0, *(line.seconds for line in lines)])
+    dollars = np.interp(steps, done, [0.0, *(line.dollars for line in lines)])
+    returns = np.array([by_step[int(step)] for step in steps])
+    return Curve(returns, {"steps": steps, "seconds": seconds, "dollars": dollars})
