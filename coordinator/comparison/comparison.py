@@ -14,8 +14,9 @@ from coordinator.comparison.curve import Axis, FloatArray
 from coordinator.comparison.scores import Scale, absolutes, common_span, ends_first, returns_at, scale
 
 # A percentile interval lies between the lowest and the highest seed. Between those the true median lies with
-# probability 1 - 2 / 2^n (Thompson, "On confidence ranges for the median", Annals of Mathematical Statistics, 1936):
-# 0.94 for 5 seeds, 0.97 for 6. So below 6 seeds no such interval keeps its 95 %. Gorsane et al. (2022) ask for 10.
+# probability 1 - 2 / 2^n (Thompson, "On Confidence Ranges for the Median and Other Expectation Distributions", Annals
+# of Mathematical Statistics, 1936): 0.94 for 5 seeds, 0.97 for 6. So below 6 seeds no such interval keeps its 95 %.
+# Gorsane et al. (2022) ask for 10.
 FEWEST = 6
 _POINTS, _THRESHOLDS = 30, 101
 

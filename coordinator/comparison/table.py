@@ -11,6 +11,7 @@ from coordinator.comparison.curve import Axis
 from coordinator.reports.text import counted, markdown_table, money, seconds
 
 _NONE = "-"
+_HAVE = ("has", "have")
 _HEADER = ("table", "arm", "statistic", "at", "value", "low", "high", "seeds")
 
 
@@ -174,7 +175,7 @@ def _pairing(base: str, rows: Sequence[Row]) -> str:
     paired = [row.arm for row in rows if row.against and row.against.same_seeds]
     if not paired:
         return f"{improved} Seeds are not those of {base}, so nothing is paired."
-    whose = "All arms have" if len(paired) == len(rows) else f"{', '.join(paired)}:"
+    whose = "All arms have" if len(paired) == len(rows) else f"{' and '.join(paired)} {_HAVE[len(paired) > 1]}"
     return f"{improved} {whose} the seeds of {base}: the difference and the column by seed are paired by seed."
 
 
