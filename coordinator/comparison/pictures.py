@@ -84,7 +84,8 @@ def _curve(comparison: Comparison, path: Path) -> None:
     axes = figure.add_subplot()
     draw_lines(axes, _drawn(comparison.curve))
     _scale(axes, comparison.axis)
-    title = "sample efficiency" if comparison.axis == "steps" else f"return against {comparison.axis}"
+    what = "score" if comparison.normalised else "return"
+    title = "sample efficiency" if comparison.axis == "steps" else f"{what} against {comparison.axis}"
     over = f"IQM over {_over(comparison)}"
     finish(axes, f"{_title(comparison)}: {title}", over, _X[comparison.axis], _score(comparison))
     save(figure, path)
