@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 from coordinator.errors import INTERNAL, USER_ERROR, UserError, one_line
@@ -43,6 +44,10 @@ COMMANDS = {
 }
 
 
+# Modules of the folder commands/deployment.
+_DEPLOYMENT = ("deploy", "policy", "teardown")
+
+
 class Parser(ArgumentParser):
     """Reports wrong arguments as a `UserError`, in one line."""
 
@@ -70,6 +75,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(f"internal error: {type(error).__name__}: {one_line(error)} ({_log(options)})", INTERNAL)
 
 
+def module_of(name: str) -> ModuleType:
+    """The module of a command."""
+    folder = "coordinator.cli.commands" + ".deployment" * (name in _DEPLOYMENT)
+    return import_module(f"{folder}.{name}")
+
+
 def _run(argv: list[str], options: Namespace) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(_overview())
@@ -80,7 +91,7 @@ def _run(argv: list[str], options: Namespace) -> int:
     if argv[0] not in COMMANDS:
         nearest = difflib.get_close_matches(argv[0], COMMANDS, n=1)
         raise UserError(f"there is no command {argv[0]}; " + (f"did you mean {nearest[0]}?" if nearest else "marless"))
-    command = import_module(f"coordinator.cli.commands.{argv[0]}")
+    command = module_of(argv[0])
     parser = Parser(
         prog=f"marless {argv[0]}",
         description=COMMANDS[argv[0]],

@@ -1,9 +1,8 @@
 """docs/reference/commands.md: every command with its arguments."""
 
 from argparse import SUPPRESS, Action, ArgumentParser
-from importlib import import_module
 
-from coordinator.cli.app import COMMANDS
+from coordinator.cli.app import COMMANDS, module_of
 from scripts.reference import markdown
 
 _ABOUT = """\
@@ -24,7 +23,7 @@ def page() -> str:
 
 
 def _command(name: str) -> list[str]:
-    command = import_module(f"coordinator.cli.commands.{name}")
+    command = module_of(name)
     parser = ArgumentParser(prog=f"marless {name}", add_help=False)
     command.arguments(parser)
     rows = [_row(action) for action in parser._actions if action.help != SUPPRESS]

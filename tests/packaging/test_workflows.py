@@ -4,12 +4,11 @@ import re
 import shlex
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
 import yaml
 
-from coordinator.cli.app import Parser
+from coordinator.cli.app import Parser, module_of
 from infra.packaging.packages import PYTHON, ROOT
 
 FOLDER = ROOT / ".github/workflows"
@@ -57,7 +56,7 @@ def test_the_command_line_takes_what_a_workflow_gives_it(name, command):
     program, chosen, *options = shlex.split(command)
     assert (ROOT / program).parts[-3:] == (".venv", "bin", "marless")
     parser = Parser(allow_abbrev=False)
-    import_module(f"coordinator.cli.commands.{chosen}").arguments(parser)
+    module_of(chosen).arguments(parser)
     parser.parse_args(options)
 
 

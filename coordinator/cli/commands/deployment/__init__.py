@@ -1,0 +1,1 @@
+"""Commands about a deployment in the cloud."""
