@@ -68,6 +68,16 @@ def processes(commands: Mapping[str, Sequence[str]], environment: Mapping[str, s
         return Measured(time.monotonic() - began, 0.0, peak, _weights(Path(folder) / "runs"))
 
 
+def shell_loop(commands: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> float:
+    """Seconds of a loop in a shell: one command after another, each with the default workers."""
+    with tempfile.TemporaryDirectory(prefix="pool-") as folder:
+        began = time.monotonic()
+        for name, settings in commands.items():
+            if _begin(["train", *settings, "--run", name], Path(folder), environment).wait():
+                raise RuntimeError("a run failed")
+        return time.monotonic() - began
+
+
 def _begin(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
     # Whoever trains alone draws a picture at the end; a study does not, so here nobody does.
     paths = [ROOT / "tests/support/without_pictures", ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -4,7 +4,7 @@ import json
 from threading import Thread
 
 from benchmarks.pool import skew
-from benchmarks.pool.campaign import Measured, processes, study
+from benchmarks.pool.campaign import Measured, processes, shell_loop, study
 from benchmarks.pool.workloads import Workload, computing, waiting
 from benchmarks.table import Row
 from coordinator.studies.owners import jain
@@ -19,6 +19,7 @@ def rows() -> list[Row]:
     return [
         *_rows("waiting", waiting(), busy=4.3, alone=0.15, processes_=1.05, memory=0.25),
         *_rows("computing", computing(), busy=None, alone=0.75, processes_=1.0, memory=0.125),
+        *looped(),
         *weighted(),
         *skew.rows(),
     ]
@@ -58,6 +59,21 @@ def _rows(name: str, work: Workload, busy: float | None, alone: float, processes
         Row(f"{name}: fairness of slowdowns (Jain)", [jain(slowdowns)], ".3f", least=0.9),
         Row(f"{name}: weights as in the other two ways, of 32", [equal], ".0f", least=32),
     ]
+
+
+def looped() -> list[Row]:
+    """30 default runs of 40 rounds, three settings with ten seeds, against a loop in a shell."""
+    rates = (3e-4, 1e-3, 3e-3)
+    work = Workload(
+        2,
+        tuple(range(1, 11)),
+        {f"lr{rate:g}": {"algorithm.lr": rate, "stop.rounds": 40} for rate in rates},
+        alone="fused",
+        shared="packed",
+    )
+    pool = study(work.file(work.shared), _ONE_THREAD)
+    loop = shell_loop({run: _arguments(values, work.alone) for run, values in work.runs}, _ONE_THREAD)
+    return [_ratio("30 runs, three settings with ten seeds", pool.makespan_s, loop, "a loop in a shell")]
 
 
 def weighted() -> list[Row]:
