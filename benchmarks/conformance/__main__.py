@@ -72,7 +72,7 @@ def _train(protocol: Protocol, options: argparse.Namespace, folders: Folders, si
 
     campaign = Campaign(protocol, among, folders, print_record)
     print(f"{len(campaign.cells)} cells, {len(campaign.missing)} of them to train", flush=True)
-    campaign.run(options.jobs, lambda: bool(signals.received))
+    campaign.run(options.jobs, signals)
     if signals.received:
         print(f"stopped with {len(campaign.missing)} cells to go; the same command resumes", file=sys.stderr)
         return signals.code

@@ -1,4 +1,4 @@
-"""Runs the cells of a protocol until each has a record; records stay, so the same command resumes."""
+"""Trains the cells of a protocol until each has a record; records stay, so the same command resumes."""
 
 import shutil
 from collections.abc import Callable
@@ -11,12 +11,17 @@ from benchmarks.conformance import measures, record
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Protocol, missing
 from benchmarks.conformance.record import Measured, Record
 from coordinator.ablation import results
-from coordinator.ablation.cells import BASE, Cell, command, failure_reason, run_status
+from coordinator.ablation.cells import Cell, run_status
 from coordinator.ablation.results import Unreadable
-from coordinator.ablation.runner import Process, drive, spawn
+from coordinator.backends.base import FUNCTION_MODULES
 from coordinator.reports.files import replace
 from coordinator.reports.policy import FILE as POLICIES
 from coordinator.reports.provenance import code_sha256
+from coordinator.runs.session import Stopping
+from coordinator.studies.run_source import RunSource
+from coordinator.studies.side_by_side import SideBySide
+from coordinator.studies.study import StudyRun
+from infra.local.separate_pools import SeparatePools
 
 _MEASURED = msgspec.json.Decoder(tuple[Measured, ...])
 
@@ -41,8 +46,8 @@ class Folders:
         return self.work / "references" / f"{case.task}.safetensors"
 
 
-class Campaign:
-    """Runs the cells of `protocol` that `among` picks and that have no record; `on_record` gets every new record."""
+class Campaign(RunSource):
+    """Trains the cells of `protocol` that `among` picks and that have no record; `on_record` gets every new record."""
 
     def __init__(
         self, protocol: Protocol, among: Callable[[Case], bool], folders: Folders, on_record: Callable[[Record], None]
@@ -52,6 +57,7 @@ class Campaign:
         self._cases: dict[Cell, Case] = {}
         for case, cell in protocol.cells(lambda case: among(case) and not missing(case)):
             self._cases[cell] = case
+        self.folder, self._waiting = folders.work, self.missing
 
     @property
     def cells(self) -> list[Cell]:
@@ -63,18 +69,19 @@ class Campaign:
         """The cells without a record in order, including a reference whose policies were deleted."""
         return [cell for cell in self._cases if not self._over(cell)]
 
-    def run(self, jobs: int, stopping: Callable[[], bool]) -> None:
-        """Runs the missing cells, `jobs` at once, until all have records or `stopping`."""
-        for name in ("runs", "logs", "measured", "references"):
+    def run(self, jobs: int, stopping: Stopping) -> None:
+        """Trains the missing cells, `jobs` at once, until all have records or `stopping`."""
+        for name in ("measured", "references"):
             (self._folders.work / name).mkdir(parents=True, exist_ok=True)
-        (self._folders.work / BASE).touch()
+        SideBySide(self, SeparatePools(FUNCTION_MODULES), stopping, jobs, self._ended).drive()
 
-        def ended(cell: Cell, code: int) -> bool:
-            self._ended(cell, code, stopping())
-            # A cell that paused for a measurement resumes at once, so that cells end, and are recorded, one by one.
-            return not self._over(cell)
-
-        drive(self.missing, jobs, self._ready, self._begin, ended, stopping)
+    def ask(self) -> list[StudyRun]:
+        """The run of the next cell that waits for no other; see `RunSource`."""
+        while cell := next(filter(self._ready, self._waiting), None):
+            self._waiting.remove(cell)
+            if run := self._begin(cell):
+                return [run]
+        return []
 
     def _over(self, cell: Cell) -> bool:
         case = self._cases[cell]
@@ -97,10 +104,10 @@ class Campaign:
         ]
         return case.measure != "sides" or all(map(self._over, rivals))
 
-    def _begin(self, cell: Cell) -> Process | None:
+    def _begin(self, cell: Cell) -> StudyRun | None:
         case, run = self._cases[cell], self._folders.run(cell)
         if case.measure == "sides" and not self._folders.reference(case).exists():
-            self._put(cell, record.failed(self._protocol.name, case, cell, "there is no reference to play against"))
+            self._fail(cell, "there is no reference to play against")
             return None
         if run_status(run) != "new" and self._outdated(run):
             # A run of another program version cannot be resumed, and its results may differ.
@@ -108,10 +115,8 @@ class Campaign:
             self._folders.measured(cell).unlink(missing_ok=True)
         if self._trained(cell) and self._settled(cell):
             return None
-        arguments = command(cell, case.settings, "new" if run_status(run) == "new" else "begun")
-        if case.points:
-            arguments.append(f"stop.env_steps={self._next(cell)}")
-        return spawn(arguments, self._folders.work, cell.log(self._folders.work), None)
+        stop = {"stop.env_steps": self._next(cell)} if case.points else {}
+        return cell.to_train({**case.settings, **stop}, None, [f"{key}={value}" for key, value in stop.items()])
 
     def _next(self, cell: Cell) -> int:
         """The point that the cell is to be measured at next."""
@@ -143,16 +148,18 @@ class Campaign:
         except (OSError, msgspec.MsgspecError, KeyError):
             return True
 
-    def _ended(self, cell: Cell, code: int, stopping: bool) -> None:
-        case = self._cases[cell]
+    def _ended(self, run: StudyRun) -> None:
+        cell = next(cell for cell in self._cases if cell.run == run.name)
         try:
-            if code == 0 and self._trained(cell):
+            if run.status == "finished":
                 self._settled(cell)
-            elif not stopping:
-                said = cell.log(self._folders.work).read_text(encoding="utf-8", errors="replace")
-                self._put(cell, record.failed(self._protocol.name, case, cell, failure_reason(said, code)))
+            elif run.reason:
+                self._fail(cell, run.reason)
         except Unreadable as fault:
-            self._put(cell, record.failed(self._protocol.name, case, cell, str(fault)))
+            self._fail(cell, str(fault))
+        if not self._over(cell):
+            # One that paused for a measurement goes on at once, so that cells end, and are recorded, one by one.
+            self._waiting.insert(0, cell)
 
     def _measured(self, cell: Cell) -> tuple[Measured, ...]:
         try:
@@ -169,6 +176,9 @@ class Campaign:
         )
         found = Measured(env_steps=self._next(cell), figures=figures)
         replace(self._folders.measured(cell), msgspec.json.encode((*before, found)))
+
+    def _fail(self, cell: Cell, why: str) -> None:
+        self._put(cell, record.failed(self._protocol.name, self._cases[cell], cell, why))
 
     def _put(self, cell: Cell, made: Record) -> None:
         """Writes the record; of the run, keeps only the policies that other cells play against."""

@@ -1,4 +1,4 @@
-"""Runs the cells of an ablation until every one has finished or failed."""
+"""Gives the runs of an ablation's cells until every one has finished or failed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,11 @@ import msgspec
 
 from coordinator.ablation import results, study
 from coordinator.ablation.arms import Arm, settings
-from coordinator.ablation.cells import Cell, command, failure_reason, list_cells, run_status
+from coordinator.ablation.cells import BASE, Cell, list_cells, run_status
 from coordinator.ablation.results import Result, Unreadable
-from coordinator.ablation.runner import Process, drive, spawn
 from coordinator.ablation.study import Study
+from coordinator.studies.run_source import RunSource
+from coordinator.studies.study import StudyRun
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class CellEnd:
     total: int
 
 
-class Campaign:
-    """Runs the missing cells and calls `on_ended` after each. `modules` is as in `runner.spawn`.
+class Campaign(RunSource):
+    """The runs of the missing cells; `on_ended` is called after each.
 
     `results` are by arm and seed, in the order of arms, and `failures` say why a cell has none.
     """
@@ -40,15 +41,15 @@ class Campaign:
         arms: Sequence[Arm],
         seeds: Sequence[int],
         on_ended: Callable[[CellEnd], None],
-        modules: Path | None = None,
     ) -> None:
-        self._folder, self._study, self._on_ended, self._modules = folder, ablation, on_ended, modules
+        self.folder, self._study, self._on_ended = folder, ablation, on_ended
         self._cells = list_cells(arms, seeds)
         self.results: dict[str, dict[int, Result]] = {arm.name: {} for arm in arms}
         self.failures: dict[Cell, str] = {}
         for cell in self._cells:
             if run_status(cell.folder(folder)) == "finished":
                 self._read(cell)
+        self._waiting = self.missing
 
     @property
     def study(self) -> Study:
@@ -60,29 +61,33 @@ class Campaign:
         """Cells that are neither finished nor failed, in their order."""
         return [cell for cell in self._cells if not self._is_over(cell)]
 
-    def run(self, jobs: int, stopping: Callable[[], bool]) -> None:
-        """Runs the missing cells, `jobs` at once, until they are over or `stopping`."""
-        for name in ("runs", "logs"):
-            (self._folder / name).mkdir(exist_ok=True)
+    def ask(self) -> list[StudyRun]:
+        """The run of the next cell that waits for no other; see `RunSource`."""
+        while cell := next(filter(self._ready, self._waiting), None):
+            self._waiting.remove(cell)
+            rollouts = self._rollouts(cell.arm) if cell.arm.rollouts_of else None
+            if rollouts or not cell.arm.rollouts_of:
+                return [cell.to_train(settings(cell.arm, rollouts), self.folder / BASE)]
+            self._fail(cell, f"no run of the arm {cell.arm.rollouts_of} finished, so its number of rollouts is unknown")
+        return []
 
-        def handle_exit(cell: Cell, code: int) -> bool:
-            self._handle_exit(cell, code, stopping())
-            return False
-
-        drive(self.missing, jobs, self._ready, self._begin, handle_exit, stopping)
+    def ended(self, run: StudyRun) -> None:
+        """Reads the results of a run that ended."""
+        cell = next(cell for cell in self._cells if cell.run == run.name)
+        if run.status == "finished":
+            self._read(cell)
+        if self._is_over(cell):
+            result = self.results[cell.arm.name].get(cell.seed)
+            self._report(cell, "finished" if result else "failed", self.failures.get(cell, ""))
+        elif run.reason:
+            self._fail(cell, run.reason)
+        else:
+            self._report(cell, "interrupted", "")
 
     def _ready(self, cell: Cell) -> bool:
         """Whether the runs that determine the arm's number of rollouts, if any, are over."""
         sources = [other for other in self._cells if other.arm.name == cell.arm.rollouts_of]
         return cell.arm.name in self._study.rollouts or all(map(self._is_over, sources))
-
-    def _begin(self, cell: Cell) -> Process | None:
-        rollouts = self._rollouts(cell.arm) if cell.arm.rollouts_of else None
-        if cell.arm.rollouts_of and rollouts is None:
-            self._fail(cell, f"no run of the arm {cell.arm.rollouts_of} finished, so its number of rollouts is unknown")
-            return None
-        arguments = command(cell, settings(cell.arm, rollouts), run_status(cell.folder(self._folder)))
-        return spawn(arguments, self._folder, cell.log(self._folder), self._modules)
 
     def _rollouts(self, arm: Arm) -> int | None:
         """The constant number of rollouts of an arm; once computed it stays, even when seeds are added."""
@@ -90,23 +95,12 @@ class Campaign:
         if arm.name not in self._study.rollouts and sources:
             rollouts = {**self._study.rollouts, arm.name: results.mean_rollouts(sources)}
             self._study = msgspec.structs.replace(self._study, rollouts=rollouts)
-            study.write(self._folder, self._study)
+            study.write(self.folder, self._study)
         return self._study.rollouts.get(arm.name)
-
-    def _handle_exit(self, cell: Cell, code: int, stopping: bool) -> None:
-        if run_status(cell.folder(self._folder)) == "finished":
-            self._read(cell)
-        if self._is_over(cell):
-            result = self.results[cell.arm.name].get(cell.seed)
-            self._report(cell, "finished" if result else "failed", self.failures.get(cell, ""))
-        elif stopping:
-            self._report(cell, "interrupted", "")
-        else:
-            self._fail(cell, failure_reason(cell.log(self._folder).read_text(encoding="utf-8", errors="replace"), code))
 
     def _read(self, cell: Cell) -> None:
         try:
-            self.results[cell.arm.name][cell.seed] = results.read(cell.folder(self._folder), cell.arm.name, cell.seed)
+            self.results[cell.arm.name][cell.seed] = results.read(cell.folder(self.folder), cell.arm.name, cell.seed)
         except Unreadable as fault:
             self.failures[cell] = str(fault)
 

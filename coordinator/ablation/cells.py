@@ -10,6 +10,8 @@ from typing import Literal
 import msgspec
 
 from coordinator.ablation.arms import Arm, Value
+from coordinator.config.schema import load
+from coordinator.studies.study import StudyRun
 
 BASE = "base.toml"
 
@@ -32,9 +34,11 @@ class Cell:
         """The run's folder in the ablation's."""
         return root / "runs" / self.run
 
-    def log(self, root: Path) -> Path:
-        """The output of the run's command."""
-        return root / "logs" / f"{self.run}.txt"
+    def to_train(self, settings: Mapping[str, Value], base: Path | None, limits: Sequence[str] = ()) -> StudyRun:
+        """The run, with these settings in place of those of the file `base`; raises `ConfigError`."""
+        overrides = [f"{key}={_toml(value)}" for key, value in settings.items()]
+        config = load(base, [*overrides, f"seed={self.seed}"])
+        return StudyRun(self.run, self.arm.name, self.seed, "", config, limits=limits)
 
 
 class _Summary(msgspec.Struct, frozen=True):
@@ -57,22 +61,6 @@ def run_status(folder: Path) -> RunStatus:
     except (OSError, msgspec.MsgspecError):
         return "begun"
     return "finished" if summary.status == "finished" else "begun"
-
-
-def command(cell: Cell, settings: Mapping[str, Value], status: RunStatus) -> list[str]:
-    """The arguments of `marless` that start or resume the run, in the ablation's folder."""
-    if status == "begun":
-        return ["resume", cell.run, "--workers", "1"]
-    overrides = [f"{key}={_toml(value)}" for key, value in settings.items()]
-    return ["train", BASE, *overrides, f"seed={cell.seed}", "--run", cell.run, "--workers", "1"]
-
-
-def failure_reason(log: str, code: int) -> str:
-    """Why a run failed, from the output of its command."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    messages = [line.removeprefix("marless: ") for line in lines if line.startswith("marless: ")]
-    # The advice to resume the run does not apply here.
-    return (messages or lines or [f"exit code {code}"])[-1].partition("; go on with: ")[0]
 
 
 def _toml(value: Value) -> str:

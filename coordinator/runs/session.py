@@ -193,6 +193,14 @@ class Session:
         )
 
 
+def refused(plan: Plan, backend: Connection) -> Ending | None:
+    """The ending of a new run whose cap is too low to begin; None for one that may begin."""
+    if load_state(backend.ledger) is None and isinstance(decide(plan, State()), Stop):
+        too_low = f"stop.dollars = {plan.config.stop.dollars:g} is less than a first attempt may cost; raise it"
+        return Ending(USER_ERROR, too_low, kept=False)
+    return None
+
+
 def launch(
     folder: RunFolder,
     config: RunConfig,
@@ -204,9 +212,8 @@ def launch(
 ) -> Ending:
     """Drives the run; a full disk ends it resumably. `started` is the monotonic clock when the command began."""
     plan = plan_of(identity, config, backend)
-    if load_state(backend.ledger) is None and isinstance(decide(plan, State()), Stop):
-        too_low = f"stop.dollars = {config.stop.dollars:g} is less than a first attempt may cost; raise it"
-        return Ending(USER_ERROR, too_low, kept=False)
+    if ending := refused(plan, backend):
+        return ending
     session = Session(folder, plan, identity, backend, view, signals, started)
     try:
         with renew_lease(identity, config, backend) as renew:

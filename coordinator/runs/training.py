@@ -3,6 +3,7 @@
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 
 import msgspec
@@ -55,7 +56,7 @@ def resume(folder: RunFolder, settings: list[str], drive: Drive) -> Ending:
         if drive.detach and identity.deployment_ref is None:
             raise UserError(f"{folder.name} is a run on this machine; --detach needs one in the cloud")
         old = unchanged(folder, identity)
-        config = _with_limits(old, settings)
+        config = with_limits(old, settings)
         if identity.deployment_ref is not None:
             _refuse_longer(config.functions, identity.deployment_ref)
         return _go_on(folder, identity, old, config, drive, signals)
@@ -157,7 +158,8 @@ def unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
     return config
 
 
-def _with_limits(config: RunConfig, settings: list[str]) -> RunConfig:
+def with_limits(config: RunConfig, settings: Sequence[str]) -> RunConfig:
+    """The configuration with limits set anew; raises `UserError` for a setting that is none."""
     other = next((text for text in settings if not text.startswith(_LIMITS)), None)
     if other is not None:
         limits = "limits (stop.* and functions.*.timeout_s)"
@@ -193,7 +195,7 @@ def _go_on(
             if ending := outstanding(folder, identity, old, config, connection):
                 return ending
             if config != old:
-                identity = _record(folder, identity, config)
+                identity = record_limits(folder, identity, config)
         except StorageFault as fault:
             return Ending(USER_ERROR, str(fault))
         if drive.detach:
@@ -201,7 +203,7 @@ def _go_on(
         return launch(folder, config, identity, connection, drive.view(), signals, drive.started)
 
 
-def _record(folder: RunFolder, identity: Identity, config: RunConfig) -> Identity:
+def record_limits(folder: RunFolder, identity: Identity, config: RunConfig) -> Identity:
     """Writes the new limits; the plan knows the new file before it is there, so that a kill in between does no harm."""
     text = dump.document(config).encode()
     configs = tuple(dict.fromkeys((*identity.configs, sha256(text))))

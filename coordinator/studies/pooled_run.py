@@ -15,10 +15,10 @@ from coordinator.errors import FINISHED, Ending, UserError, one_line
 from coordinator.runs.finalise import outstanding
 from coordinator.runs.folder import ERRORS, IDENTITY, RunFolder
 from coordinator.runs.policies import store_opponents
-from coordinator.runs.session import Session, Stopping
+from coordinator.runs.session import Session, Stopping, refused
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Summary
-from coordinator.runs.training import identify, unchanged
+from coordinator.runs.training import identify, record_limits, unchanged, with_limits
 from coordinator.studies.owners import least
 from coordinator.studies.study import StudyRun
 from functions.contract import CorruptObject, StorageFault
@@ -81,6 +81,7 @@ class PooledRun:
         if ending is not None:
             self.run.status = "finished" if ending.code == FINISHED else "failed"
             self.run.reason = ending.line
+            self._tidy(ending)
         return ending is None
 
     @property
@@ -124,14 +125,19 @@ class PooledRun:
         self._open_files.callback(connection.ledger.close)
         if resumes:
             identity = folder.identity()
-            config = unchanged(folder, identity)
-            if outstanding(folder, identity, config, config, connection):
+            old = unchanged(folder, identity)
+            config = with_limits(old, self.run.limits)
+            if outstanding(folder, identity, old, config, connection):
                 return Ending(FINISHED, "")
+            if config != old:
+                identity = record_limits(folder, identity, config)
         else:
             config = self.run.config
             opponents = store_opponents(config, path.name, connection.storage)
             identity = identify(folder, config, self._backend.name, None, opponents)
         self._plan = plan_of(identity, config, connection)
+        if ending := refused(self._plan, connection):
+            return ending
         view = _Progress(self.run)
         self._session = Session(
             folder, self._plan, identity, connection, view, self._stopping, time.monotonic(), alone=False
@@ -149,6 +155,9 @@ class PooledRun:
         else:
             run.status, run.reason = "failed", ending.line.partition("; go on with: ")[0]
         run.round, run.dollars = state.round, self.spent()
+        self._tidy(ending)
+
+    def _tidy(self, ending: Ending) -> None:
         if not ending.kept:
             shutil.rmtree(self._folder.path, ignore_errors=True)
 

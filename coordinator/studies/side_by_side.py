@@ -1,4 +1,4 @@
-"""Drives all runs of a study in one process, on one pool."""
+"""Drives all runs of a study, or of what else gives runs, in one process."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -9,29 +9,36 @@ from coordinator.runs.session import Stopping
 from coordinator.studies.decisions import Halved
 from coordinator.studies.owners import Purse, lane_weight, least
 from coordinator.studies.pooled_run import PooledRun
-from coordinator.studies.study import OVER, Study, StudyRun
+from coordinator.studies.run_source import RunSource
+from coordinator.studies.study import OVER, StudyRun
 from infra.local.pool import Pool
+from infra.local.separate_pools import SeparatePools
 
 # How long to wait for a report before looking whether the user wants to stop.
 _PATIENCE_S = 0.25
 
 
+def _ignore(*_: object) -> None:
+    """What is not shown."""
+
+
 class SideBySide:
-    """Drives a study's runs until all are over or `stopping`.
+    """Drives the runs of `study` until all are over or `stopping`, `at_once` of them at work.
 
     `on_change` is called when a run ended or paused, `on_halved` for every decision, and `on_look` often.
     """
 
     def __init__(
         self,
-        study: Study,
-        pool: Pool,
+        study: RunSource,
+        pool: Pool | SeparatePools,
         stopping: Stopping,
+        at_once: int,
         on_change: Callable[[StudyRun], None],
-        on_halved: Callable[[Halved], None],
-        on_look: Callable[[], None],
+        on_halved: Callable[[Halved], None] = _ignore,
+        on_look: Callable[[], None] = _ignore,
     ) -> None:
-        self._study, self._pool, self._stopping = study, pool, stopping
+        self._study, self._pool, self._stopping, self._most = study, pool, stopping, at_once
         self._on_change, self._on_halved, self._on_look = on_change, on_halved, on_look
         self._backend = LocalBackend()
         self._root: Path = study.folder / "runs"
@@ -67,7 +74,7 @@ class SideBySide:
 
     def _fill(self) -> None:
         """Starts runs while there is room."""
-        while len(self._at_work) < self._study.file.pool.runs and not self._stopping.received:
+        while len(self._at_work) < self._most and not self._stopping.received:
             startable = [run for run in self._waiting if run.status != "paused"]
             if startable:
                 self._begin(startable[0])

@@ -67,7 +67,7 @@ class Pool:
         self._selector = selectors.DefaultSelector()
         # When it was measured how many cores tasks keep busy, and how many.
         self._measured = 0.0, 0.0
-        self._closed = False
+        self.closed = False
         # What the last start of a worker or import of a module took.
         self._start_s = 0.0
         self._began = time.monotonic()
@@ -85,6 +85,10 @@ class Pool:
         lane = Lane(self, name, blobs_root, weight)
         self.open(lane)
         return lane
+
+    def fileno(self) -> int:
+        """Readable when `wait` would not wait for a worker."""
+        return self._selector.fileno()
 
     def open(self, lane: Lane) -> None:
         """Lets a lane take part; raises `ValueError` when there is one of its name."""
@@ -153,7 +157,7 @@ class Pool:
 
     def close(self) -> None:
         """Kills and reaps all workers with their process groups; drops all lanes. Idempotent."""
-        self._closed = True
+        self.closed = True
         for lane in list(self._lanes.values()):
             lane.close()
         for worker in list(self._workers):
@@ -167,7 +171,7 @@ class Pool:
 
     def dispatch(self) -> None:
         """Hands waiting tasks to workers, as long as there is room."""
-        while not self._closed:
+        while not self.closed:
             queues = {lane.name: lane.first for lane in self._lanes.values() if lane.waits and self._may_start(lane)}
             if not queues:
                 return
@@ -367,11 +371,11 @@ class WorkerPool(Lane):
     def __init__(
         self, workers: int, blobs_root: Path, modules: Mapping[str, str], threads: int = 1, logs: Path | None = None
     ) -> None:
-        self._own = Pool(Capacity(workers, workers), modules, logs or blobs_root.absolute().parent / "workers", threads)
-        super().__init__(self._own, "", blobs_root, 1.0)
-        self._own.open(self)
+        self.own = Pool(Capacity(workers, workers), modules, logs or blobs_root.absolute().parent / "workers", threads)
+        super().__init__(self.own, "", blobs_root, 1.0)
+        self.own.open(self)
 
     def close(self) -> None:
         """Kills and reaps all workers with their process groups; drops running tasks. Idempotent."""
         super().close()
-        self._own.close()
+        self.own.close()

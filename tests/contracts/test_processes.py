@@ -10,6 +10,7 @@ from asking import ask, begin, collect, said, task
 
 from infra.local.files import FileStorage
 from infra.local.pool import WorkerPool
+from infra.local.separate_pools import SeparatePools
 
 
 def runs(pid):
@@ -219,3 +220,33 @@ client.close()
     time.sleep(1.2)
     driver.send_signal(signal.SIGCONT)
     assert driver.communicate(timeout=20)[0] == f"answered {size + 2}\n"  # its JSON contains quotes
+
+
+def test_each_lane_of_separate_pools_has_one_process_which_ends_with_it(local_invokers, tmp_path):
+    pools = SeparatePools({"actor": "echo"})
+    with pools.lane("a", tmp_path / "a/objects") as one, pools.lane("b", tmp_path / "b/objects") as other:
+        for number in range(3):
+            begin(one, f"{number}", "pid", timeout_s=20.0)
+        begin(other, "late", "sleep", 60, timeout_s=0.5)
+        worker = pids(FileStorage(tmp_path / "b/objects"), 1)[0]
+        until = time.monotonic() + 20
+        while len(one.reports) < 3 or not other.reports:
+            assert time.monotonic() < until
+            pools.wait(0.1)
+        used = {int(report.body) for report in one.reports}
+        assert [report.outcome for report in other.wait(0.0)] == ["timeout"]
+        assert len(used) == 1 and worker not in used
+        one.close()
+        assert not any(map(runs, used))
+        assert said(ask(other, "echo", "on")) == "on"
+    pools.wait(0.0)
+
+
+def test_separate_pools_wait_until_a_process_says_something_and_no_longer(local_invokers, tmp_path):
+    pools = SeparatePools({"actor": "echo"})
+    with pools.lane("a", tmp_path / "a/objects") as lane:
+        ask(lane, "echo", "x")
+        began = time.monotonic()
+        begin(lane, "next", "sleep", 0.3, timeout_s=20.0)
+        pools.wait(20.0)
+        assert 0.2 < time.monotonic() - began < 10 and len(lane.reports) == 1

@@ -16,7 +16,7 @@ from coordinator.ablation.arms import ARMS
 
 TINY = (*SMALL, "scaling.rollouts=2", "trend.window=3", "stop.rounds=6")
 PICTURES = {"return_steps.png", "return_dollars.png", "return_seconds.png", "rounds.png", "bill.png"}
-KEPT = {"ablation.json", "base.toml", "runs", "logs", "results.csv", "table.json", "table.md", ".lock"}
+KEPT = {"ablation.json", "base.toml", "runs", "results.csv", "table.json", "table.md", ".lock"}
 
 
 @pytest.fixture
@@ -134,6 +134,78 @@ def test_an_interrupted_ablation_goes_on_by_the_same_command(marless):
     assert weights[0] == weights[1]
 
 
+def test_each_run_has_one_process_of_its_own_so_none_waits_for_another(marless):
+    assert marless("ablate", *TINY, *FEW, "--jobs", "3").code == 0
+    spans = []
+    for run in Path("few/runs").iterdir():
+        attempts = [json.loads(line) for line in (run / "attempts.jsonl").open()]
+        assert {attempt.get("slots", 1) for attempt in attempts} == {1}
+        assert [log.name for log in (run / "workers").iterdir()] == ["1.log"]
+        spans.append((attempts[0]["asked"], attempts[-1]["ended"]))
+    assert len(spans) == 2 and max(begun for begun, _ in spans) < min(ended for _, ended in spans)
+
+
+def test_no_more_runs_are_at_work_than_jobs(marless):
+    assert marless("ablate", *TINY, *FEW, "--jobs", "1").code == 0
+    lines = [[json.loads(line) for line in path.open()] for path in Path("few/runs").glob("*/attempts.jsonl")]
+    first, second = sorted((attempts[0]["asked"], attempts[-1]["ended"]) for attempts in lines)
+    assert first[1] < second[0]
+
+
+# Tasks in the user's folder: one that is as it should be, and one with a step that takes long.
+MINE = """import time
+from pathlib import Path
+from mpe2 import simple_spread_v3
+
+def good(**options):
+    return simple_spread_v3.parallel_env(N=2, max_cycles=5, **options)
+
+def slow(**options):
+    env = good(**options)
+    env.step = lambda actions: Path("stepping").touch() or time.sleep(60)
+    return env
+"""
+
+
+def test_a_task_in_the_current_folder_is_found(marless):
+    Path("mine.py").write_text(MINE)
+    said = marless("ablate", *TINY, "task.name=pettingzoo:mine:good", "stop.rounds=1", *FEW)
+    assert (said.code, said.err) == (0, [])
+
+
+def begun(folder, pattern, *settings):
+    """An ablation as a process of its own, once there is a file that fits the pattern."""
+    command = [sys.executable, "-m", "coordinator.cli.app", "ablate", *settings]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    while process.poll() is None and not list(Path(folder).glob(pattern)):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return process
+
+
+def test_a_second_signal_ends_an_ablation_at_once(marless, tmp_path):
+    Path("mine.py").write_text(MINE)
+    process = begun(tmp_path, "stepping", *TINY, "task.name=pettingzoo:mine:slow", *FEW, "--jobs", "2")
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.readline() == "stopping the runs after their tasks in flight; press again to stop at once\n"
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130 and time.monotonic() - began < 10
+
+
+@pytest.mark.conformance
+def test_an_ablation_that_is_killed_goes_on_to_the_same_weights(marless, tmp_path):
+    settings = (*TINY, "stop.rounds=40", *FEW, "--jobs", "2")
+    process = begun(tmp_path, "few/runs/*/metrics.jsonl", *settings)
+    process.kill()
+    process.communicate()
+    assert marless("ablate", *settings).code == 0
+    summaries = [json.loads(path.read_text()) for path in Path("few/runs").glob("*/summary.json")]
+    assert len(summaries) == 2 and len({found["weights_sha256"] for found in summaries}) == 1
+
+
 def test_a_run_that_fails_is_named_with_its_reason_and_the_others_count(marless):
     assert marless("ablate", *TINY, *FEW, "--arms", "marless-minus").code == 0
     Path("few/runs/packed-s1").mkdir()
@@ -141,7 +213,7 @@ def test_a_run_that_fails_is_named_with_its_reason_and_the_others_count(marless)
     said = marless("ablate", *TINY, *FEW)
     assert said.code == 1
     assert any("packed         seed 1   FAILED: there is something called" in line for line in said.out)
-    assert said.err == ["marless: 1 of 2 runs failed; see few/logs"]
+    assert said.err == ["marless: 1 of 2 runs failed; see few/runs"]
     assert "* packed, seed 1: there is something called" in Path("few/table.md").read_text()
 
 

@@ -17,10 +17,11 @@ from coordinator.ablation.campaign import Campaign, CellEnd
 from coordinator.ablation.cells import BASE
 from coordinator.ablation.comparison import Runs, Table
 from coordinator.ablation.study import Study
+from coordinator.backends.base import FUNCTION_MODULES
 from coordinator.cli import arguments as common
 from coordinator.cli.console import report_ending
 from coordinator.config import dump
-from coordinator.config.schema import RunConfig, load
+from coordinator.config.schema import ConfigError, RunConfig, load
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.reports import TeamPolicy, crossplay, load_policy
@@ -31,7 +32,10 @@ from coordinator.rules.scaling import SCALING_RULES
 from coordinator.runs.folder import ERRORS, RunFolder
 from coordinator.runs.policies import with_absolute_policies
 from coordinator.runs.signals import Signals
+from coordinator.studies.seeds import seeds_of
+from coordinator.studies.side_by_side import SideBySide
 from infra.local.own_process import cores
+from infra.local.separate_pools import SeparatePools
 
 ROOT = Path("ablations")
 _AXES = ("sharing", "scaling", "placement")
@@ -90,23 +94,23 @@ def run(options: Namespace) -> int:
     options.folder = folder
     with Signals() as signals, RunFolder(folder).driving():
         ablation = _begin(folder, base, arms)
-        modules = Path.cwd() if base.task.name.startswith("pettingzoo:") else None
-        campaign = Campaign(folder, ablation, arms, options.seeds, _Progress(options.json, arms), modules)
+        campaign = Campaign(folder, ablation, arms, options.seeds, _Progress(options.json, arms))
         _announce(options, campaign, base, arms)
-        campaign.run(options.jobs, _Stopping(signals))
+        pools = SeparatePools(FUNCTION_MODULES)
+        SideBySide(campaign, pools, signals, options.jobs, campaign.ended, on_look=_StopNotice(signals)).drive()
         if signals.received:
             line = f"stopped with {len(campaign.missing)} runs to go; the same command resumes"
             return report_ending(Ending(signals.code, line))
         return _report(options, folder, campaign, base, arms, reference)
 
 
-class _Stopping:
-    """Whether a signal arrived; announces the stop once."""
+class _StopNotice:
+    """Announces the stop once when a signal has arrived."""
 
     def __init__(self, signals: Signals) -> None:
         self._signals, self._announced = signals, False
 
-    def __call__(self) -> bool:
+    def __call__(self) -> None:
         if self._signals.received and not self._announced:
             self._announced = True
             print(
@@ -114,7 +118,6 @@ class _Stopping:
                 file=sys.stderr,
                 flush=True,
             )
-        return bool(self._signals.received)
 
 
 class _Progress:
@@ -214,7 +217,7 @@ def _report(
     failed = len(campaign.failures)
     if not campaign.results[arms[0].name]:
         return report_ending(
-            Ending(UNFINISHED, f"no run of the baseline {arms[0].name} finished; see {folder / 'logs'}")
+            Ending(UNFINISHED, f"no run of the baseline {arms[0].name} finished; see {folder / 'runs'}")
         )
     results: Mapping[str, Runs] = campaign.results
     by_name = {arm.name: arm for arm in arms}
@@ -226,7 +229,7 @@ def _report(
     if not has_pictures:
         print("no pictures without matplotlib: pip install 'marless[report]'", file=sys.stderr)
     _show(options, folder, comparison)
-    line = f"{failed} of {len(arms) * len(options.seeds)} runs failed; see {folder / 'logs'}"
+    line = f"{failed} of {len(arms) * len(options.seeds)} runs failed; see {folder / 'runs'}"
     return report_ending(Ending(UNFINISHED, line) if failed else Ending(FINISHED, ""))
 
 
@@ -278,12 +281,7 @@ def _finite(text: str) -> float:
 
 
 def _seeds(text: str) -> list[int]:
-    """``1-3,7`` as 1, 2, 3, 7."""
-    seeds: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", part.strip())
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if first > last or last - first >= 10_000:
-            raise ArgumentTypeError(f"{text!r} is not a list of seeds such as 1-10 or 1,2,5")
-        seeds += range(first, last + 1)
-    return list(dict.fromkeys(seeds))
+    try:
+        return seeds_of(text)
+    except ConfigError as error:
+        raise ArgumentTypeError(str(error)) from error

@@ -61,6 +61,7 @@ def run(options: Namespace) -> int:
                 study,
                 pool,
                 signals,
+                study.file.pool.runs,
                 on_change=lambda run: view.changed(study, run),
                 on_halved=lambda decision: view.halved(study, decision),
                 on_look=lambda: view.look(study),

@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 
 from benchmarks.conformance import __main__ as command_line
-from benchmarks.conformance import campaign, measures, outcomes, pictures, record, report, tables
+from benchmarks.conformance import measures, outcomes, pictures, record, report, tables
 from benchmarks.conformance.campaign import Campaign, Folders
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.outcomes import Outcome
 from benchmarks.conformance.protocols import FULL, ON_POLICY, PROTOCOLS, QUICK
 from benchmarks.conformance.record import Measured, Record
-from coordinator.ablation.cells import command
 from coordinator.ablation.results import Point, Unreadable
-from coordinator.config.schema import load
 from coordinator.reports.drawing import COLOURS
 from coordinator.reports.policy import TeamFile, export
 from coordinator.reports.statistics import FinalReturn
+from coordinator.runs.signals import Signals
 from functions.algorithms import registry as algorithms
 from functions.algorithms.ppo import ippo
 from functions.contract import Team
@@ -80,8 +79,7 @@ def test_every_declared_cell_is_a_run_of_its_own(protocol):
     assert len(runs) == len(set(runs)) == sum(len(case.seeds) for case in protocol.cases)
     for case in protocol.cases:
         if not missing(case):
-            _, _, *overrides, _, _, _, _ = command(case.cells[0], case.settings, "new")
-            assert load(None, overrides[:-1]).algorithm.__struct_config__.tag == case.algorithm
+            assert case.cells[0].to_train(case.settings, None).config.algorithm.name == case.algorithm
 
 
 def test_the_long_protocol_keeps_the_benchmarks_terms():
@@ -347,7 +345,7 @@ def test_cells_run_once_and_a_failed_one_is_recorded_as_failed(tmp_path):
     left.mkdir(parents=True)
     (left / "plan.json").write_text('{"code_sha256": "another"}')
     records = []
-    a_campaign(tmp_path, records, (good, bad)).run(2, lambda: False)
+    a_campaign(tmp_path, records, (good, bad)).run(2, Signals())
     by_name = {made.algorithm: made for made in records}
     assert by_name["mappo"].status == "finished"
     assert by_name["mappo"].env_steps == 200
@@ -365,17 +363,14 @@ def test_cells_run_once_and_a_failed_one_is_recorded_as_failed(tmp_path):
 def test_a_run_that_ended_unseen_is_put_down_without_training_again(tmp_path, monkeypatch):
     """The state after a kill between the end of a run and its record."""
     case, records = a_case(seeds=(1,)), []
-    spawned = []
-    spawn = campaign.spawn
-    monkeypatch.setattr(campaign, "spawn", lambda *arguments: spawned.append(1) or spawn(*arguments))
     first = a_campaign(tmp_path, records, (case,))
     with monkeypatch.context() as killed:
         killed.setattr(first, "_settled", lambda cell: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            first.run(1, lambda: False)
-    a_campaign(tmp_path, records, (case,)).run(1, lambda: False)
+            first.run(1, Signals())
+    second = a_campaign(tmp_path, records, (case,))
+    assert second.ask() == []
     assert [made.status for made in records] == ["finished"]
-    assert len(spawned) == 1
 
 
 @pytest.mark.conformance
@@ -386,7 +381,7 @@ def test_a_cell_pauses_at_its_points_and_each_side_plays_the_reference(tmp_path,
     sided = a_case("ippo", seeds=(1,), measure="sides", points=(100, 200), **task)
     records = []
     # The reference is declared last: the other cell waits for it.
-    a_campaign(tmp_path, records, (sided, reference)).run(2, lambda: False)
+    a_campaign(tmp_path, records, (sided, reference)).run(2, Signals())
     assert [made.treatment for made in records] == [REFERENCE, "quick"]
     assert [part.env_steps for part in records[1].measured] == [100, 200]
     sides = {f"{side} against {who}" for side in ("adversary", "agent") for who in ("random", "reference")}
