@@ -11,7 +11,7 @@ from benchmarks.conformance import measures, record
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Protocol, missing
 from benchmarks.conformance.record import Measured, Record
 from coordinator.ablation import results
-from coordinator.ablation.cells import Cell, run_status
+from coordinator.ablation.cells import Cell, has_finished
 from coordinator.ablation.results import Unreadable
 from coordinator.backends.base import FUNCTION_MODULES
 from coordinator.reports.files import replace
@@ -109,7 +109,7 @@ class Campaign(RunSource):
         if case.measure == "sides" and not self._folders.reference(case).exists():
             self._fail(cell, "there is no reference to play against")
             return None
-        if run_status(run) != "new" and self._outdated(run):
+        if run.exists() and self._outdated(run):
             # A run of another program version cannot be resumed, and its results may differ.
             shutil.rmtree(run)
             self._folders.measured(cell).unlink(missing_ok=True)
@@ -125,7 +125,7 @@ class Campaign(RunSource):
     def _trained(self, cell: Cell) -> bool:
         """Whether the run has reached its end or next pause; a kill may have prevented its measurement."""
         run, points = self._folders.run(cell), self._cases[cell].points
-        if run_status(run) != "finished":
+        if not has_finished(run):
             return False
         if len(self._measured(cell)) == len(points):
             return True

@@ -9,7 +9,7 @@ import msgspec
 
 from coordinator.ablation import results, study
 from coordinator.ablation.arms import Arm, settings
-from coordinator.ablation.cells import BASE, Cell, list_cells, run_status
+from coordinator.ablation.cells import BASE, Cell, has_finished, list_cells
 from coordinator.ablation.results import Result, Unreadable
 from coordinator.ablation.study import Study
 from coordinator.studies.run_source import RunSource
@@ -21,11 +21,15 @@ class CellEnd:
     """The end of a run, or its failure to start; `done` of `total` cells are over, this one included."""
 
     cell: Cell
-    status: Literal["finished", "failed", "interrupted"]
     result: Result | None
     reason: str
     done: int
     total: int
+
+    @property
+    def status(self) -> Literal["finished", "failed", "interrupted"]:
+        """What became of the run."""
+        return "finished" if self.result else "failed" if self.reason else "interrupted"
 
 
 class Campaign(RunSource):
@@ -47,7 +51,7 @@ class Campaign(RunSource):
         self.results: dict[str, dict[int, Result]] = {arm.name: {} for arm in arms}
         self.failures: dict[Cell, str] = {}
         for cell in self._cells:
-            if run_status(cell.folder(folder)) == "finished":
+            if has_finished(cell.folder(folder)):
                 self._read(cell)
         self._waiting = self.missing
 
@@ -68,7 +72,9 @@ class Campaign(RunSource):
             rollouts = self._rollouts(cell.arm) if cell.arm.rollouts_of else None
             if rollouts or not cell.arm.rollouts_of:
                 return [cell.to_train(settings(cell.arm, rollouts), self.folder / BASE)]
-            self._fail(cell, f"no run of the arm {cell.arm.rollouts_of} finished, so its number of rollouts is unknown")
+            source = cell.arm.rollouts_of
+            self.failures[cell] = f"no run of the arm {source} finished, so its number of rollouts is unknown"
+            self._report(cell)
         return []
 
     def ended(self, run: StudyRun) -> None:
@@ -76,13 +82,9 @@ class Campaign(RunSource):
         cell = next(cell for cell in self._cells if cell.run == run.name)
         if run.status == "finished":
             self._read(cell)
-        if self._is_over(cell):
-            result = self.results[cell.arm.name].get(cell.seed)
-            self._report(cell, "finished" if result else "failed", self.failures.get(cell, ""))
         elif run.reason:
-            self._fail(cell, run.reason)
-        else:
-            self._report(cell, "interrupted", "")
+            self.failures[cell] = run.reason
+        self._report(cell)
 
     def _ready(self, cell: Cell) -> bool:
         """Whether the runs that determine the arm's number of rollouts, if any, are over."""
@@ -104,14 +106,9 @@ class Campaign(RunSource):
         except Unreadable as fault:
             self.failures[cell] = str(fault)
 
-    def _fail(self, cell: Cell, why: str) -> None:
-        self.failures[cell] = why
-        self._report(cell, "failed", why)
-
-    def _report(self, cell: Cell, status: Literal["finished", "failed", "interrupted"], why: str) -> None:
-        done = sum(map(self._is_over, self._cells))
-        result = self.results[cell.arm.name].get(cell.seed)
-        self._on_ended(CellEnd(cell, status, result, why, done, len(self._cells)))
+    def _report(self, cell: Cell) -> None:
+        result, why = self.results[cell.arm.name].get(cell.seed), self.failures.get(cell, "")
+        self._on_ended(CellEnd(cell, result, why, sum(map(self._is_over, self._cells)), len(self._cells)))
 
     def _is_over(self, cell: Cell) -> bool:
         return cell in self.failures or cell.seed in self.results[cell.arm.name]

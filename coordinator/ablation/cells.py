@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -14,8 +13,6 @@ from coordinator.config.schema import load
 from coordinator.studies.study import StudyRun
 
 BASE = "base.toml"
-
-RunStatus = Literal["new", "begun", "finished"]
 
 
 @dataclass(frozen=True)
@@ -52,15 +49,12 @@ def list_cells(arms: Sequence[Arm], seeds: Iterable[int]) -> list[Cell]:
     return [Cell(arm, seed) for seed, arm in itertools.product(seeds, arms)]
 
 
-def run_status(folder: Path) -> RunStatus:
-    """The state of a cell's run; a run that was stopped, killed or failed is `begun`."""
-    if not (folder / "plan.json").is_file():
-        return "new"
+def has_finished(folder: Path) -> bool:
+    """Whether a cell's run has finished; one that was stopped, killed or failed has not."""
     try:
-        summary = msgspec.json.decode((folder / "summary.json").read_bytes(), type=_Summary)
+        return msgspec.json.decode((folder / "summary.json").read_bytes(), type=_Summary).status == "finished"
     except (OSError, msgspec.MsgspecError):
-        return "begun"
-    return "finished" if summary.status == "finished" else "begun"
+        return False
 
 
 def _toml(value: Value) -> str:

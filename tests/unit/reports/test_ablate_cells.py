@@ -4,7 +4,7 @@ from ablated_runs import a_folder, a_line
 
 from coordinator.ablation.arms import ARMS, Arm
 from coordinator.ablation.campaign import Campaign
-from coordinator.ablation.cells import Cell, list_cells, run_status
+from coordinator.ablation.cells import Cell, has_finished, list_cells
 from coordinator.ablation.study import Study
 from coordinator.ablation.study import read as study_of
 
@@ -15,16 +15,15 @@ def test_all_arms_of_a_seed_come_before_the_next_seed():
     assert [cell.run for cell in list_cells([A, B], [3, 1])] == ["a-s3", "b-s3", "a-s1", "b-s1"]
 
 
-def test_a_cell_stands_as_its_files_say(tmp_path):
+def test_a_run_has_finished_if_its_files_say_so(tmp_path):
     folder = tmp_path / "run"
-    assert run_status(folder) == "new"
+    assert not has_finished(folder)
     folder.mkdir()
-    assert run_status(folder) == "new"
-    (folder / "plan.json").write_text("{}")
-    assert run_status(folder) == "begun"
-    for status, stands in (("interrupted", "begun"), ("failed", "begun"), ("finished", "finished")):
+    (folder / "summary.json").write_text("{")
+    assert not has_finished(folder)
+    for status in ("interrupted", "failed", "finished"):
         (folder / "summary.json").write_text(f'{{"status": "{status}"}}')
-        assert run_status(folder) == stands
+        assert has_finished(folder) == (status == "finished")
 
 
 def test_the_run_of_a_cell_has_the_arms_settings_in_place_of_the_files(tmp_path):
