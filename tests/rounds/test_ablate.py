@@ -217,6 +217,14 @@ def test_a_run_that_fails_is_named_with_its_reason_and_the_others_count(marless)
     assert "* packed, seed 1: there is something called" in Path("few/table.md").read_text()
 
 
+def test_a_cap_that_lets_no_run_begin_is_named_and_leaves_no_run(marless):
+    said = marless("ablate", *TINY, *FEW, "stop.dollars=1e-9")
+    assert said.code == 1 and said.err == ["marless: no run of the baseline marless-minus finished; see few/runs"]
+    reason = "FAILED: stop.dollars = 1e-09 is less than a first attempt may cost; raise it"
+    assert [line.endswith(reason) for line in said.out[1:]] == [True, True]
+    assert not list(Path("few/runs").iterdir())
+
+
 @pytest.mark.conformance
 def test_competing_sides_are_played_against_a_reference(marless):
     mixed = (*TINY, "task.options.mixed=true")
