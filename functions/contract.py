@@ -381,6 +381,8 @@ class Platform(Message, frozen=True, kw_only=True):
 
     # The number of functions that run concurrently.
     concurrency: int = 1
+    # The most attempts of a detached run in flight; None: the platform queues what is beyond the concurrency.
+    at_once: int | None = None
     # The limit of a start-up, in addition to the time-out.
     init_limit_ms: int = 0
     # Functions keep the memory size that they were deployed with.

@@ -34,10 +34,10 @@ class EmulatedBackend(RemoteBackend):
     ) -> Connection:
         """See `Backend.open`."""
         from coordinator.cloud.deployments import connect
-        from coordinator.cloud.emulated_account import FOLDER, cloud_of
+        from coordinator.cloud.emulated_account import account_of, cloud_of
 
         assert deployment_ref is not None
-        cloud = cloud_of(folder.parent / FOLDER)
+        cloud = cloud_of(account_of(folder))
         made = connect(cloud, deployment_ref, grace_s=_GRACE_S, cpu_scaling=True)
         return made.for_reading() if read_only else made
 
@@ -62,9 +62,9 @@ class EmulatedBackend(RemoteBackend):
     def deployed(self, folder: Path, deployment_ref: "DeploymentRef") -> "Deployed":
         """See `RemoteBackend.deployed`."""
         from coordinator.cloud.deployments import deployed_in
-        from coordinator.cloud.emulated_account import FOLDER, cloud_of
+        from coordinator.cloud.emulated_account import account_of, cloud_of
 
-        return deployed_in(cloud_of(folder.parent / FOLDER), deployment_ref)
+        return deployed_in(cloud_of(account_of(folder)), deployment_ref)
 
     def deploy(self, request: DeployRequest) -> "Deployment":
         """See `RemoteBackend.deploy`; the account that is started stays."""

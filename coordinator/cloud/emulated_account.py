@@ -18,7 +18,9 @@ from coordinator.runs.folder import ROOT, RunFolder, all_runs
 from functions import kernels
 from functions.contract import StorageFault
 from infra.aws.clients import Cloud
+from infra.aws.detached import Deployed
 from infra.aws.errors import storage_errors
+from infra.aws.settings import Settings
 from infra.deployment import DeploymentFault, deploy, describe, stack_name
 from infra.packaging import packages
 
@@ -36,6 +38,13 @@ _started: list[Account] = []
 def account_folder() -> Path:
     """Where the emulated account of this folder of runs keeps its address."""
     return ROOT / FOLDER
+
+
+def account_of(run: Path) -> Path:
+    """The folder of the account in which the run in this folder lives: beside it, or that of this folder of runs, where
+    the run is one of a study."""
+    beside = run.parent / FOLDER
+    return beside if beside.is_dir() else account_folder()
 
 
 def cloud_of(folder: Path) -> Cloud:
@@ -108,7 +117,7 @@ def release(run: str, keep: bool) -> None:
     if not _started:
         return
     running = _started.pop()
-    if keep or _needed(run):
+    if keep or _needed(run) or _governs(running):
         print_note(
             f"the emulated account keeps running; delete it and its data with: marless teardown --backend {BACKEND}"
         )
@@ -176,13 +185,21 @@ def _needed(run: str) -> bool:
     return any(folder.path.name != run and _unfinished(folder) for folder in all_runs())
 
 
+def _governs(running: Account) -> bool:
+    """Whether the cloud drives a run or a study in the account."""
+    cloud = cloud_at(running.whereabouts)
+    found = [describe(cloud, stack) for stack in stacks(running)]
+    settings = [Settings(each.bucket, each.table, each.tenant) for each in found if each]
+    return any(Deployed(each, cloud).live.items("") for each in settings)
+
+
 def _unfinished(folder: RunFolder) -> bool:
     try:
         identity = folder.identity()
         ref = identity.deployment_ref
         if identity.backend != BACKEND or ref is None:
             return False
-        state = load_state(deployed_in(cloud_of(folder.path.parent / FOLDER), ref).outside(ref.run).ledger)
+        state = load_state(deployed_in(cloud_of(account_of(folder.path)), ref).outside(ref.run).ledger)
     except (UserError, StorageFault):
         return False  # the account is gone or unreadable, so nothing can be lost
     return state is not None and state.status != "finished"

@@ -71,7 +71,9 @@ def decide(plan: Plan, state: State) -> Command:
     if ending := _stop_reason(plan, state, ready):
         # The attempts in flight are paid for: their reports are awaited first.
         return Wait() if any(slot.waiting for slot in open_slots) else ending
-    return Dispatch(tuple(_attempt(plan, state, task) for task in ready))
+    if plan.platform.at_once is not None:
+        ready = ready[: max(0, plan.platform.at_once - sum(slot.waiting for slot in open_slots))]
+    return Dispatch(tuple(_attempt(plan, state, task) for task in ready)) if ready else Wait()
 
 
 def limit_reached(plan: Plan, state: State, tasks: list[PlannedTask]) -> str:

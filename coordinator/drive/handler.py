@@ -1,7 +1,7 @@
 """The coordinator as a Lambda function: a shell around `coordinator.drive.detached_turn` that events wake.
 
-An event names a run of this tenant; `{"sweep": true}` comes from the schedule and means all live runs. Nothing
-else in an event is trusted: the ledger decides what happens.
+An event names a run of this tenant, or a study; `{"sweep": true}` comes from the schedule and means all live ones.
+Nothing else in an event is trusted: the ledger decides what happens.
 """
 
 import os
@@ -18,12 +18,13 @@ from msgspec.structs import asdict
 
 from coordinator.core import budget
 from coordinator.core.state import Plan
-from coordinator.drive import lease, run_manifest
+from coordinator.drive import governor, lease, run_manifest
 from coordinator.drive.completion_reports import Detached
 from coordinator.drive.detached_turn import CloudPorts, TurnResult, take_turn
 from coordinator.drive.driver import Ports
 from coordinator.drive.lease import Lease
 from coordinator.drive.ledger_items import STATE, LedgerJournal, Unresumable
+from coordinator.drive.run_manifest import RunManifest
 from coordinator.pricing.bill import Meter
 from functions.contract import StaleVersion, StorageFault
 from infra.aws.detached import Deployed, Outside, deployed
@@ -80,6 +81,8 @@ class Coordinator:
         self._log.set_correlation_id(run)
         if tenant != self._deployed.settings.tenant:
             raise ValueError(f"this deployment is of tenant {self._deployed.settings.tenant}, not of {tenant}")
+        if run.startswith(governor.STUDY):
+            return self._govern(run)
         outside, started = self._deployed.outside(run), time.time()
         current, version = lease.read(outside.ledger)
         if current.holder != lease.CLOUD:
@@ -100,17 +103,27 @@ class Coordinator:
             self._count_failed_run()
             return {"run": run, "problem": problem}
 
+    def _govern(self, study: str) -> dict[str, Any]:
+        """Takes a step of a study, which is billed to the deployment, as sweeps are."""
+        self._time.waive()
+        try:
+            return governor.govern(self._deployed, study)
+        except StaleVersion:
+            # Other governors were quicker; the sweep calls another one.
+            return {"run": study, "overtaken": True}
+
     def _take_turn(self, outside: Outside, current: Lease, version: int) -> dict[str, Any]:
         manifest = run_manifest.read(outside.ledger)
         if manifest is None:
             raise Unresumable("its ledger does not say what it was asked to be")
         platform = msgspec.structs.replace(manifest.platform, coordinator_mb=self._memory_mb)
         plan, sender = replace(manifest.plan(), platform=platform), self._deployed.sender(manifest.functions)
+        plan, granted_bytes = governor.limited(self._deployed, manifest.study, plan)
         ports = Ports(outside.storage, outside.ledger, sender, LedgerJournal(outside.ledger), self._repeated)
 
         cloud = CloudPorts(outside.completions, outside.heads, sender, time.time)
         # A lease has a few bytes, and the smallest read unit is four kilobytes.
-        loads = (len(msgspec.json.encode(manifest)), 0)
+        loads = (len(msgspec.json.encode(manifest)), 0, *granted_bytes)
         detached = Detached(manifest.functions["coordinator"], self._time.take, loads)
         dispatching = not current.stop
         result = take_turn(plan, ports, cloud, detached, dispatching, current.resume)
@@ -118,9 +131,16 @@ class Coordinator:
         self._emit_metrics(plan, result)
         if after.status != "running" or not (dispatching or any(slot.waiting for slot in after.slots.values())):
             self._let_go(plan.run, outside, version, "")
+            self._wake_governor(manifest)
         if after.status == "failed":
             self._count_failed_run()
         return {"run": plan.run, "round": after.round, "phase": after.phase, "status": after.status}
+
+    def _wake_governor(self, manifest: RunManifest) -> None:
+        """Lets the study of a run that ended go on."""
+        if manifest.study:
+            with suppress(StorageFault):  # the sweep wakes it, too
+                self._deployed.wake(manifest.functions["coordinator"], manifest.study)
 
     def _count_failed_run(self) -> None:
         self._metrics.add_metric(name="FailedRuns", unit=MetricUnit.Count, value=1)

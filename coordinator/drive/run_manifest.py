@@ -26,6 +26,8 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     functions: dict[str, str]
     platform: Platform
     opponents: Fixed | None = None
+    # The study whose governor began the run and says what it may use; '' without one.
+    study: str = ""
 
     def plan(self) -> Plan:
         """The run's plan."""
@@ -44,8 +46,13 @@ _DECODER = msgspec.json.Decoder(RunManifest)
 
 
 def write(ledger: Ledger, manifest: RunManifest) -> None:
-    """Writes the manifest, or replaces it where the user changed the limits of a run that stands still."""
+    """Writes the manifest, or replaces it where the user changed the limits of a run that stands still.
+
+    A run that was begun by a study stays in it.
+    """
     record = ledger.load(MANIFEST)
+    if record is not None:
+        manifest = msgspec.structs.replace(manifest, study=_DECODER.decode(record.body).study)
     ledger.commit(MANIFEST, _ENCODER.encode(manifest), record.version if record else 0)
 
 

@@ -24,7 +24,7 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Co
     coordinator = deployment_ref.functions["coordinator"]
     try:
         version = lease.take(ledger, this_process(), ledger.now)
-        run_manifest.write(ledger, manifest_of(identity, deployment_ref, config, backend, detached=True))
+        run_manifest.write(ledger, manifest_of(identity, deployment_ref, config, backend.platform, detached=True))
         listed, record = outside.live.load(identity.run), ledger.load(STATE)
         outside.live.commit(identity.run, coordinator.encode(), listed.version if listed else 0)
         lease.hand_over(ledger, version, record.version if record else None)

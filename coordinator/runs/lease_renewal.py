@@ -13,7 +13,7 @@ from coordinator.drive import lease, run_manifest
 from coordinator.drive.run_manifest import RunManifest
 from coordinator.errors import UserError
 from coordinator.runs.folder import Identity
-from functions.contract import StaleVersion, StorageFault
+from functions.contract import Platform, StaleVersion, StorageFault
 from infra.aws.deployment_ref import DeploymentRef
 
 
@@ -32,7 +32,7 @@ def renew_lease(identity: Identity, config: RunConfig, backend: Connection) -> I
         raise UserError(str(held)) from held
     try:
         run_manifest.write(
-            backend.ledger, manifest_of(identity, identity.deployment_ref, config, backend, detached=False)
+            backend.ledger, manifest_of(identity, identity.deployment_ref, config, backend.platform, detached=False)
         )
         yield keeper.renew
     finally:
@@ -47,7 +47,7 @@ def this_process() -> str:
 
 
 def manifest_of(
-    identity: Identity, deployment_ref: DeploymentRef, config: RunConfig, backend: Connection, detached: bool
+    identity: Identity, deployment_ref: DeploymentRef, config: RunConfig, platform: Platform, detached: bool
 ) -> RunManifest:
     """The run's manifest, for its ledger."""
     return RunManifest(
@@ -57,6 +57,6 @@ def manifest_of(
         code=identity.code_sha256,
         identity=msgspec.Raw(msgspec.json.encode(identity)),
         functions=deployment_ref.functions,
-        platform=msgspec.structs.replace(backend.platform, concurrency=deployment_ref.width, can_inline=not detached),
+        platform=msgspec.structs.replace(platform, concurrency=deployment_ref.width, can_inline=not detached),
         opponents=identity.opponents,
     )

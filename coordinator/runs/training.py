@@ -103,10 +103,10 @@ def _located(
     located = backend.prepare(name, place.tenant, place.region)
     if run_manifest.read(located.deployed.outside(name).ledger) is not None:
         raise UserError(f"tenant {place.tenant} has a run {name} already; pick another name with --run")
-    return fit(_priced(config, located.deployment_ref.region), located), located
+    return fit(priced(config, located.deployment_ref.region), located), located
 
 
-def _priced(config: RunConfig, there: str) -> RunConfig:
+def priced(config: RunConfig, there: str) -> RunConfig:
     """The configuration with the price list of the region `there`, unless the user chose another list."""
     if config.pricing.region not in (USUAL, there):
         print(f"the bill and stop.dollars are at prices of {config.pricing.region}, not of {there}", file=sys.stderr)
@@ -122,7 +122,7 @@ def identify(
     """Writes the configuration and then the plan, which makes the folder a run. Raises `StorageFault`."""
     text = dump.document(config).encode()
     identity = Identity(
-        run=folder.path.name,
+        run=deployment_ref.run if deployment_ref else folder.path.name,
         backend=backend,
         code_sha256=provenance.code_sha256(),
         commit=provenance.commit(),

@@ -12,6 +12,7 @@ from coordinator.core.budget import dollars
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive.ledger_items import Unresumable
 from coordinator.errors import FINISHED, Ending, UserError, one_line
+from coordinator.governor.purse import least
 from coordinator.runs.finalise import outstanding
 from coordinator.runs.folder import ERRORS, IDENTITY, RunFolder
 from coordinator.runs.policies import store_opponents
@@ -19,7 +20,6 @@ from coordinator.runs.session import Session, Stopping, refused
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Summary
 from coordinator.runs.training import identify, record_limits, unchanged, with_limits
-from coordinator.studies.owners import least
 from coordinator.studies.study import StudyRun
 from functions.contract import CorruptObject, StorageFault
 from functions.redaction import redact

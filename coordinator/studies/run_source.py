@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+from coordinator.governor.purse import Purse
 from coordinator.studies.decisions import Halved
-from coordinator.studies.owners import Purse
 from coordinator.studies.study import StudyRun
 from coordinator.studies.study_file import Owner
 

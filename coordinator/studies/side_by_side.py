@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from coordinator.backends.local import LocalBackend
+from coordinator.governor.purse import Purse, least
 from coordinator.runs.session import Stopping
 from coordinator.studies.decisions import Halved
-from coordinator.studies.owners import Purse, lane_weight, least
+from coordinator.studies.owners import lane_weight
 from coordinator.studies.pooled_run import PooledRun
 from coordinator.studies.run_source import RunSource
 from coordinator.studies.study import OVER, StudyRun

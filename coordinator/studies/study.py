@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from coordinator.config.schema import ConfigError, RunConfig, convert
+from coordinator.governor.purse import Purse
 from coordinator.reports.files import replace
 from coordinator.reports.journal import read
 from coordinator.runs import summary
@@ -16,7 +17,6 @@ from coordinator.runs.folder import METRICS, RunFolder
 from coordinator.studies import decisions, searches
 from coordinator.studies.decisions import Asked, Halved
 from coordinator.studies.halving import decide
-from coordinator.studies.owners import Purse
 from coordinator.studies.searches import Searcher, Values
 from coordinator.studies.study_file import Owner, Setting, StudyFile, merged
 from functions.contract import StorageFault

@@ -1,22 +1,26 @@
-"""marless study: many runs over settings and seeds, all at once on one pool of workers."""
+"""marless study: many runs over settings and seeds, all at once on one pool of workers or in the cloud."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import msgspec
 
+from coordinator.backends import registry
 from coordinator.backends.base import FUNCTION_MODULES
 from coordinator.cli import arguments as common
 from coordinator.cli.console import report_ending
+from coordinator.cloud.deployments import locate
+from coordinator.drive import governor
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
 from coordinator.reports.text import money
 from coordinator.runs.folder import RunFolder, require_name
 from coordinator.runs.signals import Signals
-from coordinator.studies import decisions
+from coordinator.studies import cloud_study, decisions
+from coordinator.studies.cloud_study import StudyPlace
 from coordinator.studies.owners import jain, served_shares
 from coordinator.studies.seeds import seeds_of
 from coordinator.studies.side_by_side import SideBySide
-from coordinator.studies.study import FILE, Study
+from coordinator.studies.study import FILE, Study, StudyRun
 from coordinator.studies.study_file import StudyFile, load, require_same
 from coordinator.views.study import choose_study_view, summary
 from infra.local.dispatch import Capacity
@@ -29,6 +33,8 @@ EXAMPLES = """examples:
   marless study lr.toml                      all runs of the file at once, in studies/lr
   marless study lr                           goes on with it
   marless study lr.toml --slots 16 --owner anna
+  marless study lr.toml --backend aws        begins all runs in the cloud, which needs this machine no more
+  marless study lr                           then shows how far they are, and fetches results
 
 lr.toml, three settings with ten seeds each:
   seeds = "1-10"
@@ -42,9 +48,16 @@ The same command resumes an interrupted study. docs/how-to/study.md explains all
 def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("study", metavar="FILE.toml | NAME", help="the study's file, or a study that was begun")
-    parser.add_argument("--slots", type=common.count, metavar="N", help="worker processes (default: pool.slots)")
+    parser.add_argument(
+        "--slots", type=common.count, metavar="N", help="worker processes, or functions at once (default: pool.slots)"
+    )
     parser.add_argument("--owner", metavar="NAME", help="whose runs they are (default: owner in the file)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: studies/NAME)")
+    parser.add_argument(
+        "--backend", choices=registry.remote_names(), help="the cloud where functions run, not this machine"
+    )
+    common.deployment(parser)
+    parser.add_argument("--stop", action="store_true", help="end a study in the cloud; its runs can be resumed")
     common.json(parser)
 
 
@@ -53,6 +66,11 @@ def run(options: Namespace) -> int:
     folder, file = _wanted(options)
     folder.mkdir(parents=True, exist_ok=True)
     options.folder = folder
+    if options.stop:
+        return _stop(folder)
+    if options.backend or cloud_study.place_of(folder):
+        with RunFolder(folder).driving():
+            return _in_cloud(options, folder, file)
     with Signals() as signals, RunFolder(folder).driving():
         study = _study(folder, file)
         view = choose_study_view(options.json)
@@ -79,6 +97,9 @@ def _wanted(options: Namespace) -> tuple[Path, StudyFile | None]:
     path = Path(options.study)
     if path.suffix != ".toml":
         found = next((one for one in (ROOT / path, path) if (one / FILE).is_file()), None)
+        if found is None and options.backend:
+            require_name(path.name, "the study")
+            return options.out or ROOT / path.name, None
         if found is None:
             raise UserError(f"there is no study {options.study}; give its file, such as {options.study}.toml")
         return found, None
@@ -87,6 +108,73 @@ def _wanted(options: Namespace) -> tuple[Path, StudyFile | None]:
     slots, owner = options.slots or file.pool.slots, options.owner or file.owner
     pool = msgspec.structs.replace(file.pool, slots=slots)
     return options.out or ROOT / path.stem, msgspec.structs.replace(file, pool=pool, owner=owner)
+
+
+def _in_cloud(options: Namespace, folder: Path, file: StudyFile | None) -> int:
+    """Begins the study in the cloud, or shows how far it is and fetches the results of runs that are over."""
+    place = cloud_study.place_of(folder)
+    if place is None and (folder / FILE).is_file():
+        raise UserError(f"{folder} holds a study on this machine; give another folder with --out")
+    if file is not None:
+        cloud_study.refuse(file)
+    if place is None:
+        place = _new_place(options, folder, file)
+    state = cloud_study.fetch(folder, place)
+    if state is None:
+        return _begin(folder, file, place)
+    study = _study(folder, None)
+    if file is not None and msgspec.json.encode(file) != msgspec.json.encode(study.file):
+        raise UserError(f"{folder} holds a study in the cloud, which keeps its file; give another folder with --out")
+    cloud_study.mark(study, place, state)
+    return _show(options, study)
+
+
+def _stop(folder: Path) -> int:
+    place = cloud_study.place_of(folder)
+    if place is None:
+        raise UserError(f"--stop is for studies in the cloud; {folder} is not, so interrupt its command")
+    cloud_study.stop(folder, place)
+    print(f"asked the cloud to stop {place.name} after the tasks in flight; see marless study {folder}")
+    return FINISHED
+
+
+def _new_place(options: Namespace, folder: Path, file: StudyFile | None) -> StudyPlace:
+    """The place of a new study, or of one that was begun on another machine if there is no file."""
+    backend = registry.remote(options.backend)
+    if file is None:
+        located = locate(backend, folder.name, options.tenant, options.region)
+        cloud_study.adopt(folder, located)
+    else:
+        located = backend.prepare(folder.name, options.tenant, options.region)
+        if governor.read_plan(located.deployed, folder.name) is not None:
+            raise UserError(f"tenant {options.tenant} has a study {folder.name} already; give the file another name")
+    return cloud_study.settle(folder, backend, located)
+
+
+def _begin(folder: Path, file: StudyFile | None, place: StudyPlace) -> int:
+    ref, backend = place.deployment_ref, registry.remote(place.backend)
+    study = _study(folder, file)
+    plan = cloud_study.begin(study, place, backend.prepare(place.name, ref.tenant, ref.region))
+    print(
+        f"{folder.name}: {len(plan.owners)} runs begin in the cloud, {plan.width} functions at once; {backend.survives}"
+    )
+    print(f"  marless study {folder}     how far they are, and the results of those that have ended")
+    return FINISHED
+
+
+def _show(options: Namespace, study: Study) -> int:
+    """Shows all runs once; the exit code says whether some failed."""
+    runs, view = list(study.runs), choose_study_view(options.json)
+    try:
+        view.started(study)
+        for run in runs:
+            view.changed(study, run)
+        view.look(study)
+    finally:
+        view.close()
+    if not options.json:
+        print(f"{summary(runs)}   {money(sum(run.dollars for run in runs))}")
+    return report_ending(_ending(runs, [run for run in runs if run.status in ("failed", "interrupted")]))
 
 
 def _study(folder: Path, file: StudyFile | None) -> Study:
@@ -128,7 +216,14 @@ def _report(options: Namespace, study: Study, pool: Pool, signals: Signals) -> i
         print(f"compare the runs: marless compare {study.folder}")
     if signals.received:
         return report_ending(Ending(signals.code, f"stopped; go on with: marless study {study.folder}"))
-    if left := [run for run in runs if run.status not in ("finished", "stopped")]:
-        line = f"{len(left)} of {len(runs)} runs did not finish, the first: {left[0].name}: {left[0].reason}"
-        return report_ending(Ending(UNFINISHED, line))
-    return report_ending(Ending(FINISHED, ""))
+    return report_ending(_ending(runs, [run for run in runs if run.status not in ("finished", "stopped")]))
+
+
+def _ending(runs: list[StudyRun], left: list[StudyRun]) -> Ending:
+    """The ending of a study in which the runs `left` did not finish."""
+    if not left:
+        return Ending(FINISHED, "")
+    first = left[0]
+    return Ending(
+        UNFINISHED, f"{len(left)} of {len(runs)} runs did not finish, the first: {first.name}: {first.reason}"
+    )

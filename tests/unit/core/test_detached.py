@@ -212,3 +212,26 @@ class Slept:
 
     def __getattr__(self, name):
         return getattr(self.ledger, name)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_a_run_with_few_functions_at_once_keeps_to_them_and_has_the_same_weights(placement):
+    world, most = World(f"placement.rule={placement}"), 0
+    platform = msgspec.structs.replace(world.plan.platform, concurrency=2, at_once=2)
+    world.plan, deliver = replace(world.plan, platform=platform), world.deliver
+
+    def look(event):
+        nonlocal most
+        deliver(event)
+        most = max(most, sum(event != WAKE for event in world.events))
+
+    world.deliver = look
+    same(world.run(), undisturbed(placement))
+    assert most <= 2
+
+
+def test_a_run_with_few_functions_at_once_may_lose_any_event():
+    for dropped in events(stride=7):
+        world = World()
+        world.plan = replace(world.plan, platform=msgspec.structs.replace(world.plan.platform, at_once=1))
+        same(world.run(dropped=dropped), undisturbed())

@@ -1,0 +1,209 @@
+"""The governor of a study in the cloud: begins its runs, and says what each may use.
+
+It lives for one step, as the coordinator of a detached run does, called by the sweep and by runs that end. A step is
+one conditional write; all that follows it may be repeated, by whichever governor is called next.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Protocol
+
+import msgspec
+
+from coordinator.core import budget
+from coordinator.core.state import Plan, State
+from coordinator.drive import lease, run_manifest
+from coordinator.drive.ledger_items import STATE, Items, load_state
+from coordinator.drive.ports import Ledger
+from coordinator.governor.purse import least
+from coordinator.governor.study_state import Grant, Outcome, StudyPlan, StudyState, advance, begun
+from functions.contract import StaleVersion, StorageFault
+
+STUDY = "study:"
+"""What a study's name begins with among the runs of its tenant, whose names have no colon."""
+PLAN = "plan"
+# How often a governor that another one overtook looks again.
+_TRIES = 3
+
+_ENCODER = msgspec.json.Encoder()
+_PLAN_DECODER = msgspec.json.Decoder(StudyPlan)
+_STATE_DECODER = msgspec.json.Decoder(StudyState)
+
+
+class Outside(Protocol):
+    """The ports of a run, or of a study."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+
+
+class Listing(Ledger, Items, Protocol):
+    """The live runs and studies of a tenant, with the coordinators that drive them."""
+
+    def remove(self, item: str) -> None: ...
+
+
+class Deployment(Protocol):
+    """A tenant's deployment."""
+
+    @property
+    def live(self) -> Listing: ...
+
+    def outside(self, run: str) -> Outside: ...
+
+    def wake(self, coordinator: str, run: str) -> None: ...
+
+
+def begin(there: Deployment, plan: StudyPlan) -> StudyPlan:
+    """Writes a new study, or finds the one that is there, and calls its first governor; the study's plan.
+
+    Raises `StorageFault`; whatever was written by then, the same call goes on.
+    """
+    study = STUDY + plan.study
+    with suppress(StaleVersion):
+        there.outside(study).ledger.commit(PLAN, _ENCODER.encode(plan), 0)
+    found = read_plan(there, plan.study)
+    assert found is not None
+    state = read_state(there, plan.study)
+    if state is None or not state.ended(found):
+        _list(there, study, found.coordinator)
+        with suppress(StorageFault):  # the sweep wakes it
+            there.wake(found.coordinator, study)
+    return found
+
+
+def govern(there: Deployment, study: str) -> dict[str, Any]:
+    """Takes a step of the study; returns how far it is.
+
+    Raises `StaleVersion` when other governors were quicker, again and again, and `StorageFault`.
+    """
+    plan = read_plan(there, study.removeprefix(STUDY))
+    if plan is None:
+        there.live.remove(study)
+        return {"run": study, "left": "nobody"}
+    for left in reversed(range(_TRIES)):
+        try:
+            state = _step(there, plan)
+            break
+        except StaleVersion:
+            if not left:
+                raise
+    listed = {name for name, _ in there.live.items("")}
+    for run in state.live:
+        _keep_going(there, plan, run, run in listed)
+        if state.stopping:
+            _stop_run(there, plan, run)
+    if state.ended(plan):
+        there.live.remove(study)
+    return {"run": study, "live": len(state.live), "over": len(state.over), "runs": len(plan.owners)}
+
+
+def stop(there: Deployment, plan: StudyPlan) -> None:
+    """Ends the study: its runs at work stop resumably, and those that wait never begin. Raises `StorageFault`."""
+    ledger = there.outside(STUDY + plan.study).ledger
+    while True:
+        record = ledger.load(STATE)
+        state = _STATE_DECODER.decode(record.body) if record else begun(plan)
+        state = msgspec.structs.replace(state, stopping=True)
+        with suppress(StaleVersion):  # the governor was quicker
+            ledger.commit(STATE, _ENCODER.encode(state), record.version if record else 0)
+            break
+    with suppress(StorageFault):  # the sweep wakes it
+        there.wake(plan.coordinator, STUDY + plan.study)
+
+
+def read_plan(there: Deployment, study: str) -> StudyPlan | None:
+    """What the study was asked to be; None if there is none. Raises `msgspec.MsgspecError`."""
+    record = there.outside(STUDY + study).ledger.load(PLAN)
+    return _PLAN_DECODER.decode(record.body) if record else None
+
+
+def read_state(there: Deployment, study: str) -> StudyState | None:
+    """How far the study is; None before its first step. Raises `msgspec.MsgspecError`."""
+    record = there.outside(STUDY + study).ledger.load(STATE)
+    return _STATE_DECODER.decode(record.body) if record else None
+
+
+def limited(there: Deployment, study: str, plan: Plan) -> tuple[Plan, tuple[int, ...]]:
+    """The plan of a run with what its study grants it, and the bytes of each item that was read.
+
+    A run that is over, and was taken up by hand, keeps to its own limits.
+    """
+    record = there.outside(study).ledger.load(STATE) if study else None
+    if record is None:
+        return plan, (0,) if study else ()
+    grant = _STATE_DECODER.decode(record.body).live.get(plan.run)
+    return _with_grant(plan, grant) if grant else plan, (len(record.body),)
+
+
+def _with_grant(plan: Plan, grant: Grant) -> Plan:
+    stop = msgspec.structs.replace(plan.config.stop, dollars=least([plan.config.stop.dollars, grant.dollars]))
+    platform = msgspec.structs.replace(plan.platform, concurrency=grant.width, at_once=grant.width)
+    return replace(plan, config=msgspec.structs.replace(plan.config, stop=stop), platform=platform)
+
+
+def _step(there: Deployment, plan: StudyPlan) -> StudyState:
+    """Lets other runs begin where some have ended, and commits what each may use now."""
+    ledger = there.outside(STUDY + plan.study).ledger
+    record = ledger.load(STATE)
+    state = _STATE_DECODER.decode(record.body) if record else begun(plan)
+    looks = {run: _outcome(there.outside(run).ledger) for run in state.live}
+    after = advance(plan, state, {run: outcome for run, outcome in looks.items() if outcome is not None})
+    if after != state or record is None:
+        ledger.commit(STATE, _ENCODER.encode(after), record.version if record else 0)
+    return after
+
+
+def _outcome(ledger: Ledger) -> Outcome | None:
+    """How the run ended; None while it goes on or has not begun."""
+    held, version = lease.read(ledger)
+    if not version or held.taken("", ledger.now()):
+        return None
+    manifest, state = run_manifest.read(ledger), load_state(ledger)
+    if manifest is None or state is None:
+        return Outcome(status="failed", dollars=0.0, reason=held.problem or "it never began")
+    dollars = _spent(manifest.plan(), state)
+    if state.status == "finished":
+        return Outcome(status="finished", dollars=dollars, reason=state.reason)
+    if state.status == "running" and not held.problem:
+        return Outcome(status="interrupted", dollars=dollars)
+    return Outcome(status="failed", dollars=dollars, reason=held.problem or state.reason)
+
+
+def _spent(plan: Plan, state: State) -> float:
+    """The bill of a run that is driven no more, with all that attempts without a report may have cost."""
+    waiting = [(slot.item, slot.timeout_s) for slot in state.slots.values() if slot.waiting]
+    return float(budget.dollars(plan, budget.add_lost(plan, state.meter, waiting)))
+
+
+def _keep_going(there: Deployment, plan: StudyPlan, run: str, listed: bool) -> None:
+    """Begins a run at work unless an earlier governor has; lists it again where one died before it could."""
+    ledger = there.outside(run).ledger
+    held, version = lease.read(ledger)
+    if version:
+        if held.holder == lease.CLOUD and not listed:
+            _list(there, run, plan.coordinator)
+        return
+    _list(there, run, plan.coordinator)
+    try:
+        lease.write(ledger, lease.Lease(holder=lease.CLOUD), 0)
+    except StaleVersion:
+        return  # another governor has begun it
+    # A sweep that found nobody driving may have removed it from the list.
+    _list(there, run, plan.coordinator)
+    with suppress(StorageFault):  # the sweep wakes it
+        there.wake(plan.coordinator, run)
+
+
+def _stop_run(there: Deployment, plan: StudyPlan, run: str) -> None:
+    """Asks the run to stop, unless an earlier governor has."""
+    ledger = there.outside(run).ledger
+    if not lease.read(ledger)[0].stop:
+        with suppress(StaleVersion, StorageFault):  # the sweep calls another governor
+            lease.ask_to_stop(ledger)
+            there.wake(plan.coordinator, run)
+
+
+def _list(there: Deployment, run: str, coordinator: str) -> None:
+    with suppress(StaleVersion):
+        there.live.commit(run, coordinator.encode(), 0)

@@ -1,0 +1,107 @@
+"""A study in the cloud: what it was asked to be, how far it is, and the next step as a pure function."""
+
+import copy
+from collections import Counter
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from coordinator.governor.purse import Purse, least
+from coordinator.governor.shares import divide
+
+# The purse of all runs; those of owners have their names, which are never empty.
+_WHOLE = ""
+
+
+class _Item(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is written into the ledger."""
+
+
+class Grant(_Item, frozen=True, kw_only=True):
+    """What a run at work may use: so many functions at once, and a bill of so many dollars, None without limit."""
+
+    width: int
+    dollars: float | None
+
+
+class Outcome(_Item, frozen=True, kw_only=True):
+    """How a run ended, and its bill. `interrupted`: somebody stopped it."""
+
+    status: Literal["finished", "failed", "interrupted"]
+    dollars: float
+    reason: str = ""
+
+
+class StudyPlan(_Item, frozen=True, kw_only=True):
+    """What a study was asked to be; written once."""
+
+    study: str
+    tenant: str
+    # The file of the study, from which another machine can make its folder.
+    file: msgspec.Raw
+    # The qualified coordinator that governs it and drives its runs.
+    coordinator: str
+    # Functions at once, all runs together.
+    width: int
+    # Runs at work at once, at most.
+    at_work: int
+    # The owners of the runs, in the order in which these begin.
+    owners: dict[str, str]
+    weights: dict[str, float]
+    # Most dollars of all runs, None without limit, and of each owner who has a limit.
+    dollars: float | None
+    caps: dict[str, float]
+
+
+class StudyState(_Item, frozen=True, kw_only=True):
+    """A study between two steps: runs at work, runs that are over; all others wait."""
+
+    live: dict[str, Grant] = {}
+    over: dict[str, Outcome] = {}
+    purses: dict[str, Purse] = {}
+    # The user ends it: no more runs begin.
+    stopping: bool = False
+
+    def ended(self, plan: StudyPlan) -> bool:
+        """Whether no run is at work, and none will be."""
+        return not self.live and (self.stopping or len(self.over) == len(plan.owners))
+
+
+def begun(plan: StudyPlan) -> StudyState:
+    """The study before its first step."""
+    runs = Counter(plan.owners.values())
+    purses = {owner: Purse(cap, runs[owner]) for owner, cap in plan.caps.items()}
+    return StudyState(purses={_WHOLE: Purse(plan.dollars, len(plan.owners)), **purses})
+
+
+def advance(plan: StudyPlan, state: StudyState, ended: Mapping[str, Outcome]) -> StudyState:
+    """The study after some runs at work have ended: others begin in their place, and all are granted their shares.
+
+    Who begins is the first run of the owner who has the fewest at work for the weight. No grant of dollars shrinks
+    while bills keep within their grants, so a run that still has its last one does no harm.
+    """
+    purses = copy.deepcopy(state.purses)
+    for run, outcome in ended.items():
+        for purse in _purses_of(plan, purses, run):
+            purse.end(run, outcome.dollars)
+    live, over = [run for run in state.live if run not in ended], {**state.over, **ended}
+    waiting = [] if state.stopping else [run for run in plan.owners if run not in state.live and run not in over]
+    while waiting and len(live) < min(plan.width, plan.at_work):
+        at_work = Counter(plan.owners[run] for run in live)
+        following = min(waiting, key=lambda run: at_work[plan.owners[run]] / plan.weights.get(plan.owners[run], 1.0))
+        waiting.remove(following)
+        live.append(following)
+        for purse in _purses_of(plan, purses, following):
+            purse.begin(following, 0.0)
+    widths = divide({run: plan.owners[run] for run in live}, plan.weights, plan.width)
+    grants = {run: Grant(width=widths[run], dollars=_allowance(plan, purses, run)) for run in live}
+    return StudyState(live=grants, over=over, purses=purses, stopping=state.stopping)
+
+
+def _allowance(plan: StudyPlan, purses: dict[str, Purse], run: str) -> float | None:
+    return least(purse.allowance(run) for purse in _purses_of(plan, purses, run))
+
+
+def _purses_of(plan: StudyPlan, purses: dict[str, Purse], run: str) -> list[Purse]:
+    return [purses[name] for name in (_WHOLE, plan.owners[run]) if name in purses]
