@@ -16,7 +16,7 @@ from coordinator.runs import summary
 from coordinator.runs.folder import METRICS, RunFolder
 from coordinator.studies.halving import decide
 
-RATES, ROUNDS, EVERY, RUNG = ("0.0003", "0.001", "0.003"), 40, 5, 8
+RATES, ROUNDS, EVERY, RUNG = ("0.0001", "0.001", "0.01"), 60, 5, 11
 _FILE = f"""
 pool.slots = 2
 base.stop.rounds = {ROUNDS}

@@ -46,7 +46,7 @@ def waiting() -> Workload:
     common = {
         "actors.num_envs": 1,
         "scaling.rollouts": 2,
-        "stop.rounds": 6,
+        "stop.rounds": 8,
         "evaluation.every": 1_000,
         "evaluation.episodes": 2,
         "evaluation.final_episodes": 2,

@@ -57,7 +57,7 @@ class _Candidate:
 
     runs: list[StudyRun]
     passed: int = 0
-    told: bool = False
+    reported: bool = False
 
 
 @dataclass
@@ -144,8 +144,8 @@ class Study:
         for number, name in enumerate(self._asked):
             candidate = self._candidates[name]
             scores = [run.score for run in candidate.runs if run.score is not None]
-            if not candidate.told and scores and all(run.status in OVER for run in candidate.runs):
-                candidate.told = True
+            if not candidate.reported and scores and all(run.status in OVER for run in candidate.runs):
+                candidate.reported = True
                 self._search.tell(number, sum(scores) / len(scores))
 
     def begin(self) -> None:

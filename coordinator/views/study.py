@@ -106,7 +106,7 @@ class JsonEvents:
         self._print({"event": "started", "folder": str(study.folder), "runs": [run.name for run in study.runs]})
 
     def changed(self, study: Study, run: StudyRun) -> None:
-        told = (
+        fields = (
             "name",
             "setting",
             "seed",
@@ -122,7 +122,7 @@ class JsonEvents:
         served = Counter[str]()
         for other in study.runs:
             served[other.owner] += other.served_s  # type: ignore[assignment]
-        self._print({"event": "run", **{name: getattr(run, name) for name in told}, "owners_s": dict(served)})
+        self._print({"event": "run", **{name: getattr(run, name) for name in fields}, "owners_s": dict(served)})
 
     def halved(self, study: Study, decision: Halved) -> None:
         self._print({"event": "halved", **msgspec.to_builtins(decision, str_keys=True)})

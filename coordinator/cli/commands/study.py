@@ -206,8 +206,8 @@ def _report(options: Namespace, study: Study, pool: Pool, signals: Signals) -> i
     served = served_shares(pool.busy_s, owners, {name: study.owner(name).weight for name in owners.values()})
     fairness, spent, busy = jain(served.values()), sum(run.dollars for run in runs), pool.busy_share()
     if options.json:
-        told = {"event": "finished", "folder": str(study.folder), "dollars": spent, "fairness": fairness, "busy": busy}
-        print(msgspec.json.encode(told).decode(), flush=True)
+        event = {"event": "finished", "folder": str(study.folder), "dollars": spent, "fairness": fairness, "busy": busy}
+        print(msgspec.json.encode(event).decode(), flush=True)
     else:
         print(f"{summary(runs)}   {money(spent)}")
         if len(served) > 1:
