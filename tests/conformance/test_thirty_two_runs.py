@@ -61,7 +61,7 @@ def test_the_pool_is_killed_twenty_times(tmp_path, alone):
         process.kill()
         process.communicate()
     assert killed >= 10  # the others found nothing to do any more
-    assert ended(begin(tmp_path, "all")) == 0
+    assert ended(begin(tmp_path, "all.toml")) == 0
     assert hashes(tmp_path / "studies/all") == alone
 
 

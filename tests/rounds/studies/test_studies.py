@@ -43,7 +43,7 @@ def test_a_study_that_is_killed_goes_on_to_the_same_weights(tmp_path, alone):
         time.sleep(draw.uniform(0.5, 2.5))
         process.kill()
         process.communicate()
-    process = begin(tmp_path, "all")
+    process = begin(tmp_path, "all.toml")
     output, _ = process.communicate(timeout=200)
     assert process.returncode == 0, output
     assert hashes(tmp_path / "studies/all") == alone
@@ -92,7 +92,7 @@ def test_an_owner_s_cap_holds_for_all_of_the_owner_s_runs(marless, tmp_path):
     assert marless("study", "caps.toml").code == 0
     summaries = [json.loads(path.read_text()) for path in tmp_path.glob("studies/caps/runs/*/summary.json")]
     cost = sum(found["dollars"]["total"] for found in summaries if found["run"].startswith("a"))
-    cap = 0.9 * cost
+    cap = 0.6 * cost
     head = f'seeds = "1-2"\nowners.anna.dollars = {cap:.9f}\npool.slots = 1\n'
     study(tmp_path / "capped.toml", *settings, head=head)
     marless("study", "capped.toml")
@@ -102,7 +102,8 @@ def test_an_owner_s_cap_holds_for_all_of_the_owner_s_runs(marless, tmp_path):
     }
     assert sum(found["dollars"]["total"] for run, found in by_run.items() if run.startswith("a")) <= cap
     assert {found["rounds"] for run, found in by_run.items() if run.startswith("b")} == {4}
-    assert min(found["rounds"] for run, found in by_run.items() if run.startswith("a")) < 4
+    # A run that may not begin at all leaves no summary.
+    assert min(by_run[run]["rounds"] if run in by_run else 0 for run in ("a-s1", "a-s2")) < 4
 
 
 def test_more_seeds_join_a_study_and_other_settings_do_not(marless, tmp_path):
