@@ -14,7 +14,7 @@ _TASKS = ("spread", "tag", "reference", "speaker")
 @dataclass(frozen=True)
 class Workload:
     """`settings` by name of the setting, each trained with every one of `seeds`; `owners` by setting. `alone` is the
-    placement that is best for a run with the whole pool, `shared` for one of many."""
+    placement of a run with the whole pool, "" for the algorithm's default, `shared` that of one of many."""
 
     slots: int
     seeds: tuple[int, ...]
@@ -34,7 +34,8 @@ class Workload:
     def file(self, placement: str, runs_at_once: int = 64, slots: int | None = None, part: slice = slice(None)) -> str:
         """A study's file with the settings of `part`."""
         lines = [f"seeds = {list(self.seeds)}", f"pool.slots = {slots or self.slots}", f"pool.runs = {runs_at_once}"]
-        lines.append(f'base.placement.rule = "{placement}"')
+        if placement:
+            lines.append(f'base.placement.rule = "{placement}"')
         for name, values in list(self.settings.items())[part]:
             lines += ["[[setting]]", f'name = "{name}"']
             lines += [f"values.{key} = {_toml(value)}" for key, value in values.items()]
@@ -46,7 +47,7 @@ def waiting() -> Workload:
     common = {
         "actors.num_envs": 1,
         "scaling.rollouts": 2,
-        "stop.rounds": 8,
+        "stop.rounds": 4,
         "evaluation.every": 1_000,
         "evaluation.episodes": 2,
         "evaluation.final_episodes": 2,
@@ -60,7 +61,7 @@ def waiting() -> Workload:
             for name, own in _ALGORITHMS.items()
             for task in _TASKS
         },
-        alone="fused",
+        alone="",
         shared="packed",
     )
 
