@@ -12,9 +12,8 @@ from typing import Any
 
 # Lambda kills a function that outgrows its memory, which was chosen for the tasks themselves.
 _SHARE_OF_MEMORY = 16
-# About the same share of a default function. Two such processes with an interpreter each still fit in 512 MB, the
-# smallest function that placements are planned with.
-_LOCAL_BYTES = 128 << 20
+# A round's objects of some tens of runs with default networks. Every worker of a pool may hold so much.
+_LOCAL_BYTES = 32 << 20
 
 
 class WarmCache:

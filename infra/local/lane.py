@@ -71,6 +71,7 @@ class SharedPool(Protocol):
 
     modules: Mapping[str, str]
     capacity: Capacity
+    usual_cores: dict[str, float]
 
     def next_number(self) -> int: ...
 
@@ -172,7 +173,7 @@ class Lane:
     def _task(self, function: str, id: str, body: bytes) -> Task:
         work = id.split("/", 2)[-1]
         seconds = self._seconds.get(work, self._seconds.get(function, _UNKNOWN_S))
-        cores = max(self._cores.get(function, 1.0), 0.01)
+        cores = max(self._cores.get(function, self._pool.usual_cores.get(function, 1.0)), 0.01)
         module = self._pool.modules[function]
         reads = _inputs(body)
         if sum(reads.values()) * self._pool.capacity.load_s_per_byte < _NEGLIGIBLE_S:

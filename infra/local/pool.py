@@ -18,10 +18,10 @@ from infra.local.worker_process import WorkerProcess, worker_environment
 
 # An answer that has begun to arrive was finished in time; this is the longest pause between two of its chunks.
 _TRANSFER_S = 10.0
-# What a task keeps busy is measured after this time, and looked at so often while others wait for cores.
-_MEASURED_S, _LOOK_S = 0.25, 0.05
+# How often it is looked at what tasks keep busy, while others wait for cores.
+_LOOK_S = 0.05
 # Bytes of recent objects that a process is taken to have at hand.
-_AT_HAND = 128 << 20
+_AT_HAND = 32 << 20
 # A process that holds more than this part of what it may allocate is replaced after its task.
 _FULL = 0.5
 
@@ -67,6 +67,8 @@ class Pool:
         self._selector = selectors.DefaultSelector()
         # When it was measured how many cores tasks keep busy, and how many.
         self._measured = 0.0, 0.0
+        self.usual_cores: dict[str, float] = {}
+        """How many cores the last task of each function kept busy: what is expected of a run that has run none."""
         self.closed = False
         # What the last start of a worker or import of a module took.
         self._start_s = 0.0
@@ -220,11 +222,7 @@ class Pool:
         now = time.monotonic()
         if self.capacity.cores >= self.capacity.slots or now < self._measured[0] + _LOOK_S:
             return self._measured[1]
-        busy = sum(
-            worker.task.task.cores if now - worker.since < _MEASURED_S else worker.busy_cores()
-            for worker in self._workers
-            if worker.task is not None
-        )
+        busy = sum(worker.busy_cores(worker.task.task.cores) for worker in self._workers if worker.task is not None)
         self._measured = now, busy
         return busy
 
@@ -322,6 +320,7 @@ class Pool:
         self._measured = self._measured[0], max(0.0, self._measured[1] - task.cores)
         lane.running.discard(worker)
         lane.measured(pending, seconds, cores)
+        self.usual_cores[pending.function] = cores
         self.busy_s[lane.name] = self.busy_s.get(lane.name, 0.0) + seconds
         self._shares.ended(lane.name, (seconds + besides_s - task.expected_s) * dominant_share(task, self.capacity))
 
@@ -341,7 +340,7 @@ class Pool:
         duration_ms = worker.metered((time.monotonic() - worker.since) * 1000 - worker.init_ms)
         if (pending := worker.task) is not None:
             # The lane pays for the start of the worker's successor.
-            self._release(worker, pending, worker.busy_cores(), self._start_s)
+            self._release(worker, pending, worker.busy_cores(pending.task.cores), self._start_s)
         end = self._remove(worker)
         if pending is not None:
             why = f"no answer within {worker.allowed_s:g} s" if outcome == "timeout" else end

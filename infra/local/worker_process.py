@@ -13,6 +13,8 @@ from typing import Generic, TypeVar
 from infra.local.frames import Inbox, Ready
 
 _LOG_TAIL = 4096
+# Over how long it is measured what a task keeps busy.
+_RECENT_S = 0.25
 # /proc/PID/stat counts in these (proc(5), fields 14 and 15).
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -35,8 +37,10 @@ class WorkerProcess(Generic[Pending]):
         self.task: Pending | None = None
         self.init_ms = self.since = self.allowed_s = self.expires = 0.0
         self.idle_since = time.monotonic()
-        # Processor seconds at the start of the task.
-        self._processor_s = 0.0
+        # When its processor seconds were looked at, what they were, and how many cores it kept busy before that; None
+        # while its task is new.
+        self._looked = self._processor_s = 0.0
+        self._recent: float | None = None
         self.outbox = bytearray()
         self.blocked = False
         far_requests, self.requests = os.pipe()
@@ -66,7 +70,7 @@ class WorkerProcess(Generic[Pending]):
         self.task = task
         self.roots.add(root)
         self.init_ms = self.unpaid.pop(module, 0.0)
-        self._processor_s = self._processor_seconds()
+        self._looked, self._processor_s, self._recent = time.monotonic(), self._processor_seconds(), None
         self.allow(timeout_s)
 
     def ready(self, said: Ready, module: str | None) -> None:
@@ -106,9 +110,14 @@ class WorkerProcess(Generic[Pending]):
         """The billed run time: capped, because clocks continue while a process is stopped."""
         return min(max(duration_ms, 0.0), max(self.allowed_s * 1000 - self.init_ms, 0.0))
 
-    def busy_cores(self) -> float:
-        """How many cores the task has kept busy so far, on average."""
-        return (self._processor_seconds() - self._processor_s) / max(time.monotonic() - self.since, 1e-3)
+    def busy_cores(self, expected: float) -> float:
+        """How many cores the process has kept busy lately; `expected` until the task is old enough to tell."""
+        now = time.monotonic()
+        if now - self._looked >= _RECENT_S:
+            used = self._processor_seconds()
+            self._recent = (used - self._processor_s) / (now - self._looked)
+            self._looked, self._processor_s = now, used
+        return expected if self._recent is None else self._recent
 
     def _processor_seconds(self) -> float:
         """Of all its threads; 0 where the system does not say."""

@@ -236,4 +236,4 @@ def test_the_bytes_held_are_those_of_the_values_and_never_above_the_bound(steps)
 
 def test_the_bound_is_a_share_of_a_lambda_functions_memory():
     assert bound_of({"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024"}) == 64 << 20
-    assert bound_of({}) == 128 << 20
+    assert bound_of({}) == 32 << 20
