@@ -14,7 +14,7 @@ def begin(invoker, id, deed, argument=None, timeout_s=10.0, function="actor", at
     invoker.invoke(function, id, attempt, task(deed, argument, timeout_s), timeout_s)
 
 
-def collect(invoker, count, limit_s=20.0):
+def collect(invoker, count, limit_s=60.0):
     """`count` reports by task; each must arrive once."""
     reports, until = {}, time.monotonic() + limit_s
     while len(reports) < count:

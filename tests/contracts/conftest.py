@@ -128,7 +128,7 @@ class BusyLane(Lane):
         for number in range(31):
             neighbour = pool.lane(f"{number}", root.parent / f"{number}")
             for task_ in range(300):
-                begin(neighbour, f"{task_}", "sleep" if task_ % 10 else "exit", 0.02)
+                begin(neighbour, f"{task_}", "sleep" if task_ % 50 else "exit", 0.02)
         super().__init__(pool, "own", root, 1.0)
         pool.open(self)
         self._own = pool
