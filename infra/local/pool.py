@@ -218,9 +218,14 @@ class Pool:
         return Slot(worker.number, modules, importing, held, None, worker.since + expected_s)
 
     def _busy_cores(self) -> float:
-        """What the running tasks keep busy: as predicted at first, as measured later. Up to `_LOOK_S` old."""
+        """What the running tasks keep busy: as predicted at first, as measured later. Up to `_LOOK_S` old.
+
+        It does not matter where every slot has a core: 0.
+        """
+        if self.capacity.cores >= self.capacity.slots:
+            return 0.0
         now = time.monotonic()
-        if self.capacity.cores >= self.capacity.slots or now < self._measured[0] + _LOOK_S:
+        if now < self._measured[0] + _LOOK_S:
             return self._measured[1]
         busy = sum(worker.busy_cores(worker.task.task.cores) for worker in self._workers if worker.task is not None)
         self._measured = now, busy

@@ -9,6 +9,7 @@ import pytest
 from asking import ask, begin, collect, said, task
 
 from infra.local.files import FileStorage
+from infra.local.lane import Pending
 from infra.local.pool import WorkerPool
 from infra.local.separate_pools import SeparatePools
 
@@ -83,6 +84,13 @@ def test_tasks_wait_their_turn_in_order(tmp_path, local_invokers):
         reports = collect(pool, 5)
     assert list(reports) == ["0", "1", "2", "3", "4"]
     assert len({report.body for report in reports.values()}) == 1
+
+
+def test_slots_with_a_core_each_are_used_however_much_tasks_compute(pool, tmp_path):
+    pool.measured(Pending(None, pool, "actor", "run/1/sample", 0, b"", 1.0, 0.0), 1.0, 1.2)
+    begin(pool, "a", "sleep", 60, timeout_s=60.0)
+    begin(pool, "b", "sleep", 60, timeout_s=60.0)
+    assert len(pids(FileStorage(tmp_path / "blobs"), 2)) == 2
 
 
 def test_workers_are_spawned_not_forked(pool):
