@@ -1,6 +1,7 @@
 """``python -m benchmarks pool``: the table."""
 
 import json
+from dataclasses import replace
 from threading import Thread
 
 from benchmarks.pool import skew
@@ -31,6 +32,8 @@ def _rows(name: str, work: Workload, busy: float | None, alone: float, processes
     one = study(work.file(work.alone, runs_at_once=1), _ONE_THREAD)
     halves = _halves(work)
     each = processes({run: _arguments(values, work.shared) for run, values in work.runs}, _ONE_THREAD)
+    # Processes with a worker each have as many slots as there are runs.
+    wide = study(work.file(work.shared, slots=len(work.runs)), _ONE_THREAD) if work.waits else None
     equal = sum(pool.weights.get(run) == one.weights.get(run) == each.weights.get(run) for run, _ in work.runs)
     slowdowns = [pool.seconds[run] / one.seconds[run] for run, _ in work.runs]
     return [
@@ -56,8 +59,23 @@ def _rows(name: str, work: Workload, busy: float | None, alone: float, processes
             "32 processes",
             most=memory,
         ),
+        *(_wide(name, wide, each) if wide else ()),
         Row(f"{name}: fairness of slowdowns (Jain)", [jain(slowdowns)], ".3f", least=0.9),
         Row(f"{name}: weights as in the other two ways, of 32", [equal], ".0f", least=32),
+    ]
+
+
+def _wide(name: str, wide: Measured, each: Measured) -> list[Row]:
+    return [
+        _ratio(f"{name}: makespan with 32 slots", wide.makespan_s, each.makespan_s, "32 processes"),
+        Row(
+            f"{name}: memory with 32 slots",
+            [wide.peak_mib],
+            ".0f",
+            "MiB",
+            [wide.peak_mib / each.peak_mib],
+            "32 processes",
+        ),
     ]
 
 
@@ -70,6 +88,7 @@ def looped() -> list[Row]:
         {f"lr{rate:g}": {"algorithm.lr": rate, "stop.rounds": 40} for rate in rates},
         alone="fused",
         shared="packed",
+        waits=False,
     )
     pool = study(work.file(work.shared), _ONE_THREAD)
     loop = shell_loop({run: _arguments(values, work.alone) for run, values in work.runs}, _ONE_THREAD)
@@ -111,7 +130,7 @@ def _halves(work: Workload) -> float:
     else:
         middle = len(work.seeds) // 2
         files = [
-            Workload(work.slots, seeds, work.settings, work.alone, work.shared).file(work.alone, 1, work.slots // 2)
+            replace(work, seeds=seeds).file(work.alone, 1, work.slots // 2)
             for seeds in (work.seeds[:middle], work.seeds[middle:])
         ]
     found: list[Measured] = []

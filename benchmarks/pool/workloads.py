@@ -13,14 +13,15 @@ _TASKS = ("spread", "tag", "reference", "speaker")
 
 @dataclass(frozen=True)
 class Workload:
-    """`settings` by name of the setting, each trained with every one of `seeds`; `owners` by setting. `alone` is the
-    placement of a run with the whole pool, "" for the algorithm's default, `shared` that of one of many."""
+    """`settings` by name of the setting, each trained with every one of `seeds`. `alone` is the placement of a run with
+    the whole pool, "" for the algorithm's default, `shared` that of one of many; `waits`: its environments do."""
 
     slots: int
     seeds: tuple[int, ...]
     settings: dict[str, dict[str, object]]
     alone: str
     shared: str
+    waits: bool
 
     @property
     def runs(self) -> list[tuple[str, dict[str, object]]]:
@@ -47,7 +48,7 @@ def waiting() -> Workload:
     common = {
         "actors.num_envs": 1,
         "scaling.rollouts": 2,
-        "stop.rounds": 4,
+        "stop.rounds": 8,
         "evaluation.every": 1_000,
         "evaluation.episodes": 2,
         "evaluation.final_episodes": 2,
@@ -63,12 +64,15 @@ def waiting() -> Workload:
         },
         alone="",
         shared="packed",
+        waits=True,
     )
 
 
 def computing() -> Workload:
     """32 default runs of 40 rounds on two slots."""
-    return Workload(2, tuple(range(1, 33)), {"default": {"stop.rounds": 40}}, alone="fused", shared="packed")
+    return Workload(
+        2, tuple(range(1, 33)), {"default": {"stop.rounds": 40}}, alone="fused", shared="packed", waits=False
+    )
 
 
 def _toml(value: object) -> str:

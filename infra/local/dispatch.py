@@ -15,8 +15,10 @@ bound is twice that. A prediction that was wrong by e moves its lane's F by e / 
 makes up for it. A lane that waits for data is overtaken meanwhile, keeps its claim and catches up.
 
 Starvation. Small tasks would for ever take the cores that a larger one waits for. So it is overtaken only by lanes
-whose start tag is below its own finish tag; then nothing starts until it fits. It does at the latest when nothing
-else runs, so that even a task that wants more cores than there are is served, alone. Within a lane tasks overtake one
+whose start tag is below its own finish tag; then only tasks start that are so small that a pool full of them would
+leave it its cores, as those that sleep. It fits at the latest when none but these runs, so that even a task that wants
+more cores than there are is served, alone. Lanes of such small tasks get what the pool can do until then beyond the
+fair share. Within a lane tasks overtake one
 another: a run waits for all tasks of its round, so they are finite.
 
 Affinity. A worker goes on with the data that it holds before it loads others, and a task whose data a busy worker holds
@@ -169,19 +171,20 @@ def choose(
     pool = _Pool(slots, busy_cores, capacity, now)
     if not pool.free and not pool.room:
         return None
-    kept_from = inf
+    # From which tag on cores are kept, and how many each task may still have.
+    kept_from = harmless = inf
     for start, lane in sorted((shares.start_tag(lane), lane) for lane, queue in queues.items() if queue):
-        if start >= kept_from:
-            return None
         too_large = None
+        limit = harmless if start >= kept_from else inf
         for task in pool.by_net_duration(list(islice(queues[lane], WINDOW))):
             if task.cores > pool.free_cores:
                 too_large = too_large or task
-            elif not pool.waits_for_data(task):
+            elif task.cores <= limit and not pool.waits_for_data(task):
                 return Choice(lane, task, pool.slot_for(task))
         if too_large:
             share_s = dominant_share(too_large, capacity) * too_large.expected_s
             kept_from = min(kept_from, shares.finish_tag(lane, share_s))
+            harmless = min(harmless, (capacity.cores - too_large.cores) / capacity.slots)
     return None
 
 

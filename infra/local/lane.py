@@ -3,7 +3,7 @@
 import time
 from bisect import insort
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
@@ -17,6 +17,8 @@ from infra.local.worker_process import WorkerProcess
 _UNKNOWN_S = 1.0
 # A task is late when it takes so many times what was predicted, and a second.
 _LATE = 4.0
+# A task that sleeps keeps a little of a core busy.
+_LEAST_CORES = 0.01
 # Who has at hand what loads faster than this does not matter.
 _NEGLIGIBLE_S = 1e-3
 # The weight of the newest measurement in a mean of a lane's measurements.
@@ -63,7 +65,12 @@ class Pending:
     @property
     def work(self) -> str:
         """What the task has in common with that of the next round: its id without run and round."""
-        return self.id.split("/", 2)[-1]
+        return _work(self.id)
+
+    @property
+    def kind(self) -> str:
+        """What it does: describe, initialise, sample, learn or evaluate."""
+        return _kind(self.work)
 
 
 class SharedPool(Protocol):
@@ -154,7 +161,7 @@ class Lane:
     def may_borrow(self) -> bool:
         """Whether the lane may use slots of others: its waiting tasks are predicted from such that ended, and none that
         runs is late."""
-        return not self._late() and all(pending.function in self._cores for pending in self._queue[:WINDOW])
+        return not self._late() and all(pending.kind in self._cores for pending in self._queue[:WINDOW])
 
     def _late(self) -> bool:
         """Whether one of its running tasks takes far longer than was predicted."""
@@ -166,19 +173,35 @@ class Lane:
 
     def measured(self, pending: Pending, seconds: float, cores: float) -> None:
         """Learns from a task that ended."""
-        self._seconds[pending.work] = self._seconds[pending.function] = seconds
-        before = self._cores.get(pending.function, cores)
-        self._cores[pending.function] = before + _NEWEST * (cores - before)
+        self._seconds[pending.work] = self._seconds[pending.kind] = seconds
+        before = self._cores.get(pending.kind, cores)
+        self._cores[pending.kind] = before + _NEWEST * (cores - before)
+
+    def expect(self, kind: str, cores: float) -> None:
+        """The first task of a kind has ended, in whichever lane: those that wait are expected to be like it."""
+        for pending in self._queue:
+            if pending.kind == kind:
+                pending.task = replace(pending.task, cores=max(cores, _LEAST_CORES))
 
     def _task(self, function: str, id: str, body: bytes) -> Task:
-        work = id.split("/", 2)[-1]
-        seconds = self._seconds.get(work, self._seconds.get(function, _UNKNOWN_S))
-        cores = max(self._cores.get(function, self._pool.usual_cores.get(function, 1.0)), 0.01)
+        work = _work(id)
+        kind = _kind(work)
+        seconds = self._seconds.get(work, self._seconds.get(kind, _UNKNOWN_S))
+        cores = max(self._cores.get(kind, self._pool.usual_cores.get(kind, 1.0)), _LEAST_CORES)
         module = self._pool.modules[function]
         reads = _inputs(body)
         if sum(reads.values()) * self._pool.capacity.load_s_per_byte < _NEGLIGIBLE_S:
             reads = {}
         return Task(self._pool.next_number(), module, max(seconds, 1e-4), cores, reads)
+
+
+def _work(id: str) -> str:
+    """A task's id without run and round."""
+    return id.split("/", 2)[-1]
+
+
+def _kind(work: str) -> str:
+    return work.partition("/")[0]
 
 
 def _inputs(body: bytes) -> Mapping[str, int]:

@@ -68,7 +68,7 @@ class Pool:
         # When it was measured how many cores tasks keep busy, and how many.
         self._measured = 0.0, 0.0
         self.usual_cores: dict[str, float] = {}
-        """How many cores the last task of each function kept busy: what is expected of a run that has run none."""
+        """How many cores the last task of each kind kept busy: what is expected of a run that has run none."""
         self.closed = False
         # What the last start of a worker or import of a module took.
         self._start_s = 0.0
@@ -325,7 +325,10 @@ class Pool:
         self._measured = self._measured[0], max(0.0, self._measured[1] - task.cores)
         lane.running.discard(worker)
         lane.measured(pending, seconds, cores)
-        self.usual_cores[pending.function] = cores
+        if pending.kind not in self.usual_cores:
+            for other in self._lanes.values():
+                other.expect(pending.kind, cores)
+        self.usual_cores[pending.kind] = cores
         self.busy_s[lane.name] = self.busy_s.get(lane.name, 0.0) + seconds
         self._shares.ended(lane.name, (seconds + besides_s - task.expected_s) * dominant_share(task, self.capacity))
 

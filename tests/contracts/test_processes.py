@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from asking import ask, begin, collect, said, task
 
+from infra.local.dispatch import Capacity
 from infra.local.files import FileStorage
 from infra.local.lane import Pending
-from infra.local.pool import WorkerPool
+from infra.local.pool import Pool, WorkerPool
 from infra.local.separate_pools import SeparatePools
 
 
@@ -91,6 +92,18 @@ def test_slots_with_a_core_each_are_used_however_much_tasks_compute(pool, tmp_pa
     begin(pool, "a", "sleep", 60, timeout_s=60.0)
     begin(pool, "b", "sleep", 60, timeout_s=60.0)
     assert len(pids(FileStorage(tmp_path / "blobs"), 2)) == 2
+
+
+def test_waiting_tasks_are_expected_to_keep_as_much_busy_as_the_first_of_their_kind_did(tmp_path, local_invokers):
+    with Pool(Capacity(1, 1), {"actor": "echo"}, tmp_path / "workers") as pool:
+        one, other = pool.lane("a", tmp_path / "a"), pool.lane("b", tmp_path / "b")
+        begin(one, "a/000000/sample/0", "sleep", 0.3)
+        for work in ("sample/0", "sample/1", "learn/all"):
+            begin(other, f"b/000000/{work}", "sleep", 60, timeout_s=60.0)
+        assert [waiting.cores for waiting in other.first] == [1.0, 1.0, 1.0]
+        collect(one, 1)
+        sample, learn = other.first
+        assert sample.cores < 0.5 and learn.cores == 1.0
 
 
 def test_workers_are_spawned_not_forked(pool):
