@@ -1,10 +1,9 @@
 """The arms of an ablation: an arm is a name and settings that override the user's configuration.
 
 The arm `marless` holds the rules as the MARLess paper ("Multi-Agent Reinforcement Learning with Serverless Computing",
-SoCC 2025) describes them; where its text and figures differ, the modules of the rules name the reading. Three arms are
-controls that the paper does not have: `packed` (all learners in one function, the same algorithm), `shuffled` (the
-paper's scaling on its signal in random order) and `constant-mean` (the paper's scaling's mean number of rollouts in
-every round).
+SoCC 2025) describes them; where its text and figures differ, the modules of the rules name the reading. The other arms
+are controls that the paper does not have: `packed` (all learners in one function, the same algorithm), and for both
+sets of rules their scaling on its signal in random order and its mean number of rollouts in every round.
 """
 
 import difflib
@@ -17,6 +16,7 @@ from typing import Any
 import msgspec
 
 from coordinator.config.schema import ConfigError, RunConfig, convert, override
+from coordinator.config.tables import flatten, merge, nest
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
 from coordinator.rules.sharing import SHARING_MODES
@@ -42,6 +42,8 @@ SHARING: dict[str, Settings] = {
 }
 
 _SHUFFLED = "shuffled:"
+# ``constant:10`` is the rule `constant` with ten rollouts.
+_FIXED = re.compile(r"constant:([1-9]\d*)")
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,11 @@ class Arm:
 
 
 def _rule_settings(sharing: str, scaling: str, placement: str) -> Settings:
+    fixed = _FIXED.fullmatch(scaling)
     return {
         **SHARING.get(sharing, {"sharing.rule": sharing}),
-        "scaling.rule": scaling,
+        "scaling.rule": "constant" if fixed else scaling,
+        **({"scaling.rollouts": int(fixed[1])} if fixed else {}),
         "placement.rule": placement,
     }
 
@@ -92,6 +96,19 @@ ARMS = {
             rollouts_of="marless",
             control_of="marless",
         ),
+        Arm(
+            "ours-shuffled",
+            "control: our sharing, scaling on a shuffled signal",
+            _rule_settings("ours", "shuffled:gns", "split"),
+            control_of="ours",
+        ),
+        Arm(
+            "ours-fixed",
+            "control: one network per class, `ours`' mean number of rollouts in every round",
+            _rule_settings("all", "constant", "split"),
+            rollouts_of="ours",
+            control_of="ours",
+        ),
     )
 }
 
@@ -111,7 +128,7 @@ def cross(sharing: Sequence[str], scaling: Sequence[str], placement: Sequence[st
     """One arm for every combination, called ``sharing+scaling@placement``; raises `ConfigError` for an unknown rule."""
     axes = (
         [name if name in SHARING_MODES else _require_known(name, SHARING, "sharing") for name in sharing],
-        [_require_known(name, SCALING_RULES, "scaling") for name in scaling],
+        [name if _FIXED.fullmatch(name) else _require_known(name, SCALING_RULES, "scaling") for name in scaling],
         [_require_known(name, PLACEMENTS, "placement") for name in placement],
     )
     return [
@@ -153,10 +170,7 @@ def _combination(name: str) -> Arm | None:
 
 def configuration(arm: Arm, base: RunConfig, rollouts: int | None = None) -> RunConfig:
     """The user's configuration with the arm's settings; raises `ConfigError` naming the arm when it is invalid."""
-    document: dict[str, Any] = msgspec.to_builtins(base)
-    for key, value in settings(arm, rollouts).items():
-        table, _, name = key.partition(".")
-        document[table][name] = value
+    document = merge(msgspec.to_builtins(base), nest(settings(arm, rollouts)))
     return convert(document, f"arm {arm.name}")
 
 
@@ -177,17 +191,6 @@ def refuse_clashes(arms: Iterable[Arm], overrides: Iterable[str]) -> None:
                 fixed = arm.settings.get(key, value)
                 if fixed != value:
                     raise ConfigError(f"{text} clashes with the arm {arm.name}, which sets {key} to {fixed}")
-
-
-def flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The values of nested tables by dotted key."""
-    leaves: dict[str, Any] = {}
-    for name, value in document.items():
-        if isinstance(value, Mapping):
-            leaves |= flatten(value, f"{prefix}{name}.")
-        else:
-            leaves[f"{prefix}{name}"] = value
-    return leaves
 
 
 def _require_known(name: str, choices: Mapping[str, Any], kind: str) -> str:

@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
-from coordinator.ablation.arms import Value, flatten
+from coordinator.ablation.arms import Value
 from coordinator.config.schema import ConfigError
+from coordinator.config.tables import flatten
 from coordinator.reports.files import replace
 from functions.contract import StorageFault
 

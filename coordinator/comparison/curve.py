@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.ablation.arms import flatten
 from coordinator.config.schema import RunConfig
+from coordinator.config.tables import flatten
 from coordinator.errors import UserError
 from coordinator.reports import evaluations
 from coordinator.reports.evaluations import RunEntries

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from coordinator.config.schema import ConfigError, RunConfig, convert
+from coordinator.config.tables import flatten, merge, nest
 from coordinator.governor.purse import Purse
 from coordinator.reports.files import replace
 from coordinator.reports.journal import read
@@ -18,7 +19,7 @@ from coordinator.studies import decisions, searches
 from coordinator.studies.decisions import Asked, Halved
 from coordinator.studies.halving import decide
 from coordinator.studies.searches import Searcher, Values
-from coordinator.studies.study_file import Owner, Setting, StudyFile, merged
+from coordinator.studies.study_file import Owner, StudyFile
 from functions.contract import StorageFault
 
 FILE = "study.json"
@@ -103,17 +104,6 @@ class Study:
             return []
         return self._add(values)
 
-    def _add(self, values: Values) -> list[StudyRun]:
-        """The runs of one more setting."""
-        listed = self.file.setting[len(self._asked)] if self.file.setting else None
-        name = listed.name if listed else self._name(values)
-        owner = (listed.owner if listed else None) or self.file.owner
-        runs = [self._run(name, values, seed, owner) for seed in self.seeds]
-        self._candidates[name] = _Candidate(runs)
-        self._asked.append(name)
-        self.decided.append(Asked(name=name, values=values))
-        return runs
-
     def pause_at(self, run: StudyRun) -> int | None:
         """The round after which the run waits for a decision; None: it goes on to its end."""
         rungs = self.file.halving.rungs if self.file.halving else []
@@ -168,6 +158,17 @@ class Study:
             raise StorageFault(f"{self.folder / FILE} cannot be written: {error.strerror}; free some space") from error
         decisions.write(self.folder, self.decided)
 
+    def _add(self, values: Values) -> list[StudyRun]:
+        """The runs of one more setting."""
+        listed = self.file.setting[len(self._asked)] if self.file.setting else None
+        name = listed.name if listed else self._name(values)
+        owner = (listed.owner if listed else None) or self.file.owner
+        runs = [self._run(name, values, seed, owner) for seed in self.seeds]
+        self._candidates[name] = _Candidate(runs)
+        self._asked.append(name)
+        self.decided.append(Asked(name=name, values=values))
+        return runs
+
     def _restore(self) -> None:
         for run in self.runs:
             folder = RunFolder(self.folder / "runs" / run.name)
@@ -217,11 +218,11 @@ class Study:
 
     def _searcher(self) -> Searcher:
         if self.file.setting:
-            return searches.Listed(_flat(setting) for setting in self.file.setting)
+            return searches.Listed(flatten(setting.values) for setting in self.file.setting)
         return searches.searcher(searches.space(self.file.vary), self.file.search)
 
     def _run(self, name: str, values: Values, seed: int, owner: str) -> StudyRun:
-        document = merged(self.file.base, _nested(values))
+        document = merge(self.file.base, nest(values))
         config = convert({**document, "seed": seed}, f"the setting {name}")
         if config.stop.seconds is not None:
             raise ConfigError(f"the setting {name}: stop.seconds would count waiting for other runs; use stop.rounds")
@@ -246,30 +247,6 @@ class Study:
 
 def _all_wait(candidate: _Candidate) -> bool:
     return all(run.status == "paused" for run in candidate.runs)
-
-
-def _flat(setting: Setting) -> Values:
-    return dict(_leaves(setting.values, ""))
-
-
-def _leaves(table: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def _nested(values: Values) -> dict[str, Any]:
-    """Dotted keys as tables."""
-    document: dict[str, Any] = {}
-    for key, value in values.items():
-        *tables, name = key.split(".")
-        table = document
-        for part in tables:
-            table = table.setdefault(part, {})
-        table[name] = value
-    return document
 
 
 def _slug(value: Any) -> str:

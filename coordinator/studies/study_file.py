@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from coordinator.config.schema import ConfigError, read_toml
+from coordinator.config.tables import merge
 
 Value = str | int | float | bool | list[Any]
 
@@ -91,19 +92,13 @@ def load(path: Path) -> StudyFile:
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}") from error
     if study.config is not None:
-        base = merged(read_toml(path.parent / study.config), study.base)
+        base = merge(read_toml(path.parent / study.config), study.base)
         study = msgspec.structs.replace(study, config=None, base=base)
     if study.vary and study.setting:
         raise ConfigError(f"{path}: give the settings as `vary` or as `setting`, not both")
     if study.halving and sorted(set(study.halving.rungs)) != study.halving.rungs:
         raise ConfigError(f"{path}: halving.rungs: the rounds must ascend")
     return study
-
-
-def merged(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """`base` with the values of `more`, table by table."""
-    tables = {key: value for key, value in more.items() if isinstance(value, dict) and isinstance(base.get(key), dict)}
-    return {**base, **more, **{key: merged(base[key], value) for key, value in tables.items()}}
 
 
 def require_same(began: StudyFile, wanted: StudyFile, folder: Path) -> StudyFile:

@@ -52,7 +52,7 @@ def test_every_arm_is_run_and_compared(everything):
     assert [found["arm"] for found in table["comparisons"]] == list(ARMS)
     assert {found["runs"] for found in table["comparisons"]} == {1}
     rows = list(csv.DictReader((folder / "results.csv").read_text().splitlines()))
-    assert len(rows) == 7 and {row["rounds"] for row in rows} == {"6"}
+    assert len(rows) == 9 and {row["rounds"] for row in rows} == {"6"}
 
 
 @pytest.mark.conformance

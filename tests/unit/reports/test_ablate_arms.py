@@ -148,8 +148,21 @@ def test_a_combination_of_a_cross_can_be_named_among_the_arms():
         arms_by_name(["ours+gsn@whole"])
 
 
-def test_the_controls_of_the_papers_signal_are_controls_of_its_arm_and_packed_of_none():
-    assert controls(ARMS) == [("shuffled", "marless"), ("constant-mean", "marless")]
+def test_the_controls_of_a_signal_are_controls_of_its_arm_and_packed_of_none():
+    assert controls(ARMS) == [
+        ("shuffled", "marless"),
+        ("constant-mean", "marless"),
+        ("ours-shuffled", "ours"),
+        ("ours-fixed", "ours"),
+    ]
+
+
+def test_a_fixed_number_of_rollouts_can_be_named_in_a_combination():
+    [arm] = arms_by_name(["all+constant:10@whole"])
+    found = configuration(arm, BASE)
+    assert (found.sharing.rule, found.scaling.rule, found.scaling.rollouts) == ("all", "constant", 10)
+    with pytest.raises(ConfigError, match="scaling called 'constant:0'"):
+        arms_by_name(["all+constant:0@whole"])
 
 
 def test_a_control_without_the_arm_that_it_controls_has_nothing_to_say():
