@@ -54,12 +54,12 @@ def study_in(folder: Path, file: str, environment: Mapping[str, str]) -> Measure
     return Measured(makespan_s, events[-1]["busy"], peak, weights, seconds, events)
 
 
-def processes(commands: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> Measured:
-    """Each run as a process of its own, all at once."""
+def processes(commands: Mapping[str, Sequence[str]], environment: Mapping[str, str], *options: str) -> Measured:
+    """Each run as a command of its own with these `options`, all at once."""
     with tempfile.TemporaryDirectory(prefix="pool-") as folder:
         began = time.monotonic()
         started = [
-            _begin(["train", *settings, "--run", name, "--workers", "1"], Path(folder), environment)
+            _begin(["train", *settings, "--run", name, *options], Path(folder), environment)
             for name, settings in commands.items()
         ]
         peak = _peak_mib(started)

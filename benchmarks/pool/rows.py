@@ -31,16 +31,20 @@ def _rows(name: str, work: Workload, busy: float | None, alone: float, processes
     pool = study(work.file(work.shared), _ONE_THREAD)
     one = study(work.file(work.alone, runs_at_once=1), _ONE_THREAD)
     halves = _halves(work)
-    each = processes({run: _arguments(values, work.shared) for run, values in work.runs}, _ONE_THREAD)
-    # Processes with a worker each have as many slots as there are runs.
+    commands = {run: _arguments(values, work.shared) for run, values in work.runs}
+    each = processes(commands, _ONE_THREAD)
+    single = processes(commands, _ONE_THREAD, "--workers", "1")
+    # Commands with a worker each have as many slots as there are runs.
     wide = study(work.file(work.shared, slots=len(work.runs)), _ONE_THREAD) if work.waits else None
-    equal = sum(pool.weights.get(run) == one.weights.get(run) == each.weights.get(run) for run, _ in work.runs)
+    ways = (one, each, single)
+    equal = sum(all(pool.weights.get(run) == way.weights.get(run) for way in ways) for run, _ in work.runs)
     slowdowns = [pool.seconds[run] / one.seconds[run] for run, _ in work.runs]
     return [
         Row(f"{name}: 32 runs on one pool", [pool.makespan_s], ".1f", "s"),
         _ratio(f"{name}: makespan", pool.makespan_s, one.makespan_s, "one after another", most=alone),
         _ratio(f"{name}: makespan", pool.makespan_s, halves, "static halves"),
-        _ratio(f"{name}: makespan", pool.makespan_s, each.makespan_s, "32 processes", most=processes_),
+        _ratio(f"{name}: makespan", pool.makespan_s, each.makespan_s, "32 commands", most=processes_),
+        _ratio(f"{name}: makespan", pool.makespan_s, single.makespan_s, "32 commands of one worker each"),
         Row(f"{name}: busy share", [pool.busy], ".3f", "", [pool.busy / one.busy], "one after another", least=busy),
         Row(
             f"{name}: slot seconds",
@@ -50,32 +54,19 @@ def _rows(name: str, work: Workload, busy: float | None, alone: float, processes
             [_work(pool, work) / _work(one, work)],
             "one after another",
         ),
-        Row(
-            f"{name}: memory",
-            [pool.peak_mib],
-            ".0f",
-            "MiB",
-            [pool.peak_mib / each.peak_mib],
-            "32 processes",
-            most=memory,
-        ),
-        *(_wide(name, wide, each) if wide else ()),
+        _memory(f"{name}: memory", pool, each, "32 commands", most=memory),
+        _memory(f"{name}: memory", pool, single, "32 commands of one worker each"),
+        *(_wide(name, wide, single) if wide else ()),
         Row(f"{name}: fairness of slowdowns (Jain)", [jain(slowdowns)], ".3f", least=0.9),
-        Row(f"{name}: weights as in the other two ways, of 32", [equal], ".0f", least=32),
+        Row(f"{name}: weights as in the other ways, of 32", [equal], ".0f", least=32),
     ]
 
 
-def _wide(name: str, wide: Measured, each: Measured) -> list[Row]:
+def _wide(name: str, wide: Measured, single: Measured) -> list[Row]:
+    against = "32 commands of one worker each"
     return [
-        _ratio(f"{name}: makespan with 32 slots", wide.makespan_s, each.makespan_s, "32 processes"),
-        Row(
-            f"{name}: memory with 32 slots",
-            [wide.peak_mib],
-            ".0f",
-            "MiB",
-            [wide.peak_mib / each.peak_mib],
-            "32 processes",
-        ),
+        _ratio(f"{name}: makespan with 32 slots", wide.makespan_s, single.makespan_s, against),
+        _memory(f"{name}: memory with 32 slots", wide, single, against),
     ]
 
 
@@ -149,6 +140,10 @@ def _arguments(values: dict[str, object], placement: str) -> list[str]:
 
 def _work(measured: Measured, work: Workload) -> float:
     return measured.busy * work.slots * measured.makespan_s
+
+
+def _memory(name: str, value: Measured, base: Measured, against: str, most: float | None = None) -> Row:
+    return Row(name, [value.peak_mib], ".0f", "MiB", [value.peak_mib / base.peak_mib], against, most=most)
 
 
 def _ratio(name: str, value: float, base: float, against: str, most: float | None = None) -> Row:

@@ -52,6 +52,8 @@ def waiting() -> Workload:
         "evaluation.every": 1_000,
         "evaluation.episodes": 2,
         "evaluation.final_episodes": 2,
+        # A copy of one of these environments holds a picture of 2 MB.
+        "evaluation.episodes_per_invocation": 4,
         "algorithm.hidden": [32],
     }
     return Workload(

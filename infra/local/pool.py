@@ -1,6 +1,7 @@
 """A pool of warm worker processes that run the functions of one run or of many on this machine."""
 
 import selectors
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,7 +15,8 @@ from functions.contract import Ref
 from infra.local.dispatch import Capacity, FairShares, Slot, Task, choose, dominant_share
 from infra.local.frames import Call, Ended, Ready, frame
 from infra.local.lane import Lane, Pending
-from infra.local.worker_process import WorkerProcess, worker_environment
+from infra.local.starters import Forker, Spawner, Starter, worker_environment
+from infra.local.worker_process import WorkerProcess
 
 # An answer that has begun to arrive was finished in time; this is the longest pause between two of its chunks.
 _TRANSFER_S = 10.0
@@ -24,6 +26,8 @@ _LOOK_S = 0.05
 _AT_HAND = 32 << 20
 # A process that holds more than this part of what it may allocate is replaced after its task.
 _FULL = 0.5
+# From so many workers on they are forks of one process that has imported what they need, which saves memory and time.
+_FORKED = 2
 
 _decoder = msgspec.msgpack.Decoder(Ready | Ended)
 
@@ -57,7 +61,7 @@ class Pool:
         memory_mb: float = 0.0,
     ) -> None:
         self.capacity, self.modules, self._logs = capacity, modules, logs
-        self._environment, self._memory_mb = worker_environment(threads), memory_mb / capacity.slots
+        self._starter, self._memory_mb = self._choose_starter(threads), memory_mb / capacity.slots
         self._lanes: dict[str, Lane] = {}
         self._weights = 0.0
         self._shares = FairShares()
@@ -164,6 +168,7 @@ class Pool:
             lane.close()
         for worker in list(self._workers):
             self._remove(worker)
+        self._starter.close()
         self._selector.close()
 
     def waits(self, lane: Lane) -> None:
@@ -238,10 +243,16 @@ class Pool:
     def _reported(self, lane: Lane | None) -> list[Lane]:
         return [one for one in ((lane,) if lane else self._lanes.values()) if one.reports]
 
+    def _choose_starter(self, threads: int) -> Starter:
+        environment = worker_environment(threads)
+        if sys.platform != "linux" or self.capacity.slots < _FORKED:
+            return Spawner(environment)
+        return Forker(environment, self.modules.values(), self._logs / "zygote.log")
+
     def _start(self) -> Worker:
         number = next(self._started)
         self._logs.mkdir(parents=True, exist_ok=True)
-        worker = Worker(number, self._environment, self._logs / f"{number}.log", self._memory_mb)
+        worker = Worker(number, self._starter, self._logs / f"{number}.log", self._memory_mb)
         self._selector.register(worker.replies, selectors.EVENT_READ, worker)
         self._workers.append(worker)
         self._at_hand[worker] = {}

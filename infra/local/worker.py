@@ -1,7 +1,8 @@
 """A worker process: serves calls one after the other until its coordinator ends.
 
-Started by the pool as ``python -m infra.local.worker REQUESTS REPLIES LIFELINE STARTED MEMORY_MB``: three pipe
-descriptors, the pool's monotonic clock at the start, and how much the process may allocate (0: without limit).
+A fork of `infra.local.zygote`, or started by the pool as ``python -m infra.local.worker REQUESTS REPLIES LIFELINE
+STARTED MEMORY_MB``: three pipe descriptors, the pool's monotonic clock at the start, and how much the process may
+allocate (0: without limit).
 """
 
 import importlib
@@ -31,11 +32,16 @@ def main() -> None:
     requests, replies, lifeline = (int(text) for text in sys.argv[1:4])
     for descriptor in (requests, replies, lifeline):
         os.set_inheritable(descriptor, False)
+    serve(requests, replies, lifeline, float(sys.argv[4]), int(sys.argv[5]))
+
+
+def serve(requests: int, replies: int, lifeline: int, started: float, memory_mb: int) -> None:
+    """Serves the pool's calls until it has closed its ends. `started`: the monotonic clock at the process's start."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with(lifeline)
-    limit_memory(int(sys.argv[5]))
+    limit_memory(memory_mb)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a log is read after a crash
-    Worker(requests, replies, float(sys.argv[4])).serve()
+    Worker(requests, replies, started).serve()
 
 
 class Worker:

@@ -2,15 +2,13 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from infra.local.frames import Inbox, Ready
+from infra.local.starters import Starter
 
 _LOG_TAIL = 4096
 # Over how long it is measured what a task keeps busy.
@@ -28,7 +26,7 @@ class WorkerProcess(Generic[Pending]):
     `memory_mb`: the most that it may allocate; 0 is unlimited.
     """
 
-    def __init__(self, number: int, environment: Mapping[str, str], log: Path, memory_mb: float = 0.0) -> None:
+    def __init__(self, number: int, starter: Starter, log: Path, memory_mb: float = 0.0) -> None:
         self.number, self.log = number, log
         self.modules: set[str] = set()
         self.warming = ""
@@ -48,7 +46,9 @@ class WorkerProcess(Generic[Pending]):
         far_lifeline, self._lifeline = os.pipe()
         far = (far_requests, far_replies, far_lifeline)
         try:
-            self.process = _spawn(far, environment, log, memory_mb)
+            log.write_bytes(b"")
+            with log.open("ab") as output:
+                self._child = starter.start(far, output, int(memory_mb))
         except OSError:
             self._close()
             raise
@@ -60,7 +60,7 @@ class WorkerProcess(Generic[Pending]):
         self.inbox = Inbox(self.replies)
 
     def alive(self) -> bool:
-        return self.process.poll() is None
+        return self._child.alive()
 
     def has(self, module: str) -> bool:
         return module in self.modules or module == self.warming
@@ -122,17 +122,17 @@ class WorkerProcess(Generic[Pending]):
     def _processor_seconds(self) -> float:
         """Of all its threads; 0 where the system does not say."""
         try:
-            fields = Path(f"/proc/{self.process.pid}/stat").read_bytes().rpartition(b")")[2].split()
+            fields = Path(f"/proc/{self._child.pid}/stat").read_bytes().rpartition(b")")[2].split()
         except OSError:
             return 0.0
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
     def kill(self) -> str:
         """Kills the process group and returns how the process ended."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
         self._close()
-        status = self.process.wait()
+        status = self._child.end()
+        if status is None:
+            return "ended"
         return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
 
     def _close(self) -> None:
@@ -147,36 +147,3 @@ class WorkerProcess(Generic[Pending]):
             tail = file.read()
         lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
         return next((line for line in lines if line.startswith("Fatal Python error")), lines[-1] if lines else "silent")
-
-
-def worker_environment(threads: int) -> dict[str, str]:
-    """The workers' environment variables: they can import this process's modules and those in the current folder."""
-    here = str(Path.cwd())
-    folders = dict.fromkeys([*(folder or here for folder in sys.path), str(Path(__file__).resolve().parents[2]), here])
-    count = str(threads)
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(folders),
-        "PYTHONHASHSEED": "0",  # iteration over sets of strings has the same order in every process
-        "OMP_NUM_THREADS": count,
-        "OPENBLAS_NUM_THREADS": count,
-        "MKL_NUM_THREADS": count,
-    }
-
-
-def _spawn(
-    pipes: tuple[int, int, int], environment: Mapping[str, str], log: Path, memory_mb: float
-) -> "subprocess.Popen[bytes]":
-    log.write_bytes(b"")
-    arguments = [*map(str, pipes), repr(time.monotonic()), str(int(memory_mb))]
-    with log.open("ab") as output:
-        # -P: the current folder comes last on PYTHONPATH, so its files hide no module of ours.
-        return subprocess.Popen(
-            [sys.executable, "-P", "-X", "faulthandler", "-m", "infra.local.worker", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=environment,
-            pass_fds=pipes,
-            start_new_session=True,  # Ctrl-C in the terminal reaches only the coordinator
-        )

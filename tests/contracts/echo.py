@@ -6,11 +6,14 @@ A task is JSON: the action, its argument, and a time-out, which Lambda itself en
 import ctypes
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import numpy as np
 
 from functions.ports import Blobs
 
@@ -129,6 +132,16 @@ def _environment(argument, blobs):
     return os.environ[argument]
 
 
+def _parent(argument, blobs):
+    return os.getppid()
+
+
+def _draw(argument, blobs):
+    """Two numbers that nobody has seeded, and the process; so late that two tasks take two processes."""
+    time.sleep(0.3)
+    return [os.getpid(), random.random(), np.random.random()]
+
+
 def _mark(argument, blobs):
     return f"{mark} {'pytest' in sys.modules}"
 
@@ -157,6 +170,8 @@ _DEEDS = {
     "talk": _talk,
     "babble": _talk_much,
     "environment": _environment,
+    "parent": _parent,
+    "draw": _draw,
     "mark": _mark,
     "allocate": _allocate,
     "mumble": _say_nothing_that_can_be_sent,

@@ -1,7 +1,9 @@
 """Behaviour specific to the invoker for local processes; `test_invoker` has the common contract."""
 
+import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from infra.local.files import FileStorage
 from infra.local.lane import Pending
 from infra.local.pool import Pool, WorkerPool
 from infra.local.separate_pools import SeparatePools
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="workers are forks on Linux alone")
 
 
 def runs(pid):
@@ -106,11 +110,62 @@ def test_waiting_tasks_are_expected_to_keep_as_much_busy_as_the_first_of_their_k
         assert sample.cores < 0.5 and learn.cores == 1.0
 
 
-def test_workers_are_spawned_not_forked(pool):
+def test_workers_have_nothing_of_the_coordinator_s_memory(pool):
     import echo
 
     echo.mark = "changed in the parent"
     assert said(ask(pool, "mark")) == "fresh False"
+
+
+@on_linux
+def test_forks_draw_different_random_numbers(pool):
+    for name in "ab":
+        begin(pool, name, "draw")
+    one, other = (json.loads(report.body) for report in collect(pool, 2).values())
+    assert not set(one) & set(other)
+
+
+@on_linux
+def test_workers_go_on_without_their_zygote_and_the_next_one_has_another(pool, tmp_path):
+    zygote = said(ask(pool, "parent"))
+    assert zygote != os.getpid()
+    begin(pool, "a", "sleep", 0.5)
+    pids(FileStorage(tmp_path / "blobs"), 1)
+    os.kill(zygote, signal.SIGKILL)
+    assert vanish([zygote])
+    begin(pool, "b", "parent")
+    reports = collect(pool, 2)
+    assert said(reports["a"]) == "slept"
+    assert said(reports["b"]) not in (zygote, os.getpid(), 1)
+    began = time.monotonic()
+    pool.close()  # nobody waits for the end of a worker that nobody can tell
+    assert time.monotonic() - began < 10
+
+
+@on_linux
+def test_a_worker_without_its_zygote_that_dies_is_a_crash(pool, tmp_path):
+    zygote = said(ask(pool, "parent"))
+    os.kill(zygote, signal.SIGKILL)
+    begin(pool, "task", "sleep", 60, timeout_s=60.0)
+    os.kill(pids(FileStorage(tmp_path / "blobs"), 1)[0], signal.SIGKILL)
+    assert collect(pool, 1)["task"].outcome == "crash"
+    assert said(ask(pool, "echo", "on")) == "on"
+
+
+@on_linux
+def test_a_zygote_ends_with_its_pool_and_with_a_killed_coordinator(pool, local_invokers, python):
+    zygote = said(ask(pool, "parent"))
+    pool.close()
+    assert vanish([zygote])
+    source = (
+        f"client.invoke('actor', 'a', 0, {task('parent')!r}, 9.0)\nprint(client.wait(9.0)[0].body.decode(), flush=True)"
+    )
+    driver = python(f"{local_invokers.source}{source}\nclient.wait(600.0)")
+    number = int(driver.stdout.readline())
+    assert runs(number) and number != driver.pid
+    driver.kill()
+    driver.wait()
+    assert vanish([number])
 
 
 def test_numerical_libraries_get_the_threads_they_were_given(tmp_path, local_invokers):

@@ -86,13 +86,16 @@ def begin(folder, *argv):
 
 
 def workers_of(process):
-    """The worker processes of a study."""
-    found = []
+    """The worker processes of a study, and the one that they are forks of."""
+    children = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if int(fields[1]) == process.pid and fields[0] not in "ZX":
-            found.append(int(path.parent.name))
-    return found
+        if fields[0] not in "ZX":
+            children.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    found = [process.pid]
+    for parent in found:
+        found.extend(children.get(parent, ()))
+    return found[1:]

@@ -12,6 +12,8 @@ from drawing_commands import with_pictures
 FILES = {"compare.md", "compare.csv", "marl-eval.json"}
 PICTURES = {"aggregates.png", "sample_efficiency.png", "profiles.png"}
 ALGORITHMS = ("mappo", "ippo")
+# Far more evaluations than one, so that none of these runs ends before another's first one, by any clock.
+LONG = ("stop.rounds=16", "evaluation.every=1")
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def trained(marless):
     """Two algorithms with two seeds, moved into the folder of a study."""
     for name in ALGORITHMS:
         for seed in (1, 2):
-            assert marless.train(f"{name}-s{seed}", f"algorithm.name={name}", f"seed={seed}").code == 0
+            assert marless.train(f"{name}-s{seed}", f"algorithm.name={name}", f"seed={seed}", *LONG).code == 0
     Path("studies/mine").mkdir(parents=True)
     Path("runs/latest").unlink()
     Path("runs").rename("studies/mine/runs")
@@ -45,11 +47,11 @@ def test_runs_of_a_study_are_compared(trained):
     assert said.code == 0
     (event,) = map(json.loads, said.out)
     found = event["comparison"]
-    assert (event["event"], event["folder"], found["at"], found["ends_first"]) == ("compared", "comparison", 160, "")
+    assert (event["event"], event["folder"], found["at"], found["ends_first"]) == ("compared", "comparison", 640, "")
     by_arm = {row["arm"]: row for row in found["equal"]}
-    # The last evaluation of four rounds of 8 x 5 steps; of two seeds none is dropped.
+    # The last evaluation of 16 rounds of 8 x 5 steps; of two seeds none is dropped.
     for name in ALGORITHMS:
-        means = [mean_return(f"{name}-s{seed}", "step_1") for seed in (1, 2)]
+        means = [mean_return(f"{name}-s{seed}", "step_15") for seed in (1, 2)]
         assert by_arm[name]["iqm"]["value"] == pytest.approx(sum(means) / 2)
     assert FILES <= {path.name for path in Path("comparison").iterdir()} <= FILES | PICTURES
     merged = json.loads(Path("comparison/marl-eval.json").read_text())
@@ -59,7 +61,7 @@ def test_runs_of_a_study_are_compared(trained):
     written = {path: path.read_bytes() for path in Path("comparison").iterdir()}
     again = trained("compare", "studies/mine")
     assert again.code == 0 and {path: path.read_bytes() for path in written} == written
-    assert again.out[0] == "2 arms over 2 seeds on toy/signal, at 160 environment steps, where all runs end"
+    assert again.out[0] == "2 arms over 2 seeds on toy/signal, at 640 environment steps, where all runs end"
     for axis in ("seconds", "dollars"):
         assert trained("compare", "mine", "--at", axis, "--out", axis).code == 0
         assert Path(axis, "compare.csv").is_file()

@@ -1,0 +1,202 @@
+"""How a pool's workers are started: each as a new interpreter, or as forks of one that has imported the functions."""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Protocol
+
+import msgspec
+
+from infra.local.zygote import Died, Fork, Forked
+
+Pipes = tuple[int, int, int]
+"""The worker's ends: requests, replies, lifeline."""
+
+# How long a killed worker may take to end. More is the zygote's import, or a machine that is out of memory.
+_END_S = 20.0
+_PYTHON = (sys.executable, "-P", "-X", "faulthandler", "-m")
+"""-P: the current folder comes last on PYTHONPATH, so its files hide no module of ours."""
+
+
+class Child(Protocol):
+    """A worker's process."""
+
+    @property
+    def pid(self) -> int:
+        """0 until it is known."""
+        ...
+
+    def alive(self) -> bool:
+        """Whether it is not known to have ended."""
+        ...
+
+    def end(self) -> int | None:
+        """Kills the process with its group; its exit code as in `subprocess`, None if nobody knows."""
+        ...
+
+
+class Starter(Protocol):
+    """Starts workers."""
+
+    def start(self, pipes: Pipes, log: IO[bytes], memory_mb: int) -> Child:
+        """A worker that may allocate `memory_mb` (0: without limit); raises `OSError` when it cannot be started."""
+        ...
+
+    def close(self) -> None:
+        """Starts no more; workers have ended before. Idempotent."""
+        ...
+
+
+class Spawned:
+    """A worker with an interpreter of its own."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process, self.pid = process, process.pid
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self) -> int:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        return self._process.wait()
+
+
+class Spawner:
+    """Starts an interpreter for each worker."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+
+    def start(self, pipes: Pipes, log: IO[bytes], memory_mb: int) -> Spawned:
+        """Does not wait for the interpreter."""
+        arguments = [*map(str, pipes), repr(time.monotonic()), str(memory_mb)]
+        return Spawned(_interpreter("infra.local.worker", arguments, pipes, self._environment, log))
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+class ForkedWorker:
+    """A worker that a zygote forked."""
+
+    def __init__(self, zygote: "Forker", number: int) -> None:
+        self._zygote, self._number = zygote, number
+
+    @property
+    def pid(self) -> int:
+        return self._zygote.pids.get(self._number, 0)
+
+    def alive(self) -> bool:
+        self._zygote.listen(0.0)
+        return self._number not in self._zygote.exit_codes
+
+    def end(self) -> int | None:
+        """The process group has been killed by the end of its lifeline, which the caller has closed."""
+        return self._zygote.wait_for(self._number)
+
+
+class Forker:
+    """Starts workers as forks of a zygote (`infra.local.zygote`), which is started for the first one. Linux only."""
+
+    def __init__(self, environment: Mapping[str, str], modules: Iterable[str], log: Path) -> None:
+        self._environment, self._modules, self._log = environment, list(dict.fromkeys(modules)), log
+        self._zygote: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._decoder = msgspec.msgpack.Decoder(Forked | Died)
+        # How many workers were started, and how many of them by zygotes that were killed.
+        self._started = self._orphans = 0
+        self.pids: dict[int, int] = {}
+        """Of the workers that live, by number."""
+        self.exit_codes: dict[int, int] = {}
+        """Of those that have ended and were not waited for."""
+
+    def start(self, pipes: Pipes, log: IO[bytes], memory_mb: int) -> ForkedWorker:
+        """Does not wait for the fork. A zygote that was killed is replaced."""
+        self.listen(0.0)
+        if self._socket is None:
+            self._socket, self._orphans = self._start_zygote(), self._started
+        self._started += 1
+        order = msgspec.msgpack.encode(Fork(self._started, memory_mb))
+        socket.send_fds(self._socket, [order], [*pipes, log.fileno()])
+        return ForkedWorker(self, self._started)
+
+    def listen(self, timeout_s: float) -> bool:
+        """Takes in what the zygote says, waiting for it for at most `timeout_s`; whether it lives."""
+        while self._socket is not None and select.select([self._socket], [], [], timeout_s)[0]:
+            with suppress(ConnectionError):
+                if data := self._socket.recv(4096):
+                    self._hear(self._decoder.decode(data))
+                    timeout_s = 0.0
+                    continue
+            self.close()
+        return self._socket is not None
+
+    def wait_for(self, number: int) -> int | None:
+        """The exit code of a worker that ends now; None if its zygote is gone or does not say it in time."""
+        if number <= self._orphans:
+            return self.exit_codes.pop(number, None)
+        until = time.monotonic() + _END_S
+        while number not in self.exit_codes and (left_s := until - time.monotonic()) > 0 and self.listen(left_s):
+            pass
+        return self.exit_codes.pop(number, None)
+
+    def close(self) -> None:
+        """Ends the zygote."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._zygote is not None:
+            self._zygote.kill()
+            self._zygote.wait()
+            self._zygote = None
+
+    def _hear(self, said: Forked | Died) -> None:
+        if isinstance(said, Forked):
+            self.pids[said.number] = said.pid
+        else:
+            self.pids.pop(said.number, None)
+            self.exit_codes[said.number] = said.exit_code
+
+    def _start_zygote(self) -> socket.socket:
+        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with far, self._log.open("ab") as log:
+            arguments = [str(far.fileno()), repr(time.monotonic()), *self._modules]
+            self._zygote = _interpreter("infra.local.zygote", arguments, (far.fileno(),), self._environment, log)
+        return near
+
+
+def worker_environment(threads: int) -> dict[str, str]:
+    """The workers' environment variables: they can import this process's modules and those in the current folder."""
+    here = str(Path.cwd())
+    folders = dict.fromkeys([*(folder or here for folder in sys.path), str(Path(__file__).resolve().parents[2]), here])
+    count = str(threads)
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(folders),
+        "PYTHONHASHSEED": "0",  # iteration over sets of strings has the same order in every process
+        "OMP_NUM_THREADS": count,
+        "OPENBLAS_NUM_THREADS": count,
+        "MKL_NUM_THREADS": count,
+    }
+
+
+def _interpreter(
+    module: str, arguments: list[str], descriptors: tuple[int, ...], environment: Mapping[str, str], log: IO[bytes]
+) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [*_PYTHON, module, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env=environment,
+        pass_fds=descriptors,
+        start_new_session=True,  # Ctrl-C in the terminal reaches only the coordinator
+    )

@@ -1,0 +1,148 @@
+"""A process that has imported the functions' modules and forks workers, which share its memory until they write to it.
+
+Started by the pool as ``python -m infra.local.zygote SOCKET STARTED MODULE...``: a socket of packets, the pool's
+monotonic clock at the start, and what to import. Android's word for such a process. It imports nothing of a task's
+environment, because a fork copies neither threads nor connections. It ends when the pool closes the socket.
+"""
+
+import gc
+import importlib
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+import traceback
+from contextlib import suppress
+
+import msgspec
+
+from infra.local import worker
+
+DESCRIPTORS = 4
+"""What comes with a `Fork`: requests, replies, lifeline and log."""
+# A message is far shorter.
+_MOST = 4096
+
+
+class Fork(msgspec.Struct, frozen=True):
+    """To the zygote: fork worker `number`, which may allocate `memory_mb` (0: without limit)."""
+
+    number: int
+    memory_mb: int = 0
+
+
+class Forked(msgspec.Struct, frozen=True, tag="forked"):
+    """From the zygote: worker `number` is process `pid`."""
+
+    number: int
+    pid: int
+
+
+class Died(msgspec.Struct, frozen=True, tag="died"):
+    """From the zygote: worker `number` has ended, and so has its process group; `exit_code` is as in `subprocess`."""
+
+    number: int
+    exit_code: int
+
+
+def main() -> None:
+    pool = socket.socket(fileno=int(sys.argv[1]))
+    pool.set_inheritable(False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for module in sys.argv[3:]:
+        with suppress(BaseException):  # the worker that is asked for it reports why
+            importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # or the collector would write to every object, and so copy it for each worker
+    with suppress(ConnectionError):
+        Zygote(pool, time.monotonic() - float(sys.argv[2])).serve()
+
+
+class Zygote:
+    """`start_s`: how long this process took to start and import; its workers report that as their own start."""
+
+    def __init__(self, pool: socket.socket, start_s: float) -> None:
+        self._pool, self._start_s = pool, start_s
+        self._workers: dict[int, int] = {}
+        self._ended, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(pool, selectors.EVENT_READ)
+        self._selector.register(self._ended, selectors.EVENT_READ)
+        signal.set_wakeup_fd(self._wake)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def serve(self) -> None:
+        """Returns when the pool has closed its end."""
+        decoder = msgspec.msgpack.Decoder(Fork)
+        while True:
+            ready = {key.fd for key, _ in self._selector.select()}
+            if self._ended in ready:
+                os.read(self._ended, _MOST)
+                self._bury()
+            if self._pool.fileno() in ready:
+                data, descriptors, _, _ = socket.recv_fds(self._pool, _MOST, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+                if not data:
+                    return
+                self._fork(decoder.decode(data), descriptors)
+
+    def _fork(self, order: Fork, descriptors: list[int]) -> None:
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.write(descriptors[-1], f"cannot fork: {error}\n".encode())
+            self._say(Died(order.number, 1))
+        else:
+            if pid == 0:
+                self._become_worker(order, descriptors)
+            self._workers[pid] = order.number
+            self._say(Forked(order.number, pid))
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _become_worker(self, order: Fork, descriptors: list[int]) -> None:
+        """In the child: serves calls as a process of its own would, and ends."""
+        exit_code = 1
+        try:
+            os.setsid()  # Ctrl-C in the terminal reaches only the coordinator
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._selector.close()
+            self._pool.close()
+            requests, replies, lifeline, log = descriptors
+            for descriptor in (self._ended, self._wake):
+                os.close(descriptor)
+            for output in (1, 2):
+                os.dup2(log, output)
+            os.close(log)
+            if "numpy" in sys.modules:
+                # The standard library does so for `random`: no two processes draw the same numbers by themselves.
+                sys.modules["numpy"].random.seed()
+            worker.serve(requests, replies, lifeline, time.monotonic() - self._start_s, order.memory_mb)
+            exit_code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with suppress(BaseException):
+                sys.stdout.flush()
+            os._exit(exit_code)
+
+    def _bury(self) -> None:
+        """Reports the workers that have ended. A worker's programs end with it, while its number is still its own."""
+        while self._workers:
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if found is None:
+                return
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(found.si_pid, signal.SIGKILL)
+            _, status = os.waitpid(found.si_pid, 0)
+            self._say(Died(self._workers.pop(found.si_pid), os.waitstatus_to_exitcode(status)))
+
+    def _say(self, message: Forked | Died) -> None:
+        self._pool.send(msgspec.msgpack.encode(message))
+
+
+if __name__ == "__main__":
+    main()
