@@ -7,6 +7,7 @@ from typing import Literal
 
 from coordinator.ablation.arms import Arm, Settings
 from coordinator.ablation.cells import Cell
+from coordinator.reports.statistics import Interval
 from functions.algorithms.registry import ALGORITHMS
 
 Measure = Literal["", "sides", "win"]
@@ -26,7 +27,8 @@ class Case:
     """`task` is the name in tables, such as ``simple_spread_3``; `treatment` names the settings.
 
     At each of `points` (environment steps, ascending) training pauses to `measure`; it ends at the last. `bar` is the
-    least absolute return under `criterion`; None for cases that are only reported.
+    least absolute return under `criterion`; None for cases that are only reported. `bounds` of the task's returns,
+    None where they have none.
     """
 
     task: str
@@ -38,6 +40,7 @@ class Case:
     points: tuple[int, ...] = ()
     bar: float | None = None
     criterion: Criterion = "mean"
+    bounds: Interval | None = None
 
     @property
     def arm(self) -> Arm:

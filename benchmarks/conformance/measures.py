@@ -12,6 +12,8 @@ from functions.episodes import Episodes
 from functions.randomness import generator
 
 EPISODES = 640
+# The figures that are shares of episodes.
+SHARES = ("win",)
 _NUM_ENVS = 160
 
 

@@ -56,8 +56,17 @@ class Outcome:
 
     @property
     def ci95(self) -> statistics.Interval | None:
-        """Student's interval of the mean over seeds; None for one seed."""
-        return statistics.ci95(self.returns) if len(self.returns) > 1 else None
+        """The interval of the mean over seeds: Student's, or one within the task's bounds; None for one seed."""
+        if len(self.returns) < 2:
+            return None
+        if self.case.bounds is None:
+            return statistics.ci95(self.returns)
+        return statistics.bounded_ci95(self.returns, self._episodes, self.case.bounds)
+
+    @property
+    def _episodes(self) -> int:
+        """The fewest episodes behind a seed's return."""
+        return min(found.absolute.episodes for found in self.finished if found.absolute is not None)
 
     @property
     def env_steps(self) -> int:

@@ -9,9 +9,10 @@ import numpy as np
 from benchmarks.conformance.cases import REFERENCE
 from benchmarks.conformance.outcomes import Outcome
 from benchmarks.conformance.record import Record
-from benchmarks.conformance.tables import picture
+from benchmarks.conformance.tables import bounds_of, picture
 from coordinator.ablation.pictures import mean_line
 from coordinator.reports.drawing import FloatArray, Line, draw_lines, finish, look, save, sheet
+from coordinator.reports.statistics import Interval
 from functions.contract import MissingExtra
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def _task(found: Sequence[Outcome], path: Path) -> None:
     column = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
     for axes, (title, what, outcomes, of) in zip(column, panels, strict=True):
         lines = {outcome.case.algorithm: list(map(of, outcome.finished)) for outcome in outcomes}
-        _panel(axes, {name: curves for name, curves in lines.items() if all(len(x) for x, _ in curves)}, algorithms)
+        drawn = {name: curves for name, curves in lines.items() if all(len(x) for x, _ in curves)}
+        _panel(axes, drawn, algorithms, bounds_of(what, outcomes[0].case))
         bars = sorted({outcome.case.bar for outcome in outcomes if outcome.case.bar is not None})
         for bar in bars if of is _returns else ():
             axes.axhline(bar, color="#909090", linewidth=0.8, linestyle=":")
@@ -82,10 +84,12 @@ def _about(found: Sequence[Outcome], bars: bool) -> str:
     return about + ("; dotted: the bars" if bars else "")
 
 
-def _panel(axes: "Axes", curves: Mapping[str, Sequence[Curve]], algorithms: Sequence[str]) -> None:
-    """One colour for an algorithm in all panels of a picture, which has `algorithms`."""
+def _panel(
+    axes: "Axes", curves: Mapping[str, Sequence[Curve]], algorithms: Sequence[str], bounds: Interval | None
+) -> None:
+    """One colour for an algorithm in all panels of a picture, which has `algorithms`; bands end at the `bounds`."""
     end = max((float(x[-1]) for runs in curves.values() for x, _ in runs), default=0.0)
-    whole = {name: mean_line(runs) for name, runs in curves.items()}
+    whole = {name: _within(mean_line(runs), bounds) for name, runs in curves.items()}
     late = {name: _after(line, _BEGINNING * end) for name, line in whole.items()}
     if not late:
         return
@@ -94,6 +98,10 @@ def _panel(axes: "Axes", curves: Mapping[str, Sequence[Curve]], algorithms: Sequ
         colour, style = look(algorithms.index(name))
         early = line.x <= late[name].x[0]
         axes.plot(line.x[early], line.y[early], style, color=colour, linewidth=1.8)
+
+
+def _within(line: Line, bounds: Interval | None) -> Line:
+    return line if bounds is None else Line(line.x, line.y, np.clip(line.low, *bounds), np.clip(line.high, *bounds))
 
 
 def _after(line: Line, least: float) -> Line:

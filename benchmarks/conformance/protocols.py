@@ -153,6 +153,8 @@ def _battle(scenario: str) -> list[Case]:
                 settings=_settings({"task.name": f"smax/{scenario}"}, algorithm, env_steps, more),
                 measure="win",
                 points=tuple(env_steps * part // 5 for part in range(1, 6)),
+                # The share of the enemy's health that was lost, and 1 for the victory.
+                bounds=(0.0, 2.0),
             )
         )
     return cases
@@ -168,6 +170,7 @@ def _foraging(field: str) -> list[Case]:
             treatment="default",
             seeds=_SEEDS,
             settings=_settings(task, algorithm, 500_000),
+            bounds=(0.0, 1.0),
         )
         for algorithm in ("mappo", "iql", "vdn", "qmix")
     ]

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from benchmarks.conformance.cases import REFERENCE, Case
+from benchmarks.conformance.measures import EPISODES, SHARES
 from benchmarks.conformance.outcomes import Outcome, typical, verdict
 from benchmarks.conformance.protocols import PUBLISHED
 from benchmarks.conformance.record import Measured
@@ -31,15 +32,15 @@ HEADER = (
 _BEGIN, _END = "<!-- results -->", "<!-- end of results -->"
 _ABOUT = """\
 Return: greedy, undiscounted, summed over agents; the absolute metric (the policies of the best evaluation on 3,200
-fresh episodes), mean over seeds with the 95 % interval of Student's t. Env steps: the whole of training. Seconds: of
-training, mean over seeds, on one core of a machine that trained two runs side by side; those to the bar are medians of
-the first evaluation (320 episodes) that reached it. Every seed is counted, failed ones are named. Commits: of the
-programs that trained the seeds; + where one was not as committed. Hyperparameters stand in the cells' own files, in
-conformance/."""
-_SIDES = (
-    "Return: of the side of {side}, summed over its agents, when the final policies meet each other. How good a side "
-    "is the second table says: the mean return of each of its agents against opponents that do not learn, 640 episodes."
-)
+fresh episodes), mean over seeds with the 95 % interval of Student's t, and of returns with bounds and of shares of
+battles won one that stays inside them (Wilson's, with the spread between seeds). Env steps: the whole of training.
+Seconds: of training, mean over seeds, on one core of a machine that trained two runs side by side; those to the bar are
+medians of the first evaluation (320 episodes) that reached it. Every seed is counted, failed ones are named. Commits:
+of the programs that trained the seeds; + where one was not as committed. Hyperparameters stand in the cells' own files,
+in conformance/."""
+_SIDES = """\
+Return: of the side of {side}, summed over its agents, when the final policies meet each other. How good a side is the
+second table says: the mean return of each of its agents against opponents that do not learn, 640 episodes."""
 
 
 def document(found: Sequence[Outcome], pictures: Sequence[str]) -> str:
@@ -105,7 +106,7 @@ def measured(found: Sequence[Outcome]) -> list[str]:
         return []
     rows = []
     for outcome, parts in ended:
-        cells = (_spread([part.figures[name] for part in parts]) for name in names)
+        cells = (_spread([part.figures[name] for part in parts], bounds_of(name, outcome.case)) for name in names)
         rows.append((outcome.case.algorithm, outcome.case.treatment, str(len(parts)), *cells))
     return [markdown_table(("algorithm", "settings", "seeds", *names), rows, aligned=False)]
 
@@ -122,8 +123,19 @@ def _last(outcome: Outcome) -> tuple[Measured, ...]:
     return tuple(made.measured[-1] for made in outcome.finished if made.measured)
 
 
-def _spread(values: Sequence[float]) -> str:
-    return f"{statistics.mean(values):.2f}{_interval(statistics.ci95(values) if len(values) > 1 else None)}"
+def bounds_of(name: str, case: Case) -> statistics.Interval | None:
+    """The bounds of a figure, or of the returns, of a case; None where it has none."""
+    return (0.0, 1.0) if name in SHARES else case.bounds
+
+
+def _spread(values: Sequence[float], bounds: statistics.Interval | None) -> str:
+    if len(values) < 2:
+        found = None
+    elif bounds is None:
+        found = statistics.ci95(values)
+    else:
+        found = statistics.bounded_ci95(values, EPISODES, bounds)
+    return f"{statistics.mean(values):.2f}{_interval(found)}"
 
 
 def _interval(interval: statistics.Interval | None) -> str:

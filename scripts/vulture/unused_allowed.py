@@ -15,6 +15,9 @@ _.storage_class
 _.env_steps_per_second  # summary.json
 _.dead_letters  # of a deployment
 
+# Names that the benchmarks call.
+bounded_ci95
+
 # Names that libraries call or read.
 _.transient  # rich.live.Live
 _.writeable  # numpy.ndarray.flags

@@ -124,6 +124,25 @@ def test_means_have_students_interval_over_seeds():
     assert outcome.ci95 == pytest.approx((-36.9683, -27.0317), abs=1e-3)
 
 
+def test_returns_with_bounds_have_an_interval_inside_them():
+    # Three seeds of `qmix` on level-based foraging; Student's t gives (-0.095, 1.069).
+    low, high = an_outcome(a_case(bounds=(0.0, 1.0)), 0.361, 0.756, 0.343).ci95
+    assert 0 < low < 0.49 < high < 1
+    bounded = {case.task: case.bounds for case in FULL.cases if case.bounds is not None}
+    assert bounded == {"smax_8m": (0, 2), "smax_3s5z": (0, 2), "lbf_8x8-2p-2f-coop": (0, 1)}
+
+
+def test_shares_of_battles_have_an_interval_inside_zero_and_one():
+    case = a_case(measure="win", points=(200,), seeds=(1, 2, 3))
+    records = {
+        seed: a_record(case, seed, measured=(Measured(env_steps=200, figures={"win": won}),))
+        for seed, won in zip(case.seeds, (0.6094, 0.7281, 0.875), strict=True)
+    }
+    (found,) = tables.measured([Outcome("quick", case, records)])
+    # See the interval of shares by hand; Student's t gives (0.41, 1.07).
+    assert found.splitlines()[-1] == "| mappo | quick | 3 | 0.74 (0.37 to 0.93) |"
+
+
 def test_a_bar_of_the_mean_is_met_by_the_mean_and_one_of_each_seed_by_the_worst():
     assert an_outcome(a_case(bar=-33.0), -30.0, -32.0, -34.0).passes()
     assert not an_outcome(a_case(bar=-33.0, criterion="each seed"), -30.0, -32.0, -34.0).passes()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from coordinator.reports.statistics import (
     FinalReturn,
     bootstrap_ci,
+    bounded_ci95,
     ci95,
     iqm,
     mean,
@@ -157,3 +158,37 @@ def test_pairs_without_any_spread_are_equivalent_within_the_margin_only():
 def test_what_is_no_pairs_or_no_margin_is_refused(values, says):
     with pytest.raises(ValueError, match=says):
         tost_paired(*values)
+
+
+def test_the_interval_of_shares_by_hand():
+    # Three seeds of `qmix` on smax/3s5z: mean 0.7375, variance 0.017703, so as good as 3 * 0.193594 / 0.017703 = 32.807
+    # independent battles; t(0.975, 2) squared is 18.5128. (0.7375 + 0.28215 -+ 0.43457) / 1.56429.
+    assert bounded_ci95([0.6094, 0.7281, 0.875], 640) == pytest.approx((0.3740, 0.9296), abs=1e-4)
+
+
+@pytest.mark.parametrize(("won", "runs"), [(0, 3), (3, 3), (320, 5), (640, 10)])
+def test_the_interval_of_seeds_that_agree_is_scipys_wilson_interval_with_students_quantile(won, runs):
+    level = 2 * scipy.stats.norm.cdf(scipy.stats.t.ppf(0.975, runs - 1)) - 1
+    expected = scipy.stats.binomtest(won * runs, 640 * runs).proportion_ci(level, method="wilson")
+    found = bounded_ci95([won / 640] * runs, 640)
+    assert found == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.floats(-3, 5), min_size=2, max_size=12))
+def test_the_interval_stays_inside_its_bounds_and_holds_the_mean(values):
+    low, high = bounded_ci95(values, 320, (-3.0, 5.0))
+    assert -3 <= low <= mean(values) + 1e-9 and mean(values) - 1e-9 <= high <= 5
+
+
+@pytest.mark.parametrize(("share", "spread"), [(0.5, 0.01), (0.74, 0.05), (0.9, 0.1), (0.98, 0.01)])
+@pytest.mark.parametrize("runs", [3, 5])
+def test_the_interval_of_shares_holds_the_mean_as_often_as_it_says(share, spread, runs):
+    """Beta distributed seeds with variance `spread` * share * (1 - share), of 640 battles each."""
+    rng = np.random.default_rng(runs)
+    whole = 1 / spread - 1
+    seeds = rng.beta(share * whole, (1 - share) * whole, (1_000, runs))
+    shares = rng.binomial(640, seeds) / 640
+    held = [low <= share <= high for low, high in (bounded_ci95(row, 640) for row in shares)]
+    # Near a bound few seeds cannot show how far they vary: 0.94 for 0.9 and a spread of 0.1.
+    assert 0.92 <= np.mean(held) <= 0.99
