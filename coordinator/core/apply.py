@@ -1,5 +1,6 @@
 """apply(plan, state, event) -> state: what every event does to a run, and where a phase and a round end; pure."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -220,15 +221,16 @@ def _start_learning(plan: Plan, state: State) -> State:
     return learning if learner_schedule(plan, state) else _end_learning(plan, learning)
 
 
-def _with_best(state: State, evaluation: Evaluated) -> State:
-    """With these policies as the best if they are; objects that only the former best needed become garbage.
+def _with_best(state: State, evaluation: Evaluated, lead: float = 0.0) -> State:
+    """With these policies as the best unless the former best's return is higher by at least `lead`; objects that only
+    the former best needed become garbage.
 
     Where several sides learn, the newest policies are the best: a high return may be due to weak opponents.
     """
     before = state.best
     assert state.env_spec is not None and state.team is not None
     contested = len(learning(state.env_spec, state.team)) > 1
-    if before is not None and evaluation.mean <= before.mean and not contested:
+    if before is not None and evaluation.mean <= before.mean - lead and not contested:
         return replace(state, garbage=())
     best = Best(round=evaluation.round, mean=evaluation.mean, team=state.team, policies=state.policies)
     following = replace(state, best=best)
@@ -343,10 +345,15 @@ def _needed_keys(state: State) -> set[str]:
 
 
 def _after_final(plan: Plan, state: State) -> State:
-    """Continues with the absolute metric; the final policies are candidates for the best, too."""
+    """Continues with the absolute metric; the final policies are candidates for the best, too.
+
+    The best of many evaluations is the best in part by chance, the return of the final policies is not, so the best are
+    only those of an evaluation that is ahead by a standard error (Breiman, Friedman, Olshen and Stone, "Classification
+    and Regression Trees", 1984, choose a tree so). Not after `stop.return`: there an evaluation ended the run.
+    """
     returns = returns_of(state, "final/")
     final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)
-    ranked = _with_best(state, final)
+    ranked = _with_best(state, final, 0.0 if state.reason == "return" else _error_of_difference(plan, final))
     garbage = tuple(sorted({*state.garbage, *ranked.garbage}))
     return replace(
         ranked,
@@ -357,6 +364,12 @@ def _after_final(plan: Plan, state: State) -> State:
         final_env_metrics=env_metrics_of(state, "final/"),
         garbage=garbage,
     )
+
+
+def _error_of_difference(plan: Plan, final: Evaluated) -> float:
+    """The standard error of the difference between an evaluation's mean and that of the final policies."""
+    variance = float(np.var(final.returns, ddof=1))
+    return math.sqrt(variance / plan.config.evaluation.episodes + variance / len(final.returns))
 
 
 def _after_absolute(plan: Plan, state: State) -> State:

@@ -91,7 +91,10 @@ class Evaluated(Message, frozen=True, kw_only=True):
 
 
 class Best(Message, frozen=True, kw_only=True):
-    """The policies with the best evaluation so far, or the newest where several sides learn, and their team."""
+    """The policies with the best evaluation so far, or the newest where several sides learn, and their team.
+
+    At the end of a run the final policies, unless an evaluation's mean is higher by more than its error.
+    """
 
     round: int
     mean: float

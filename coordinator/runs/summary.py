@@ -20,7 +20,7 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True):
 
 class AbsoluteReturn(_Part, frozen=True, kw_only=True):
     """The absolute metric: the policies of the best evaluation, after `round` rounds, on ten times the episodes; the
-    final ones where several sides learn."""
+    final ones where several sides learn or no evaluation is ahead of them by its error."""
 
     mean: float
     iqm: float

@@ -75,7 +75,7 @@ def objects(request):
 
 
 def reply(request, returns=-1.0):
-    """A well-formed reply; every episode returns `returns`."""
+    """A well-formed reply; every episode returns `returns`, or each of an evaluation its own."""
     match request:
         case DescribeTask():
             return DescribeReply(spec=SPEC)
@@ -91,7 +91,7 @@ def reply(request, returns=-1.0):
                 samples=(sampled,) * request.rounds, learns=(LearnReply(metrics=metrics),) * request.rounds
             )
         case EvaluateTask():
-            return EvaluateReply(returns=(returns,) * request.episodes)
+            return EvaluateReply(returns=returns if isinstance(returns, tuple) else (returns,) * request.episodes)
     return sample_reply(request, returns)
 
 

@@ -233,6 +233,37 @@ def test_the_final_policies_may_be_the_best():
     assert set(state.best.policies) <= set(state.objects)
 
 
+def spread_out(*means, spread):
+    """A script like `evaluations`, of which half the episodes return `spread` more and half as much less."""
+    left = list(means)
+
+    def script(function, request):
+        if not isinstance(request, EvaluateTask):
+            return [answered(function, request)]
+        mean = left.pop(0) if left else -99.0
+        returns = tuple(mean + (spread if episode % 2 else -spread) for episode in range(request.episodes))
+        return [answered(function, request, returns=returns)]
+
+    return script
+
+
+# Of 4 episodes in an evaluation and 8 at the end, all 2 away from their mean: the variance of the 8 is 32 / 7, and
+# the standard error of the difference sqrt(32 / 7 * (1 / 4 + 1 / 8)) = 1.309.
+@pytest.mark.parametrize(("ahead", "best"), [(1.30, 6), (1.32, 4)])
+def test_the_final_policies_are_the_best_unless_an_evaluation_is_ahead_by_a_standard_error(ahead, best):
+    plan = make_plan("stop.rounds=6", "evaluation.episodes=4", "evaluation.final_episodes=8")
+    script = spread_out(-50.0, -40.0 + ahead, -40.0, spread=2.0)
+    state = World(plan, script).finish()
+    assert (state.best.round, len(state.final)) == (best, 8)
+
+
+def test_the_policies_that_reached_the_target_are_the_best():
+    plan = make_plan("stop.rounds=6", "stop.return=-41", "evaluation.episodes=4", "evaluation.final_episodes=8")
+    state = World(plan, spread_out(-50.0, -40.0, -40.5, spread=2.0)).finish()
+    # Their mean stays that of the evaluation: a run that was killed here must find that it has reached the target.
+    assert (state.reason, state.best.mean) == ("return", -40.0)
+
+
 def test_resuming_bills_lost_attempts_at_their_reservation_once():
     plan, state, _ = waiting_sample("scaling.rollouts=2")
     resumed = apply(plan, state, Resumed())
