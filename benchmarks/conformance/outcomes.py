@@ -151,13 +151,12 @@ def layout(found: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
     What does not stand under the plain name, see `_leading`, is named by its treatment: ``mappo-quick``.
     """
     document: dict[str, dict[str, Any]] = {}
-    leading = _leading(found)
+    leading, names = _leading(found), names_of(found)
     for outcome in (*leading, *(other for other in found if other not in leading)):
         case = outcome.case
         if not outcome.returns or case.treatment == REFERENCE:
             continue
-        name = case.algorithm if outcome in leading else f"{case.algorithm}-{case.treatment}"
-        document.setdefault(case.task, {})[name] = {
+        document.setdefault(case.task, {})[names[case.arm.name]] = {
             "protocol": outcome.protocol,
             "mean": outcome.mean,
             "ci95": outcome.ci95,
@@ -166,6 +165,17 @@ def layout(found: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
             "seconds": outcome.seconds,
         }
     return document
+
+
+def names_of(found: Sequence[Outcome]) -> dict[str, str]:
+    """The name of every case by that of its arm: the algorithm's, with the treatment behind it unless it leads."""
+    leading = _leading(found)
+    return {
+        outcome.case.arm.name: outcome.case.algorithm
+        if outcome in leading
+        else f"{outcome.case.algorithm}-{outcome.case.treatment}"
+        for outcome in found
+    }
 
 
 def _leading(found: Sequence[Outcome]) -> list[Outcome]:

@@ -8,7 +8,7 @@ import msgspec
 
 from benchmarks.conformance import pictures, tables
 from benchmarks.conformance.cases import REFERENCE
-from benchmarks.conformance.outcomes import Outcome, layout, outcomes
+from benchmarks.conformance.outcomes import Outcome, layout, names_of, outcomes
 from benchmarks.conformance.protocols import FULL, QUICK
 from benchmarks.conformance.record import Record
 from coordinator.reports import evaluations
@@ -55,6 +55,7 @@ def _marl_eval(found: Sequence[Outcome]) -> dict[str, evaluations.Document]:
     """Documents by file name, one for each task and protocol, because marl-eval expects the seeds of a file's first
     algorithm for all its algorithms. The longer protocol's file has the plain name."""
     files: dict[str, evaluations.Document] = {}
+    names = names_of(found)
     longest = {outcome.case.task: outcome.protocol for outcome in found if outcome.finished}
     for outcome in found:
         case = outcome.case
@@ -63,17 +64,17 @@ def _marl_eval(found: Sequence[Outcome]) -> dict[str, evaluations.Document]:
         name = case.task if outcome.protocol == longest[case.task] else f"{case.task}-{outcome.protocol}"
         whole = files.setdefault(f"{name}{_MARL_EVAL}", {})
         for made in outcome.finished:
-            evaluations.merge(whole, _one(made, outcome.value(made)))
+            evaluations.merge(whole, _one(made, names[case.arm.name], outcome.value(made)))
     return files
 
 
-def _one(made: Record, value: float | None) -> evaluations.Document:
+def _one(made: Record, name: str, value: float | None) -> evaluations.Document:
     """One run with the absolute metric `value`; evaluations hold means over episodes, to keep the file small."""
     agents = made.settings.get("task.agents")
     task = EnvTask(name=str(made.settings["task.name"]), agents=None if agents is None else int(agents))
     points = [Evaluation(step_count=point.env_steps, returns=(point.mean,)) for point in made.curve]
     absolute = [] if value is None else [value]
-    return evaluations.document(task, f"{made.algorithm}_{made.treatment}", made.seed, points, absolute)
+    return evaluations.document(task, name, made.seed, points, absolute)
 
 
 def _json(path: Path, content: object) -> None:

@@ -46,7 +46,7 @@ def arms_of(runs: Sequence[ComparedRun], by: Sequence[str] = ()) -> tuple[list[A
         members.setdefault(_values(run, keys), []).append(run)
     found = [_arm(_label(own[0], keys), own, tasks) for own in members.values()]
     _require_same_tasks(found)
-    return _with_equal_seeds(found)
+    return with_equal_seeds(found)
 
 
 def splitting_keys(runs: Sequence[ComparedRun], tasks: Mapping[str, str]) -> list[str]:
@@ -139,7 +139,7 @@ def _require_same_tasks(arms: Sequence[Arm]) -> None:
             raise UserError(f"arms have different tasks: {first.name} was trained on {own}, {other.name} on {others}")
 
 
-def _with_equal_seeds(arms: Sequence[Arm]) -> tuple[list[Arm], dict[str, str]]:
+def with_equal_seeds(arms: Sequence[Arm]) -> tuple[list[Arm], dict[str, str]]:
     """Keeps the seeds that an arm has on all its tasks: scores are a matrix of seeds by tasks, as in rliable."""
     kept: list[Arm] = []
     left_out: dict[str, str] = {}

@@ -74,7 +74,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Arms compared on `tasks` at `at` steps, seconds or dollars, where the run `ends_first` ends, '' if all end there.
 
     Scores are returns with one task and `normalised` returns with several. `equal` is of the returns at that point,
-    `absolute` of the absolute metrics, None when one of the runs `without_absolute` has none. `profile` gives the share
+    `absolute` of the absolute metrics, None when one of the runs `without_absolute` has none. `costs` are empty for
+    files of marl-eval. `profile` gives the share
     of runs above each score, `curve` the interquartile mean until `at`.
     """
 
@@ -108,7 +109,7 @@ def compare(arms: Sequence[Arm], axis: Axis) -> Comparison:
         equal=rows(equal, seeds, f"equal {axis}"),
         absolute=rows(best, seeds, "absolute") if best else None,
         without_absolute=without,
-        costs=tuple(map(_cost, arms)),
+        costs=tuple(cost for own in arms if (cost := _cost(own))),
         profile=profile(equal),
         curve=_curve(arms, axis, np.linspace(first, last, _POINTS if last > first else 1), found),
     )
@@ -163,8 +164,10 @@ def _curve(arms: Sequence[Arm], axis: Axis, grid: FloatArray, found: Scale) -> L
     return _lines(grid, lines)
 
 
-def _cost(own: Arm) -> Cost:
-    summaries = [run.summary for run in own.every_run]
+def _cost(own: Arm) -> Cost | None:
+    summaries = [run.summary for run in own.every_run if run.summary is not None]
+    if not summaries:
+        return None
     return Cost(
         arm=own.name,
         runs=len(summaries),

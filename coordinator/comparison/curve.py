@@ -25,7 +25,10 @@ AXES: tuple[Axis, ...] = ("steps", "seconds", "dollars")
 
 @dataclass(frozen=True)
 class Curve:
-    """Mean greedy returns ``[evaluations]``, with environment steps, seconds of training and dollars by then."""
+    """Mean greedy returns ``[evaluations]``, with environment steps, seconds of training and dollars by then.
+
+    Of runs in files of marl-eval only the steps are known.
+    """
 
     returns: FloatArray
     used: Mapping[Axis, FloatArray]
@@ -42,14 +45,15 @@ class Curve:
 @dataclass(frozen=True, eq=False)
 class ComparedRun:
     """A run that takes part. `config` is flat, by dotted key; `absolute` the mean return of its best policies on ten
-    times the episodes (the absolute metric), None for a run that was stopped before; `entries` its evaluations."""
+    times the episodes (the absolute metric), None for a run that was stopped before; `entries` its evaluations.
+    `summary` is None for a run in a file of marl-eval."""
 
     name: str
     config: Mapping[str, Any]
     curve: Curve
     absolute: float | None
     entries: RunEntries
-    summary: Summary
+    summary: Summary | None
 
     @property
     def seed(self) -> int:
@@ -77,12 +81,17 @@ def read(name: str, folder: Path, config: RunConfig, summary: Summary) -> Compar
     )
 
 
+def curve_of(by_step: Mapping[int, float]) -> Curve:
+    """The curve of returns by environment steps."""
+    steps = sorted(by_step)
+    return Curve(np.array([by_step[step] for step in steps]), {"steps": np.array(steps, np.float64)})
+
+
 def _curve(by_step: Mapping[int, float], metrics: Path) -> Curve:
     """Seconds and dollars are those of the round that ended with so many steps."""
-    lines = read_lines(metrics)
-    steps = np.array(sorted(by_step), np.float64)
+    lines, plain = read_lines(metrics), curve_of(by_step)
+    steps = plain.used["steps"]
     done = [0, *(line.env_steps for line in lines)]
     seconds = np.interp(steps, done, [0.0, *(line.seconds for line in lines)])
     dollars = np.interp(steps, done, [0.0, *(line.dollars for line in lines)])
-    returns = np.array([by_step[int(step)] for step in steps])
-    return Curve(returns, {"steps": steps, "seconds": seconds, "dollars": dollars})
+    return Curve(plain.returns, {"steps": steps, "seconds": seconds, "dollars": dollars})

@@ -52,7 +52,7 @@ def sections(comparison: Comparison) -> list[Section]:
         parts.append(_aggregates(title, rows, digits))
         if len(rows) > 1:
             parts.append(_against(f"{title}, against {rows[0].arm}", rows[1:], digits))
-    return [*parts, _costs(comparison)]
+    return [*parts, _costs(comparison)] if comparison.costs else parts
 
 
 def notes(comparison: Comparison) -> list[str]:

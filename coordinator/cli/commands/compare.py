@@ -9,17 +9,19 @@ import msgspec
 
 from coordinator.cli import arguments as common
 from coordinator.comparison import report, table
-from coordinator.comparison.arms import arms_of
+from coordinator.comparison.arms import Arm, arms_of
 from coordinator.comparison.collection import collect
 from coordinator.comparison.comparison import Comparison, compare
 from coordinator.comparison.curve import AXES
-from coordinator.errors import FINISHED
+from coordinator.comparison.marl_eval import arms_of_files
+from coordinator.errors import FINISHED, UserError
 from coordinator.reports.text import table as aligned
 
 EXAMPLES = """examples:
   marless compare base-s1 base-s2 base-s3 fast-s1 fast-s2 fast-s3
   marless compare my_study --by algorithm.name --at dollars
   marless compare ablations/simple_spread-3-mappo --by sharing.rule,placement.rule
+  marless compare spread-marl-eval.json foraging-marl-eval.json
 
 The arm of the first run is the one that others are compared with. docs/how-to/compare.md explains the results."""
 
@@ -30,7 +32,7 @@ def arguments(parser: ArgumentParser) -> None:
         "runs",
         nargs="+",
         metavar="RUN_OR_STUDY",
-        help="runs, or folders that hold runs: studies, ablations",
+        help="runs, or folders that hold runs: studies, ablations; or files of marl-eval (.json)",
     )
     parser.add_argument(
         "--by",
@@ -50,9 +52,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Writes the comparison's files and prints its tables."""
-    collected = collect(options.runs)
-    arms, without = arms_of(collected.runs, options.by)
-    left_out = collected.left_out | without
+    arms, left_out = _arms(options)
     comparison = compare(arms, options.at)
     if not report.write(options.out, comparison, arms, left_out):
         print("no pictures without matplotlib: pip install 'marless[report]'", file=sys.stderr)
@@ -61,6 +61,20 @@ def run(options: Namespace) -> int:
     else:
         _print_text(options.out, comparison, left_out)
     return FINISHED
+
+
+def _arms(options: Namespace) -> tuple[list[Arm], dict[str, str]]:
+    """The arms, and why runs are left out."""
+    files = [Path(text) for text in options.runs if text.endswith(".json")]
+    if not files:
+        collected = collect(options.runs)
+        arms, without = arms_of(collected.runs, options.by)
+        return arms, collected.left_out | without
+    if len(files) < len(options.runs):
+        raise UserError("runs and files of marl-eval cannot be compared; comparing runs alone writes a marl-eval.json")
+    if options.by or options.at != "steps":
+        raise UserError("files of marl-eval hold algorithms and environment steps: neither --by nor another --at fits")
+    return arms_of_files(files)
 
 
 def _print_json(folder: Path, comparison: Comparison, left_out: Mapping[str, str]) -> None:

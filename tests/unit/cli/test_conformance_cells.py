@@ -293,7 +293,7 @@ def test_marl_eval_finds_environment_task_algorithm_run_and_step(tmp_path):
     put(tmp_path, *(a_record(case, seed, mean=-seed) for seed in case.seeds))
     report.write(tmp_path, None)
     content = json.loads((tmp_path / "simple_spread_3-marl-eval.json").read_text())
-    runs = content["mpe"]["simple_spread"]["vdn_quick"]
+    runs = content["mpe"]["simple_spread"]["vdn"]
     assert list(runs) == ["seed_1", "seed_2", "seed_3"]
     assert runs["seed_2"]["step_1"] == {"step_count": 100, "return": [-50.0]}
     assert runs["seed_2"]["absolute_metrics"] == {"return": [-2.0]}
@@ -307,8 +307,8 @@ def test_marl_eval_has_a_file_for_each_protocol_so_that_all_algorithms_in_one_ha
     plain, short = (tmp_path / f"simple_spread_3{name}-marl-eval.json" for name in ("", "-quick"))
     runs = [json.loads(file.read_text())["mpe"]["simple_spread"] for file in (plain, short)]
     assert [{name: list(seeds) for name, seeds in found.items()} for found in runs] == [
-        {"vdn_bootstrap": ["seed_1"]},
-        {"vdn_quick": ["seed_1", "seed_2", "seed_3"]},
+        {"vdn-bootstrap": ["seed_1"]},
+        {"vdn": ["seed_1", "seed_2", "seed_3"]},
     ]
 
 
