@@ -17,6 +17,7 @@ from benchmarks.pool import halving
 from benchmarks.pool.rows import rows as pool_rows
 from benchmarks.sections import FULL, QUICK, Effort, sections
 from benchmarks.table import Row, markdown
+from coordinator.reports.provenance import written_by
 
 SCALE, SIZES, POOL, HALVING = "scale", "sizes", "pool", "halving"
 
@@ -50,7 +51,7 @@ def main() -> None:
         tables.append(markdown(halving.rows()))
     if SIZES in args.names:
         tables.append(table_of_sizes(args.out, began))
-    text = "\n\n".join([*tables, f"{machine()}; measured in {time.monotonic() - began:.0f} s.\n"])
+    text = "\n\n".join([*tables, f"{machine()}; measured in {time.monotonic() - began:.0f} s. {written_by()}\n"])
     print(text, end="")
     if args.out:
         args.out.write_text(text, encoding="utf-8")

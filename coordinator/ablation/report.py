@@ -12,6 +12,7 @@ from coordinator.ablation.comparison import Runs, Table, compare
 from coordinator.ablation.results import Result
 from coordinator.ablation.study import Study
 from coordinator.reports.files import replace
+from coordinator.reports.provenance import written_by
 from functions.contract import MissingExtra, StorageFault
 
 Play = Callable[[Path, int], dict[str, float]]
@@ -43,7 +44,7 @@ def write(
     rows = [result for runs in results.values() for result in runs.values()]
     try:
         files = _draw({name: runs for name, runs in results.items() if runs}, folder, title)
-        text = table.markdown(title, comparison, descriptions, _remarks(rows, failures), files)
+        text = table.markdown(title, comparison, descriptions, [*_remarks(rows, failures), written_by()], files)
         replace(folder / "table.md", text.encode())
         replace(folder / "table.json", table.json(comparison))
         replace(folder / "results.csv", table.comma_separated(rows).encode())

@@ -11,6 +11,7 @@ from coordinator.comparison.comparison import Comparison
 from coordinator.reports import evaluations
 from coordinator.reports.evaluations import Document
 from coordinator.reports.files import replace
+from coordinator.reports.provenance import written_by
 from functions.contract import MissingExtra, StorageFault
 
 
@@ -19,7 +20,7 @@ def write(folder: Path, comparison: Comparison, arms: Sequence[Arm], left_out: M
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files = _draw(comparison, folder)
-        replace(folder / "compare.md", table.markdown(comparison, left_out, files).encode())
+        replace(folder / "compare.md", f"{table.markdown(comparison, left_out, files)}\n{written_by()}\n".encode())
         replace(folder / "compare.csv", table.comma_separated(comparison).encode())
         replace(folder / "marl-eval.json", msgspec.json.encode(marl_eval(arms)) + b"\n")
     except OSError as error:

@@ -81,6 +81,15 @@ def commit() -> str | None:
     return head + ("+" if _git("status", "--porcelain", "--", *PACKAGES) else "")
 
 
+def written_by() -> str:
+    """Which program wrote a table, as a sentence: its commit, which is not known outside a checkout."""
+    found = commit()
+    if found is None:
+        return "Written by a program that is not in a git checkout, so its commit is not known."
+    changed = ", changed since" if found.endswith("+") else ""
+    return f"Written by commit {found[:7]}{changed}."
+
+
 def _machine() -> str:
     """The processor and the variables by which matrix kernels are chosen: another kernel gives other last bits."""
     variables = [f"{name}={os.environ[name]}" for name in kernels.VARIABLES if name in os.environ]

@@ -10,6 +10,7 @@ from coordinator.cli.app import main
 from coordinator.comparison.comparison import compare
 from coordinator.comparison.marl_eval import arms_of_files
 from coordinator.errors import USER_ERROR, UserError
+from coordinator.reports.provenance import written_by
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +82,7 @@ def test_the_command_compares_files_and_writes_what_it_writes_of_runs(capsys):
     assert "left out: c (it is not on mpe/two)" in said.err
     merged = json.loads(Path("made/marl-eval.json").read_text())["mpe"]
     assert {task: list(algorithms) for task, algorithms in merged.items()} == {"one": ["a", "b"], "two": ["a", "b"]}
+    assert Path("made/compare.md").read_text().endswith(f"\n\n{written_by()}\n")
     # What was written can be compared again.
     assert main(["compare", "made/marl-eval.json", "--out", "again"]) == 0
     tables = [Path(folder, "compare.csv").read_text() for folder in ("made", "again")]

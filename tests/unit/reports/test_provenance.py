@@ -55,3 +55,12 @@ def test_a_run_depends_on_the_instructions_that_libraries_are_set_to_use(monkeyp
 def test_a_folder_within_another_checkout_has_no_commit(checkout, monkeypatch):
     monkeypatch.setattr(provenance, "ROOT", checkout / "functions")
     assert provenance.commit() is None
+
+
+def test_a_table_names_the_commit_that_wrote_it(checkout, monkeypatch):
+    whole = provenance.commit()
+    assert provenance.written_by() == f"Written by commit {whole[:7]}."
+    (checkout / "functions" / "one.py").write_text("2")
+    assert provenance.written_by() == f"Written by commit {whole[:7]}, changed since."
+    monkeypatch.setattr(provenance, "ROOT", checkout / "functions")
+    assert provenance.written_by() == "Written by a program that is not in a git checkout, so its commit is not known."
