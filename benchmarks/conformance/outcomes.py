@@ -163,6 +163,7 @@ def layout(found: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
             "seeds": [made.seed for made in outcome.finished],
             "env_steps": outcome.env_steps,
             "seconds": outcome.seconds,
+            "commits": outcome.commits,
         }
     return document
 

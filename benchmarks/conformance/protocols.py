@@ -1,10 +1,13 @@
 """The protocols: `QUICK` for every change, `FULL` against the published benchmark.
 
 Published: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks",
-NeurIPS 2021, Table 3, the best over training with shared parameters. Its spread counts rewards another way (the mean of
-both of its parts is not taken, and every agent collides with itself at every step), so a published return R is
-(R + 25 N) / 2 in our units, N agents in 25 steps. Win rates of SMAX's scenarios: none of the same kind are known to us,
-StarCraft's own (Yu et al., 2022) stand beside them in docs/explanation/learning.md.
+NeurIPS 2021, Table 3, the best over training with shared parameters. Returns there are those of all agents divided by
+their number (an author in github.com/uoe-agents/epymarl/issues/29), and every agent of a team is paid the sum over the
+team: the sum over agents of their own rewards, as here. Its spread counts rewards another way (the mean of both of its
+parts is not taken, and every agent collides with itself at every step), so a published return R is (R + 25 N) / 2 in
+our units, N agents in 25 steps; speaker-listener is the same. Budgets: `t_max` in EPyMARL's settings of algorithms and
+of these tasks. Win rates of SMAX's scenarios: none of the same kind are known to us, StarCraft's own (Yu et al., 2022)
+stand beside them in docs/explanation/learning.md.
 """
 
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Measure, Protocol
@@ -27,11 +30,27 @@ QUICK_STEPS = {
 QUICK_STEPS_OTHERS = 480_000
 ALGORITHMS = tuple(dict.fromkeys((*QUICK_STEPS, *registry.ALGORITHMS)))
 ON_POLICY = tuple(name for name in ALGORITHMS if not registry.ALGORITHMS[name].config().replayed_steps)
-PUBLISHED = {"qmix": -25.8, "vdn": -28.0, "iql": -28.8, "mappo": -29.3, "ippo": -29.4, "maddpg": -33.4}
+PUBLISHED = {
+    "simple_spread_3": {"qmix": -25.8, "vdn": -28.0, "iql": -28.8, "mappo": -29.3, "ippo": -29.4, "maddpg": -33.4},
+    "simple_speaker_listener": {
+        "qmix": -11.56,
+        "vdn": -15.95,
+        "iql": -18.36,
+        "mappo": -10.68,
+        "ippo": -13.10,
+        "maddpg": -13.56,
+    },
+}
 
 _FULL_SEEDS = (1, 2, 3, 4, 5)
 _SEEDS = (1, 2, 3)
 _SPREAD: Settings = {"task.name": "mpe/simple_spread", "task.agents": 3}
+
+
+def published(task: str, algorithm: str) -> tuple[float, int] | None:
+    """The published return in our units, and the environment steps after which it was measured at the latest."""
+    value = PUBLISHED.get(task, {}).get(algorithm)
+    return None if value is None else (value, 20_000_000 if algorithm in ON_POLICY else 2_000_000)
 
 
 def _settings(task: Settings, algorithm: str, env_steps: int, more: Settings | None = None) -> dict[str, Value]:

@@ -14,6 +14,7 @@ from benchmarks.conformance.record import Record
 from coordinator.reports import evaluations
 from coordinator.reports.evaluations import Evaluation
 from coordinator.reports.files import replace
+from coordinator.reports.provenance import written_by
 from functions.environments.base import EnvTask
 
 _MARL_EVAL = "-marl-eval.json"
@@ -35,9 +36,9 @@ def write(folder: Path, document: Path | None) -> list[Outcome]:
         (folder / left).unlink()
     drawn = pictures.draw(found, folder)
     text = tables.document(reported, drawn)
-    replace(folder / "conformance.md", text.encode())
+    replace(folder / "conformance.md", f"{text}\n{written_by()}\n".encode())
     if document is not None:
-        table = "\n\n".join(_summary(reported))
+        table = "\n\n".join([*_summary(reported), written_by()])
         replace(document, tables.inserted(document.read_text(encoding="utf-8"), table).encode())
     return found
 

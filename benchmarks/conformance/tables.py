@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from benchmarks.conformance.cases import REFERENCE, Case
 from benchmarks.conformance.measures import EPISODES, SHARES
 from benchmarks.conformance.outcomes import Outcome, typical, verdict
-from benchmarks.conformance.protocols import PUBLISHED
+from benchmarks.conformance.protocols import published
 from benchmarks.conformance.record import Measured
 from coordinator.core import sides
 from coordinator.reports import statistics
@@ -26,6 +26,7 @@ HEADER = (
     "steps to the bar",
     "seconds to the bar",
     "published",
+    "its env steps",
     "commits",
     "verdict",
 )
@@ -87,9 +88,10 @@ def _alike(one: Outcome, other: Outcome) -> bool:
 def row(outcome: Outcome, beside: Sequence[Outcome]) -> tuple[str, ...]:
     """One case; `beside` are those of the same task and settings."""
     case = outcome.case
-    published = PUBLISHED.get(case.algorithm) if case.task == "simple_spread_3" else None
+    theirs = published(case.task, case.algorithm)
+    budget = () if theirs is None else (_number(theirs[0]), f"{theirs[1]:,}")
     commits = ", ".join(outcome.commits)
-    ends = (_number(case.bar), *_to_the_bar(outcome), _number(published), commits, verdict(outcome, beside))
+    ends = (_number(case.bar), *_to_the_bar(outcome), *(budget or ("", "")), commits, verdict(outcome, beside))
     if not outcome.returns:
         return (case.algorithm, case.treatment, "", "", "", "", "", *ends)
     seeds = ", ".join(str(made.seed) for made in outcome.finished)

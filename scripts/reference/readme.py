@@ -2,7 +2,7 @@
 
 import json
 
-from benchmarks.conformance.protocols import PUBLISHED
+from benchmarks.conformance.protocols import published
 from functions.algorithms.registry import BUILT_IN
 from scripts.reference import markdown
 
@@ -28,5 +28,8 @@ def returns() -> str:
             raise ValueError(f"conformance.json: {_TASK}, {name} is not of the full protocol with five seeds")
         low, high = entry["ci95"]
         mean = f"{entry['mean']:.1f} ({low:.1f} to {high:.1f})"
-        rows.append((markdown.code(name), mean, f"{entry['env_steps']:,}", f"{PUBLISHED.get(name, '')}"))
-    return markdown.table(("algorithm", "return, 95 % interval", "env steps", "published"), rows)
+        value, steps = published(_TASK, name) or ("", None)
+        rows.append((markdown.code(name), mean, f"{entry['env_steps']:,}", str(value), f"{steps:,}" if steps else ""))
+    commits = sorted({commit for entry in entries.values() for commit in entry["commits"]})
+    table = markdown.table(("algorithm", "return, 95 % interval", "env steps", "published", "its env steps"), rows)
+    return f"{table}\n\nTrained by the commits {', '.join(commits)}."

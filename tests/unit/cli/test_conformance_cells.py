@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.conformance import __main__ as command_line
-from benchmarks.conformance import measures, outcomes, pictures, record, report, tables
+from benchmarks.conformance import measures, outcomes, pictures, protocols, record, report, tables
 from benchmarks.conformance.campaign import Campaign, Folders
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.outcomes import Outcome
@@ -17,6 +17,7 @@ from benchmarks.conformance.record import Measured, Record
 from coordinator.ablation.results import Point, Unreadable
 from coordinator.reports.drawing import COLOURS
 from coordinator.reports.policy import TeamFile, export
+from coordinator.reports.provenance import written_by
 from coordinator.reports.statistics import FinalReturn
 from coordinator.runs.signals import Signals
 from functions.algorithms import registry as algorithms
@@ -143,6 +144,17 @@ def test_shares_of_battles_have_an_interval_inside_zero_and_one():
     assert found.splitlines()[-1] == "| mappo | quick | 3 | 0.74 (0.37 to 0.93) |"
 
 
+def test_what_is_published_stands_beside_its_budget():
+    assert protocols.published("simple_speaker_listener", "mappo") == (-10.68, 20_000_000)
+    assert protocols.published("simple_spread_3", "qmix") == (-25.8, 2_000_000)
+    assert protocols.published("simple_tag", "qmix") is protocols.published("simple_spread_3", "iddpg") is None
+    # The published -126.62 of QMIX and -133.54 of MAPPO are (R + 25 * 3) / 2 in our units.
+    assert pytest.approx(-25.8, abs=0.05) == (-126.62 + 75) / 2
+    assert pytest.approx(-29.3, abs=0.05) == (-133.54 + 75) / 2
+    cells = dict(zip(tables.HEADER, columns(an_outcome(a_case("mappo"), -30.0, -32.0, -34.0))[0], strict=True))
+    assert (cells["published"], cells["its env steps"]) == ("-29.3", "20,000,000")
+
+
 def test_a_bar_of_the_mean_is_met_by_the_mean_and_one_of_each_seed_by_the_worst():
     assert an_outcome(a_case(bar=-33.0), -30.0, -32.0, -34.0).passes()
     assert not an_outcome(a_case(bar=-33.0, criterion="each seed"), -30.0, -32.0, -34.0).passes()
@@ -178,7 +190,7 @@ def test_the_layout_of_results_is_task_algorithm_figures():
     assert list(layout) == ["simple_spread_3"]
     assert list(layout["simple_spread_3"]) == ["vdn", "vdn-terminal"]
     figures = layout["simple_spread_3"]["vdn"]
-    assert list(figures) == ["protocol", "mean", "ci95", "seeds", "env_steps", "seconds"]
+    assert list(figures) == ["protocol", "mean", "ci95", "seeds", "env_steps", "seconds", "commits"]
     assert (figures["seeds"], figures["env_steps"], figures["seconds"]) == ([1, 2, 3], 200, 4.0)
 
 
@@ -284,7 +296,8 @@ def test_a_report_writes_every_file(tmp_path):
     report.write(tmp_path, page)
     assert json.loads((tmp_path / "conformance.json").read_text())["simple_spread_3"]["vdn"]["mean"] == -40
     assert "| vdn | quick | 1, 2, 3 | -40.00" in (tmp_path / "conformance.md").read_text()
-    assert "### simple_spread_3 (quick)" in page.read_text()
+    assert "### simple_spread_3 (quick)" in page.read_text() and written_by() in page.read_text()
+    assert (tmp_path / "conformance.md").read_text().endswith(f"\n\n{written_by()}\n")
     assert (tmp_path / "conformance-quick-simple_spread_3.png").read_bytes().startswith(b"\x89PNG")
 
 
