@@ -13,6 +13,7 @@ import numpy as np
 
 from coordinator.ablation.arms import controls
 from coordinator.ablation.controls import Bound, DollarRatio, Savings, Verdict, compare_dollars, savings, verdict
+from coordinator.ablation.headlines import Contrast, Headline
 from coordinator.ablation.results import Point, Result
 from coordinator.reports import statistics
 from functions.randomness import generator
@@ -114,17 +115,18 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     random: float | None
     comparisons: tuple[Comparison, ...]
     controls: tuple[Control, ...]
+    headlines: tuple[Headline, ...] = ()
 
 
 Runs = Mapping[int, Result]
 Pair = tuple[Result, Result]
 
 
-def compare(arms: Mapping[str, Runs], random: float | None = None) -> Table:
+def compare(arms: Mapping[str, Runs], random: float | None = None, declared: Sequence[Contrast] = ()) -> Table:
     """Compares the runs of every arm, by seed, with those of the first arm, the baseline.
 
     Seeds of only one arm form no pairs. `random` is the return of uniformly random play. Arms without runs are skipped;
-    the baseline needs one.
+    the baseline needs one. The `declared` contrasts become the headlines.
     """
     baseline, runs = next(iter(arms.items()))
     goal = target(list(runs.values()), random)
@@ -136,6 +138,7 @@ def compare(arms: Mapping[str, Runs], random: float | None = None) -> Table:
         random=random,
         comparisons=comparisons,
         controls=tuple(_control(name, tested, arms, runs, goal) for name, tested in controlled),
+        headlines=_headlines(declared, arms, goal),
     )
 
 
@@ -258,6 +261,37 @@ def _control(name: str, tested: str, arms: Mapping[str, Runs], base: Runs, goal:
         savings=_savings(arms[tested], arms[name], base, goal),
         difference=estimate([a.final_return - b.final_return for a, b in pairs], tested, name, "final"),
         rollouts=ratio([a.rollouts for a, _ in pairs], [b.rollouts for _, b in pairs], tested, name, "rollouts"),
+    )
+
+
+def _headlines(declared: Sequence[Contrast], arms: Mapping[str, Runs], goal: float) -> tuple[Headline, ...]:
+    """One that has no p-value counts as one of 1, so that the correction is of all that was declared."""
+    found = [_headline(contrast, arms, goal) for contrast in declared]
+    adjusted = statistics.holm([1.0 if item.p_value is None else item.p_value for item in found])
+    return tuple(msgspec.structs.replace(item, adjusted=p) for item, p in zip(found, adjusted, strict=True))
+
+
+def _headline(contrast: Contrast, arms: Mapping[str, Runs], goal: float) -> Headline:
+    pairs = _pairs(arms.get(contrast.arm, {}), arms.get(contrast.against, {}))
+    address = contrast.arm, contrast.against, contrast.measure
+    bound: Bound = "exact"
+    if contrast.measure == "return":
+        values = [own.final_return - other.final_return for own, other in pairs]
+        found = estimate(values, *address) if values else None
+    else:
+        costs = [(own.dollars, other.dollars) for own, other in pairs]
+        if contrast.measure == "reach":
+            costs, bound = _dollars_to_target(pairs, goal)
+        found = ratio([a for a, _ in costs], [b for _, b in costs], *address) if costs else None
+        values = [math.log(a / b) for a, b in costs] if found else []
+    return Headline(
+        contrast=contrast,
+        runs=len(pairs),
+        value=found.value if found else None,
+        ci95=found.ci95 if found else None,
+        bound=bound,
+        p_value=statistics.paired_p_value(values) if len(values) > 1 and bound == "exact" else None,
+        adjusted=1.0,
     )
 
 

@@ -39,7 +39,7 @@ def write(
 
     The first arm of `results` needs a run. Raises `StorageFault`.
     """
-    comparison = compare(results, random)
+    comparison = compare(results, random, ablation.headlines)
     descriptions = {name: (arms[name].about, settings(arms[name], ablation.rollouts.get(name))) for name in results}
     rows = [result for runs in results.values() for result in runs.values()]
     try:

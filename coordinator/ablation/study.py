@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from coordinator.ablation.arms import Value
+from coordinator.ablation.headlines import Contrast
 from coordinator.config.schema import ConfigError
 from coordinator.config.tables import flatten
 from coordinator.reports.files import replace
@@ -17,12 +18,14 @@ FILE = "ablation.json"
 class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`settings`: the user's configuration without the seed. `arms`: the settings of each arm.
 
-    `rollouts`: the constant number of rollouts by arm, where it was computed from another arm's runs.
+    `rollouts`: the constant number of rollouts by arm, where it was computed from another arm's runs. `headlines` are
+    the contrasts that were declared at first.
     """
 
     settings: dict[str, Any]
     arms: dict[str, dict[str, Value]]
     rollouts: dict[str, int] = {}
+    headlines: tuple[Contrast, ...] = ()
 
 
 def read(folder: Path) -> Study | None:
@@ -45,13 +48,18 @@ def write(folder: Path, study: Study) -> None:
 
 
 def merge(folder: Path, old: Study | None, new: Study) -> Study:
-    """Merges both studies: arms may be added, not changed. Raises `ConfigError` naming the first changed setting."""
+    """Merges both studies: arms may be added, not changed, and headlines are those of the first command.
+
+    Raises `ConfigError` naming what changed.
+    """
     if old is None:
         return new
     _require_equal(folder, old.settings, new.settings, "")
     for name in old.arms.keys() & new.arms.keys():
         _require_equal(folder, old.arms[name], new.arms[name], f" in the arm {name}")
-    return Study(settings=old.settings, arms=old.arms | new.arms, rollouts=old.rollouts)
+    if new.headlines and new.headlines != old.headlines:
+        raise ConfigError(f"{folder} holds an ablation that declared other headlines, or none; give another --out")
+    return msgspec.structs.replace(old, arms=old.arms | new.arms)
 
 
 def _require_equal(folder: Path, old: dict[str, Any], new: dict[str, Any], where: str) -> None:

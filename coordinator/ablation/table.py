@@ -11,6 +11,7 @@ import numpy as np
 from coordinator.ablation.arms import Value
 from coordinator.ablation.comparison import MANY, TARGET_SHARE, Comparison, Control, Estimate, Reach, Table
 from coordinator.ablation.controls import FACTOR
+from coordinator.ablation.headlines import LEVEL
 from coordinator.ablation.results import Result
 from coordinator.reports.statistics import Interval
 from coordinator.reports.text import markdown_table, money
@@ -43,6 +44,7 @@ def sections(table: Table) -> list[Section]:
     digits = 1 if abs(table.comparisons[0].returns["final"].value) >= 10 else 2
     parts = [_main(table, digits), _equal_cost(table, digits), _rules(table), _bill(table)]
     parts += [_controls(table, digits)] if table.controls else []
+    parts += [_headlines(table, digits)] if table.headlines else []
     plays = [name for name in table.comparisons[0].returns if name != "final"]
     return [*parts, _plays(table, plays)] if plays else parts
 
@@ -245,6 +247,31 @@ def _controls(table: Table, digits: int) -> Section:
         " negative if the control saves more. Return (difference) and rollouts per round have 95 % intervals."
     )
     return Section("Controls", header, tuple(rows), note, tuple(_sentence(item) for item in table.controls))
+
+
+def _headlines(table: Table, digits: int) -> Section:
+    measures = {"return": "return", "dollars": "ratio of dollars", "reach": "ratio of dollars to the target"}
+    rows = []
+    for item in table.headlines:
+        contrast, found = item.contrast, None
+        if item.value is not None:
+            found = Estimate(value=item.value, ci95=item.ci95, runs=item.runs)
+        shown = _difference(found, digits) if contrast.measure == "return" else _BOUNDS[item.bound] + _ratio(found)
+        p_values = (_NONE, _NONE) if item.p_value is None else (_p(item.p_value), _p(item.adjusted))
+        said = "different" if item.adjusted < LEVEL else "not decided"
+        measure = measures[contrast.measure]
+        rows.append((contrast.arm, contrast.against, measure, str(item.runs), shown, *p_values, said))
+    header = ("arm", "against", "by", "seeds", "value", "p", "p, Holm", "result")
+    note = (
+        "The contrasts that were declared before the runs. In brackets: 95 % intervals, each for itself. p is that of"
+        " the paired t-test, of ratios on logarithms; Holm's (1979) is corrected for all contrasts of this table: below"
+        f" {LEVEL} the two differ. A ratio that is a bound (≥ or ≤) is not tested and counts as p = 1."
+    )
+    return Section("Headlines", header, tuple(rows), note)
+
+
+def _p(value: float) -> str:
+    return f"{value:.2g}" if value >= 0.001 else "< 0.001"
 
 
 def _sentence(item: Control) -> str:

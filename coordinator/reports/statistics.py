@@ -4,7 +4,7 @@ Pure functions on numbers. Callers decide which numbers are compared and how the
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -147,6 +147,24 @@ def tost_paired(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:
         raise ValueError(f"the margin must be positive, not {margin}")
     differences = first - second
     return _two_one_sided(mean(differences), sd(differences) / math.sqrt(first.size), first.size - 1, margin)
+
+
+def paired_p_value(differences: ArrayLike) -> float:
+    """The two-sided p-value of Student's t-test that independent differences of pairs have the mean 0; needs two."""
+    array = _values(differences, 2)
+    error = sd(array) / math.sqrt(array.size)
+    if error == 0:
+        return 0.0 if mean(array) else 1.0
+    return 2 * t_cdf(-abs(mean(array)) / error, array.size - 1)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values corrected for their number: those at most some level are rejected at it by Holm's procedure (1979)."""
+    adjusted, highest = [1.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = highest
+    return adjusted
 
 
 def _two_one_sided(difference: float, error: float, freedom: float, margin: float) -> Equivalence:

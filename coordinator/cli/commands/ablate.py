@@ -16,6 +16,7 @@ from coordinator.ablation.arms import ARMS, SHARING, Arm, arms_by_name, configur
 from coordinator.ablation.campaign import Campaign, CellEnd
 from coordinator.ablation.cells import BASE
 from coordinator.ablation.comparison import Runs, Table
+from coordinator.ablation.headlines import Contrast, contrasts
 from coordinator.ablation.study import Study
 from coordinator.backends.base import FUNCTION_MODULES
 from coordinator.cli import arguments as common
@@ -76,6 +77,13 @@ def arguments(parser: ArgumentParser) -> None:
         "--random", type=_finite, metavar="RETURN", help="return of random play, to report losses in %% of the gain"
     )
     parser.add_argument(
+        "--headline",
+        type=_comma_separated,
+        default=[],
+        metavar="ARM/OTHER:MEASURE,...",
+        help="contrasts declared before the runs, whose p-values are corrected together; by return, dollars or reach",
+    )
+    parser.add_argument(
         "--reference", metavar="RUN", help="run whose policies are the opponents of each side of competing agents"
     )
     common.json(parser)
@@ -88,12 +96,13 @@ def run(options: Namespace) -> int:
     refuse_clashes(arms, overrides)
     for arm in arms:
         configuration(arm, base)
+    declared = contrasts(options.headline, [arm.name for arm in arms])
     reference = _reference(options.reference, base)
     folder = options.out or ROOT / _suggestion(base)
     _open(folder)
     options.folder = folder
     with Signals() as signals, RunFolder(folder).driving():
-        ablation = _begin(folder, base, arms)
+        ablation = _begin(folder, base, arms, declared)
         campaign = Campaign(folder, ablation, arms, options.seeds, _Progress(options.json, arms))
         _announce(options, campaign, base, arms)
         pools = SeparatePools(FUNCTION_MODULES)
@@ -187,12 +196,12 @@ def _open(folder: Path) -> None:
         raise UserError(f"{folder} holds {foreign[0]} and is not the folder of an ablation; choose another --out")
 
 
-def _begin(folder: Path, base: RunConfig, arms: list[Arm]) -> Study:
+def _begin(folder: Path, base: RunConfig, arms: list[Arm], declared: list[Contrast]) -> Study:
     """Merges the folder's study with the requested one and writes it and the base configuration."""
     # Through JSON, so that tuples become lists as when it is read back.
     document = msgspec.json.decode(msgspec.json.encode(base))
     del document["seed"]
-    requested = Study(settings=document, arms={arm.name: settings(arm) for arm in arms})
+    requested = Study(settings=document, arms={arm.name: settings(arm) for arm in arms}, headlines=tuple(declared))
     merged = study.merge(folder, study.read(folder), requested)
     study.write(folder, merged)
     RunFolder(folder).write(BASE, dump.document(base).encode(), durable=True)

@@ -1,0 +1,123 @@
+"""Contrasts that an ablation declares before its runs, with p-values corrected together."""
+
+import math
+
+import numpy as np
+import pytest
+from ablated_runs import a_curve, a_result
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from coordinator.ablation import study, table
+from coordinator.ablation.comparison import compare
+from coordinator.ablation.headlines import contrasts
+from coordinator.ablation.study import Study
+from coordinator.config.schema import ConfigError
+from coordinator.reports.statistics import holm, paired_p_value
+
+ARMS = ("baseline", "all+constant:10@split", "ours")
+
+
+def test_holms_procedure_by_hand():
+    # In ascending order 0.01 times 4, 0.02 times 3, 0.03 times 2, 0.2 times 1; none falls below the one before.
+    assert holm([0.03, 0.01, 0.2, 0.02]) == pytest.approx([0.06, 0.04, 0.2, 0.06])
+    assert holm([0.04, 0.03]) == pytest.approx([0.06, 0.06])
+    assert holm([0.6, 0.9]) == [1.0, 1.0] and holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holms_p_values_lie_between_the_plain_ones_and_bonferronis_and_keep_their_order(p_values):
+    found = holm(p_values)
+    assert all(p <= q <= min(1.0, len(p_values) * p) for p, q in zip(p_values, found, strict=True))
+    assert [q for _, q in sorted(zip(p_values, found, strict=True))] == sorted(found)
+
+
+def test_by_chance_one_of_ten_contrasts_differs_in_one_of_twenty_ablations():
+    """Without any effect: at the level 0.05 the plain tests err in 1 - 0.95 ** 10 = 0.40 of the ablations."""
+    differences = np.random.default_rng(3).standard_normal((1_000, 10, 5))
+    p_values = stats.ttest_1samp(differences, 0, axis=2).pvalue
+    plain, corrected = (p_values.min(axis=1) < 0.05), [min(holm(list(own))) < 0.05 for own in p_values]
+    assert np.mean(plain) == pytest.approx(0.40, abs=0.05) and np.mean(corrected) == pytest.approx(0.05, abs=0.02)
+
+
+@pytest.mark.parametrize("values", [(1.0, 2.0, 4.0), (-0.3, 0.1, 0.2, -0.5, 0.4), (5.0, 5.1)])
+def test_the_p_value_of_pairs_is_scipys(values):
+    assert paired_p_value(values) == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
+
+
+def test_pairs_that_all_differ_by_the_same_are_certain():
+    assert (paired_p_value([2.0, 2.0]), paired_p_value([0.0, 0.0])) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("ours:return", "write ARM/OTHER:MEASURE, with one of return, dollars, reach"),
+        ("ours/baseline:seconds", "write ARM/OTHER:MEASURE"),
+        ("ous/baseline:return", "there is no arm ous; the arms are baseline,"),
+        ("ours/ours:return", "ours is compared with itself"),
+    ],
+)
+def test_a_contrast_that_cannot_be_read_is_one_line(text, says):
+    with pytest.raises(ConfigError, match=says):
+        contrasts([text], ARMS)
+    with pytest.raises(ConfigError, match="is given twice"):
+        contrasts(["ours/baseline:return"] * 2, ARMS)
+
+
+def runs():
+    """Three seeds: `ours` costs half, with noise, and returns 1, 2 and 4 more."""
+    half = (0.05, 0.048, 0.052)
+    return {
+        "baseline": {seed: a_result("baseline", seed, dollars=0.1, final_return=-40.0) for seed in (1, 2, 3)},
+        "ours": {
+            seed: a_result("ours", seed, dollars=dollars, final_return=-40.0 + more)
+            for seed, dollars, more in zip((1, 2, 3), half, (1.0, 2.0, 4.0), strict=True)
+        },
+    }
+
+
+def test_headlines_are_scipys_tests_of_pairs_corrected_for_each_other():
+    declared = contrasts(["ours/baseline:return", "ours/baseline:dollars"], runs())
+    first, second = compare(runs(), declared=declared).headlines
+    logs = [math.log(dollars / 0.1) for dollars in (0.05, 0.048, 0.052)]
+    expected = stats.ttest_1samp([1, 2, 4], 0).pvalue, stats.ttest_1samp(logs, 0).pvalue
+    assert (first.p_value, second.p_value) == pytest.approx(expected)
+    assert second.p_value < first.p_value
+    assert (first.adjusted, second.adjusted) == pytest.approx((expected[0], 2 * expected[1]))
+    assert (first.value, second.value) == pytest.approx((7 / 3, stats.gmean([0.5, 0.48, 0.52])))
+
+
+def test_the_table_says_what_is_different():
+    declared = contrasts(["ours/baseline:return", "ours/baseline:dollars"], runs())
+    text = table.markdown("spread", compare(runs(), declared=declared), {}, [], [])
+    lines = text.split("## Headlines")[1].splitlines()[2:6]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    assert [(row[2], row[3], row[-1]) for row in rows[2:]] == [
+        ("return", "3", "not decided"),
+        ("ratio of dollars", "3", "different"),
+    ]
+    assert "Headlines" not in table.markdown("spread", compare(runs()), {}, [], [])
+
+
+def test_a_contrast_without_a_test_counts_in_the_correction():
+    missed = runs()
+    missed["ours"] = {seed: a_result("ours", seed, curve=a_curve(1000, 10.0, 0.1, -80.0, -70.0)) for seed in (1, 2, 3)}
+    declared = contrasts(["ours/baseline:reach", "ours/baseline:return"], missed)
+    reach, _ = compare(missed, declared=declared).headlines
+    assert (reach.bound, reach.p_value, reach.adjusted) == ("at least", None, 1.0)
+    alone = compare({"baseline": missed["baseline"]}, declared=declared).headlines
+    assert [(item.runs, item.value, item.adjusted) for item in alone] == [(0, None, 1.0)] * 2
+
+
+def test_headlines_cannot_be_declared_after_the_runs(tmp_path):
+    declared = tuple(contrasts(["ours/baseline:return"], ARMS))
+    first = Study(settings={}, arms={}, headlines=declared)
+    study.write(tmp_path, first)
+    assert study.read(tmp_path) == first
+    # The same command, or one without headlines, goes on with those of the first.
+    assert study.merge(tmp_path, first, first).headlines == declared
+    assert study.merge(tmp_path, first, Study(settings={}, arms={})).headlines == declared
+    with pytest.raises(ConfigError, match="declared other headlines, or none"):
+        study.merge(tmp_path, Study(settings={}, arms={}), first)
