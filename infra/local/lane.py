@@ -172,7 +172,7 @@ class Lane:
         )
 
     def measured(self, pending: Pending, seconds: float, cores: float) -> None:
-        """Learns from a task that ended."""
+        """Learns from a task that took `seconds` without loading what it read, as far as that is predicted."""
         self._seconds[pending.work] = self._seconds[pending.kind] = seconds
         before = self._cores.get(pending.kind, cores)
         self._cores[pending.kind] = before + _NEWEST * (cores - before)

@@ -218,9 +218,13 @@ class Pool:
         held = self._at_hand[worker].keys()
         if pending is None:
             return Slot(worker.number, modules, importing, held, worker.idle_since, 0.0)
-        missing = sum(size for name, size in pending.task.reads.items() if name not in held)
-        expected_s = pending.task.expected_s + self.capacity.load_s_per_byte * missing
+        expected_s = pending.task.expected_s + self._loading_s(worker, pending.task)
         return Slot(worker.number, modules, importing, held, None, worker.since + expected_s)
+
+    def _loading_s(self, worker: Worker, task: Task) -> float:
+        """What it takes the worker to load what it did not hold before the task."""
+        held = self._at_hand[worker]
+        return self.capacity.load_s_per_byte * sum(size for name, size in task.reads.items() if name not in held)
 
     def _busy_cores(self) -> float:
         """What the running tasks keep busy: as predicted at first, as measured later. Up to `_LOOK_S` old.
@@ -335,7 +339,7 @@ class Pool:
         lane, task = pending.lane, pending.task
         self._measured = self._measured[0], max(0.0, self._measured[1] - task.cores)
         lane.running.discard(worker)
-        lane.measured(pending, seconds, cores)
+        lane.measured(pending, seconds - self._loading_s(worker, task), cores)
         if pending.kind not in self.usual_cores:
             for other in self._lanes.values():
                 other.expect(pending.kind, cores)

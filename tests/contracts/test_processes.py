@@ -110,6 +110,23 @@ def test_waiting_tasks_are_expected_to_keep_as_much_busy_as_the_first_of_their_k
         assert sample.cores < 0.5 and learn.cores == 1.0
 
 
+def test_what_a_task_loaded_is_not_expected_of_the_next_like_it(tmp_path, local_invokers):
+    def body(name):
+        state = [{"key": name, "sha256": name, "size": 400_000}]
+        return json.dumps({"deed": "sleep", "argument": 0.5, "timeout_s": 9.0, "state": state}).encode()
+
+    with Pool(Capacity(1, 1, load_s_per_byte=1e-6), {"actor": "echo"}, tmp_path / "workers") as pool:
+        lane = pool.lane("a", tmp_path / "a")
+        ask(lane, "echo", "x")
+        for name in "xy":
+            lane.invoke("actor", f"a/000000/learn/{name}", 0, body(name), 9.0)
+        collect(lane, 2)
+        for number in (1, 2):
+            lane.invoke("actor", f"a/{number:06}/learn/x", 0, body("x"), 9.0)
+        [waiting] = lane.first
+        assert waiting.expected_s < 0.5  # it slept for half a second, of which it may have loaded for 0.4
+
+
 def test_workers_have_nothing_of_the_coordinator_s_memory(pool):
     import echo
 
