@@ -21,6 +21,7 @@ from functions.environments.base import (
     VectorEnvironment,
 )
 from functions.environments.registry import make, spec
+from functions.environments.roles.partition import roles_of
 
 __all__ = [
     "AgentClass",
@@ -34,6 +35,7 @@ __all__ = [
     "VectorEnvironment",
     "check",
     "make",
+    "roles_of",
     "spec",
 ]
 

@@ -19,7 +19,7 @@ PUBLIC = {
     " StageSpec SummaryResult Team Trainable as_base check distribution gae generator group_name mask_logits members"
     " minibatches moments names observations pooling recurrent",
     "marless.environments": "AgentClass EnvSpec EnvTask EnvironmentFault MissingExtra Observation Step Unsupported"
-    " VectorEnvironment check make spec",
+    " VectorEnvironment check make roles_of spec",
     "marless.rules": "BaseRule Bounds DistanceRule GroupingRule PlacementRule Rule ScalingRule SharingMode TrendRule"
     " Work slope",
     "marless.backends": "Backend Connection FileStorage Invoker Ledger LocalBackend Part Platform Readiness"

@@ -1,0 +1,66 @@
+"""Blind-particle spread: every agent goes to the landmark of its colour, which it cannot see: `roles/blind_spread`.
+
+After Christianos et al., "Scaling Multi-Agent Reinforcement Learning with Selective Parameter Sharing", 2021
+(arXiv:2102.07475), where episodes have 50 steps and up to 30 agents. There is one landmark per colour. An agent sees
+its velocity, its position and the relative positions of the landmarks, always in the order of their colours, so agents
+with equal observations differ in nothing but their hidden role, the colour. Bodies do not collide, so agents do not
+disturb each other. Physics and actions are those of the Multi-Particle Environments.
+
+Reward of an agent in each step: minus the distance from the landmark of its colour.
+
+Who stands still from the start loses the mean distance of two uniform points of a square of side 2 in every step:
+1.0428 = 2 (2 + sqrt 2 + 5 ln(1 + sqrt 2)) / 15, so the return summed over 6 agents and 25 steps is -156.4.
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from functions.environments.base import AgentClass, EnvTask, FloatArray, options_of
+from functions.environments.mpe.engine import Engine, Scenario
+from functions.environments.mpe.world import Body, Real, World
+from functions.environments.roles.partition import RoleOptions, assign
+
+_AGENTS = 6
+
+
+class BlindSpreadOptions(RoleOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The options of `roles/blind_spread`."""
+
+    # Steps of an episode.
+    horizon: Annotated[int, msgspec.Meta(ge=1)] = 25
+
+
+def make(task: EnvTask, num_envs: int) -> "BlindSpread":
+    """`num_envs` environments; raises `ValueError` for wrong options or too few agents."""
+    options = options_of(task, BlindSpreadOptions)
+    return BlindSpread(assign(task, options, _AGENTS), options.horizon, num_envs)
+
+
+class BlindSpread(Engine):
+    """E environments; `roles` holds the colour of every agent."""
+
+    def __init__(self, roles: tuple[int, ...], horizon: int, num_envs: int) -> None:
+        super().__init__(ColouredLandmarks(roles), num_envs, horizon)
+        self.roles = roles
+
+
+class ColouredLandmarks(Scenario):
+    """One landmark for each role of `roles`; the module has observations and rewards."""
+
+    def __init__(self, roles: tuple[int, ...]) -> None:
+        colours = max(roles) + 1
+        self.agents = tuple(Body(f"agent_{i}", size=0.15, collides=False) for i in range(len(roles)))
+        self.landmarks = tuple(Body(f"landmark_{i}", size=0.05, collides=False) for i in range(colours))
+        self.classes = (AgentClass("agent", tuple(range(len(roles))), observation_size=4 + 2 * colours, actions=5),)
+        self._own = [len(roles) + role for role in roles]
+
+    def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
+        (rows,) = features
+        rows[:, 0:2] = world.velocity
+        rows[:, 2:4] = world.position[: world.agents]
+        rows[:, 4:] = world.landmarks(slice(0, world.agents))
+
+    def reward(self, world: World, out: Real) -> None:
+        for agent, landmark in enumerate(self._own):
+            out[agent] = -world.distance[agent, landmark]
