@@ -32,6 +32,7 @@ BUILT_IN = {
     "mpe/simple_spread": "functions.environments.mpe.simple_spread",
     "mpe/simple_tag": "functions.environments.mpe.simple_tag",
     "mpe/simple_world_comm": "functions.environments.mpe.simple_world_comm",
+    "roles/apprentices": "functions.environments.roles.apprentices",
     "roles/blind_spread": "functions.environments.roles.blind_spread",
     "toy/corridor": "functions.environments.corridor",
     "toy/signal": "functions.environments.toy",

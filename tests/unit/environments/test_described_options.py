@@ -17,7 +17,7 @@ from functions.environments import corridor, matrix, registry, toy
 from functions.environments.base import EnvTask
 from functions.environments.pettingzoo import factory
 from functions.environments.pettingzoo.tuple_environment import registered
-from functions.environments.roles import blind_spread
+from functions.environments.roles import apprentices, blind_spread
 from scripts.reference import environments, markdown
 
 ROOT = Path(__file__).parents[3]
@@ -117,6 +117,7 @@ def known_options(name):
     own = {
         "toy/signal": toy.SignalOptions,
         "toy/corridor": corridor.CorridorOptions,
+        "roles/apprentices": apprentices.ApprenticesOptions,
         "roles/blind_spread": blind_spread.BlindSpreadOptions,
         "matrix/penalty": matrix.PenaltyOptions,
     }

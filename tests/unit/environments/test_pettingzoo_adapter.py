@@ -380,6 +380,7 @@ OURS = [
     EnvTask(name="toy/signal", options={"masked": True, "elimination": True}),
     EnvTask(name="mpe/simple_spread"),
     EnvTask(name="mpe/simple_adversary"),
+    EnvTask(name="roles/apprentices"),
     EnvTask(name="roles/blind_spread"),
 ]
 

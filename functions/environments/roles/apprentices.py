@@ -1,0 +1,117 @@
+"""Roles that emerge once a shared skill is mastered: `roles/apprentices`.
+
+In every step an agent sees one of `signals` signals, drawn uniformly, and answers with a number. All begin an episode
+as apprentices of one craft: the right answer to a signal is its own number, for everybody. After `lessons` right
+answers in a row (a wrong one begins the count anew) an agent is a master to the end of the episode, and practises the
+trade of its hidden role r: the right answer to signal s is now ``(s + 1 + r) modulo signals``.
+
+Reward of an agent in each step: 1 for a right answer, and 1 more for a master, right or not. So to become a master
+pays whatever the agent knows of its trade.
+
+Untrained agents practically never become masters (with 16 signals and 3 lessons the next three answers are right with
+probability 1 / 4,096), so what they learn first is the same for all, and one network learns it from everybody's data.
+Once they have learnt it most of an episode is the trade, and what agents of different roles learn there contradicts
+each other. Nothing depends on the progress of training but through the agents' own answers.
+
+An agent sees the signal as a one-hot, whether it is a master, and the share of the lessons learnt. The best return is
+``agents * (lessons + 2 * (horizon - lessons))``: right from the first step on. Env metrics: `mastery` is the share of
+steps that masters took, `trade` the share of those that were right (0 without masters).
+"""
+
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.environments.base import ActionArray, AgentClass, EnvSpec, EnvTask, Observation, Step, options_of
+from functions.environments.roles.partition import RoleOptions, assign
+
+_AGENTS = 6
+
+
+class ApprenticesOptions(RoleOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The options of `roles/apprentices`."""
+
+    # Number of signals and of answers.
+    signals: Annotated[int, msgspec.Meta(ge=2)] = 16
+    # Right answers in a row that make a master.
+    lessons: Annotated[int, msgspec.Meta(ge=1)] = 3
+    # Steps of an episode.
+    horizon: Annotated[int, msgspec.Meta(ge=1)] = 25
+
+
+def make(task: EnvTask, num_envs: int) -> "Apprentices":
+    """`num_envs` environments; raises `ValueError` for wrong options or too few agents."""
+    options = options_of(task, ApprenticesOptions)
+    if options.roles >= options.signals:
+        raise ValueError(
+            f"{task.name}: task.options: signals is {options.signals}; {options.roles} trades that differ from each"
+            f" other and from the craft need at least {options.roles + 1}"
+        )
+    return Apprentices(assign(task, options, _AGENTS), options, num_envs)
+
+
+class Apprentices:
+    """E environments, all of which end together; `roles` holds the trade of every agent."""
+
+    def __init__(self, roles: tuple[int, ...], options: ApprenticesOptions, num_envs: int) -> None:
+        self.num_envs = num_envs
+        self.roles = roles
+        self._options = options
+        agents = len(roles)
+        self.spec = EnvSpec(
+            agents=tuple(f"agent_{i}" for i in range(agents)),
+            classes=(AgentClass("apprentice", tuple(range(agents)), options.signals + 2, options.signals),),
+            horizon=options.horizon,
+        )
+        self._shift: NDArray[np.int64] = np.array(roles, dtype=np.int64) + 1
+        self._one_hot = np.eye(options.signals, dtype=np.float32)
+        self._alive = np.ones((num_envs, agents), dtype=np.bool_)
+        self._nobody = np.zeros((num_envs, agents), dtype=np.bool_)
+        self._all = np.ones(num_envs, dtype=np.bool_)
+        for constant in (self._alive, self._nobody, self._all):
+            constant.flags.writeable = False
+        self._steps = 0
+        self._lessons: NDArray[np.int64] = np.zeros((num_envs, agents), dtype=np.int64)
+        self._mastered: NDArray[np.int64] = np.zeros(num_envs, dtype=np.int64)
+        self._earned: NDArray[np.int64] = np.zeros(num_envs, dtype=np.int64)
+
+    def reset(self, rng: np.random.Generator) -> Observation:
+        """The first observation of every environment."""
+        self._rng = rng
+        return self._restart()
+
+    def step(self, actions: tuple[ActionArray, ...]) -> Step:
+        """Scores the answers and draws the next signals."""
+        master = self._lessons == self._options.lessons
+        right = actions[0] == (self._signal + master * self._shift) % self._options.signals
+        self._lessons = np.where(master, self._lessons, (self._lessons + 1) * right)
+        self._mastered += master.sum(axis=1)
+        self._earned += (master & right).sum(axis=1)
+        self._steps += 1
+        rewards = right.astype(np.float64) + master
+        seen = self._draw()
+        if self._steps < self.spec.horizon:
+            return Step(seen, rewards, self._nobody, ~self._all, ~self._all)
+        env_metrics = {
+            "mastery": self._mastered / (self._steps * len(self.roles)),
+            "trade": self._earned / np.maximum(self._mastered, 1),
+        }
+        return Step(self._restart(), rewards, self._nobody, self._all, self._all, seen, env_metrics)
+
+    def close(self) -> None:
+        """Holds nothing to free."""
+
+    def _restart(self) -> Observation:
+        self._steps = 0
+        for counter in (self._lessons, self._mastered, self._earned):
+            counter[:] = 0
+        return self._draw()
+
+    def _draw(self) -> Observation:
+        """New signals, and what the agents see of them."""
+        self._signal = self._rng.integers(self._options.signals, size=self._alive.shape)
+        learnt = (self._lessons / self._options.lessons)[..., None]
+        seen = np.concatenate([self._one_hot[self._signal], learnt == 1, learnt], axis=2, dtype=np.float32)
+        return Observation(values=(seen,), alive=self._alive)
