@@ -35,6 +35,7 @@ BUILT_IN = {
     "roles/apprentices": "functions.environments.roles.apprentices",
     "roles/blind_spread": "functions.environments.roles.blind_spread",
     "toy/corridor": "functions.environments.corridor",
+    "toy/dial": "functions.environments.dial",
     "toy/signal": "functions.environments.toy",
 }
 

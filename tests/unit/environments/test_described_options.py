@@ -13,7 +13,7 @@ import pytest
 import smac_stand_in
 
 from functions.contract import BadRequest, MissingExtra
-from functions.environments import corridor, matrix, registry, toy
+from functions.environments import corridor, dial, matrix, registry, toy
 from functions.environments.base import EnvTask
 from functions.environments.pettingzoo import factory
 from functions.environments.pettingzoo.tuple_environment import registered
@@ -48,6 +48,7 @@ WRONG = {
     "true or false": "x",
     "number": "x",
     "number from 0 to 1": 1.5,
+    "number from 0": -0.5,
     "number, 0 at most": 0.5,
     "text": 3,
     **{f"whole number from {least}": least - 1 for least in (0, 1, 2)},
@@ -117,6 +118,7 @@ def known_options(name):
     own = {
         "toy/signal": toy.SignalOptions,
         "toy/corridor": corridor.CorridorOptions,
+        "toy/dial": dial.DialOptions,
         "roles/apprentices": apprentices.ApprenticesOptions,
         "roles/blind_spread": blind_spread.BlindSpreadOptions,
         "matrix/penalty": matrix.PenaltyOptions,

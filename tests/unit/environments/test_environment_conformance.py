@@ -30,6 +30,7 @@ TASKS = [
     EnvTask(name="mpe/simple_world_comm", options={"continuous_actions": True}),
     EnvTask(name="roles/apprentices"),
     EnvTask(name="roles/blind_spread"),
+    EnvTask(name="toy/dial"),
     EnvTask(name="pettingzoo:mpe2.simple_spread_v3:parallel_env", options={"max_cycles": 6}),
     EnvTask(name="pettingzoo:mpe2.simple_adversary_v3:parallel_env", options={"max_cycles": 6}),
     EnvTask(name="pettingzoo:mpe2.simple_speaker_listener_v4:parallel_env", options={"max_cycles": 6}),

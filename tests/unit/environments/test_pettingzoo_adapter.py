@@ -382,6 +382,7 @@ OURS = [
     EnvTask(name="mpe/simple_adversary"),
     EnvTask(name="roles/apprentices"),
     EnvTask(name="roles/blind_spread"),
+    EnvTask(name="toy/dial"),
 ]
 
 
