@@ -4,20 +4,22 @@ import math
 import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from coordinator.ablation import report, study, table
+from coordinator.ablation import report, study, suite, suite_table, table
 from coordinator.ablation.arms import ARMS, SHARING, Arm, arms_by_name, configuration, cross, refuse_clashes, settings
 from coordinator.ablation.campaign import Campaign, CellEnd
 from coordinator.ablation.cells import BASE
 from coordinator.ablation.comparison import Runs, Table
 from coordinator.ablation.headlines import Contrast, contrasts
 from coordinator.ablation.study import Study
+from coordinator.ablation.suite_table import TaskCosts
 from coordinator.backends.base import FUNCTION_MODULES
 from coordinator.cli import arguments as common
 from coordinator.cli.console import report_ending
@@ -46,6 +48,7 @@ EXAMPLES = f"""examples:
   marless ablate scaling.rollouts=8 stop.rounds=100 --seeds 1-3
   marless ablate my_run.toml --arms marless-minus,packed,ours --random -80
   marless ablate --sharing none,ours --scaling constant,gns --placement split,packed
+  marless ablate suite.toml                  several tasks, one after the other, and a table over all
 
 arms (the first one is the baseline):
 {chr(10).join(f"  {arm.name:<15}{arm.about}" for arm in ARMS.values())}
@@ -63,7 +66,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--scaling", type=_comma_separated, metavar="A,B", help=f"... {', '.join(SCALING_RULES)}")
     parser.add_argument("--placement", type=_comma_separated, metavar="A,B", help=f"... {', '.join(PLACEMENTS)}")
     parser.add_argument(
-        "--seeds", type=_seeds, default=list(range(1, 11)), metavar="1-10", help="seeds of every arm (default: 1-10)"
+        "--seeds", type=_seeds, metavar="1-10", help="seeds of every arm (default: those of a suite's file, or 1-10)"
     )
     parser.add_argument(
         "--jobs",
@@ -89,28 +92,85 @@ def arguments(parser: ArgumentParser) -> None:
     common.json(parser)
 
 
+@dataclass(frozen=True)
+class _Ablation:
+    """One task's ablation, as it was asked for."""
+
+    folder: Path
+    base: RunConfig
+    arms: list[Arm]
+    seeds: Sequence[int]
+    random: float | None
+    headlines: list[Contrast]
+    reference: TeamPolicy | None = None
+
+
 def run(options: Namespace) -> int:
     """Runs missing cells and writes the comparison."""
     path, overrides = common.split(options.settings)
-    base, arms = with_absolute_policies(load(path, overrides)), _arms(options)
+    if path is not None and suite.is_suite(path):
+        return _run_suite(options, path, overrides)
+    base, arms = with_absolute_policies(load(path, overrides)), _arms(options, list(ARMS))
+    declared = _declared(options, base, arms, overrides)
+    folder = options.out or ROOT / _suggestion(base)
+    seeds = options.seeds or list(range(1, 11))
+    wanted = _Ablation(folder, base, arms, seeds, options.random, declared, _reference(options.reference, base))
+    _open(folder)
+    options.folder = folder
+    with Signals() as signals:
+        return report_ending(_compare(options, wanted, signals)[0])
+
+
+def _run_suite(options: Namespace, path: Path, overrides: list[str]) -> int:
+    """Compares the arms on one task after the other, then over all tasks."""
+    if options.random is not None or options.reference is not None:
+        raise UserError("--random and --reference are for one task; the file of a suite has the return of random play")
+    file, root = suite.load(path), options.out or ROOT / path.stem
+    tasks: list[tuple[suite.SuiteTask, _Ablation]] = []
+    for task in file.tasks:
+        base, arms = suite.configuration(file, task, overrides), _arms(options, [*file.arms, *task.arms])
+        declared = _declared(options, base, arms, overrides)
+        seeds = options.seeds or seeds_of(file.seeds)
+        tasks.append((task, _Ablation(root / task.name, base, arms, seeds, task.random, declared)))
+    options.folder, failed, found = root, Ending(FINISHED, ""), list[TaskCosts]()
+    with Signals() as signals:
+        for task, wanted in tasks:
+            _open(wanted.folder)
+            ending, results = _compare(options, wanted, signals)
+            if signals.received:
+                return report_ending(ending)
+            failed = ending if ending.code != FINISHED else failed
+            costs = suite_table.costs(task.name, wanted.arms, results, task.random)
+            found += [costs] if costs else []
+        text = suite_table.markdown(path.stem, found)
+        RunFolder(root).write("table.md", text.encode())
+        RunFolder(root).write("table.json", msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+    if not options.json:
+        print(f"\n{text}\n{root}")
+    return report_ending(failed)
+
+
+def _declared(options: Namespace, base: RunConfig, arms: list[Arm], overrides: list[str]) -> list[Contrast]:
+    """The headlines; raises `ConfigError` for those that cannot be, and for an arm that the settings exclude."""
     refuse_clashes(arms, overrides)
     for arm in arms:
         configuration(arm, base)
-    declared = contrasts(options.headline, [arm.name for arm in arms])
-    reference = _reference(options.reference, base)
-    folder = options.out or ROOT / _suggestion(base)
-    _open(folder)
-    options.folder = folder
-    with Signals() as signals, RunFolder(folder).driving():
-        ablation = _begin(folder, base, arms, declared)
-        campaign = Campaign(folder, ablation, arms, options.seeds, _Progress(options.json, arms))
-        _announce(options, campaign, base, arms)
+    return contrasts(options.headline, [arm.name for arm in arms])
+
+
+def _compare(options: Namespace, wanted: _Ablation, signals: Signals) -> tuple[Ending, Mapping[str, Runs]]:
+    """Runs the missing cells of one task and writes its comparison; the results are by arm and seed."""
+    with RunFolder(wanted.folder).driving():
+        ablation = _begin(wanted)
+        progress = _Progress(options.json, wanted)
+        campaign = Campaign(wanted.folder, ablation, wanted.arms, wanted.seeds, progress)
+        _announce(options, campaign, wanted)
         pools = SeparatePools(FUNCTION_MODULES)
         SideBySide(campaign, pools, signals, options.jobs, campaign.ended, on_look=_StopNotice(signals)).drive()
         if signals.received:
             line = f"stopped with {len(campaign.missing)} runs to go; the same command resumes"
-            return report_ending(Ending(signals.code, line))
-        return _report(options, folder, campaign, base, arms, reference)
+            return Ending(signals.code, line), campaign.results
+        return _report(options, campaign, wanted), campaign.results
 
 
 class _StopNotice:
@@ -132,8 +192,8 @@ class _StopNotice:
 class _Progress:
     """Prints a line for every run that ends."""
 
-    def __init__(self, json: bool, arms: list[Arm]) -> None:
-        self._json, self._width = json, max(len(arm.name) for arm in arms)
+    def __init__(self, json: bool, wanted: _Ablation) -> None:
+        self._json, self._width = json, max(len(arm.name) for arm in wanted.arms)
 
     def __call__(self, ended: CellEnd) -> None:
         if self._json:
@@ -161,11 +221,11 @@ def _event(ended: CellEnd) -> dict[str, Any]:
     return {**known, **measured, "done": ended.done, "total": ended.total}
 
 
-def _arms(options: Namespace) -> list[Arm]:
-    """The named arms, then the combinations; all arms by default."""
+def _arms(options: Namespace, default: list[str]) -> list[Arm]:
+    """The named arms, then the combinations; those of `default` when none are given."""
     axes = {name: getattr(options, name) for name in _AXES}
     crossed = cross(**{name: rules or _DEFAULTS[name] for name, rules in axes.items()}) if any(axes.values()) else []
-    named = options.arms if options.arms or crossed else list(ARMS)
+    named = options.arms if options.arms or crossed else default
     arms = [*arms_by_name(named or []), *crossed]
     repeated = next((arm.name for index, arm in enumerate(arms) if arm in arms[:index]), None)
     if repeated:
@@ -196,50 +256,48 @@ def _open(folder: Path) -> None:
         raise UserError(f"{folder} holds {foreign[0]} and is not the folder of an ablation; choose another --out")
 
 
-def _begin(folder: Path, base: RunConfig, arms: list[Arm], declared: list[Contrast]) -> Study:
+def _begin(wanted: _Ablation) -> Study:
     """Merges the folder's study with the requested one and writes it and the base configuration."""
     # Through JSON, so that tuples become lists as when it is read back.
-    document = msgspec.json.decode(msgspec.json.encode(base))
+    document = msgspec.json.decode(msgspec.json.encode(wanted.base))
     del document["seed"]
-    requested = Study(settings=document, arms={arm.name: settings(arm) for arm in arms}, headlines=tuple(declared))
-    merged = study.merge(folder, study.read(folder), requested)
-    study.write(folder, merged)
-    RunFolder(folder).write(BASE, dump.document(base).encode(), durable=True)
+    arms, headlines = {arm.name: settings(arm) for arm in wanted.arms}, tuple(wanted.headlines)
+    requested = Study(settings=document, arms=arms, headlines=headlines)
+    merged = study.merge(wanted.folder, study.read(wanted.folder), requested)
+    study.write(wanted.folder, merged)
+    RunFolder(wanted.folder).write(BASE, dump.document(wanted.base).encode(), durable=True)
     return merged
 
 
-def _announce(options: Namespace, campaign: Campaign, base: RunConfig, arms: list[Arm]) -> None:
+def _announce(options: Namespace, campaign: Campaign, wanted: _Ablation) -> None:
     """Prints the number of runs, and warns when scaling rules have no choice."""
-    total, missing = len(arms) * len(options.seeds), len(campaign.missing)
+    arms, seeds, missing = len(wanted.arms), len(wanted.seeds), len(campaign.missing)
     if not options.json:
-        print(f"arms: {len(arms)}, seeds: {len(options.seeds)}, runs: {total}, of them finished: {total - missing}")
-    scaled = [arm.name for arm in arms if SCALING_RULES[str(arm.settings["scaling.rule"])].adapts]
-    if scaled and base.scaling.rollouts == 1:
+        total = arms * seeds
+        print(f"arms: {arms}, seeds: {seeds}, runs: {total}, of them finished: {total - missing}")
+    scaled = [arm.name for arm in wanted.arms if SCALING_RULES[str(arm.settings["scaling.rule"])].adapts]
+    if scaled and wanted.base.scaling.rollouts == 1:
         text = "scaling.rollouts = 1: the scaling rules have nothing to choose from; set a maximum, such as"
         print(f"{text} scaling.rollouts=8", file=sys.stderr, flush=True)
 
 
-def _report(
-    options: Namespace, folder: Path, campaign: Campaign, base: RunConfig, arms: list[Arm], reference: TeamPolicy | None
-) -> int:
-    """Writes tables and pictures of the finished runs; returns the exit code."""
-    failed = len(campaign.failures)
+def _report(options: Namespace, campaign: Campaign, wanted: _Ablation) -> Ending:
+    """Writes tables and pictures of the finished runs."""
+    folder, base, arms, failed = wanted.folder, wanted.base, wanted.arms, len(campaign.failures)
     if not campaign.results[arms[0].name]:
-        return report_ending(
-            Ending(UNFINISHED, f"no run of the baseline {arms[0].name} finished; see {folder / 'runs'}")
-        )
+        return Ending(UNFINISHED, f"no run of the baseline {arms[0].name} finished; see {folder / 'runs'}")
     results: Mapping[str, Runs] = campaign.results
     by_name = {arm.name: arm for arm in arms}
-    if reference is not None:
-        results = report.add_plays(folder, by_name, results, partial(_plays, base, reference))
+    if wanted.reference is not None:
+        results = report.add_plays(folder, by_name, results, partial(_plays, base, wanted.reference))
     comparison, has_pictures = report.write(
-        folder, _title(base), campaign.study, by_name, results, campaign.failures, options.random
+        folder, _title(base), campaign.study, by_name, results, campaign.failures, wanted.random
     )
     if not has_pictures:
         print("no pictures without matplotlib: pip install 'marless[report]'", file=sys.stderr)
     _show(options, folder, comparison)
-    line = f"{failed} of {len(arms) * len(options.seeds)} runs failed; see {folder / 'runs'}"
-    return report_ending(Ending(UNFINISHED, line) if failed else Ending(FINISHED, ""))
+    line = f"{failed} of {len(arms) * len(wanted.seeds)} runs failed; see {folder / 'runs'}"
+    return Ending(UNFINISHED, line) if failed else Ending(FINISHED, "")
 
 
 def _plays(base: RunConfig, reference: TeamPolicy, run: Path, seed: int) -> dict[str, float]:
