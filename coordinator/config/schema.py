@@ -127,12 +127,27 @@ class Scaling(Section, frozen=True, kw_only=True):
     rollouts: Annotated[
         int, Meta(ge=1, le=10_000, description="rollouts per round; for rules other than constant the most")
     ] = 1
-    min_rollouts: Annotated[int, Meta(ge=1, description="fewest per round; default: rollouts / agents")] | None = None
+    min_rollouts: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                description="fewest per round; default: rollouts / agents, with tradeoff and budget 2, with adapt 1",
+            ),
+        ]
+        | None
+    ) = None
+    priced_as: (
+        Annotated[
+            str, Meta(description="placement whose list prices tradeoff and budget read; default: placement.rule")
+        ]
+        | None
+    ) = None
     beta: Annotated[float, Meta(ge=0, le=1, description="threshold of the rules paper and offset")] = 0.5
 
 
 class Placement(Section, frozen=True, kw_only=True):
-    """How work is spread over invocations; it never changes a weight."""
+    """How work is spread over invocations; it changes no weight, unless a scaling rule reads its list prices."""
 
     rule: Annotated[str, Meta(description=PLACEMENTS.described())] = "fused"
     rollouts_per_invocation: Annotated[int, Meta(ge=1, description="rollouts in one actor invocation")] = 1
@@ -350,15 +365,28 @@ def _conflicting_rules(config: RunConfig) -> str:
         rule = config.scaling.rule
         needed = " and ".join(_MEASURED.get(summary, summary) for summary in scaling.needs(rule))
         return f"scaling.rule={rule} needs {needed}, which learners of {name} do not report; use constant"
-    least, most = config.scaling.min_rollouts, config.scaling.rollouts
-    if least is not None and least > most:
-        return f"scaling.min_rollouts: {least} is more than scaling.rollouts ({most})"
+    if conflict := _conflicting_scaling(config):
+        return conflict
     if config.opponents.side is None and config.opponents.policies != RANDOM:
         return "opponents.policies: name the side that does not learn as opponents.side"
     if config.placement.inline_objects and config.algorithm.replayed_steps:
         return f"placement.inline_objects: {name} learns from earlier rounds, which stay in storage; leave it false"
     if config.placement.deadline_s is not None and config.placement.dollars_per_hour is not None:
         return "placement.deadline_s: give a deadline or placement.dollars_per_hour, not both"
+    return ""
+
+
+def _conflicting_scaling(config: RunConfig) -> str:
+    """What is missing or excluded in the table `scaling`, as a message; '' without fault."""
+    settings, stop, rule = config.scaling, config.stop, SCALING_RULES[config.scaling.rule]
+    if settings.min_rollouts is not None and settings.min_rollouts > settings.rollouts:
+        return f"scaling.min_rollouts: {settings.min_rollouts} is more than scaling.rollouts ({settings.rollouts})"
+    if settings.priced_as is not None and settings.priced_as not in PLACEMENTS:
+        return f"scaling.priced_as: {PLACEMENTS.unknown(settings.priced_as)}"
+    if rule.spends and (stop.dollars is None or stop.rounds is None):
+        return f"scaling.rule={settings.rule} divides dollars among rounds; set stop.dollars and stop.rounds"
+    if rule.returns and stop.return_ is None:
+        return f"scaling.rule={settings.rule} compares returns with a target; set stop.return"
     return ""
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from coordinator.core import budget, opponents, planning
 from coordinator.core.compatibility import incompatibility
-from coordinator.core.controller import Decision, accept_proposal, initial_state, plan_next_round
+from coordinator.core.controller import Decision, accept_proposal, plan_first_round, plan_next_round
 from coordinator.core.events import (
     Abandoned,
     Advanced,
@@ -29,6 +29,7 @@ from coordinator.core.events import (
     Resumed,
     Stopped,
 )
+from coordinator.core.list_prices import round_price
 from coordinator.core.round_records import (
     RoundReplies,
     env_metrics_of,
@@ -47,7 +48,7 @@ from coordinator.core.state_location import (
     spec_of,
 )
 from coordinator.core.tasks import LOOKS, MOST_PUTS, remember_rounds
-from coordinator.placement.rules import PLACEMENTS, list_overhead
+from coordinator.placement.rules import PLACEMENTS
 from coordinator.placement.timings import add_observation, whole_core_ms
 from coordinator.pricing.bill import LOG_BYTES, Invocation
 from coordinator.rules.trial import judge, schedule
@@ -185,9 +186,8 @@ def _after_initialise(plan: Plan, state: State) -> State:
     if plan.opponents and state.team:
         parts |= dict.fromkeys(opponents.parts(state.team, plan.opponents), len(refs))
         refs = (*refs, plan.opponents.policies)
-    return _start_round(
-        plan, replace(state, slots={}, objects=refs, parts=parts, controller=initial_state(plan.config))
-    )
+    controller = plan_first_round(plan.config, len(state.env_spec.agents), round_price(plan, state))
+    return _start_round(plan, replace(state, slots={}, objects=refs, parts=parts, controller=controller))
 
 
 def _start_round(plan: Plan, state: State) -> State:
@@ -257,13 +257,11 @@ def _decide_on(plan: Plan, state: State, rounds: list[RoundReplies]) -> list[Dec
     """The controller's decisions on the rounds of one function, one after the other."""
     config = plan.config
     assert state.team is not None
-    overhead = list_overhead(plan.prices, len(state.env_spec.agents), spec_of(plan).stages, config.pricing.storage)
+    price = round_price(plan, state)
     decisions, controller = [], state.controller
     for index, round_ in enumerate(rounds):
         number = state.round + index
-        decisions.append(
-            plan_next_round(config, state.env_spec, state.team, controller, round_.signals, number, overhead)
-        )
+        decisions.append(plan_next_round(config, state.env_spec, state.team, controller, round_.signals, number, price))
         controller = decisions[-1].controller
     return decisions
 

@@ -4,8 +4,10 @@ It applies the rules of `trend`, `similarity`, `grouping` and `scaling` in the o
 Reinforcement Learning with Serverless Computing", SoCC 2025, section 4).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as altered
 from typing import Literal, cast
 
 import numpy as np
@@ -15,8 +17,9 @@ from numpy.typing import NDArray
 
 from coordinator.config.schema import RunConfig
 from coordinator.core.sides import classes_by_side
+from coordinator.placement.list_price import RoundPrice
 from coordinator.rules import grouping, scaling, similarity, trend
-from coordinator.rules.scaling import ScalingHistory
+from coordinator.rules.scaling_history import ScalingHistory, Signal, convexity
 from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.trend import TrendHistory
 from functions.algorithms.registry import algorithm
@@ -87,6 +90,23 @@ def initial_state(config: RunConfig) -> ControllerState:
     return ControllerState(rollouts=config.scaling.rollouts, shared=together)
 
 
+def plan_first_round(config: RunConfig, agents: int, price: RoundPrice) -> ControllerState:
+    """The controller before the first round, which has the most rollouts, or under a rule that spends its choice."""
+    controller, rule = initial_state(config), scaling.SCALING_RULES[config.scaling.rule]
+    if not rule.spends:
+        return controller
+    limits, rng = _bounds(config, agents, price, 0.0, 0), generator(config.seed, 0, "scaling", 0)
+    return replace(controller, rollouts=rule.decide(controller.scaling, limits, rng))
+
+
+def is_payable(config: RunConfig, controller: ControllerState, price: RoundPrice) -> bool:
+    """Whether `stop.dollars` pays the coming round at list prices; always where the rule does not spend."""
+    cap = config.stop.dollars
+    if cap is None or not scaling.SCALING_RULES[config.scaling.rule].spends:
+        return True
+    return controller.scaling.spent + price.dollars(controller.rollouts) <= cap
+
+
 def summaries(config: RunConfig, controller: ControllerState) -> tuple[SummaryName, ...]:
     """The summaries that the learners of the coming round compute."""
     known = algorithm(config.algorithm.name).summaries
@@ -112,10 +132,10 @@ def plan_next_round(
     controller: ControllerState,
     signals: RoundSignals,
     round_: int,
-    overhead: float,
+    price: RoundPrice,
 ) -> Decision:
-    """The decision after round `round_`; `overhead` as in `scaling.Bounds`."""
-    controller = _remember(config, team, controller, signals)
+    """The decision after round `round_`, with rounds of this team at that `price`."""
+    controller = _remember(config, team, controller, signals, price)
     proposal, slope = None, None
     event: Literal["", "alone"] = ""
     if len(controller.trend.window) == config.trend.window:
@@ -127,7 +147,8 @@ def plan_next_round(
             event = "" if proposal else "alone"
             controller = replace(controller, trend=trend.clear_window(controller.trend))
     rng = generator(config.seed, round_, "scaling")
-    rollouts = scaling.rollouts(config.scaling.rule, controller.scaling, _bounds(config, spec, overhead), rng)
+    limits = _bounds(config, len(spec.agents), price, controller.scaling.spent, round_ + 1)
+    rollouts = scaling.rollouts(config.scaling.rule, controller.scaling, limits, rng)
     return Decision(
         controller=replace(controller, rollouts=rollouts),
         proposal=proposal,
@@ -145,11 +166,16 @@ def accept_proposal(controller: ControllerState, proposal: Proposal) -> Controll
     )
 
 
-def _remember(config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals) -> ControllerState:
-    by_group = {group: _signal(signals.metrics, group) for group in team.learning}
-    controller = replace(
-        controller, scaling=scaling.add_round(controller.scaling, by_group, config.trend.window, config.scaling.rule)
-    )
+def _remember(
+    config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals, price: RoundPrice
+) -> ControllerState:
+    by_group, rule = {group: _signal(signals.metrics, group) for group in team.learning}, config.scaling.rule
+    own = [signals.returns[agent] for agent in team.learners] if signals.returns else []
+    mean = sum(own) / len(own) if own else None
+    history = scaling.add_round(controller.scaling, by_group, config.trend.window, rule, mean)
+    if scaling.SCALING_RULES[rule].spends:
+        history = replace(history, spent=history.spent + price.dollars(controller.rollouts))
+    controller = replace(controller, scaling=history)
     if not signals.returns:
         return controller
     returns = [signals.returns[agent] for agent in team.learners]
@@ -162,22 +188,32 @@ def _remember(config: RunConfig, team: Team, controller: ControllerState, signal
     )
 
 
-def _signal(metrics: Mapping[str, float], group: int) -> scaling.Signal:
+def _signal(metrics: Mapping[str, float], group: int) -> Signal:
     named = {
         "largest": "curvature/largest",
         "smallest": "curvature/smallest",
         "trace": "noise/trace",
         "square": "noise/square",
     }
-    return scaling.Signal(**{field: metrics.get(f"{name}/{group_name(group)}") for field, name in named.items()})
+    return Signal(**{field: metrics.get(f"{name}/{group_name(group)}") for field, name in named.items()})
 
 
-def _bounds(config: RunConfig, spec: EnvSpec, overhead: float) -> scaling.Bounds:
-    most = config.scaling.rollouts
-    least = config.scaling.min_rollouts or -(-most // len(spec.agents))
-    if "noise" in scaling.needs(config.scaling.rule):
+def _bounds(config: RunConfig, agents: int, price: RoundPrice, spent: float, finished: int) -> scaling.Bounds:
+    most, rule = config.scaling.rollouts, scaling.SCALING_RULES[config.scaling.rule]
+    least = config.scaling.min_rollouts or rule.floor or -(-most // agents)
+    if "noise" in rule.needs:
         least = max(2, least)  # the variance over rollouts needs two
-    return scaling.Bounds(most=most, least=min(least, most), beta=config.scaling.beta, overhead=overhead)
+    limits = scaling.Bounds(
+        most=most, least=min(least, most), beta=config.scaling.beta, overhead=price.overhead, target=_target(config)
+    )
+    dollars, rounds = config.stop.dollars, config.stop.rounds
+    if not rule.spends or dollars is None or rounds is None:
+        return limits
+    return altered(limits, left=(dollars - spent) / price.rollout, rounds=rounds - finished)
+
+
+def _target(config: RunConfig) -> float:
+    return math.inf if config.stop.return_ is None else config.stop.return_
 
 
 def _propose(
@@ -230,12 +266,12 @@ def _group_agents(
 
 def _scores(config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals) -> Mapping[int, float]:
     """A score for each agent as the base of a group."""
-    base, convexity = BASES[config.sharing.base], dict[int, float]()
+    base, by_agent = BASES[config.sharing.base], dict[int, float]()
     if "curvature" in base.needs:
-        ratios = {group: scaling.convexity(_signal(signals.metrics, group)) for group in set(team.groups)}
-        convexity = {agent: ratios[group] for agent, group in enumerate(team.groups)}
+        ratios = {group: convexity(_signal(signals.metrics, group)) for group in set(team.groups)}
+        by_agent = {agent: ratios[group] for agent, group in enumerate(team.groups)}
     means = np.mean(controller.trend.window, axis=0)
-    return base.score(dict(zip(team.learners, means.tolist(), strict=True)), convexity)
+    return base.score(dict(zip(team.learners, means.tolist(), strict=True)), by_agent)
 
 
 def _diversity(spec: EnvSpec, team: Team, signals: RoundSignals) -> float | None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import msgspec
 
 from coordinator.core.budget import affordable, allowed_s
+from coordinator.core.controller import is_payable
+from coordinator.core.list_prices import round_price
 from coordinator.core.state import Plan, Slot, State, Status, WorkItem
 from coordinator.core.state_location import learner_schedule
 from coordinator.core.tasks import EXTRA_GETS, Attempt, PlannedTask, function_memory, in_flight, learning_kind
@@ -85,6 +87,8 @@ def limit_reached(plan: Plan, state: State, tasks: list[PlannedTask]) -> str:
         return "env_steps"
     if stop.seconds is not None and state.seconds >= stop.seconds:
         return "seconds"
+    if not is_payable(plan.config, state.controller, round_price(plan, state)):
+        return "dollars"
     if stop.dollars is not None and not affordable(plan, state, [*tasks, *_coming_learner_tasks(plan, state, tasks)]):
         return "dollars"
     return ""

@@ -1,66 +1,37 @@
 """Scaling rules: the number of rollouts of the next round, from the learners' measurements of earlier rounds.
 
-Two families. *Convexity* (`paper`, `offset`) is actor scaling of the MARLess paper ("Multi-Agent Reinforcement Learning
-with Serverless Computing", SoCC 2025, section 4.4): a policy whose loss was more convex earlier in its window explores
-too little now and asks for more rollouts. *Gradient noise* (`gns`) asks for as much data as pays off: McCandlish et
-al., "An Empirical Model of Large-Batch Training", 2018. `constant` and `shuffled:<rule>` are the controls: min-max over
-a window responds to any fluctuating number, noise included, so savings alone prove nothing about a rule's signal.
+Three families. *Convexity* (`paper`, `offset`) is actor scaling of the MARLess paper ("Multi-Agent Reinforcement
+Learning with Serverless Computing", SoCC 2025, section 4.4): a policy whose loss was more convex earlier in its window
+explores too little now and asks for more rollouts. *Gradient noise* (`gns`) asks for as much data as pays off:
+McCandlish et al., "An Empirical Model of Large-Batch Training", 2018; `tradeoff` and `budget` price that data in the
+configured placement. *Returns* (`adapt`) is a heuristic of MinionsRL. `constant` and `shuffled:<rule>` are the
+controls: min-max over a window responds to any fluctuating number, noise included, so savings alone prove nothing about
+a rule's signal.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from dataclasses import replace as altered
 
 import numpy as np
-from msgspec import field
 from msgspec.structs import replace
 
 from coordinator.registry import Family, Rule
-from functions.contract import Message, SummaryName
+from coordinator.rules.scaling_history import (
+    ScalingHistory,
+    ScalingSignals,
+    Signal,
+    add_return,
+    average_noise,
+    noise_scale,
+    round_signals,
+    share,
+)
+from functions.contract import SummaryName
 
-# PyHessian (Yao et al., 2020), which the paper uses, computes eigenvalues to a relative 1e-3: larger ratios are not
-# resolved. Without a bound one nearly convex round would put all others of its window at a share of 1.
-CONVEX = 1000.0
-# Decay per round of the averaged gradient noise: about the last ten rounds count.
-DECAY = 0.9
 # Rounds that the shuffled controls draw from, at least the longest window that can be set.
 HISTORY = 100
-
-
-class Signal(Message, frozen=True, kw_only=True):
-    """Measurements of one group's learner in a round; None where they were not requested.
-
-    `largest`, `smallest`: extreme eigenvalues of the policy loss's Hessian. `trace`: unbiased tr(Sigma), the variance
-    of the mean gradient of one rollout, summed over parameters. `square`: unbiased |G|^2, which may be negative.
-    """
-
-    largest: float | None = None
-    smallest: float | None = None
-    trace: float | None = None
-    square: float | None = None
-
-
-class ScalingSignals(Message, frozen=True, kw_only=True):
-    """Inputs of the rules from one round: convexity ratio by group; noise summed over groups, None if not measured."""
-
-    convexity: dict[int, float] = field(default_factory=dict)
-    trace: float | None = None
-    square: float | None = None
-
-
-class ScalingHistory(Message, frozen=True, kw_only=True):
-    """State of the rules between rounds.
-
-    `convexity`: the last ratios of every current group, newest last. `trace`, `square`: averages over the `rounds` that
-    measured the noise, exponentially weighted and debiased (each round's weights sum to 1). `past`: the last `HISTORY`
-    rounds that measured anything, for the shuffled controls only.
-    """
-
-    convexity: dict[int, tuple[float, ...]] = field(default_factory=dict)
-    trace: float | None = None
-    square: float | None = None
-    rounds: int = 0
-    past: tuple[ScalingSignals, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,13 +39,18 @@ class Bounds:
     """Limits of a choice.
 
     `most` and `least`: rollouts of a round (I_max and I_min of the paper), `beta` as in the paper. `overhead`: the cost
-    of a round besides its rollouts, in prices of one rollout; see `list_overhead`.
+    of a round besides its rollouts, in prices of one rollout: of `list_overhead`, or for rules with a `floor` of
+    `list_price`. `left`: what `stop.dollars` leaves at list prices, in the same unit, for at most `rounds` more rounds.
+    `target`: `stop.return`.
     """
 
     most: int
     least: int
     beta: float
     overhead: float
+    left: float = math.inf
+    rounds: int = 1
+    target: float = math.inf
 
 
 Decide = Callable[[ScalingHistory, Bounds, np.random.Generator], int]
@@ -83,12 +59,19 @@ Decide = Callable[[ScalingHistory, Bounds, np.random.Generator], int]
 @dataclass(frozen=True)
 class ScalingRule:
     """`decide` returns the number of rollouts of the next round from the summaries `needs`; `past`: it reads
-    `ScalingHistory.past`. A rule that `adapts` depends on the results of earlier rounds."""
+    `ScalingHistory.past`. A rule that `adapts` depends on the results of earlier rounds. `floor`: the fewest rollouts
+    where `scaling.min_rollouts` is not set, for rules that read the prices of the configured placement; the others have
+    a share of the most, and the prices of `split`. A rule that `spends` begins no round that `stop.dollars` cannot pay
+    at list prices, and one that `returns` reads mean returns.
+    """
 
     decide: Decide
     needs: tuple[SummaryName, ...] = ()
     past: bool = False
     adapts: bool = True
+    floor: int | None = None
+    spends: bool = False
+    returns: bool = False
 
 
 def needs(rule: str) -> tuple[SummaryName, ...]:
@@ -101,22 +84,27 @@ def rollouts(rule: str, history: ScalingHistory, bounds: Bounds, rng: np.random.
     return SCALING_RULES[rule].decide(history, bounds, rng)
 
 
-def add_round(history: ScalingHistory, signals: Mapping[int, Signal], window: int, rule: str) -> ScalingHistory:
+def add_round(
+    history: ScalingHistory,
+    signals: Mapping[int, Signal],
+    window: int,
+    rule: str,
+    mean_return: float | None = None,
+) -> ScalingHistory:
     """The history after a round whose groups are the keys of `signals`.
 
     A group keeps its last `window` ratios; groups that are not in `signals` are dropped. Only for a shuffled `rule` is
     the round added to `past`: the history is part of every ledger write, which is billed by the kilobyte.
     """
-    latest = _round_signals(signals)
+    known = SCALING_RULES[rule]
+    latest = round_signals(signals, mean_return if known.returns else None)
     windows = {}
     for group in sorted(signals):
         new = (latest.convexity[group],) if group in latest.convexity else ()
         if ratios := (*history.convexity.get(group, ()), *new):
             windows[group] = ratios[-window:]
-    past = (
-        (*history.past, latest)[-HISTORY:] if SCALING_RULES[rule].past and latest != ScalingSignals() else history.past
-    )
-    return replace(_average_noise(history, latest), convexity=windows, past=past)
+    past = (*history.past, latest)[-HISTORY:] if known.past and latest != ScalingSignals() else history.past
+    return replace(add_return(average_noise(history, latest), latest), convexity=windows, past=past)
 
 
 def clear_windows(history: ScalingHistory) -> ScalingHistory:
@@ -126,45 +114,6 @@ def clear_windows(history: ScalingHistory) -> ScalingHistory:
     other policies. The noise average is of the whole team and is kept.
     """
     return replace(history, convexity={})
-
-
-def convexity(signal: Signal) -> float:
-    """C = -e_max / e_min of a policy's loss, from 0 to `CONVEX`; the higher, the nearer to a local minimum.
-
-    The paper does not define the ratio for eigenvalues of one sign. Here it takes its limits: no negative curvature
-    (e_min >= 0) is a minimum and gives `CONVEX`; no positive curvature (e_max <= 0) is farthest from one and gives 0.
-    A flat loss (both 0) is neither and gives 1.
-
-    Raises `ValueError` when the signal holds no eigenvalues.
-    """
-    if signal.largest is None or signal.smallest is None:
-        raise ValueError("the convexity ratio needs the summary curvature, which the learner did not report")
-    if signal.largest <= 0 <= signal.smallest:
-        return 1.0
-    if signal.smallest >= 0:
-        return CONVEX
-    return max(0.0, min(-signal.largest / signal.smallest, CONVEX))
-
-
-def share(window: Sequence[float]) -> float:
-    """S = (C_max - C_t) / (C_max - C_min) of a policy's ratios, newest last, from 0 to 1.
-
-    Where all are equal, or there is only one, the paper's quotient is 0 / 0. The trend of C is then unknown and S is 1:
-    too much data is better than too little.
-    """
-    lowest, highest = min(window), max(window)
-    return (highest - window[-1]) / (highest - lowest) if highest > lowest else 1.0
-
-
-def noise_scale(history: ScalingHistory) -> float:
-    """B = tr(Sigma) / |G|^2 in rollouts: with B rollouts the gradient's noise is as large as the gradient. Infinite if
-    |G|^2 is not positive. A quotient of averages (McCandlish et al., appendix A.1): the quotient of a round is biased.
-
-    The groups' networks count as one parameter vector that every rollout trains, so both are sums over groups.
-    """
-    if history.trace is None or history.square is None or history.square <= 0:
-        return math.inf
-    return max(0.0, history.trace / history.square)
 
 
 def constant(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
@@ -210,6 +159,52 @@ def gns(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> in
     return bounds.least + int(np.argmax(cosine / (bounds.overhead + rollouts)))
 
 
+def tradeoff(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
+    """The number of rollouts that reaches a target for the fewest dollars.
+
+    With b rollouts a round, a target takes 1 + B/b times the rounds that it would without noise (McCandlish et al.,
+    equation 2.7 and section 2.3, who find it with Adam and in reinforcement learning too), and a round costs overhead
+    + b prices of a rollout. The product is smallest at b* = sqrt(B overhead): it grows with the noise without limit,
+    where that of `gns`, which compares directions, stays below the overhead.
+    """
+    if history.trace is None:
+        return bounds.most
+    rollouts = np.arange(bounds.least, bounds.most + 1)
+    noise = noise_scale(history)
+    progress = rollouts / (rollouts + noise) if math.isfinite(noise) else rollouts
+    return bounds.least + int(np.argmax(progress / (bounds.overhead + rollouts)))
+
+
+def budget(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
+    """The number of rollouts for the most progress, b / (b + B) a round, of the dollars and rounds that are left.
+
+    With a multiplier m, every round maximises progress - m * cost. Progress is concave and cost linear in b, and the
+    noise of the rounds to come is taken to be that of now; so the multiplier that spends the dollars in all rounds
+    gives each an equal share of them. Where the share buys less than `tradeoff` asks for, a round of the share is worth
+    less than its price, and fewer rounds of `tradeoff` do more. So the answer is the larger of both. Before anything is
+    measured it is the share.
+    """
+    share_ = bounds.left / max(1, bounds.rounds) - bounds.overhead
+    wanted = max(share_, tradeoff(history, bounds, rng) if history.trace is not None else 0)
+    payable = min(wanted, bounds.left - bounds.overhead, bounds.most)
+    return max(bounds.least, math.floor(payable))
+
+
+def adapt(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
+    """The heuristic `Adapt` of MinionsRL (Yu et al., AAAI 2024): clip(ceil(J_5 / J * I_max), 1, I_max), where J_5 is
+    the mean return of the last five rounds and J the target.
+
+    Its returns begin near 0; here they are counted from the first round's, so that negative returns have a meaning.
+    """
+    if not history.returns:
+        return bounds.most
+    first, *recent = history.returns
+    if bounds.target <= first:
+        return bounds.most
+    reached = (math.fsum(recent) / len(recent) - first) / (bounds.target - first)
+    return min(max(math.ceil(reached * bounds.most), bounds.least), bounds.most)
+
+
 def _shuffle_history(decide: Decide) -> Decide:
     """The control of a rule: the rule itself on the run's own signals in random order.
 
@@ -224,9 +219,9 @@ def _shuffle_history(decide: Decide) -> Decide:
     def shuffled(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
         """The rule on the shuffled history."""
         order = [history.past[index] for index in rng.permutation(len(history.past))]
-        rebuilt = ScalingHistory()
+        rebuilt = ScalingHistory(returns=history.returns[:1], spent=history.spent)
         for signals in order:
-            rebuilt = _average_noise(rebuilt, signals)
+            rebuilt = add_return(average_noise(rebuilt, signals), signals)
         windows = {
             group: tuple(signals.convexity[group] for signals in order if group in signals.convexity)[-len(window) :]
             for group, window in history.convexity.items()
@@ -235,32 +230,6 @@ def _shuffle_history(decide: Decide) -> Decide:
         return decide(replace(rebuilt, convexity=ratios), bounds, rng)
 
     return shuffled
-
-
-def _round_signals(signals: Mapping[int, Signal]) -> ScalingSignals:
-    noise = [
-        (signal.trace, signal.square)
-        for signal in signals.values()
-        if signal.trace is not None and signal.square is not None
-    ]
-    return ScalingSignals(
-        convexity={group: convexity(signal) for group, signal in sorted(signals.items()) if signal.largest is not None},
-        trace=math.fsum(trace for trace, _ in noise) if noise else None,
-        square=math.fsum(square for _, square in noise) if noise else None,
-    )
-
-
-def _average_noise(history: ScalingHistory, signals: ScalingSignals) -> ScalingHistory:
-    """The history with the round's noise in its averages."""
-    if signals.trace is None or signals.square is None:
-        return history
-    rounds = history.rounds + 1
-    weight = (1 - DECAY) / (1 - DECAY**rounds)
-    before = (history.trace or 0.0, history.square or 0.0)  # the first round's weight is 1
-    trace, square = (
-        (1 - weight) * old + weight * new for old, new in zip(before, (signals.trace, signals.square), strict=True)
-    )
-    return replace(history, trace=trace, square=square, rounds=rounds)
 
 
 def _choose_rollouts(history: ScalingHistory, bounds: Bounds, threshold: float) -> int:
@@ -278,10 +247,16 @@ _GNS, _PAPER, _OFFSET = (
     ScalingRule(paper, ("curvature",)),
     ScalingRule(offset, ("curvature",)),
 )
+# The variance over rollouts needs two; MinionsRL begins with one.
+_TRADEOFF, _BUDGET, _ADAPT = (
+    ScalingRule(tradeoff, ("noise",), floor=2),
+    ScalingRule(budget, ("noise",), floor=2, spends=True),
+    ScalingRule(adapt, floor=1, returns=True),
+)
 
 
 def _control(name: str, rule: ScalingRule) -> Rule[ScalingRule]:
-    control = ScalingRule(_shuffle_history(rule.decide), rule.needs, past=True)
+    control = altered(rule, decide=_shuffle_history(rule.decide), past=True)
     return Rule(f"the control of {name}: its signal in random order", control)
 
 
@@ -295,6 +270,12 @@ SCALING_RULES: Family[ScalingRule] = Family(
         "shuffled:paper": _control("paper", _PAPER),
         "shuffled:offset": _control("offset", _OFFSET),
         "shuffled:gns": _control("gns", _GNS),
+        "tradeoff": Rule("by gradient noise and the placement's prices, from 2 rollouts on", _TRADEOFF),
+        "budget": Rule("the most progress within stop.dollars and stop.rounds", _BUDGET),
+        "adapt": Rule("by the mean return on its way to stop.return, as MinionsRL", _ADAPT),
+        "shuffled:tradeoff": _control("tradeoff", _TRADEOFF),
+        "shuffled:budget": _control("budget", _BUDGET),
+        "shuffled:adapt": _control("adapt", _ADAPT),
     },
     ScalingRule,
 )

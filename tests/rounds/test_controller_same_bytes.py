@@ -52,6 +52,27 @@ def test_the_placement_changes_no_decision_of_the_papers_rules(train, placement)
     assert decided(train(*PAPER, *placement)) == decided(split)
 
 
+@pytest.mark.parametrize("rule", ["tradeoff", "shuffled:tradeoff"])
+def test_the_placement_changes_no_decision_of_a_rule_that_reads_prices_where_it_reads_those_of_one(train, rule):
+    scaled = (*CONTROLLER, f"scaling.rule={rule}", "scaling.priced_as=split")
+    split = train(*scaled, "placement.rule=split")
+    assert len({line.rollouts for line in split.lines}) > 1
+    assert decided(train(*scaled, "placement.rule=whole")) == decided(split)
+    assert decided(train(*scaled, "placement.rule=fused", workers=2)) == decided(split)
+
+
+def test_a_budget_divides_its_dollars_and_a_killed_run_goes_on_to_the_same_end(train, tmp_path):
+    scaled = (*CONTROLLER, "scaling.rule=budget", "placement.rule=packed", "sharing.rule=none")
+    budget = (*scaled, "stop.dollars=0.004", "stop.rounds=60", "stop.env_steps=6000")
+    run = train(*budget)
+    # A share of 0.004 / 60 is about 8 rollouts, less than the 12 that a round may have.
+    assert 2 <= run.lines[0].rollouts < 12
+    assert 0 < run.state.controller.scaling.spent <= 0.004
+    options = [*SMALL, *budget]
+    drive(tmp_path, options, leave=lambda state: state.round == 2 and state.phase == "learn" and bool(state.slots))
+    assert decided(drive(tmp_path, options)) == decided(run)
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("workers", [2, 3])
 def test_the_number_of_workers_changes_no_decision(train, workers):

@@ -14,6 +14,7 @@ from coordinator.core.controller import (
     plan_next_round,
     summaries,
 )
+from coordinator.placement.list_price import RoundPrice
 from functions.codec import pack_table
 from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec
@@ -47,7 +48,7 @@ def after(rounds, config, team=APART, controller=None, show=round_signals):
     """The controller's decision after some equal rounds."""
     controller, decision = controller or initial_state(config), None
     for round_ in range(rounds):
-        decision = plan_next_round(config, SPEC, team, controller, show(), round_, overhead=10.0)
+        decision = plan_next_round(config, SPEC, team, controller, show(), round_, price=RoundPrice(10.0))
         controller = decision.controller
     return decision
 

@@ -13,7 +13,7 @@ from coordinator.ablation.arms import (
     refuse_clashes,
 )
 from coordinator.ablation.study import FILE, Study, merge, read, write
-from coordinator.config.schema import ConfigError, load
+from coordinator.config.schema import ConfigError, Stop, load
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
 
@@ -28,9 +28,11 @@ def test_every_arm_is_a_configuration_that_can_run(name):
 
 def test_every_cross_of_rules_is_a_configuration_that_can_run():
     arms = cross(list(SHARING), list(SCALING_RULES), list(PLACEMENTS))
-    assert len({arm.name for arm in arms}) == len({arm.slug for arm in arms}) == len(arms) == 4 * 7 * 6
+    assert len({arm.name for arm in arms}) == len({arm.slug for arm in arms}) == len(arms) == 4 * 13 * 6
+    # What `budget` and `adapt` need.
+    base = msgspec.structs.replace(BASE, stop=Stop(rounds=5, dollars=1.0, return_=0.0))
     for arm in arms:
-        configuration(arm, BASE)
+        configuration(arm, base)
 
 
 def test_the_paper_arm_holds_the_rules_of_the_paper():
@@ -185,7 +187,7 @@ def test_a_shuffled_signal_in_a_cross_controls_the_same_rules_with_the_signal_in
 def test_every_control_in_a_cross_differs_from_what_it_controls_in_its_scaling_alone():
     arms = {arm.name: arm for arm in cross(list(SHARING), list(SCALING_RULES), list(PLACEMENTS))}
     pairs = controls(arms)
-    assert len(pairs) == 4 * 3 * 6
+    assert len(pairs) == 4 * 6 * 6
     for name, tested in pairs:
         own, other = arms[name].settings, arms[tested].settings
         assert {key for key in own | other if own.get(key) != other.get(key)} == {"scaling.rule"}

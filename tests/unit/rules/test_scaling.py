@@ -15,21 +15,15 @@ from scipy.optimize import minimize_scalar
 from coordinator.placement.rules import list_overhead
 from coordinator.pricing.bill import Meter, bill
 from coordinator.pricing.prices import load_prices
-from coordinator.rules.scaling import (
+from coordinator.rules.scaling import HISTORY, SCALING_RULES, Bounds, add_round, clear_windows, needs, rollouts
+from coordinator.rules.scaling_history import (
     CONVEX,
     DECAY,
-    HISTORY,
-    SCALING_RULES,
-    Bounds,
     ScalingHistory,
     ScalingSignals,
     Signal,
-    add_round,
-    clear_windows,
     convexity,
-    needs,
     noise_scale,
-    rollouts,
     share,
 )
 from functions.algorithms.ppo.ppo import PPO_STAGES
@@ -68,10 +62,10 @@ def rng(*address):
     return generator(7, *address)
 
 
-def remembered(rounds, rule, window=10):
+def remembered(rounds, rule, window=10, returns=()):
     history = ScalingHistory()
-    for signals in rounds:
-        history = add_round(history, signals, window, rule)
+    for signals, mean in itertools.zip_longest(rounds, returns):
+        history = add_round(history, signals, window, rule, mean)
     return history
 
 
@@ -208,7 +202,8 @@ def test_a_rule_names_the_summaries_that_learners_compute():
     assert set(SCALING_RULES) == set(RULES)
     assert needs("constant") == ()
     assert needs("paper") == needs("offset") == needs("shuffled:paper") == needs("shuffled:offset") == ("curvature",)
-    assert needs("gns") == needs("shuffled:gns") == ("noise",)
+    assert needs("gns") == needs("shuffled:gns") == needs("tradeoff") == needs("shuffled:budget") == ("noise",)
+    assert needs("adapt") == needs("shuffled:adapt") == ()
 
 
 @given(histories(), bounds(), st.sampled_from(RULES))
@@ -437,9 +432,11 @@ def shuffled_rules():
 def test_a_control_is_the_same_for_the_same_generator_and_reads_only_the_past(rule):
     signals = np.random.default_rng(1).uniform(1, 9, (30, 4))
     history = remembered(
-        [{0: Signal(largest=a, smallest=-b, trace=c, square=d)} for a, b, c, d in signals.tolist()], rule
+        [{0: Signal(largest=a, smallest=-b, trace=c, square=d)} for a, b, c, d in signals.tolist()],
+        rule,
+        returns=signals[:, 0].tolist(),
     )
-    limits = Bounds(most=500, least=1, beta=0.5, overhead=90.0)
+    limits = Bounds(most=500, least=1, beta=0.5, overhead=90.0, left=9100.0, rounds=100, target=10.0)
     # Other present values, in windows of the same length, on which the true rule would depend.
     other = msgspec.structs.replace(history, convexity={0: (1.0,) * 10}, trace=1.0, square=1e-9, rounds=3)
     got = [chosen(rule, history, limits, address) for address in range(20)]
