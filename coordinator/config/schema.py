@@ -100,6 +100,13 @@ class Sharing(Section, frozen=True, kw_only=True):
     """Which agents share networks, and how rule dynamic changes that during training."""
 
     rule: Annotated[str, Meta(description=SHARING_MODES.described())] = "none"
+    groups: (
+        Annotated[
+            tuple[Annotated[tuple[str, ...], Meta(min_length=1)], ...],
+            Meta(min_length=1, description="rule groups: agents that share; those not named are on their own"),
+        ]
+        | None
+    ) = None
     start: Annotated[sharing.Start, Meta(description="how dynamic sharing begins; the MARLess paper begins apart")] = (
         "together"
     )
@@ -278,11 +285,14 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
 
 
 def _share_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
-    """With shared networks for algorithms with a replay buffer, unless the document sets `sharing.rule`: all published
-    settings share, and with separate networks agents learned more slowly here, see docs/data/algorithms.toml."""
-    if "rule" in document.get("sharing", {}) or not config.algorithm.replayed_steps:
+    """With the groups by hand, if there are any, unless the document sets `sharing.rule`; else with shared networks for
+    algorithms with a replay buffer: all published settings share, and with separate networks agents learned more slowly
+    here, see docs/data/algorithms.toml."""
+    by_hand = config.sharing.groups is not None
+    if "rule" in document.get("sharing", {}) or not (by_hand or config.algorithm.replayed_steps):
         return config
-    return msgspec.structs.replace(config, sharing=msgspec.structs.replace(config.sharing, rule="all"))
+    rule = "groups" if by_hand else "all"
+    return msgspec.structs.replace(config, sharing=msgspec.structs.replace(config.sharing, rule=rule))
 
 
 def _pack_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
@@ -318,7 +328,7 @@ def _impossible(config: RunConfig) -> str:
     for key, value in _numbers(msgspec.to_builtins(config)):
         if not math.isfinite(value):
             return f"{key}: {value} is not a finite number"
-    if impossible := _unknown_rule(config) or _unencodable(config) or _conflicting_rules(config):
+    if impossible := _unknown_rule(config) or _unencodable(config) or _bad_groups(config) or _conflicting_rules(config):
         return impossible
     if config.stop.dollars is not None and config.pricing.storage == "express":
         return "stop.dollars: a cap cannot be kept with pricing.storage = express, where bytes cost too; use standard"
@@ -350,6 +360,15 @@ def _unencodable(config: RunConfig) -> str:
     except BadRequest as error:
         return f"algorithm.{error}"
     return ""
+
+
+def _bad_groups(config: RunConfig) -> str:
+    """Why the groups by hand are invalid for any task, as a message; '' when they are not."""
+    if SHARING_MODES[config.sharing.rule].by_hand and config.sharing.groups is None:
+        return f'sharing.groups: sharing.rule={config.sharing.rule} needs them, such as [["agent_0", "agent_1"]]'
+    named = [agent for group in config.sharing.groups or () for agent in group]
+    doubled = next((agent for agent in named if named.count(agent) > 1), None)
+    return f"sharing.groups: {doubled} is named twice; an agent is in one group" if doubled is not None else ""
 
 
 def _conflicting_rules(config: RunConfig) -> str:

@@ -7,7 +7,7 @@ from coordinator.core.opponents import Fixed
 from coordinator.core.planning import rollout_bytes
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules import similarity
-from coordinator.rules.sharing import SHARING_MODES
+from coordinator.rules.sharing import SHARING_MODES, misnamed
 from functions.environments.base import EnvSpec
 
 # An actor holds a trajectory, a copy and the stored object: 3.0 times its size, measured.
@@ -18,6 +18,8 @@ def incompatibility(config: RunConfig, spec: EnvSpec, fixed: Fixed | None = None
     """Why the run is impossible, and what to set instead; '' when it is possible."""
     if problem := sides.incompatibility(spec, config.evaluation.side) or opponents.incompatibility(config, spec, fixed):
         return problem
+    if problem := misnamed(spec.agents, sides.classes_by_side(spec), config.sharing.groups or ()):
+        return f"sharing.groups: {problem}"
     if problem := config.algorithm.incompatibility(config.actors.rollout_length or spec.horizon):
         return f"algorithm.{problem}"
     if problem := _too_large(config, spec) or _too_small(config, spec, fixed):

@@ -4,7 +4,7 @@ from typing import Literal
 
 from coordinator.config.schema import RANDOM, RunConfig
 from coordinator.core.sides import Side, classes_by_side, ranked_side, sides_of
-from coordinator.rules.sharing import SHARING_MODES
+from coordinator.rules.sharing import SHARING_MODES, by_name
 from functions import keys
 from functions.contract import Message, Opponents, Ref, Team
 from functions.environments.base import EnvSpec
@@ -26,7 +26,10 @@ def initial_team(config: RunConfig, spec: EnvSpec, fixed: Fixed | None) -> Team:
     one."""
     sharing = config.sharing
     mode = SHARING_MODES[sharing.rule]
-    groups = mode.initial(classes_by_side(spec), sharing.start)
+    if mode.by_hand:
+        groups = by_name(spec.agents, sharing.groups or ())
+    else:
+        groups = mode.initial(classes_by_side(spec), sharing.start)
     return with_opponents(config, spec, fixed, Team(groups=groups, identity=mode.identity))
 
 

@@ -34,6 +34,8 @@ class SharingMode:
     """Whether the reward trend switches sharing on and off."""
     identity: bool = True
     """Whether networks take the agent's one-hot, so that merging and splitting never change a shape."""
+    by_hand: bool = False
+    """Whether the groups are those of `sharing.groups`; `initial` is then what holds for agents that it omits."""
 
 
 Scores = Mapping[int, float]
@@ -65,11 +67,36 @@ def dynamic(classes: Sequence[int], start: Start) -> tuple[int, ...]:
     return all_(classes) if start == "together" else none(classes)
 
 
+def by_name(agents: Sequence[str], named: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    """The groups of the `named` agents, all of which are among `agents`; every other agent is on its own."""
+    groups = list(range(len(agents)))
+    for names in named:
+        members = [agents.index(name) for name in names]
+        for member in members:
+            groups[member] = min(members)
+    return tuple(groups)
+
+
+def misnamed(agents: Sequence[str], classes: Sequence[int], named: Sequence[Sequence[str]]) -> str:
+    """Why agents cannot share as `named`, `classes` as in `InitialGroups`; '' when they can."""
+    for names in named:
+        for name in names:
+            if name not in agents:
+                return f"there is no agent {name}; there are {', '.join(agents)}"
+            if classes[agents.index(name)] != classes[agents.index(names[0])]:
+                return (
+                    f"{names[0]} and {name} cannot share a network: they are on different sides, or what they see or do"
+                    " has other sizes; put them into different groups"
+                )
+    return ""
+
+
 SHARING_MODES: Family[SharingMode] = Family(
     "sharing",
     {
         "none": Rule("separate networks, the default", SharingMode(none, identity=False)),
         "all": Rule("one network per class of equal spaces, the default with a replay buffer", SharingMode(all_)),
+        "groups": Rule("the groups of sharing.groups, fixed", SharingMode(none, by_hand=True)),
         "dynamic": Rule("switched on and off by the trend", SharingMode(dynamic, switches=True)),
     },
     SharingMode,

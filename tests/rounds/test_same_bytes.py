@@ -6,6 +6,7 @@ from driver import train as drive
 
 FIVE = "scaling.rollouts=5"
 VARIANTS = ["algorithm.name=mappo", "algorithm.name=ippo"]
+PAIR, PAIR_TURNED = '[["agent_0", "agent_2"]]', '[["agent_1"], ["agent_2", "agent_0"]]'
 PLACEMENTS = ["placement.rule=split", "placement.rule=fused", "placement.rule=packed"]
 
 
@@ -32,6 +33,15 @@ def test_the_placement_of_learners_changes_no_weight(train, algorithm, sharing):
     assert len({run.sha256 for run in runs}) == 1
     groups = 3 if sharing == "sharing.rule=none" else 1
     assert [run.lines[-1].learners for run in runs] == [1 + 2 * groups, groups, 1]
+
+
+@pytest.mark.parametrize("algorithm", VARIANTS)
+def test_groups_by_hand_are_fixed_and_the_same_however_they_are_written(train, algorithm):
+    one, other = (train(algorithm, f"sharing.groups={groups}") for groups in (PAIR, PAIR_TURNED))
+    assert one.sha256 == other.sha256 == train(algorithm, f"sharing.groups={PAIR}", PLACEMENTS[0]).sha256
+    assert [line.team for line in one.lines] == [(0, 1, 0)] * 4
+    whole = 'sharing.groups=[["agent_2", "agent_0", "agent_1"]]'
+    assert train(algorithm, whole).sha256 == train(algorithm, "sharing.rule=all").sha256
 
 
 @pytest.mark.parametrize("algorithm", VARIANTS)

@@ -237,6 +237,8 @@ def test_a_configuration_cannot_be_changed():
         (["scaling.rule=budget", "stop.dollars=1"], "divides dollars among rounds; set stop.dollars and"),
         (["scaling.rule=adapt"], "scaling.rule=adapt compares returns with a target; set stop.return"),
         (["scaling.priced_as=spilt"], "scaling.priced_as: there is no placement rule 'spilt'; known are split"),
+        (["sharing.rule=groups"], "sharing.groups: sharing.rule=groups needs them, such as "),
+        (['sharing.groups=[["a", "b"], ["c", "a"]]'], "sharing.groups: a is named twice"),
         (["scaling.min_rollouts=5"], "scaling.min_rollouts: 5 is more than scaling.rollouts"),
         (["placement.deadline_s=1", "placement.dollars_per_hour=2"], "placement.deadline_s: .* not both"),
     ],
@@ -258,6 +260,13 @@ def test_who_learns_from_replay_shares_networks_by_default(names, rule):
         assert load(None, [f"algorithm.name={name}", "sharing.base=return"]).sharing.rule == rule
         for choice in ("none", "all"):
             assert load(None, [f"algorithm.name={name}", f"sharing.rule={choice}"]).sharing.rule == choice
+
+
+@pytest.mark.parametrize("name", ["ippo", "vdn"])
+def test_groups_by_hand_are_the_rule_unless_another_is_set(name):
+    by_hand = [f"algorithm.name={name}", 'sharing.groups=[["agent_0", "agent_1"]]']
+    assert load(None, by_hand).sharing.rule == "groups"
+    assert load(None, [*by_hand, "sharing.rule=none"]).sharing.rule == "none"
 
 
 @pytest.mark.parametrize("name", ["vdn", "qmix", "maddpg"])

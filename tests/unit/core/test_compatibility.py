@@ -73,6 +73,14 @@ MISFITS = {
         ["algorithm.name=ippo", "algorithm.hidden=[300000]", "functions.evaluator.memory_mb=128"],
         "functions.evaluator.memory_mb: an evaluator needs over 165 MB",
     ),
+    "an agent by hand that is not there": (
+        ['sharing.groups=[["agent_0", "agent_3"]]'],
+        "sharing.groups: there is no agent agent_3; there are agent_0, agent_1, agent_2",
+    ),
+    "agents by hand of two sides": (
+        ["task.name=mpe/simple_adversary", 'sharing.groups=[["agent_0", "adversary_0"]]'],
+        "sharing.groups: agent_0 and adversary_0 cannot share a network",
+    ),
     "a side that is not there": (["evaluation.side=2"], "evaluation.side"),
     "choices compared as numbers": (["sharing.distance=w2", "sharing.rule=dynamic"], "use jsd"),
     "numbers compared as choices": (["sharing.rule=dynamic", NUMBERS], "use hellinger or w2"),

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.rules.sharing import SHARING_MODES
+from coordinator.rules.sharing import SHARING_MODES, by_name, misnamed
 
 CLASSES = st.lists(st.integers(0, 3), min_size=1, max_size=12)
 BEGINNINGS = [("none", "together"), ("all", "apart"), ("dynamic", "together"), ("dynamic", "apart")]
@@ -32,3 +32,31 @@ def test_a_group_is_named_after_its_first_member_and_keeps_to_one_class(rule, st
     for agent, group in enumerate(groups):
         assert group == groups.index(group) <= agent
         assert classes[group] == classes[agent]
+
+
+TEAM, CLASSES_OF_TEAM = ("red_0", "blue_0", "red_1", "blue_1", "red_2"), (0, 1, 0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "named, groups",
+    [
+        ([["red_0", "red_1"]], (0, 1, 0, 3, 4)),
+        ([["red_2", "red_1"], ["blue_1", "blue_0"]], (0, 1, 2, 1, 2)),
+        ([["red_1", "red_0", "red_2"], ["blue_0"]], (0, 1, 0, 3, 0)),
+        ([], (0, 1, 2, 3, 4)),
+    ],
+)
+def test_groups_by_hand_are_named_after_their_first_member_and_others_are_on_their_own(named, groups):
+    assert by_name(TEAM, named) == groups
+    assert not misnamed(TEAM, CLASSES_OF_TEAM, named)
+
+
+@pytest.mark.parametrize(
+    "named, said",
+    [
+        ([["red_0", "red_3"]], "there is no agent red_3; there are red_0, blue_0, red_1, blue_1, red_2"),
+        ([["red_0"], ["red_1", "blue_1"]], "red_1 and blue_1 cannot share a network"),
+    ],
+)
+def test_groups_by_hand_that_cannot_be_are_told_in_one_line(named, said):
+    assert said in misnamed(TEAM, CLASSES_OF_TEAM, named)
