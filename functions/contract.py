@@ -168,6 +168,10 @@ class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
     behaviour: Behaviour = Behaviour()
 
 
+# Which rows a group of several agents learns from: those of all members, or one member's share of them.
+Rows = Literal["pooled", "member"]
+
+
 class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     """Run stages of the algorithm on the round's trajectories."""
 
@@ -187,6 +191,7 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     publish_tensors: bool = False
     # Computed for the groups whose policies this task trains.
     summaries: tuple[SummaryName, ...] = ()
+    rows: Rows = "pooled"
     # Number of the first of `updates` updates in the round.
     first_update: int = 0
     updates: int = 1
@@ -213,6 +218,7 @@ class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
     behaviours: tuple[Behaviour, ...]
     state: tuple[Ref, ...]
     summaries: tuple[SummaryName, ...] = ()
+    rows: Rows = "pooled"
     updates: int = 1
     # Capacity of the replay buffer in environment steps; if positive, trajectories are stored for later rounds.
     replayed_steps: int = 0

@@ -29,7 +29,7 @@ from coordinator.rules.trend import TRENDS
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec
 from functions.algorithms.ppo.mappo import MappoConfig
-from functions.contract import BadRequest, MissingExtra
+from functions.contract import BadRequest, MissingExtra, Rows
 from functions.environments import registry
 from functions.environments.base import EnvTask
 
@@ -107,12 +107,19 @@ class Sharing(Section, frozen=True, kw_only=True):
         ]
         | None
     ) = None
+    rows: Annotated[
+        Rows,
+        Meta(description="a group learns from the rows of all members (pooled), or from one member's share of them"),
+    ] = "pooled"
     start: Annotated[sharing.Start, Meta(description="how dynamic sharing begins; the MARLess paper begins apart")] = (
         "together"
     )
     distance: Annotated[str, Meta(description=f"between policies: {DISTANCES.described()}")] = "jsd"
     grouping: Annotated[str, Meta(description=GROUPINGS.described())] = "linkage"
-    cap: Annotated[Cap, Meta(description="most groups of kmeans, by the paper's text or its figure")] = "text"
+    cap: Annotated[
+        Cap | Annotated[int, Meta(ge=1)],
+        Meta(description="most groups of kmeans in a class: a number, or by the paper's text or figure"),
+    ] = "text"
     epsilon: Annotated[float, Meta(gt=0, description="linkage merges agents closer than this, with confidence")] = 0.1
     confidence: Annotated[float, Meta(gt=0, lt=1, description="confidence that a distance is below epsilon")] = 0.95
     base: Annotated[str, Meta(description=f"networks that a new group starts from: {BASES.described()}")] = "distil"
@@ -328,7 +335,13 @@ def _impossible(config: RunConfig) -> str:
     for key, value in _numbers(msgspec.to_builtins(config)):
         if not math.isfinite(value):
             return f"{key}: {value} is not a finite number"
-    if impossible := _unknown_rule(config) or _unencodable(config) or _bad_groups(config) or _conflicting_rules(config):
+    if (
+        impossible := _unknown_rule(config)
+        or _unencodable(config)
+        or _bad_groups(config)
+        or _bad_rows(config)
+        or _conflicting_rules(config)
+    ):
         return impossible
     if config.stop.dollars is not None and config.pricing.storage == "express":
         return "stop.dollars: a cap cannot be kept with pricing.storage = express, where bytes cost too; use standard"
@@ -369,6 +382,17 @@ def _bad_groups(config: RunConfig) -> str:
     named = [agent for group in config.sharing.groups or () for agent in group]
     doubled = next((agent for agent in named if named.count(agent) > 1), None)
     return f"sharing.groups: {doubled} is named twice; an agent is in one group" if doubled is not None else ""
+
+
+def _bad_rows(config: RunConfig) -> str:
+    """Why groups cannot learn from one member's share, as a message; '' when they can."""
+    name = config.algorithm.name
+    if config.sharing.rows == "pooled" or algorithms.algorithm(name).member_rows:
+        return ""
+    why = "does not say that it can learn from a share of them"
+    if config.algorithm.replayed_steps:
+        why = "draws minibatches of algorithm.batch_size out of earlier rounds, so that fewer new ones save nothing"
+    return f"sharing.rows=member leaves out rows, and {name} {why}; use pooled"
 
 
 def _conflicting_rules(config: RunConfig) -> str:

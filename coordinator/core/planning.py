@@ -6,7 +6,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.core import footprint
 from coordinator.core.state import Plan, State
 from coordinator.core.state_location import spec_of
-from coordinator.core.tasks import rollout_steps, undisturbed
+from coordinator.core.tasks import agents_learned_from, rollout_steps, undisturbed
 from coordinator.placement import coordination_cost, planner
 from coordinator.placement.candidates import Terms, reduce_to_limits
 from coordinator.placement.coordination_cost import CoordinationCost
@@ -80,27 +80,31 @@ def workload(plan: Plan, state: State) -> Workload:
         learner_bytes=sum(ref.size for index, ref in enumerate(state.objects) if index not in policies),
         ledger_bytes=state.item_bytes,
         width=plan.platform.concurrency,
-        tensor_bytes=_PASSED_BYTES * steps * state.controller.rollouts * len(groups),
+        tensor_bytes=_PASSED_BYTES * steps * state.controller.rollouts * agents_learned_from(plan, state, state.groups),
         table_bytes=_table_bytes(plan.config, state.env_spec),
         rollout_episodes=episodes,
         regroups=SHARING_MODES[plan.config.sharing.rule].switches,
         updates=plan.config.algorithm.updates_per_round,
         replays=plan.config.algorithm.replayed_steps > 0,
         packs=_packs(plan, state),
+        member_rows=plan.config.sharing.rows == "member",
     )
 
 
 def _packs(plan: Plan, state: State) -> Packs:
     """The groups in as many packs as functions run at once.
 
-    A group's work is expected to grow with its members' rows and with the bytes of its networks, which is the same
-    after a resume; durations are measured by kind of task, not by group.
+    A group's work is expected to grow with the rows that it learns from and with the bytes of its networks, which is
+    the same after a resume; durations are measured by kind of task, not by group.
     """
     assert state.team is not None
     if plan.platform.concurrency >= len(state.groups):
         return ()
-    sizes, groups = footprint.part_sizes(plan.config, state.env_spec, state.team), state.team.groups
-    loads = {group: float(groups.count(group) * max(1, sum(parts.values()))) for group, parts in sizes.items()}
+    sizes = footprint.part_sizes(plan.config, state.env_spec, state.team)
+    loads = {
+        group: float(agents_learned_from(plan, state, [group]) * max(1, sum(parts.values())))
+        for group, parts in sizes.items()
+    }
     return balance(loads, plan.platform.concurrency)
 
 

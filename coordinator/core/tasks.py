@@ -1,6 +1,6 @@
 """The tasks of the phase in flight, derived from plan and state alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -149,6 +149,7 @@ def _whole(plan: Plan, state: State) -> PlannedTask:
         behaviours=tuple(behaviour(plan, state, index) for index in range(rounds)),
         state=refs,
         summaries=controller.summaries(plan.config, state.controller),
+        rows=plan.config.sharing.rows,
         updates=plan.config.algorithm.updates_per_round,
         replayed_steps=plan.config.algorithm.replayed_steps,
         past=past(plan, state),
@@ -217,6 +218,7 @@ def learns(plan: Plan, state: State, wave: int) -> list[PlannedTask]:
         trajectories=_trajectories(state),
         state=(),
         tensors=tensors,
+        rows=plan.config.sharing.rows,
         past=past(plan, state),
     )
     return [_learn(plan, now, work, like) for work in schedule[wave]]
@@ -246,12 +248,11 @@ def _learn(plan: Plan, state: State, work: Work, like: LearnTask) -> PlannedTask
     refs = state.refs({f"{part}/{keys.group_name(group)}" for part in parts for group in work.groups})
     trains = any("policy" in spec.stage(stage).writes for stage in work.stages)
     earlier = sum(len(round_.trajectories) for round_ in like.past)
-    members = sum(like.team.groups.count(group) for group in work.groups)
     item = WorkItem(
         function="learner",
         memory_mb=function_memory(plan, state, "learner"),
         kind=learning_kind(plan, work),
-        size=members * state.controller.rollouts * rollout_steps(plan, state),
+        size=agents_learned_from(plan, state, work.groups) * state.controller.rollouts * rollout_steps(plan, state),
         peers=sum(map(len, learner_schedule(plan, state))),
         gets=EXTRA_GETS + len(like.trajectories) + len(refs) + len(like.tensors) + earlier,
     )
@@ -270,6 +271,12 @@ def _learn(plan: Plan, state: State, work: Work, like: LearnTask) -> PlannedTask
         )
 
     return PlannedTask(work.name, item, make)
+
+
+def agents_learned_from(plan: Plan, state: State, groups: Iterable[int]) -> int:
+    """How many agents' rows the learners of these groups learn from."""
+    team = _team(state).groups
+    return sum(1 if plan.config.sharing.rows == "member" else team.count(group) for group in groups)
 
 
 def learning_kind(plan: Plan, work: Work) -> str:

@@ -29,6 +29,7 @@ class Workload:
     `table_bytes` of all tables that learners report in a round. `width` functions run at once. `regroups`: the round
     may end with another team. The stages run `updates` times. `replays`: trajectories are stored for later rounds;
     learners count as warm, so that they read only new ones. `packs`: the groups as `balanced` packs them.
+    `member_rows`: every group learns from as many rows as one agent has.
     """
 
     agents: int
@@ -49,6 +50,11 @@ class Workload:
     updates: int = 1
     replays: bool = False
     packs: Packs = ()
+    member_rows: bool = False
+
+    def agents_learned_from(self, groups: Sequence[int]) -> int:
+        """How many agents' rows the groups learn from."""
+        return len(groups) if self.member_rows else sum(self.members[group] for group in groups)
 
 
 class Task(NamedTuple):
@@ -369,7 +375,7 @@ def _learner(
     return Task(
         function="learner",
         kind=_learning_kind(work.stages, workload),
-        size=workload.rollouts * workload.rollout_steps * sum(workload.members[group] for group in work.groups),
+        size=workload.rollouts * workload.rollout_steps * workload.agents_learned_from(work.groups),
         reads=trajectories + reads + len(before),
         read_bytes=workload.rollouts * workload.rollout_bytes + read_bytes + pair_bytes * sum(map(_pairs, before)),
         # The object that has the answer is always stored.

@@ -31,17 +31,17 @@ class GroupingRule(Protocol):
     ) -> Labels: ...
 
 
-def policy_count(times: int, agents: int, cap: Cap) -> int:
+def policy_count(times: int, agents: int, cap: Cap | int) -> int:
     """N', the number of policies of `agents` agents of one class when sharing starts for the `times`-th time (from 1).
 
     The policy count scheduler of MARLess, §4.3.3: min(2^j, cap, N). The paper contradicts itself: its text caps at
     2^(⌊log2 N⌋+1), which is above N, so that in the end no agents share; its Fig. 12(a) keeps four policies for six
-    agents, as a cap of 2^⌊log2 N⌋ does. Raises `ValueError` for numbers below 1.
+    agents, as a cap of 2^⌊log2 N⌋ does. A number is the cap itself. Raises `ValueError` for numbers below 1.
     """
-    if times < 1 or agents < 1:
-        raise ValueError(f"times ({times}) and agents ({agents}) count from 1")
-    exponent = agents.bit_length() - 1 + _CAPS[cap]
-    return min(1 << min(times, exponent), agents)
+    most = cap if isinstance(cap, int) else 1 << (agents.bit_length() - 1 + _CAPS[cap])
+    if min(times, agents, most) < 1:
+        raise ValueError(f"times ({times}), agents ({agents}) and the cap ({most}) count from 1")
+    return min(1 << min(times, agents), most, agents)
 
 
 def kmeans(distance: Array, upper: Array, count: int, epsilon: float, rng: np.random.Generator) -> Labels:

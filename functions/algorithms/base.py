@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 import msgspec
 from numpy.typing import NDArray
 
-from functions.contract import Behaviour, SummaryName, Team
+from functions.contract import Behaviour, Rows, SummaryName, Team
 from functions.data.batch import Batch
 from functions.data.replay_buffer import ReplayBuffer
 from functions.environments.base import EnvSpec
@@ -97,9 +97,9 @@ class AlgorithmSpec:
     """An algorithm as the registry lists it; compared by identity, because every decision looks up what it implies.
 
     `parts` are all parts of a group's state, including `policy`. `summaries` are those that it can compute of its
-    policies. The arrays of `resizable_parts` have a row for each rollout or segment in the replay buffer, so their
-    first axis may change. With `part_bytes`, a run whose functions cannot hold the state is refused before it creates
-    anything.
+    policies. `member_rows`: the stages can learn from one member's share of a group's rows (`rows.learned_from`). The
+    arrays of `resizable_parts` have a row for each rollout or segment in the replay buffer, so their first axis may
+    change. With `part_bytes`, a run whose functions cannot hold the state is refused before it creates anything.
     """
 
     name: str
@@ -110,6 +110,7 @@ class AlgorithmSpec:
     summaries: tuple[SummaryName, ...] = ()
     resizable_parts: tuple[str, ...] = ()
     part_bytes: PartBytes | None = None
+    member_rows: bool = False
 
     def without(self, idle: tuple[str, ...]) -> "AlgorithmSpec":
         """The specification without the parts `idle`, see `AlgorithmConfig.idle_parts`."""
@@ -135,8 +136,8 @@ class Context(Generic[C]):
     `C` is the type of the configuration: its class, or a protocol of the settings that the reader needs.
 
     `batch` is the round's data; `replay_buffer` holds it and that of earlier rounds, for algorithms with replay.
-    `update` counts the completed updates of this round. `memo` caches results that the stages of an update share in
-    this function; no result depends on it.
+    `update` counts the completed updates of this round. `rows` is as in `contract.LearnTask`. `memo` caches results
+    that the stages of an update share in this function; no result depends on it.
     """
 
     spec: EnvSpec
@@ -149,6 +150,7 @@ class Context(Generic[C]):
     replay_buffer: ReplayBuffer | None = None
     update: int = 0
     memo: dict[object, Any] = field(default_factory=dict, compare=False)
+    rows: Rows = "pooled"
 
 
 class StageResult(NamedTuple):

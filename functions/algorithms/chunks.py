@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.base import AlgorithmConfig, Context
-from functions.algorithms.rows import Mask, members, pooled, starts
+from functions.algorithms.rows import Mask, learned_from, members, pooled, starts
 from functions.nn import recurrent
 from functions.nn.mlp import Array
 from functions.nn.recurrent import Weights
@@ -135,13 +135,13 @@ def training_samples(
 ) -> Independent | Chunks:
     """The group's training rows for a network with the incoming `weights` and the inputs ``of(agent)`` ``[T, E, F]``.
 
-    These are the rows of living agents, or those that `mask` ``[n, T, E]`` marks. For recurrent networks they are in
+    These are the rows of `learned_from`, or those that `mask` ``[n, T, E]`` marks. For recurrent networks they are in
     chunks of `length` steps, by default of a whole rollout.
     """
     if weights.cell is None:
         return Independent(pooled(context, group, of, mask))
     agents = members(context.team, group)
-    numbers = _numbers(context.batch.alive[agents] if mask is None else mask)
+    numbers = _numbers(learned_from(context, group) if mask is None else mask)
     steps = len(context.batch.ended)
     inputs = np.concatenate([of(agent) for agent in agents], axis=1)
     begins = np.tile(starts(context), (1, len(agents)))

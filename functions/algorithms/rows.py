@@ -16,6 +16,7 @@ from functions.environments.base import EnvSpec
 from functions.nn import recurrent
 from functions.nn.mlp import Array
 from functions.nn.recurrent import Trace, Weights
+from functions.randomness import generator
 
 Mask = NDArray[np.bool_]
 
@@ -59,11 +60,31 @@ def own_observation(batch: Batch, agent: int) -> tuple[Array, Array]:
     return batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
 
 
+def share(context: Context[AlgorithmConfig], group: int) -> Mask:
+    """The agents and environments ``[n, 1, E]`` that a group learns from: all, or one member's share.
+
+    A share has every environment from one agent, so that sequences stay whole, and as many environments of each agent,
+    give or take one. It is drawn at the address (seed, round, 'rows', group). The MARLess paper (SoCC 2025) does not
+    say what a shared learner reads; its costs fall with the number of learners only if each does the work of one.
+    """
+    agents, num_envs = len(members(context.team, group)), context.batch.ended.shape[1]
+    if context.rows == "pooled" or agents == 1:
+        return np.ones((agents, 1, num_envs), np.bool_)
+    rng = generator(context.seed, context.round, "rows", group)
+    owners = rng.permutation(rng.permutation(agents)[np.arange(num_envs) % agents])
+    return np.asarray(owners == np.arange(agents)[:, np.newaxis])[:, np.newaxis]
+
+
+def learned_from(context: Context[AlgorithmConfig], group: int) -> Mask:
+    """The steps ``[n, T, E]`` of the group's living agents that it learns from, see `share`."""
+    return np.asarray(context.batch.alive[members(context.team, group)] & share(context, group))
+
+
 def pooled(
     context: Context[AlgorithmConfig], group: int, of: Callable[[int], Array], mask: Mask | None = None
 ) -> Array:
-    """The rows ``[B, ...]`` of ``of(agent)`` ``[T, E, ...]``, one agent of the group after the other: those of living
-    agents, or those that `mask` ``[n, T, E]`` marks."""
+    """The rows ``[B, ...]`` of ``of(agent)`` ``[T, E, ...]``, one agent of the group after the other: those of
+    `learned_from`, or those that `mask` ``[n, T, E]`` marks."""
     return pooling(context, group, mask)(of)
 
 
@@ -72,7 +93,7 @@ def pooling(
 ) -> Callable[[Callable[[int], Array]], Array]:
     """`pooled` as a function, for several arrays of one group."""
     agents = members(context.team, group)
-    chosen = (context.batch.alive[agents] if mask is None else mask).ravel()
+    chosen = (learned_from(context, group) if mask is None else mask).ravel()
     everyone = bool(chosen.all())
 
     def joined(of: Callable[[int], Array]) -> Array:

@@ -32,6 +32,7 @@ def update(
         batch=batch.join(task.spec, trajectories, task.rollouts),
         tensors=known,
         replay_buffer=replay_buffer,
+        rows=task.rows,
     )
     code = algorithms.implementation(algorithm)
     return stages.run(algorithm, code, context, share, task.summaries)

@@ -45,6 +45,16 @@ def test_groups_by_hand_are_fixed_and_the_same_however_they_are_written(train, a
 
 
 @pytest.mark.parametrize("algorithm", VARIANTS)
+def test_a_share_of_rows_is_the_same_in_every_placement(train, algorithm):
+    share = (algorithm, f"sharing.groups={PAIR}", "sharing.rows=member", "scaling.rollouts=2")
+    runs = [train(*share, placement) for placement in (*PLACEMENTS, "placement.rule=whole")]
+    runs.append(train(*share, PLACEMENTS[0], "placement.rollouts_per_invocation=2", workers=2))
+    assert len({run.sha256 for run in runs}) == 1
+    pooled = train(*share, "sharing.rows=pooled")
+    assert runs[0].sha256 != pooled.sha256
+
+
+@pytest.mark.parametrize("algorithm", VARIANTS)
 @pytest.mark.parametrize("rule", ["whole", "auto"])
 def test_rounds_inside_one_function_change_no_weight(train, algorithm, rule):
     alone = train(algorithm, "sharing.rule=none", PLACEMENTS[0])

@@ -20,5 +20,12 @@ _PPO = Ppo(_VIEW)
 STAGES, SUMMARIES, initialise = _PPO.stages, PPO_SUMMARIES, _PPO.initialise
 merge = Merging(_VIEW).merge
 SPEC = AlgorithmSpec(
-    "mappo", MappoConfig, PPO_STAGES, PPO_PARTS, __name__, tuple(PPO_SUMMARIES), part_bytes=_PPO.part_bytes
+    "mappo",
+    MappoConfig,
+    PPO_STAGES,
+    PPO_PARTS,
+    __name__,
+    tuple(PPO_SUMMARIES),
+    part_bytes=_PPO.part_bytes,
+    member_rows=True,
 )

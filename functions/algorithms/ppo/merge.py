@@ -114,7 +114,7 @@ class Merging:
             name = group_name(agent)
             found = self._ppo.postprocess(context, agent).tensors
             old, updated = (Normaliser(*tensors[f"normaliser/{name}"].tolist()) for tensors in (context.tensors, found))
-            living = context.batch.alive[[agent]][learning_signal(context, [agent]).learned]
+            living = context.batch.alive[[agent]][learning_signal(context, agent).learned]
             targets.append(updated.denormalise(found[f"target/{name}"][living].astype(np.float64)))
             values.append(old.denormalise(found[f"value/{name}"][living].astype(np.float64)))
         return Estimates(np.concatenate(targets), np.concatenate(values))

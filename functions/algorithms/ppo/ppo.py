@@ -18,7 +18,16 @@ from functions.algorithms.advantages import LearningSignal, gae, next_values
 from functions.algorithms.base import AlgorithmConfig, Context, Stage, StageResult, StageSpec
 from functions.algorithms.chunks import RowIndices, training_samples
 from functions.algorithms.metrics import ByAgent
-from functions.algorithms.rows import after_cuts, members, observations, pooling, starts, with_identity
+from functions.algorithms.rows import (
+    after_cuts,
+    learned_from,
+    members,
+    observations,
+    pooling,
+    share,
+    starts,
+    with_identity,
+)
 from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, minibatches, moments, trained_bytes
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
@@ -129,18 +138,18 @@ class Ppo:
         return trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
 
     def postprocess(self, context: Context[PpoConfig], group: int) -> StageResult:
-        """Advantages ``[rows]`` of living agents, and normalised value targets and old values of the critic's rows."""
+        """Advantages ``[rows]`` of `learned_from`, and normalised value targets and old values of the critic's rows."""
         name, config, batch = group_name(group), context.config, context.batch
         agents = members(context.team, group)
         normaliser = Normaliser(*context.tensors[f"normaliser/{name}"].tolist())
         raw, after = self._values(context, group)
         values = normaliser.denormalise(raw.astype(np.float64))
         following = next_values(values, normaliser.denormalise(after.astype(np.float64)), batch.cut)
-        rewards, terminal, rows = learning_signal(context, agents)
+        rewards, terminal, rows = learning_signal(context, group)
         rewards = rewards.astype(np.float64)
         advantages = gae(rewards, values, following, terminal, batch.ended, config.gamma, config.gae_lambda)
         targets = (advantages + values)[rows]
-        advantage = advantages[batch.alive[agents]]
+        advantage = advantages[learned_from(context, group)]
         spread = float(advantage.std())
         updated = normaliser.updated(targets, config.value_decay)
         metrics = ByAgent.of(agents, rows).explained_variance(values[rows], targets)
@@ -166,7 +175,7 @@ class Ppo:
                 outputs[:, 0], old_values[rows], targets[rows], config.value_clip, config.huber_delta
             )
 
-        rows = learning_signal(context, members(context.team, group)).learned
+        rows = learning_signal(context, group).learned
 
         def critic_inputs(agent: int) -> Array:
             return self.inputs(context, agent)[0]
@@ -221,7 +230,7 @@ class PolicyRows(NamedTuple):
 
     @classmethod
     def living(cls, context: Context[PpoConfig], group: int) -> Self:
-        """The rows of the group's living agents, with the advantages of `postprocess`.
+        """The rows of `learned_from`, with the advantages of `postprocess`.
 
         Raises `BadRequest` for trajectories without log-probabilities.
         """
@@ -249,9 +258,10 @@ class PolicyRows(NamedTuple):
         return clipped_head_loss(self.head, mask_logits(outputs, legal), log_std, *known)
 
 
-def learning_signal(context: Context[PpoConfig], agents: list[int]) -> LearningSignal:
-    """The agents' rewards ``[n, T, E]``, terminal steps and rows of the critic."""
-    return LearningSignal.of(context, agents, context.config.reward == "team")
+def learning_signal(context: Context[PpoConfig], group: int) -> LearningSignal:
+    """The group's rewards ``[n, T, E]``, terminal steps and rows of the critic."""
+    signal = LearningSignal.of(context, members(context.team, group), context.config.reward == "team")
+    return signal._replace(learned=signal.learned & share(context, group))
 
 
 def policy(context: Context[PpoConfig], group: int) -> StageResult:
@@ -267,7 +277,7 @@ def policy(context: Context[PpoConfig], group: int) -> StageResult:
     metrics = {
         "policy_loss": _mean(step.loss.surrogate for step in steps),
         "policy_grad_norm": _mean(step.norm for step in steps),
-        **ByAgent.of(agents, context.batch.alive[agents]).means(_by_row(steps)),
+        **ByAgent.of(agents, learned_from(context, group)).means(_by_row(steps)),
     }
     return StageResult(network.tensors("policy", name), metrics)
 

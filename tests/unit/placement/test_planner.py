@@ -833,3 +833,8 @@ def test_a_whole_task_goes_on_with_as_many_rounds_as_nobody_looks_in():
 def test_the_same_inputs_give_the_same_plan():
     terms = replace(TERMS, peak_mb={"actor": 100.0, "learner": 200.0})
     assert plan(9, TWO, SEEN, terms) == plan(9, replace(TWO, members={1: 1, 0: 1}), dict(reversed(SEEN.items())), terms)
+
+
+def test_a_group_that_learns_from_one_members_share_counts_as_one_agent():
+    both = replace(TWO, members={0: 2})
+    assert [both.agents_learned_from([0]), replace(both, member_rows=True).agents_learned_from([0])] == [2, 1]

@@ -47,6 +47,10 @@ def rng(seed=0):
         (2, "text", [2, 2, 2, 2]),
         (1, "text", [1, 1, 1, 1]),
         (1, "figure", [1, 1, 1, 1]),
+        (6, 2, [2, 2, 2, 2]),
+        (6, 5, [2, 4, 5, 5]),
+        (6, 9, [2, 4, 6, 6]),
+        (6, 1, [1, 1, 1, 1]),
     ],
 )
 def test_the_schedule_of_the_paper(agents, cap, expected):
@@ -61,10 +65,10 @@ def test_the_schedule_never_falls_and_never_asks_for_more_groups_than_agents(tim
     assert policy_count(times, agents, "figure") <= policy_count(times, agents, "text")
 
 
-@pytest.mark.parametrize("times, agents", [(0, 3), (1, 0)])
-def test_the_schedule_counts_from_one(times, agents):
+@pytest.mark.parametrize("times, agents, cap", [(0, 3, "text"), (1, 0, "text"), (1, 3, 0)])
+def test_the_schedule_counts_from_one(times, agents, cap):
     with pytest.raises(ValueError, match="count from 1"):
-        policy_count(times, agents, "text")
+        policy_count(times, agents, cap)
 
 
 @given(agents=st.integers(2, 9), seed=SEEDS)
