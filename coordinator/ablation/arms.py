@@ -40,6 +40,9 @@ SHARING: dict[str, Settings] = {
     },
     "ours": {"sharing.rule": "dynamic"},
 }
+# The reading of the paper in which its figure of function dollars appears: sharing begins with the first full window,
+# lasts, keeps two policies, and a shared learner does the work of one member's.
+SHARING["paper-figure"] = {**SHARING["paper"], "sharing.rule": "lasting", "sharing.cap": 2, "sharing.rows": "member"}
 
 _SHUFFLED = "shuffled:"
 # ``constant:10`` is the rule `constant` with ten rollouts.
@@ -108,6 +111,11 @@ ARMS = {
             _rule_settings("all", "constant", "split"),
             rollouts_of="ours",
             control_of="ours",
+        ),
+        Arm(
+            "paper-figure",
+            "the reading of the paper in which its figure of dollars appears",
+            _rule_settings("paper-figure", "offset", "split"),
         ),
     )
 }

@@ -142,7 +142,7 @@ def plan_next_round(
         values = trend.values(controller.trend)
         slope = trend.slope(values)
         judge = trend.TRENDS[config.trend.rule]
-        if SHARING_MODES[config.sharing.rule].switches and judge(values, config.trend.gamma, config.trend.alpha):
+        if _may_switch(config, controller) and judge(values, config.trend.gamma, config.trend.alpha):
             proposal = _propose(config, spec, team, controller, signals, round_)
             event = "" if proposal else "alone"
             controller = replace(controller, trend=trend.clear_window(controller.trend))
@@ -156,6 +156,12 @@ def plan_next_round(
         diversity=_diversity(spec, team, signals),
         event=event,
     )
+
+
+def _may_switch(config: RunConfig, controller: ControllerState) -> bool:
+    """Whether the trend may switch sharing on or off now."""
+    mode = SHARING_MODES[config.sharing.rule]
+    return mode.switches and not (mode.lasts and controller.shared)
 
 
 def accept_proposal(controller: ControllerState, proposal: Proposal) -> ControllerState:

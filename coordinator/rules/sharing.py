@@ -32,6 +32,8 @@ class SharingMode:
     initial: InitialGroups
     switches: bool = False
     """Whether the reward trend switches sharing on and off."""
+    lasts: bool = False
+    """Whether sharing that was switched on is never switched off."""
     identity: bool = True
     """Whether networks take the agent's one-hot, so that merging and splitting never change a shape."""
     by_hand: bool = False
@@ -98,6 +100,7 @@ SHARING_MODES: Family[SharingMode] = Family(
         "all": Rule("one network per class of equal spaces, the default with a replay buffer", SharingMode(all_)),
         "groups": Rule("the groups of sharing.groups, fixed", SharingMode(none, by_hand=True)),
         "dynamic": Rule("switched on and off by the trend", SharingMode(dynamic, switches=True)),
+        "lasting": Rule("switched on by the trend, and never off", SharingMode(dynamic, switches=True, lasts=True)),
     },
     SharingMode,
 )

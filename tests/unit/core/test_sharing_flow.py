@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from simulated import World, answered, failed, make_plan, said
 
+from coordinator.core import planning
+from coordinator.core.tasks import learns
 from functions.codec import pack_table
 from functions.contract import (
     EvaluateReply,
@@ -58,6 +60,17 @@ def alike_replies(new=-1.0, old=-1.0):
     return script
 
 
+@pytest.mark.parametrize(("rows", "agents"), [("pooled", 2), ("member", 1)])
+def test_learners_are_predicted_by_the_rows_that_they_learn_from(rows, agents):
+    plan = make_plan('sharing.groups=[["a", "b"]]', f"sharing.rows={rows}", "stop.rounds=1", "scaling.rollouts=3")
+    state = World(plan, lambda function, request: [answered(function, request)]).finish()
+    # By hand: 3 rollouts of 2 environments and 5 steps.
+    [learner] = learns(plan, msgspec.structs.replace(state, phase="learn", slots={}), 0)
+    assert learner.item.size == agents * 3 * 2 * 5
+    assert learner.make().rows == rows
+    assert planning.workload(plan, state).agents_learned_from([0]) == agents
+
+
 def events(world):
     return [(line.round, line.event) for line in world.journal if line.event]
 
@@ -68,6 +81,13 @@ def test_sharing_is_switched_on_by_one_full_window_and_off_by_the_next():
     assert events(world) == [(3, "shared"), (6, "split")]
     assert [line.team for line in world.journal] == [(0, 1)] * 3 + [(0, 0)] * 3 + [(0, 1)] * 2
     assert [line.groups for line in world.journal] == [2, 2, 2, 1, 1, 1, 2, 2]
+
+
+def test_sharing_that_lasts_is_switched_on_once_and_never_off():
+    world = World(make_plan(*DYNAMIC, "sharing.rule=lasting", "sharing.trial=false"), alike_replies())
+    world.finish()
+    assert events(world) == [(3, "shared")]
+    assert [line.team for line in world.journal] == [(0, 1)] * 3 + [(0, 0)] * 5
 
 
 def test_the_regrouping_reads_what_the_round_made_and_the_next_round_reads_what_it_made():

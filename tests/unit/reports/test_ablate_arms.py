@@ -28,7 +28,7 @@ def test_every_arm_is_a_configuration_that_can_run(name):
 
 def test_every_cross_of_rules_is_a_configuration_that_can_run():
     arms = cross(list(SHARING), list(SCALING_RULES), list(PLACEMENTS))
-    assert len({arm.name for arm in arms}) == len({arm.slug for arm in arms}) == len(arms) == 4 * 13 * 6
+    assert len({arm.name for arm in arms}) == len({arm.slug for arm in arms}) == len(arms) == 5 * 13 * 6
     # What `budget` and `adapt` need.
     base = msgspec.structs.replace(BASE, stop=Stop(rounds=5, dollars=1.0, return_=0.0))
     for arm in arms:
@@ -42,6 +42,14 @@ def test_the_paper_arm_holds_the_rules_of_the_paper():
     assert (sharing.rule, sharing.distance, sharing.grouping) == ("dynamic", "kde-kl", "kmeans")
     assert (sharing.cap, sharing.base, sharing.trial) == ("figure", "convexity", False)
     assert (found.scaling.rule, found.scaling.beta, found.placement.rule) == ("paper", 0.5, "split")
+
+
+def test_the_reading_with_the_papers_figure_differs_from_the_paper_arm_in_four_settings():
+    paper, figure = (configuration(ARMS[name], BASE) for name in ("marless", "paper-figure"))
+    changed = msgspec.structs.replace(paper.sharing, rule="lasting", cap=2, rows="member")
+    assert figure == msgspec.structs.replace(
+        paper, sharing=changed, scaling=msgspec.structs.replace(paper.scaling, rule="offset")
+    )
 
 
 def test_the_controls_differ_from_what_they_control_in_one_thing():
@@ -70,7 +78,10 @@ def test_rollouts_that_were_worked_out_are_the_constant_number():
             lambda: arms_by_name(["marles"]),
             "there is no arm called 'marles'; did you mean marless.*marless-minus, marless, ours",
         ),
-        (lambda: cross(["some"], ["gns"], ["split"]), "there is no sharing called 'some'.*none, all, paper, ours"),
+        (
+            lambda: cross(["some"], ["gns"], ["split"]),
+            "there is no sharing called 'some'.*none, all, paper, ours, paper-figure",
+        ),
         (
             lambda: arms_by_name(["ours", "constant-mean"]),
             "constant-mean: it takes its number of rollouts from the arm marless",
@@ -187,7 +198,7 @@ def test_a_shuffled_signal_in_a_cross_controls_the_same_rules_with_the_signal_in
 def test_every_control_in_a_cross_differs_from_what_it_controls_in_its_scaling_alone():
     arms = {arm.name: arm for arm in cross(list(SHARING), list(SCALING_RULES), list(PLACEMENTS))}
     pairs = controls(arms)
-    assert len(pairs) == 4 * 6 * 6
+    assert len(pairs) == 5 * 6 * 6
     for name, tested in pairs:
         own, other = arms[name].settings, arms[tested].settings
         assert {key for key in own | other if own.get(key) != other.get(key)} == {"scaling.rule"}

@@ -5,7 +5,13 @@ from hypothesis import strategies as st
 from coordinator.rules.sharing import SHARING_MODES, by_name, misnamed
 
 CLASSES = st.lists(st.integers(0, 3), min_size=1, max_size=12)
-BEGINNINGS = [("none", "together"), ("all", "apart"), ("dynamic", "together"), ("dynamic", "apart")]
+BEGINNINGS = [
+    ("none", "together"),
+    ("all", "apart"),
+    ("dynamic", "together"),
+    ("dynamic", "apart"),
+    ("lasting", "apart"),
+]
 
 
 @pytest.mark.parametrize(
