@@ -22,16 +22,19 @@ fair share. Within a lane tasks overtake one
 another: a run waits for all tasks of its round, so they are finite.
 
 Affinity. A worker goes on with the data that it holds before it loads others, and a task whose data a busy worker holds
-waits for it while that is sooner than loading them elsewhere.
+waits for it while that is sooner than loading them elsewhere. A worker that has to load takes the data for which most
+tasks wait for each worker that holds them.
 
 If `choose` finds nothing, then all workers are busy and no more may be started, or each of the first `WINDOW` tasks
 of every lane wants more cores than are free, waits for the worker with its data, or stands behind one that cores are
 kept for.
 """
 
+from bisect import insort
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
+from heapq import merge, nsmallest
 from itertools import islice
 from math import inf
 from typing import NamedTuple
@@ -39,6 +42,9 @@ from typing import NamedTuple
 LOAD_S_PER_BYTE = 1.0e-9
 """Reading, checking (SHA-256) and decoding an object whose file is in memory: 0.7 to 1.6 ns a byte on one core of a
 cloud server (2026-11-24; medians of nine, objects of 0.1 to 50 MB)."""
+
+Reads = frozenset[str]
+"""The hashes of what a task reads."""
 
 WINDOW = 64
 """How many tasks of a lane are looked at, so that a choice costs the same however many wait."""
@@ -98,6 +104,43 @@ def order(task: Task) -> tuple[float, int]:
     """The key by which a lane's queue is sorted: longest first, which ends within 4/3 of the best possible time where
     every task takes one worker (Graham 1969, "Bounds on Multiprocessing Timing Anomalies")."""
     return -task.expected_s, task.number
+
+
+class Waiting:
+    """The waiting tasks of a lane, by what they read, each list in the `order`."""
+
+    def __init__(self) -> None:
+        self._queues: dict[Reads, list[Task]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._queues)
+
+    def add(self, task: Task) -> None:
+        """A task comes."""
+        insort(self._queues.setdefault(frozenset(task.reads), []), task, key=order)
+
+    def remove(self, task: Task) -> None:
+        """A task of `first` goes."""
+        reads = frozenset(task.reads)
+        queue = self._queues[reads]
+        queue.remove(task)
+        if not queue:
+            del self._queues[reads]
+
+    def first(self) -> list[Task]:
+        """At most `WINDOW` in the `order`: some of all that read the same, so that none hides the others."""
+        share = max(1, WINDOW // max(1, len(self._queues)))
+        longest = nsmallest(WINDOW, self._queues.values(), key=lambda queue: order(queue[0]))
+        return list(merge(*(queue[:share] for queue in longest), key=order))
+
+    def alike(self) -> dict[Reads, int]:
+        """How many wait that read the same."""
+        return {reads: len(queue) for reads, queue in self._queues.items()}
+
+    def change(self, changed: Callable[[Task], Task]) -> None:
+        """What is known of the tasks has changed, but neither what they read nor their order."""
+        for queue in self._queues.values():
+            queue[:] = map(changed, queue)
 
 
 def dominant_share(task: Task, capacity: Capacity) -> float:
@@ -162,8 +205,11 @@ def choose(
     busy_cores: float,
     capacity: Capacity,
     now: float,
+    alike: Mapping[str, Mapping[Reads, int]] | None = None,
 ) -> Choice | None:
     """The next task to start, or None until something ends or arrives. Every queue is sorted by `order`.
+
+    `alike`: how many tasks of a lane wait that read the same, for lanes whose queues do not hold them all.
 
     Lanes come by their start tags, ties by name. The worker is the free one that holds most of the task's bytes; if
     none holds any, one that has imported its module, else a new one, else the one that has been idle longest.
@@ -176,7 +222,7 @@ def choose(
     for start, lane in sorted((shares.start_tag(lane), lane) for lane, queue in queues.items() if queue):
         too_large = None
         limit = harmless if start >= kept_from else inf
-        for task in pool.by_net_duration(list(islice(queues[lane], WINDOW))):
+        for task in pool.by_net_duration(list(islice(queues[lane], WINDOW)), (alike or {}).get(lane)):
             if task.cores > pool.free_cores:
                 too_large = too_large or task
             elif task.cores <= limit and not pool.waits_for_data(task):
@@ -200,19 +246,27 @@ class _Pool:
         # A task that is overdue by x is expected to take another x: nobody waits for a prediction that was wrong.
         self._waits_s = {slot.number: abs(slot.free_at - now) for slot in self._busy}
 
-    def by_net_duration(self, tasks: list[Task]) -> list[Task]:
+    def by_net_duration(self, tasks: list[Task], alike: Mapping[Reads, int] | None = None) -> list[Task]:
         """The tasks as they come, but for those that would have to load: a worker goes on with what it holds, unless
-        another task is longer by more than its part of the loading, which tasks that read the same share."""
+        another task is longer by more than its part of the loading. Tasks that read the same share the loading, but
+        those alone that are left to this worker if all who hold the data take as many."""
         if not any(task.reads for task in tasks):
             return tasks
-        alike = Counter(frozenset(task.reads) for task in tasks)
+        counts = alike or Counter(frozenset(task.reads) for task in tasks)
+        parts_s = {
+            reads: self._loading_s(task) * (1 + sum(reads <= slot.holds for slot in self._busy)) / counts[reads]
+            for reads, task in {frozenset(task.reads): task for task in tasks}.items()
+        }
 
         def net_s(task: Task) -> float:
-            held = max((_held(task, slot) for slot in self.free), default=0)
-            load_s = self._load_s_per_byte * (sum(task.reads.values()) - held)
-            return task.expected_s - load_s / alike[frozenset(task.reads)]
+            return task.expected_s - parts_s[frozenset(task.reads)]
 
         return sorted(tasks, key=lambda task: (-net_s(task), task.number))
+
+    def _loading_s(self, task: Task) -> float:
+        """What it takes the free worker that holds most of it to load the rest."""
+        held = max((_held(task, slot) for slot in self.free), default=0)
+        return self._load_s_per_byte * (sum(task.reads.values()) - held)
 
     def waits_for_data(self, task: Task) -> bool:
         """Whether a busy worker serves the task sooner than a free one would have loaded what the busy one holds."""

@@ -1,7 +1,6 @@
 """A lane of a pool: the invoker of one run, with its queue, its reports and the durations of its tasks."""
 
 import time
-from bisect import insort
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Literal, Protocol, Self
 import msgspec
 
 from functions.contract import Ref, Report
-from infra.local.dispatch import WINDOW, Capacity, Task, order
+from infra.local.dispatch import Capacity, Task, Waiting
 from infra.local.worker_process import WorkerProcess
 
 # The predicted duration of a task while none like it has ended.
@@ -104,7 +103,8 @@ class Lane:
         self.root = str(blobs_root.absolute())
         self.reports: list[Report] = []
         self.running: set[WorkerProcess[Pending]] = set()
-        self._queue: list[Pending] = []
+        self.waiting = Waiting()
+        self._pending: dict[int, Pending] = {}
         self._seconds: dict[str, float] = {}
         self._cores: dict[str, float] = {}
 
@@ -127,9 +127,10 @@ class Lane:
         pending = Pending(
             self._task(function, id, body), self, function, id, attempt, body, timeout_s, time.monotonic()
         )
-        if not self._queue:
+        if not self.waiting:
             self._pool.waits(self)
-        insort(self._queue, pending, key=lambda pending: order(pending.task))
+        self.waiting.add(pending.task)
+        self._pending[pending.task.number] = pending
         self._pool.dispatch()
 
     def wait(self, timeout_s: float) -> list[Report]:
@@ -140,28 +141,19 @@ class Lane:
 
     def close(self) -> None:
         """Kills the workers that run its tasks, with their process groups; drops the others. Idempotent."""
-        self._queue.clear()
+        self.waiting = Waiting()
+        self._pending.clear()
         self._pool.drop(self)
 
-    @property
-    def first(self) -> list[Task]:
-        """The waiting tasks that a choice looks at, the longest first."""
-        return [pending.task for pending in self._queue[:WINDOW]]
-
     def pop(self, task: Task) -> Pending:
-        """Removes a waiting task of `first`."""
-        index = next(index for index, pending in enumerate(self._queue) if pending.task is task)
-        return self._queue.pop(index)
-
-    @property
-    def waits(self) -> bool:
-        """Whether tasks wait."""
-        return bool(self._queue)
+        """Removes a waiting task."""
+        self.waiting.remove(task)
+        return self._pending.pop(task.number)
 
     def may_borrow(self) -> bool:
         """Whether the lane may use slots of others: its waiting tasks are predicted from such that ended, and none that
         runs is late."""
-        return not self._late() and all(pending.kind in self._cores for pending in self._queue[:WINDOW])
+        return not self._late() and all(self._pending[task.number].kind in self._cores for task in self.waiting.first())
 
     def _late(self) -> bool:
         """Whether one of its running tasks takes far longer than was predicted."""
@@ -179,9 +171,14 @@ class Lane:
 
     def expect(self, kind: str, cores: float) -> None:
         """The first task of a kind has ended, in whichever lane: those that wait are expected to be like it."""
-        for pending in self._queue:
+
+        def expected(task: Task) -> Task:
+            pending = self._pending[task.number]
             if pending.kind == kind:
-                pending.task = replace(pending.task, cores=max(cores, _LEAST_CORES))
+                pending.task = replace(task, cores=max(cores, _LEAST_CORES))
+            return pending.task
+
+        self.waiting.change(expected)
 
     def _task(self, function: str, id: str, body: bytes) -> Task:
         work = _work(id)

@@ -179,12 +179,14 @@ class Pool:
     def dispatch(self) -> None:
         """Hands waiting tasks to workers, as long as there is room."""
         while not self.closed:
-            queues = {lane.name: lane.first for lane in self._lanes.values() if lane.waits and self._may_start(lane)}
-            if not queues:
+            lanes = [lane for lane in self._lanes.values() if lane.waiting and self._may_start(lane)]
+            if not lanes:
                 return
+            queues = {lane.name: lane.waiting.first() for lane in lanes}
+            alike = {lane.name: lane.waiting.alike() for lane in lanes}
             now = time.monotonic()
             slots = [self._slot(worker) for worker in self._workers]
-            choice = choose(self._shares, queues, slots, self._busy_cores(), self.capacity, now)
+            choice = choose(self._shares, queues, slots, self._busy_cores(), self.capacity, now, alike)
             if choice is None:
                 return
             self._hand_over(self._lanes[choice.lane], choice.task, choice.slot)
@@ -219,7 +221,8 @@ class Pool:
         if pending is None:
             return Slot(worker.number, modules, importing, held, worker.idle_since, 0.0)
         expected_s = pending.task.expected_s + self._loading_s(worker, pending.task)
-        return Slot(worker.number, modules, importing, held, None, worker.since + expected_s)
+        will_hold = held | pending.task.reads.keys()
+        return Slot(worker.number, modules, importing, will_hold, None, worker.since + expected_s)
 
     def _loading_s(self, worker: Worker, task: Task) -> float:
         """What it takes the worker to load what it did not hold before the task."""
@@ -242,7 +245,7 @@ class Pool:
 
     def _waits_for_cores(self) -> bool:
         idle = len(self._workers) < self.capacity.slots or any(worker.task is None for worker in self._workers)
-        return idle and any(lane.waits for lane in self._lanes.values())
+        return idle and any(lane.waiting for lane in self._lanes.values())
 
     def _reported(self, lane: Lane | None) -> list[Lane]:
         return [one for one in ((lane,) if lane else self._lanes.values()) if one.reports]

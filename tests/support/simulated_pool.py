@@ -1,12 +1,12 @@
 """A pool of workers in simulated time, which starts what `infra.local.dispatch.choose` says."""
 
 import heapq
-from bisect import insort
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from itertools import chain
 
 from infra.local import dispatch
-from infra.local.dispatch import Choice, FairShares, Slot, Task, choose, dominant_share, order
+from infra.local.dispatch import Choice, FairShares, Slot, Task, Waiting, choose, dominant_share
 
 
 @dataclass
@@ -54,7 +54,7 @@ class SimulatedPool:
     def __init__(self, capacity, weights, arrivals, cache=1000, choosing=choose, correct=False):
         self.capacity, self.cache, self.choosing, self.correct = capacity, cache, choosing, correct
         self.shares = FairShares()
-        self.queues = {lane: [] for lane in weights}
+        self.waiting = {lane: Waiting() for lane in weights}
         for lane, weight in weights.items():
             self.shares.open(lane, weight)
         self.workers = []
@@ -77,6 +77,11 @@ class SimulatedPool:
             for number, worker in enumerate(self.workers)
         ]
 
+    @property
+    def queues(self):
+        """All waiting tasks, by lane."""
+        return {lane: list(chain(*waiting._queues.values())) for lane, waiting in self.waiting.items()}
+
     def busy_cores(self):
         return sum(worker.task.cores for worker in self.workers if worker.task)
 
@@ -92,13 +97,16 @@ class SimulatedPool:
         return self.now
 
     def _choice(self):
-        return self.choosing(self.shares, self.queues, self.slots(), self.busy_cores(), self.capacity, self.now)
+        queues = {lane: waiting.first() for lane, waiting in self.waiting.items()}
+        alike = {lane: waiting.alike() for lane, waiting in self.waiting.items()}
+        machine = self.slots(), self.busy_cores(), self.capacity
+        return self.choosing(self.shares, queues, *machine, self.now, alike)
 
     def _happen(self, _, event):
         if isinstance(event, Arrival):
-            if not self.queues[event.lane]:
+            if not self.waiting[event.lane]:
                 self.shares.waits(event.lane)
-            insort(self.queues[event.lane], event.task, key=order)
+            self.waiting[event.lane].add(event.task)
         else:
             lane, worker, correction_s = event
             worker.task, worker.since = None, self.now
@@ -107,12 +115,12 @@ class SimulatedPool:
 
     def _start(self, choice):
         lane, task, slot = choice
-        tags = {name: self.shares.start_tag(name) for name, queue in self.queues.items() if queue}
+        tags = {name: self.shares.start_tag(name) for name, waiting in self.waiting.items() if waiting}
         if slot is None:
             self.workers.append(Worker(self.cache))
         worker = self.workers[-1 if slot is None else slot]
         assert worker.task is None
-        self.queues[lane].remove(task)
+        self.waiting[lane].remove(task)
         share = dominant_share(task, self.capacity)
         self.shares.started(lane, share * task.expected_s)
         load_s = worker.load(task)

@@ -8,10 +8,11 @@ import pytest
 from simulated_pool import Arrival, SimulatedPool
 
 from infra.local import dispatch
-from infra.local.dispatch import Capacity, choose
+from infra.local.dispatch import Capacity, FairShares, Slot, choose
 from tests.unit.pool.test_dispatch import SECOND, task
 
 AGENTS, SLOTS, TASKS = 12, 6, 600
+SIX = Capacity(6, 100.0)
 
 
 def zipf_arrivals(seed):
@@ -59,3 +60,31 @@ def test_affinity_beats_one_queue_and_a_worker_for_each_agent(seed):
     arrivals = zipf_arrivals(seed)
     affinity, queue, own = (mean_seconds(arrivals, choosing) for choosing in (choose, blind, own_slot))
     assert affinity < 0.5 * min(queue, own)
+
+
+def test_a_worker_loads_what_more_tasks_for_each_worker_that_holds_it_want():
+    """Six tasks want x, which three busy workers hold, four want y, which one holds: 1.5 and 2 for each that would."""
+    queue = [task(number, 0.2, reads={"x" if number < 6 else "y": SECOND}) for number in range(10)]
+    busy = [Slot(number, frozenset(), False, frozenset(holds), None, 99.0) for number, holds in enumerate("xxxy")]
+    shares = FairShares()
+    shares.open("run", 1.0)
+    found = choose(shares, {"run": queue}, [*busy, Slot(4, frozenset(), False, frozenset(), 0.0, 0.0)], 4.0, SIX, 10.0)
+    assert found is not None and found.task.number == 6
+    # The queue may show a part of the tasks that read the same: x is wanted by 12 now, so 3 for each.
+    counts = {"run": {frozenset("x"): 12, frozenset("y"): 4}}
+    slots = [*busy, Slot(4, frozenset(), False, frozenset(), 0.0, 0.0)]
+    found = choose(shares, {"run": queue}, slots, 4.0, SIX, 10.0, counts)
+    assert found is not None and found.task.number == 0
+
+
+def test_a_batch_of_unequal_agents_ends_within_what_ten_loadings_cost():
+    """Work as 1, 1/2, ... 1/6, 60 s in all, a second to load a state: six loadings begin it, and the sixth part of what
+    is left over after that costs at most four more."""
+    work_s = [60 / sum(1 / k for k in range(1, 7)) / agent for agent in range(1, 7)]
+    arrivals = [
+        # The longest tasks are those of the agent with the most, by a hair, as measured durations are.
+        Arrival(0.0, "run", task(6 * number + agent, 0.25 - agent * 1e-4, reads={f"state {agent}": SECOND}), 0.25)
+        for agent in range(6)
+        for number in range(round(work_s[agent] / 0.25))
+    ]
+    assert SimulatedPool(Capacity(6, 6), {"run": 1.0}, arrivals).run() <= (60 + 10) / 6 + 1.25
