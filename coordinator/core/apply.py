@@ -9,7 +9,15 @@ from msgspec.structs import replace
 
 from coordinator.core import budget, opponents, planning
 from coordinator.core.compatibility import incompatibility
-from coordinator.core.controller import Decision, accept_proposal, plan_first_round, plan_next_round
+from coordinator.core.controller import (
+    ControllerState,
+    Decision,
+    Proposal,
+    accept_proposal,
+    plan_first_round,
+    plan_next_round,
+    reject_proposal,
+)
 from coordinator.core.events import (
     Abandoned,
     Advanced,
@@ -47,7 +55,7 @@ from coordinator.core.state_location import (
     locations_after_regrouping,
     spec_of,
 )
-from coordinator.core.tasks import LOOKS, MOST_PUTS, remember_rounds
+from coordinator.core.tasks import LOOKS, MOST_PUTS, remember_rounds, rollout_steps
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.placement.timings import add_observation, whole_core_ms
 from coordinator.pricing.bill import LOG_BYTES, Invocation
@@ -318,6 +326,8 @@ def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions:
             proposal.team,
             accept_proposal(controller, proposal),
         )
+    elif state.proposal is not None:
+        controller = _after_rejection(plan, state, state.proposal, controller)
     following = replace(
         state,
         round=lines[-1].round,
@@ -335,6 +345,12 @@ def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions:
     before = {ref.key for ref in state.durable_refs} | _round_keys(state) | set(state.garbage)
     following = replace(following, garbage=tuple(sorted(before - _needed_keys(following))))
     return _start_round(plan, following)
+
+
+def _after_rejection(plan: Plan, state: State, proposal: Proposal, controller: ControllerState) -> ControllerState:
+    """The controller with the list price of what the proposal has cost: both teams played equally many episodes."""
+    steps = 2 * len(proposal.differences) * state.env_spec.horizon
+    return reject_proposal(controller, round_price(plan, state).overhead, steps / rollout_steps(plan, state))
 
 
 def _needed_keys(state: State) -> set[str]:

@@ -29,6 +29,9 @@ from functions.environments.base import EnvSpec
 from functions.keys import agent_name, group_name
 from functions.randomness import generator
 
+# The most that trials which found nothing may have cost, as a share of what training has, before another one begins.
+MOST_LOOKING = 0.02
+
 
 class ControllerState(Message, frozen=True, kw_only=True):
     """The history that the rules need."""
@@ -43,6 +46,10 @@ class ControllerState(Message, frozen=True, kw_only=True):
     # The lowest and the highest mean return of a round so far.
     lowest: float | None = None
     highest: float | None = None
+    # List prices of training so far and of trials that were rejected since the team last changed, in prices of a
+    # rollout; known only where trials are played.
+    trained: float = 0.0
+    looked: float = 0.0
 
 
 class Proposal(Message, frozen=True, kw_only=True):
@@ -135,6 +142,8 @@ def plan_next_round(
     price: RoundPrice,
 ) -> Decision:
     """The decision after round `round_`, with rounds of this team at that `price`."""
+    if SHARING_MODES[config.sharing.rule].switches and config.sharing.trial:
+        controller = replace(controller, trained=controller.trained + price.overhead + controller.rollouts)
     controller = _remember(config, team, controller, signals, price)
     proposal, slope = None, None
     event: Literal["", "alone"] = ""
@@ -159,17 +168,31 @@ def plan_next_round(
 
 
 def _may_switch(config: RunConfig, controller: ControllerState) -> bool:
-    """Whether the trend may switch sharing on or off now."""
+    """Whether the trend may switch sharing on or off now.
+
+    Another trial waits until those that found nothing cost `MOST_LOOKING` of the bill at most. A split needs no trial.
+    """
     mode = SHARING_MODES[config.sharing.rule]
-    return mode.switches and not (mode.lasts and controller.shared)
+    if controller.shared:
+        return mode.switches and not mode.lasts
+    return mode.switches and controller.looked <= MOST_LOOKING * controller.trained
 
 
 def accept_proposal(controller: ControllerState, proposal: Proposal) -> ControllerState:
     """The controller's state once the proposal is accepted."""
     sharing = proposal.kind == "share"
     return replace(
-        controller, shared=sharing, times=controller.times + sharing, scaling=scaling.clear_windows(controller.scaling)
+        controller,
+        shared=sharing,
+        times=controller.times + sharing,
+        scaling=scaling.clear_windows(controller.scaling),
+        looked=0.0,
     )
+
+
+def reject_proposal(controller: ControllerState, overhead: float, rollouts: float) -> ControllerState:
+    """The controller's state once a proposal is rejected, whose trial cost as much as `rollouts`; see `trained`."""
+    return replace(controller, looked=controller.looked + overhead + rollouts)
 
 
 def _remember(

@@ -1,12 +1,17 @@
 """Sharing switched on and off during a run, by the real driver on scripted functions."""
 
+import math
+
 import msgspec
 import numpy as np
 import pytest
 from simulated import World, answered, failed, make_plan, said
 
 from coordinator.core import planning
+from coordinator.core.controller import ControllerState, Proposal, accept_proposal
 from coordinator.core.tasks import learns
+from coordinator.placement.rules import list_overhead
+from functions.algorithms.ppo.ppo import PPO_STAGES
 from functions.codec import pack_table
 from functions.contract import (
     EvaluateReply,
@@ -15,6 +20,7 @@ from functions.contract import (
     LearnTask,
     RegroupTask,
     SampleTask,
+    Team,
     WholeReply,
     WholeTask,
 )
@@ -117,10 +123,30 @@ def test_a_trial_plays_both_teams_on_the_same_start_states_and_takes_a_team_that
 def test_a_team_that_is_worse_is_turned_down_and_its_objects_go():
     world = World(make_plan(*DYNAMIC), alike_replies(new=-9.0, old=-1.0))
     state = world.finish()
-    assert events(world) == [(3, "rejected"), (6, "rejected")]
+    assert events(world) == [(3, "rejected")]
     assert state.team.groups == (0, 1)
     assert not any("/team." in key for key in world.storage)
     assert world.missing(state) == set()
+
+
+@pytest.mark.parametrize("rollouts", [1, 5])
+def test_another_trial_waits_until_those_that_found_nothing_cost_two_percent(rollouts):
+    settings = (*DYNAMIC, "stop.rounds=140", "sharing.trial_episodes=2", f"scaling.rollouts={rollouts}")
+    world = World(make_plan(*settings, "evaluation.every=1000"), alike_replies(new=-9.0, old=-1.0))
+    state = world.finish()
+    overhead = list_overhead(world.plan.prices, 2, PPO_STAGES, "standard")
+    # By hand: each team of a trial plays 2 episodes of 5 steps, and 10 steps are a rollout.
+    trial, round_ = overhead + 2, overhead + rollouts
+    expected = [3] + [math.ceil(found * trial / (0.02 * round_)) for found in range(1, 4)]
+    assert events(world) == [(number, "rejected") for number in expected if number <= 140]
+    assert state.controller.trained == pytest.approx(140 * round_)
+    assert state.controller.looked == pytest.approx(len(events(world)) * trial)
+
+
+def test_a_trial_that_finds_something_lets_the_next_begin_at_once():
+    controller = ControllerState(trained=100.0, looked=30.0)
+    proposal = Proposal(kind="share", team=Team(groups=(0, 0), identity=True), bases={0: 0})
+    assert accept_proposal(controller, proposal).looked == 0.0
 
 
 def test_the_episodes_of_a_trial_are_in_the_bill():
@@ -235,7 +261,7 @@ def test_a_team_that_cannot_be_made_or_tried_is_abandoned_and_training_goes_on(w
     world = World(make_plan(*DYNAMIC), script)
     state = world.finish()
     assert (state.status, state.round) == ("finished", 8)
-    assert events(world) == [(3, "skipped"), (6, "skipped")]
+    assert events(world) == [(3, "skipped")]
     assert world.missing(state) == set()
 
 
