@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from commands import SMALL
 from studies import HARM, bad_neighbour, begin, everything, hashes, setting, study, train_alone, workers_of
 
 pytestmark = [
@@ -17,15 +18,26 @@ pytestmark = [
 ]
 
 HEAD = 'seeds = "1-4"\npool.slots = 2\nbase.attempts = 10\n'
+# Long enough to be killed many times.
+LONG = [*SMALL[:-1], "stop.rounds=100"]
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """The weights of the 32 runs, each trained by itself."""
-    folder = tmp_path_factory.mktemp("alone")
+    return weights_alone(tmp_path_factory.mktemp("alone"), SMALL)
+
+
+@pytest.fixture(scope="module")
+def long_alone(tmp_path_factory):
+    """The same of the runs with the settings `LONG`."""
+    return weights_alone(tmp_path_factory.mktemp("alone"), LONG)
+
+
+def weights_alone(folder, base):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        train_alone(range(1, 5))
+        train_alone(range(1, 5), base)
     found = hashes(folder)
     assert len(found) == 32
     return found
@@ -49,8 +61,8 @@ def test_quiet(tmp_path, alone):
     assert hashes(tmp_path / "studies/all") == alone
 
 
-def test_the_pool_is_killed_twenty_times(tmp_path, alone):
-    study(tmp_path / "all.toml", *everything(), head=HEAD)
+def test_the_pool_is_killed_twenty_times(tmp_path, long_alone):
+    study(tmp_path / "all.toml", *everything(), head=HEAD, base=LONG)
     draw, killed = random.Random(20), 0
     for _ in range(20):
         process = begin(tmp_path, "all.toml")
@@ -62,11 +74,11 @@ def test_the_pool_is_killed_twenty_times(tmp_path, alone):
         process.communicate()
     assert killed >= 10  # the others found nothing to do any more
     assert ended(begin(tmp_path, "all.toml")) == 0
-    assert hashes(tmp_path / "studies/all") == alone
+    assert hashes(tmp_path / "studies/all") == long_alone
 
 
-def test_a_slot_is_killed_every_second(tmp_path, alone):
-    study(tmp_path / "all.toml", *everything(), head=HEAD)
+def test_a_slot_is_killed_every_second(tmp_path, long_alone):
+    study(tmp_path / "all.toml", *everything(), head=HEAD, base=LONG)
     process, killed, draw = begin(tmp_path, "all.toml"), 0, random.Random(1)
     while process.poll() is None:
         time.sleep(1.0)
@@ -74,7 +86,7 @@ def test_a_slot_is_killed_every_second(tmp_path, alone):
             os.kill(worker, signal.SIGKILL)
             killed += 1
     assert ended(process) == 0
-    assert killed > 5 and hashes(tmp_path / "studies/all") == alone
+    assert killed > 5 and hashes(tmp_path / "studies/all") == long_alone
 
 
 def test_one_of_each_bad_neighbour_is_beside_them(tmp_path, alone):

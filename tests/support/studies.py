@@ -12,7 +12,7 @@ from coordinator.cli.app import main
 
 ROOT = Path(__file__).parents[2]
 PATHS = [ROOT, *(ROOT / "tests/support" / name for name in ("", "environments"))]
-# Four algorithms on three tasks: on-policy, with a central critic, and from a replay buffer.
+# Four algorithms, on two tasks: on-policy, with a central critic, and from a replay buffer.
 ALGORITHMS = {
     "ippo": ["algorithm.name=ippo"],
     "mappo": ["algorithm.name=mappo", "placement.rule=split"],
@@ -56,13 +56,13 @@ def everything():
     ]
 
 
-def train_alone(seeds):
+def train_alone(seeds, base=SMALL):
     """Trains the runs of `everything` one by one in the current folder."""
     for task in TASKS:
         for name, own in ALGORITHMS.items():
             for seed in seeds:
                 run = f"{name}-{task.partition('/')[2]}-s{seed}"
-                settings = [*SMALL, f"task.name={task}", *own, f"seed={seed}", "--run", run, "--workers", "1"]
+                settings = [*base, f"task.name={task}", *own, f"seed={seed}", "--run", run, "--workers", "1"]
                 assert main(["train", *settings]) == 0
 
 
