@@ -1,8 +1,8 @@
 """The arms of an ablation: an arm is a name and settings that override the user's configuration.
 
 The arm `marless` holds the rules as the MARLess paper ("Multi-Agent Reinforcement Learning with Serverless Computing",
-SoCC 2025) describes them; where its text and figures differ, the modules of the rules name the reading. The other arms
-are controls that the paper does not have: `packed` (all learners in one function, the same algorithm), and for both
+SoCC 2025) describes them; where its text and figures differ, the modules of the rules name the reading. The paper
+has no controls. Those here are: `packed` (all learners in one function, the same algorithm), and for both
 sets of rules their scaling on its signal in random order and its mean number of rollouts in every round.
 """
 

@@ -79,10 +79,11 @@ def test_the_pool_is_killed_twenty_times(tmp_path, long_alone):
 
 def test_a_slot_is_killed_every_second(tmp_path, long_alone):
     study(tmp_path / "all.toml", *everything(), head=HEAD, base=LONG)
-    process, killed, draw = begin(tmp_path, "all.toml"), 0, random.Random(1)
+    process, killed, draw, found = begin(tmp_path, "all.toml"), 0, random.Random(1), []
     while process.poll() is None:
         time.sleep(1.0)
-        for worker in draw.sample(found := workers_of(process), min(1, len(found))):
+        found = workers_of(process, found)
+        for worker in draw.sample(found, min(1, len(found))):
             os.kill(worker, signal.SIGKILL)
             killed += 1
     assert ended(process) == 0

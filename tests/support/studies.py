@@ -85,8 +85,9 @@ def begin(folder, *argv):
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-def workers_of(process):
-    """The worker processes of a study, and the one that they are forks of."""
+def workers_of(process, known=()):
+    """The worker processes of a study, and the one that they are forks of; without that one, workers that are `known`
+    are found as nobody's children."""
     children = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -98,4 +99,5 @@ def workers_of(process):
     found = [process.pid]
     for parent in found:
         found.extend(children.get(parent, ()))
-    return found[1:]
+    living = {child for family in children.values() for child in family}
+    return sorted({*found[1:], *living.intersection(known)})
