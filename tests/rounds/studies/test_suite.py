@@ -9,6 +9,7 @@ from commands import Commands
 from coordinator.ablation import suite
 from coordinator.ablation.arms import arms_by_name, configuration
 from functions.environments import registry
+from marless.environments import roles_of
 
 SUITE = """
 seeds = "101"
@@ -88,3 +89,7 @@ def test_the_suite_that_is_shipped_has_eight_tasks_and_more_and_every_arm_can_ru
         assert registry.known(base.task.name)
         for arm in arms_by_name([*shipped.arms, *task.arms]):
             configuration(arm, base)
+        if base.task.name.startswith("roles/"):
+            roles = dict(zip(registry.make(base.task, 1).spec.agents, roles_of(base.task), strict=True))
+            together = {frozenset(agent for agent in roles if roles[agent] == role) for role in roles.values()}
+            assert {frozenset(group) for group in base.sharing.groups} == together
