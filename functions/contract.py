@@ -13,7 +13,7 @@ SCHEMA = 1
 
 Hyperparameters = dict[str, str | int | float | bool | list[int]]
 
-SummaryName = Literal["behaviour", "gaussian", "density", "curvature", "noise"]
+SummaryName = Literal["behaviour", "gaussian", "density", "curvature", "noise", "rewards"]
 """Summaries of policies that a learner can report; see `functions.algorithms.base.Summary`."""
 
 

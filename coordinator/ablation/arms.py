@@ -45,8 +45,9 @@ SHARING: dict[str, Settings] = {
 SHARING["paper-figure"] = {**SHARING["paper"], "sharing.rule": "lasting", "sharing.cap": 2, "sharing.rows": "member"}
 
 _SHUFFLED = "shuffled:"
-# ``constant:10`` is the rule `constant` with ten rollouts.
+# ``constant:10`` is the rule `constant` with ten rollouts, ``mean:gns`` with as many as `gns` has in the mean.
 _FIXED = re.compile(r"constant:([1-9]\d*)")
+_MEAN = "mean:"
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,10 @@ class Arm:
 
 def _rule_settings(sharing: str, scaling: str, placement: str) -> Settings:
     fixed = _FIXED.fullmatch(scaling)
+    constant = fixed or scaling.startswith(_MEAN)
     return {
         **SHARING.get(sharing, {"sharing.rule": sharing}),
-        "scaling.rule": "constant" if fixed else scaling,
+        "scaling.rule": "constant" if constant else scaling,
         **({"scaling.rollouts": int(fixed[1])} if fixed else {}),
         "placement.rule": placement,
     }
@@ -136,7 +138,7 @@ def cross(sharing: Sequence[str], scaling: Sequence[str], placement: Sequence[st
     """One arm for every combination, called ``sharing+scaling@placement``; raises `ConfigError` for an unknown rule."""
     axes = (
         [name if name in SHARING_MODES else _require_known(name, SHARING, "sharing") for name in sharing],
-        [name if _FIXED.fullmatch(name) else _require_known(name, SCALING_RULES, "scaling") for name in scaling],
+        [name if _FIXED.fullmatch(name) else _require_scaling(name) for name in scaling],
         [_require_known(name, PLACEMENTS, "placement") for name in placement],
     )
     return [
@@ -144,10 +146,17 @@ def cross(sharing: Sequence[str], scaling: Sequence[str], placement: Sequence[st
             f"{a}+{b}@{c}",
             f"sharing {a}, scaling {b}, placement {c}",
             _rule_settings(a, b, c),
-            control_of=f"{a}+{b.removeprefix(_SHUFFLED)}@{c}" if b.startswith(_SHUFFLED) else "",
+            rollouts_of=f"{a}+{b.removeprefix(_MEAN)}@{c}" if b.startswith(_MEAN) else "",
+            control_of=_tested(a, b, c),
         )
         for a, b, c in itertools.product(*axes)
     ]
+
+
+def _tested(sharing: str, scaling: str, placement: str) -> str:
+    """The combination that differs in the signals alone; '' for one that is no control."""
+    a, b = sharing.removeprefix(_SHUFFLED), scaling.removeprefix(_SHUFFLED).removeprefix(_MEAN)
+    return f"{a}+{b}@{placement}" if (a, b) != (sharing, scaling) else ""
 
 
 def controls(names: Iterable[str]) -> list[tuple[str, str]]:
@@ -199,6 +208,11 @@ def refuse_clashes(arms: Iterable[Arm], overrides: Iterable[str]) -> None:
                 fixed = arm.settings.get(key, value)
                 if fixed != value:
                     raise ConfigError(f"{text} clashes with the arm {arm.name}, which sets {key} to {fixed}")
+
+
+def _require_scaling(name: str) -> str:
+    _require_known(name.removeprefix(_MEAN), SCALING_RULES, "scaling")
+    return name
 
 
 def _require_known(name: str, choices: Mapping[str, Any], kind: str) -> str:

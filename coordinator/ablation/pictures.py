@@ -40,7 +40,7 @@ _PART_NAMES = ("sampling", "learning", "evaluation", "requests of functions", "s
 _PART_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#bdbdbd")
 _EVENTS = {
     "shared": ("^", "sharing switched on"),
-    "split": ("v", "sharing switched off"),
+    "split": ("v", "agents part"),
     "rejected": ("x", "rejected by a trial"),
     "alone": (".", "due, but no two policies are similar"),
 }

@@ -97,7 +97,7 @@ class Trend(Section, frozen=True, kw_only=True):
 
 
 class Sharing(Section, frozen=True, kw_only=True):
-    """Which agents share networks, and how rule dynamic changes that during training."""
+    """Which agents share networks, and how the rules dynamic and roles change that during training."""
 
     rule: Annotated[str, Meta(description=SHARING_MODES.described())] = "none"
     groups: (
@@ -130,7 +130,14 @@ class Sharing(Section, frozen=True, kw_only=True):
     margin: Annotated[
         float, Meta(gt=0, description="loss of return that the trial accepts, as a share of the run's gain")
     ] = 0.1
-    error: Annotated[float, Meta(gt=0, lt=0.5, description="probability that the trial accepts a worse team")] = 0.05
+    error: Annotated[
+        float,
+        Meta(
+            gt=0,
+            lt=0.5,
+            description="probability that the trial accepts a worse team, and that roles sees some in vain",
+        ),
+    ] = 0.05
     trial_episodes: Annotated[int, Meta(ge=2, le=10_000, description="most episodes of a trial for each team")] = 1600
 
 
@@ -395,15 +402,25 @@ def _bad_rows(config: RunConfig) -> str:
     return f"sharing.rows=member leaves out rows, and {name} {why}; use pooled"
 
 
-def _conflicting_rules(config: RunConfig) -> str:
-    """The first pair of rules or settings that exclude each other, as a message; '' without one."""
-    name = config.algorithm.name
-    summaries: tuple[str, ...] = algorithms.algorithm(name).summaries
-    if SHARING_MODES[config.sharing.rule].switches and DISTANCES[config.sharing.distance].needs not in summaries:
+def _conflicting_sharing(config: RunConfig, summaries: tuple[str, ...]) -> str:
+    """Why agents of an algorithm with these summaries cannot share by the rule, as a message; '' when they can."""
+    name, mode = config.algorithm.name, SHARING_MODES[config.sharing.rule]
+    if mode.switches and DISTANCES[config.sharing.distance].needs not in summaries:
         fit = ", ".join(rule for rule in DISTANCES.built_in if DISTANCES[rule].needs in summaries)
         if not fit:
             return f"sharing.rule: teams of {name} cannot change during a run; use none or all"
         return f"sharing.distance: policies of {name} cannot be compared by {config.sharing.distance}; use one of {fit}"
+    if mode.roles and "rewards" not in summaries:
+        return f"sharing.rule={config.sharing.rule} compares rewards, which learners of {name} do not; use dynamic"
+    return ""
+
+
+def _conflicting_rules(config: RunConfig) -> str:
+    """The first pair of rules or settings that exclude each other, as a message; '' without one."""
+    name = config.algorithm.name
+    summaries: tuple[str, ...] = algorithms.algorithm(name).summaries
+    if conflict := _conflicting_sharing(config, summaries):
+        return conflict
     if not set(scaling.needs(config.scaling.rule)) <= set(summaries):
         rule = config.scaling.rule
         needed = " and ".join(_MEASURED.get(summary, summary) for summary in scaling.needs(rule))

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from coordinator.config.schema import RunConfig
 from coordinator.core.sides import classes_by_side
 from coordinator.placement.list_price import RoundPrice
-from coordinator.rules import grouping, scaling, similarity, trend
+from coordinator.rules import grouping, roles, scaling, similarity, trend
+from coordinator.rules.roles import RoleHistory
 from coordinator.rules.scaling_history import ScalingHistory, Signal, convexity
 from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.trend import TrendHistory
@@ -40,6 +41,7 @@ class ControllerState(Message, frozen=True, kw_only=True):
     rollouts: int = 0
     trend: TrendHistory = TrendHistory()
     scaling: ScalingHistory = ScalingHistory()
+    roles: RoleHistory = RoleHistory()
     # Whether sharing is on, and how often it was switched on.
     shared: bool = False
     times: int = 0
@@ -120,8 +122,11 @@ def summaries(config: RunConfig, controller: ControllerState) -> tuple[SummaryNa
     needed: set[SummaryName] = {*scaling.needs(config.scaling.rule)}
     if "behaviour" in known:
         needed.add("behaviour")
+    mode = SHARING_MODES[config.sharing.rule]
+    if mode.roles and not controller.roles.pause:
+        needed.add("rewards")
     deciding = len(controller.trend.window) + 1 >= config.trend.window and not controller.shared
-    if SHARING_MODES[config.sharing.rule].switches and deciding:
+    if mode.switches and deciding:
         needed.add(cast(SummaryName, similarity.DISTANCES[config.sharing.distance].needs))  # checked with the config
         needed |= {*BASES[config.sharing.base].needs}
     return tuple(sorted(needed))
@@ -145,13 +150,14 @@ def plan_next_round(
     if SHARING_MODES[config.sharing.rule].switches and config.sharing.trial:
         controller = replace(controller, trained=controller.trained + price.overhead + controller.rollouts)
     controller = _remember(config, team, controller, signals, price)
-    proposal, slope = None, None
+    proposal, slope = _part(config, team, controller, round_), None
     event: Literal["", "alone"] = ""
     if len(controller.trend.window) == config.trend.window:
         values = trend.values(controller.trend)
         slope = trend.slope(values)
         judge = trend.TRENDS[config.trend.rule]
-        if _may_switch(config, controller) and judge(values, config.trend.gamma, config.trend.alpha):
+        due = proposal is None and _may_switch(config, controller)
+        if due and judge(values, config.trend.gamma, config.trend.alpha):
             proposal = _propose(config, spec, team, controller, signals, round_)
             event = "" if proposal else "alone"
             controller = replace(controller, trend=trend.clear_window(controller.trend))
@@ -186,13 +192,15 @@ def accept_proposal(controller: ControllerState, proposal: Proposal) -> Controll
         shared=sharing,
         times=controller.times + sharing,
         scaling=scaling.clear_windows(controller.scaling),
+        roles=roles.begin_anew(controller.roles),
         looked=0.0,
     )
 
 
 def reject_proposal(controller: ControllerState, overhead: float, rollouts: float) -> ControllerState:
     """The controller's state once a proposal is rejected, whose trial cost as much as `rollouts`; see `trained`."""
-    return replace(controller, looked=controller.looked + overhead + rollouts)
+    looked = controller.looked + overhead + rollouts
+    return replace(controller, looked=looked, roles=roles.begin_anew(controller.roles))
 
 
 def _remember(
@@ -204,7 +212,7 @@ def _remember(
     history = scaling.add_round(controller.scaling, by_group, config.trend.window, rule, mean)
     if scaling.SCALING_RULES[rule].spends:
         history = replace(history, spent=history.spent + price.dollars(controller.rollouts))
-    controller = replace(controller, scaling=history)
+    controller = replace(controller, scaling=history, roles=_look(config, team, controller, signals))
     if not signals.returns:
         return controller
     returns = [signals.returns[agent] for agent in team.learners]
@@ -215,6 +223,40 @@ def _remember(
         lowest=total if controller.lowest is None else min(controller.lowest, total),
         highest=total if controller.highest is None else max(controller.highest, total),
     )
+
+
+def _look(config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals) -> RoleHistory:
+    history, agents = controller.roles, range(len(team.groups))
+    if history.pause:
+        return roles.skip(history)
+    errors = {}
+    for group in team.learning:
+        members = [agent for agent in agents if team.groups[agent] == group]
+        if all(f"rewards/{agent_name(agent)}" in signals.tables for agent in members):
+            errors[tuple(members)] = _stack(signals, "rewards", members).swapaxes(0, 1)
+    if not errors:
+        return history
+    blocks = {found.shape[-1] for found in errors.values()}
+    joined = np.zeros((len(agents), len(agents), *blocks))
+    for members_, found in errors.items():
+        joined[np.ix_(members_, members_)] = found
+    return roles.look(history, team.groups, joined, config.sharing.error)
+
+
+def _part(config: RunConfig, team: Team, controller: ControllerState, round_: int) -> Proposal | None:
+    """The finer groups once their members are shown to have different roles."""
+    if not roles.differ(controller.roles, config.sharing.error):
+        return None
+    groups = roles.suggestion(controller.roles, team.groups)
+    if SHARING_MODES[config.sharing.rule].shuffles:
+        groups = roles.shuffled(team.groups, groups, generator(config.seed, round_, "roles"))
+    bases = _changed(team.groups, groups)
+    return Proposal(kind="split", team=replace(team, groups=groups), bases=bases) if bases else None
+
+
+def _changed(before: Sequence[int], groups: Sequence[int]) -> dict[int, int]:
+    """The old group of each of the `groups`, finer than `before`, whose members are not those of the old one."""
+    return {group: before[group] for group in sorted(set(groups)) if groups.count(group) < before.count(before[group])}
 
 
 def _signal(metrics: Mapping[str, float], group: int) -> Signal:
@@ -251,13 +293,15 @@ def _propose(
     """The other mode: no agents share, or agents with similar policies do; None when no policies are similar."""
     if controller.shared:
         apart = tuple(range(len(spec.agents)))
-        bases = {agent: group for agent, group in enumerate(team.groups) if team.groups.count(group) > 1}
+        bases = _changed(team.groups, apart)
         return Proposal(kind="split", team=replace(team, groups=apart), bases=bases) if bases else None
     groups = _group_agents(config, spec, team, controller, signals, round_)
+    if SHARING_MODES[config.sharing.rule].roles and roles.parted(team.groups, groups):
+        return None
     bases = {}
     for group in sorted(set(groups)):
         members = [agent for agent, of in enumerate(groups) if of == group]
-        if len(members) > 1:
+        if len({team.groups[member] for member in members}) > 1:
             bases[group] = team.groups[grouping.choose_base(members, _scores(config, team, controller, signals))]
     if not bases:
         return None

@@ -9,7 +9,7 @@ from coordinator.reports.statistics import FinalReturn, summary
 
 _EVENTS = {
     "shared": "sharing switched on: agents with similar policies share one network",
-    "split": "sharing switched off: every agent has its own network",
+    "split": "agents that shared a network part",
     "rejected": "a shared team was tried on {:,} episodes and rejected",
     "alone": "training declines, but no two policies are similar: no sharing",
     "skipped": "a shared team could not be built or tried; training continues without it",

@@ -33,7 +33,11 @@ class SharingMode:
     switches: bool = False
     """Whether the reward trend switches sharing on and off."""
     lasts: bool = False
-    """Whether sharing that was switched on is never switched off."""
+    """Whether sharing that was switched on is never switched off by the trend."""
+    roles: bool = False
+    """Whether members of a group part when their rewards show different roles (`coordinator.rules.roles`)."""
+    shuffles: bool = False
+    """Whether it is drawn by lot who parts from whom: a control."""
     identity: bool = True
     """Whether networks take the agent's one-hot, so that merging and splitting never change a shape."""
     by_hand: bool = False
@@ -101,6 +105,14 @@ SHARING_MODES: Family[SharingMode] = Family(
         "groups": Rule("the groups of sharing.groups, fixed", SharingMode(none, by_hand=True)),
         "dynamic": Rule("switched on and off by the trend", SharingMode(dynamic, switches=True)),
         "lasting": Rule("switched on by the trend, and never off", SharingMode(dynamic, switches=True, lasts=True)),
+        "roles": Rule(
+            "switched on by the trend; members part when their rewards show different roles",
+            SharingMode(dynamic, switches=True, lasts=True, roles=True),
+        ),
+        "shuffled:roles": Rule(
+            "the control of roles: at the same time, but who parts is drawn by lot",
+            SharingMode(dynamic, switches=True, lasts=True, roles=True, shuffles=True),
+        ),
     },
     SharingMode,
 )

@@ -73,6 +73,35 @@ def test_a_budget_divides_its_dollars_and_a_killed_run_goes_on_to_the_same_end(t
     assert decided(drive(tmp_path, options)) == decided(run)
 
 
+ROLES = (
+    "task.name=roles/blind_spread",
+    "task.agents=4",
+    "task.options.roles=2",
+    "algorithm.name=ippo",
+    "sharing.rule=roles",
+    "scaling.rollouts=10",
+    "stop.rounds=4",
+)
+
+
+@pytest.mark.parametrize("placement", [("placement.rule=whole",), ("placement.rule=auto",)], ids=" ".join)
+def test_agents_part_by_their_roles_in_the_same_round_in_every_placement(train, placement):
+    split = train(*ROLES, "placement.rule=split")
+    assert [(line.round, line.event) for line in split.lines if line.event] == [(2, "split")]
+    assert split.state.team.groups == (0, 1, 0, 1)
+    assert decided(train(*ROLES, *placement, workers=2)) == decided(split)
+
+
+@pytest.mark.parametrize("phase", ["learn", "regroup"])
+def test_a_run_killed_while_agents_part_goes_on_to_the_same_end(train, tmp_path, phase):
+    def there(state):
+        return state.round == 1 and state.phase == phase and bool(state.slots)
+
+    options = [*SMALL, *ROLES, "placement.rule=split"]
+    drive(tmp_path, options, leave=there)
+    assert decided(drive(tmp_path, options)) == decided(train(*ROLES, "placement.rule=split"))
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("workers", [2, 3])
 def test_the_number_of_workers_changes_no_decision(train, workers):

@@ -1,7 +1,8 @@
 """Summaries that learners of the PPO family report of their policies.
 
 Distances between policies are computed from `behaviour`, `gaussian` and `density`; `curvature` and `noise` estimate how
-much data a policy can use. The observations that agents are compared on are drawn at an address of the round and the
+much data a policy can use, and `rewards` tells members of a group apart by what they are
+rewarded for. The observations that agents are compared on are drawn at an address of the round and the
 class alone, so independent learners report on the same observations.
 """
 
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.algorithms import reward_models
 from functions.algorithms.base import Context, Summary, SummaryResult, Tensors
 from functions.algorithms.chunks import training_samples
 from functions.algorithms.ppo.curvature import Derivatives, DifferenceHessian, Hessian, extremes, policy_derivatives
@@ -175,6 +177,33 @@ def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResu
     return SummaryResult(noise_estimate(np.stack(gradients), size)._asdict(), {})
 
 
+def rewards(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
+    """For every member ``[members, 8]``: the errors of each member's reward model on its steps, see `reward_models`.
+
+    A group of one has no such summary, nor has one whose members all get the same reward in every step, or whose
+    algorithm learns from that of the team: there a reward says nothing about a member.
+    """
+    batch, agents = before.batch, members(before.team, group)
+    own, alive = batch.rewards[agents], batch.alive[agents]
+    if len(agents) < 2 or before.config.reward == "team" or (own == own[0]).all():
+        return SummaryResult({}, {})
+    index, _ = batch.place(agents[0])
+    clipped = recurrent.weights_of(before.tensors, f"policy/{group_name(group)}").clipped
+
+    def seen_and_done(agent: int) -> Array:
+        actions = batch.of(batch.actions, agent)
+        flat = actions.reshape(-1, 1 if actions.ndim == 2 else actions.shape[-1])
+        done = _features(before.spec.classes[index], clipped, flat).reshape(*actions.shape[:2], -1)
+        return np.concatenate([batch.of(batch.observations, agent), done], axis=-1, dtype=np.float32)
+
+    steps, envs = reward_models.chosen(*batch.ended.shape)
+    inputs = np.stack([seen_and_done(agent)[np.ix_(steps, envs)] for agent in agents])
+    rng = generator(before.seed, before.round, "rewards", group)
+    at = np.ix_(np.arange(len(agents)), steps, envs)
+    found = reward_models.errors(inputs, own[at], alive[at], rng)
+    return SummaryResult({}, {} if found is None else dict(zip(agents, found.swapaxes(0, 1), strict=True)))
+
+
 class GradientNoise(NamedTuple):
     """The two parts of the gradient noise scale (McCandlish et al., "An Empirical Model of Large-Batch Training",
     2018).
@@ -299,4 +328,5 @@ PPO_SUMMARIES: Mapping[SummaryName, Summary] = {
     "density": density,
     "curvature": curvature,
     "noise": noise,
+    "rewards": rewards,
 }

@@ -96,6 +96,48 @@ def test_sharing_that_lasts_is_switched_on_once_and_never_off():
     assert [line.team for line in world.journal] == [(0, 1)] * 3 + [(0, 0)] * 5
 
 
+ROLES = ("sharing.rule=roles", "stop.rounds=8", "evaluation.every=1000", "scaling.rollouts=2")
+
+
+def role_replies(roles):
+    """A script whose learners report that models of one role add nothing on it, and 9 to errors of 1 on others."""
+
+    def script(function, request):
+        report = answered(function, request)
+        done = said(report)
+        if isinstance(request, LearnTask) and "rewards" in request.summaries:
+            tables = {}
+            for agent, group in enumerate(request.team.groups):
+                members = [other for other, of in enumerate(request.team.groups) if of == group]
+                rows = [np.full(8, 1.0 + 9.0 * (roles[agent] != roles[other])) for other in members]
+                tables[f"rewards/{agent_name(agent)}"] = pack_table(np.array(rows) + 1e-3 * np.arange(8))
+            done = msgspec.structs.replace(done, reply=LearnReply(tables=tables))
+        return [msgspec.structs.replace(report, body=msgspec.json.encode(done))]
+
+    return script
+
+
+@pytest.mark.parametrize("rule", ["roles", "shuffled:roles"])
+def test_agents_of_different_roles_part_once_a_second_look_confirms_the_first(rule):
+    world = World(make_plan(*ROLES, f"sharing.rule={rule}"), role_replies((0, 1)))
+    state = world.finish()
+    assert events(world) == [(2, "split")]
+    assert [line.team for line in world.journal] == [(0, 0)] * 2 + [(0, 1)] * 6
+    split = next(request for request in world.invoker.asked if isinstance(request, RegroupTask))
+    assert (split.bases, split.target.groups) == ({0: 0, 1: 0}, (0, 1))
+    assert not any("/trial/" in request.id for request in world.invoker.asked)
+    assert world.missing(state) == set()
+
+
+def test_agents_of_one_role_stay_together_and_are_looked_at_less_and_less():
+    world = World(make_plan(*ROLES, "stop.rounds=14"), role_replies((0, 0)))
+    world.finish()
+    assert events(world) == []
+    asked = {request.round for request in world.invoker.asked if "rewards" in getattr(request, "summaries", ())}
+    # By hand: pauses of 0, 0, 0, 1, 1, 1, 1 and 2 rounds after the looks.
+    assert sorted(asked) == [0, 1, 2, 3, 5, 7, 9, 11]
+
+
 def test_the_regrouping_reads_what_the_round_made_and_the_next_round_reads_what_it_made():
     world = World(make_plan(*DYNAMIC, "sharing.trial=false"), alike_replies())
     state = world.finish()

@@ -71,6 +71,18 @@ def test_rollouts_that_were_worked_out_are_the_constant_number():
     assert (found.scaling.rule, found.scaling.rollouts) == ("constant", 5)
 
 
+def test_the_mean_of_a_combination_is_a_control_of_it():
+    tested, mean, lot = "roles+tradeoff@split", "roles+mean:tradeoff@split", "shuffled:roles+tradeoff@split"
+    arms = arms_by_name([tested, mean, lot])
+    assert (arms[1].rollouts_of, arms[1].settings["scaling.rule"]) == (tested, "constant")
+    assert configuration(arms[1], BASE, rollouts=5).scaling.rollouts == 5
+    assert controls([tested, mean, lot]) == [(mean, tested), (lot, tested)]
+    with pytest.raises(ConfigError, match=r"takes its number of rollouts from the arm roles\+tradeoff@split"):
+        arms_by_name([mean])
+    with pytest.raises(ConfigError, match="there is no scaling called 'some'"):
+        arms_by_name(["roles+mean:some@split"])
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [

@@ -11,6 +11,8 @@ BEGINNINGS = [
     ("dynamic", "together"),
     ("dynamic", "apart"),
     ("lasting", "apart"),
+    ("roles", "together"),
+    ("shuffled:roles", "together"),
 ]
 
 

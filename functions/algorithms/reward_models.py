@@ -1,0 +1,83 @@
+"""Models of what agents are rewarded for, and how well one agent's model predicts another's rewards.
+
+Christianos et al., "Scaling Multi-Agent Reinforcement Learning with Selective Parameter Sharing", 2021, find agents
+that should not share a network by an autoencoder of observations and rewards, once and before training. Here every
+agent gets a model of its reward by what it sees and does, which takes milliseconds: ridge regression on random Fourier
+features (Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", 2007).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Features, and the weight of the penalty in mean squares of a feature.
+FEATURES, PENALTY = 256, 0.01
+# Environments whose errors are averaged; each half of the data has as many.
+BLOCKS = 8
+# The most steps of an agent that are used; more would cost more than learning.
+ROWS = 2_048
+
+Array = NDArray[np.float32]
+Indices = NDArray[np.intp]
+
+
+def chosen(steps: int, num_envs: int) -> tuple[Indices, Indices]:
+    """Indices of steps and environments that hold at most `ROWS` pairs, spread evenly; of every environment if possible
+    and of every step if not fewer than two environments per block are left."""
+    envs = min(num_envs, max(2 * BLOCKS, ROWS // steps))
+    rows = min(steps, max(1, ROWS // envs))
+    return _spread(steps, rows), _spread(num_envs, envs)
+
+
+def _spread(count: int, wanted: int) -> Indices:
+    return np.linspace(0, count, wanted, endpoint=False).astype(np.intp)
+
+
+def errors(
+    inputs: Array, rewards: NDArray[np.floating], alive: NDArray[np.bool_], rng: np.random.Generator
+) -> NDArray[np.float32] | None:
+    """Mean squared errors ``[i, j, BLOCKS]`` of the model of agent i on steps of agent j.
+
+    `inputs` ``[n, T, E, F]`` are what agents see and do, others ``[n, T, E]``; only living steps count. A model is
+    fitted on one half of the environments and tested on the other, and both ways count, so the models of two agents
+    with one reward function have equal errors in the mean however badly they fit. None with an agent that has no
+    living step in some block.
+    """
+    agents, _, num_envs, _ = inputs.shape
+    block, half = np.arange(num_envs) // 2 % BLOCKS, np.arange(num_envs) % 2
+    features = _features(inputs, rng)
+    total, count = np.zeros((agents, agents, BLOCKS)), np.zeros((agents, BLOCKS))
+    for train in (0, 1):
+        weights = [
+            _ridge(features[i][alive[i] & (half == train)], rewards[i][alive[i] & (half == train)])
+            for i in range(agents)
+        ]
+        models = np.stack(weights, axis=1).astype(np.float32)
+        for j in range(agents):
+            tested = alive[j] & (half != train)
+            squares = (features[j][tested] @ models - rewards[j][tested][:, np.newaxis]).astype(np.float64) ** 2
+            of = np.broadcast_to(block, tested.shape)[tested]
+            count[j] += np.bincount(of, minlength=BLOCKS)
+            for i in range(agents):
+                total[i, j] += np.bincount(of, squares[:, i], BLOCKS)
+    return (total / count).astype(np.float32) if count.all() else None
+
+
+def _features(inputs: Array, rng: np.random.Generator) -> Array:
+    """Inputs in units of their standard deviation as ``[n, T, E, features]``: cosines, the inputs and a 1."""
+    axes = (0, 1, 2)
+    spread = inputs.std(axis=axes)
+    varies = spread > 1e-6
+    scaled = (inputs[..., varies] - inputs[..., varies].mean(axis=axes)) / spread[varies]
+    width = scaled.shape[-1]
+    # The squared distance of two inputs is about twice their width; so the kernel's width is of the same order.
+    frequencies = rng.standard_normal((width, FEATURES), np.float32) / np.float32(np.sqrt(max(1, width)))
+    phases = rng.uniform(0, 2 * np.pi, FEATURES).astype(np.float32)
+    cosines = np.cos(scaled @ frequencies + phases) * np.float32(np.sqrt(2))
+    return np.concatenate([cosines, scaled, np.ones_like(scaled, shape=(*scaled.shape[:-1], 1))], axis=-1)
+
+
+def _ridge(features: Array, rewards: NDArray[np.floating]) -> NDArray[np.float64]:
+    """The weights ``[features]`` with the least squared error plus penalty; zeros without rows."""
+    gram = (features.T @ features).astype(np.float64)
+    gram[np.diag_indices_from(gram)] += PENALTY * np.trace(gram) / len(gram) + np.finfo(np.float32).eps
+    return np.asarray(np.linalg.solve(gram, features.T @ rewards), np.float64)

@@ -1,0 +1,110 @@
+"""Errors of agents' reward models on each other's steps."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from test_diagnostics import PAIR, SEPARATE, SHARED, report, scene
+
+from functions.algorithms import reward_models
+from functions.algorithms.reward_models import BLOCKS, PENALTY, ROWS, chosen, errors
+
+AGENTS, STEPS, ENVS, WIDTH = 4, 25, 64, 3
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(11)
+
+
+def data(roles, seed, noise=0.1):
+    """What agents see, and a reward that is minus the distance from the point of their role."""
+    rng = np.random.default_rng(seed)
+    inputs = rng.standard_normal((len(roles), STEPS, ENVS, WIDTH)).astype(np.float32)
+    points = np.eye(WIDTH)[np.array(roles)][:, None, None]
+    rewards = -np.linalg.norm(inputs - points, axis=-1) + noise * rng.standard_normal(inputs.shape[:3])
+    return inputs, rewards, np.ones(inputs.shape[:3], bool)
+
+
+def added(found):
+    """What exchanging the models of two agents adds to their errors, as a share of them ``[i, j]``."""
+    own = np.einsum("iik->ik", found)
+    scale = own[:, None] + own
+    return (found + found.swapaxes(0, 1) - scale).mean(axis=2) / scale.mean(axis=2)
+
+
+def test_models_of_one_reward_function_are_exchanged_for_nothing_and_others_are_not():
+    roles = (0, 1, 0, 1)
+    shares = np.array([added(errors(*data(roles, seed), np.random.default_rng(seed))) for seed in range(30)])
+    same, other = shares[:, 0, 2], shares[:, 0, 1]
+    # No bias whatever the fit: within three standard errors of the mean of 30 draws.
+    assert abs(same.mean()) < 3 * same.std(ddof=1) / np.sqrt(30)
+    assert other.min() > 1 > same.max() + 0.5
+
+
+def test_a_poor_model_is_no_role():
+    """Without a relation between inputs and rewards no model is better than another."""
+    shares = []
+    for seed in range(30):
+        inputs, rewards, alive = data((0, 0), seed)
+        noise = np.random.default_rng(seed + 100).standard_normal(rewards.shape)
+        shares.append(added(errors(inputs, noise, alive, np.random.default_rng(seed)))[0, 1])
+    assert abs(np.mean(shares)) < 3 * np.std(shares, ddof=1) / np.sqrt(30)
+
+
+def test_the_weights_are_those_of_ridge_regression(rng):
+    features, rewards = rng.standard_normal((200, 20)).astype(np.float32), rng.standard_normal(200)
+    penalty = PENALTY * float((features.astype(np.float64) ** 2).sum()) / 20
+    # Least squares with a row for the penalty of each weight.
+    rows = np.concatenate([features.astype(np.float64), np.sqrt(penalty) * np.eye(20)])
+    expected = np.linalg.lstsq(rows, np.concatenate([rewards, np.zeros(20)]), rcond=None)[0]
+    np.testing.assert_allclose(reward_models._ridge(features, rewards), expected, atol=1e-5)
+
+
+def test_steps_of_the_dead_count_for_nothing_and_an_agent_without_living_steps_has_no_errors():
+    inputs, rewards, alive = data((0, 1), 3)
+    alive[0, 5:] = False
+    changed = np.where(alive, rewards, 1e6)
+    first, second = (errors(inputs, given, alive, np.random.default_rng(1)) for given in (rewards, changed))
+    np.testing.assert_array_equal(first, second)
+    alive[0] = False
+    assert errors(inputs, rewards, alive, np.random.default_rng(1)) is None
+
+
+def test_inputs_that_never_vary_are_left_out():
+    inputs, rewards, alive = data((0, 1), 3)
+    wide = np.concatenate([inputs, np.full((*inputs.shape[:3], 2), 7, np.float32)], axis=-1)
+    first, second = (errors(given, rewards, alive, np.random.default_rng(1)) for given in (inputs, wide))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("steps, num_envs", [(25, 40), (25, 400), (500, 400), (5000, 2), (1, 1), (3000, 3000)])
+def test_the_steps_that_are_used_are_few_and_spread(steps, num_envs):
+    rows, envs = chosen(steps, num_envs)
+    assert len(rows) * len(envs) <= max(ROWS, len(envs))
+    assert len(envs) >= min(num_envs, 2 * BLOCKS)
+    for indices, count in ((rows, steps), (envs, num_envs)):
+        assert len(set(indices.tolist())) == len(indices) and indices[0] == 0 and indices[-1] < count
+    if steps * num_envs <= ROWS:
+        assert (len(rows), len(envs)) == (steps, num_envs)
+
+
+def test_a_learner_reports_a_row_of_errors_for_every_member():
+    before, after = scene(*PAIR)
+    _, tables = report("rewards", before, after)
+    # Agent 1 is on its own.
+    assert {agent: table.shape for agent, table in tables.items()} == {0: (2, BLOCKS), 2: (2, BLOCKS)}
+
+
+@pytest.mark.parametrize("task, team", [SEPARATE, SHARED], ids=["separate", "equal rewards"])
+def test_groups_of_one_and_equal_rewards_show_no_roles(task, team):
+    before, after = scene(task, team)
+    rewards = np.broadcast_to(before.batch.rewards[:1], before.batch.rewards.shape)
+    same = dataclasses.replace(before, batch=dataclasses.replace(before.batch, rewards=rewards))
+    assert report("rewards", same, after) == ({}, {})
+
+
+def test_a_reward_of_the_team_shows_no_roles():
+    before, after = scene(*SHARED)
+    config = type(before.config)(reward="team").resolved(before.spec)
+    assert report("rewards", dataclasses.replace(before, config=config), after) == ({}, {})
