@@ -22,6 +22,7 @@ from safetensors.numpy import load_file
 from benchmarks.launch import environment
 from benchmarks.training import NAME, UNEVALUATED, command
 from coordinator.reports.policy import FILE
+from coordinator.reports.statistics import adjusted_rand
 from coordinator.reports.text import markdown_table
 from coordinator.rules.grouping import agglomerate, kmeans
 from coordinator.rules.similarity import DISTANCES, matrix
@@ -123,22 +124,6 @@ def compressed(samples: Array) -> Array:
     rows = rows / np.where(spread > 0, spread, 1.0)
     _, axes = np.linalg.eigh(rows.T @ rows)  # ascending
     return np.asarray((rows @ axes[:, -COMPONENTS:]).reshape(*samples.shape[:-1], COMPONENTS))
-
-
-def adjusted_rand(one: Sequence[int], other: Sequence[int]) -> float:
-    """The adjusted Rand index of two partitions of the same items, at least two: 1 if equal, 0 on average by chance.
-
-    Hubert and Arabie, "Comparing partitions", 1985: over pairs of items in one group, (both - expected) / (mean of
-    either - expected). 1 if the denominator is 0.
-    """
-    both = _together(list(zip(one, other, strict=True)))
-    first, second, pairs = _together(one), _together(other), len(one) * (len(one) - 1) / 2
-    expected, most = first * second / pairs, (first + second) / 2
-    return (both - expected) / (most - expected) if most != expected else 1.0
-
-
-def _together(labels: Sequence[Any]) -> float:
-    return float(sum(labels.count(label) - 1 for label in labels)) / 2
 
 
 def separation(distance: Array, truth: Sequence[int]) -> float:

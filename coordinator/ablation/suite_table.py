@@ -1,23 +1,22 @@
-"""One table over the tasks of a suite: what every arm returns, and what it pays to reach a return that is good there.
+"""The page of a suite: what every arm returns in each task, what it pays for a good return, and what rules decide."""
 
-The target of a task is `SHARE` of the way from random play to the final return of the best static arm, one whose groups
-and number of rollouts never change. The regret of an arm is its dollars to the target divided by those of the static
-arm that reaches it for the fewest: 1 is the best that one fixed choice can do if it is known beforehand.
-"""
-
-import math
-from collections.abc import Mapping, Sequence
-
-import msgspec
-import numpy as np
+from collections.abc import Sequence
 
 from coordinator.ablation.arms import Arm
-from coordinator.ablation.comparison import Runs, dollars_until
+from coordinator.ablation.suite_costs import (
+    SHARE,
+    Cost,
+    Ratio,
+    TaskCosts,
+    best_single,
+    contrasts,
+    geometric_mean,
+    is_static,
+    overall,
+    ratio,
+    regrets,
+)
 from coordinator.reports.text import markdown_table
-from coordinator.rules.scaling import SCALING_RULES
-from coordinator.rules.sharing import SHARING_MODES
-
-SHARE = 0.9
 
 _NONE = "-"
 _RETURN = "Mean return of the final policies, greedy, summed over agents. The best static arm of a task is in bold."
@@ -27,83 +26,47 @@ _REGRET = (
     " means over seeds; a run that misses the target counts with all its dollars, so that the ratio is a bound (≥),"
     " with the number of runs that reached it."
 )
+_CONTRASTS = (
+    "Dollars to the target of an arm over those of another: below 1 the arm is cheaper. In brackets: 95 % intervals by"
+    " Student's t on logarithms, paired by seed; over tasks with equal weights. ≥: some run of the arm missed the"
+    " target and counts with all its dollars; ≤: some run of the other; ~: of both. {single} is the best single static"
+    " arm: its geometric mean of regrets is the lowest."
+)
+_DECISIONS = (
+    "Mean rollouts in the first → the last fifth of the rounds; runs whose groups changed, of all; in tasks with hidden"
+    " roles the adjusted Rand index of the last groups and the true ones (1: the same, 0: as by chance)."
+)
 
 
-class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What an arm pays to reach the target: the geometric mean over `runs`, of which `reached` do; `regret` is None
-    when no static arm always reaches it."""
-
-    final_return: float
-    dollars: float
-    reached: int
-    runs: int
-    regret: float | None
-
-
-class TaskCosts(msgspec.Struct, frozen=True, kw_only=True):
-    """A task: its target, the static arm with the best final return, and every arm that has runs."""
-
-    task: str
-    target: float
-    best: str
-    arms: dict[str, Cost]
-
-
-def is_static(arm: Arm) -> bool:
-    """Whether the arm's groups and number of rollouts never change and follow from no other arm's."""
-    sharing, scaling = (str(arm.settings[key]) for key in ("sharing.rule", "scaling.rule"))
-    return not (SHARING_MODES[sharing].switches or SCALING_RULES[scaling].adapts or arm.rollouts_of)
-
-
-def costs(task: str, arms: Sequence[Arm], results: Mapping[str, Runs], random: float) -> TaskCosts | None:
-    """The costs of all arms with runs; None without a run of a static arm."""
-    finals = {
-        name: float(np.mean([run.final_return for run in runs.values()])) for name, runs in results.items() if runs
-    }
-    static = [arm.name for arm in arms if is_static(arm) and arm.name in finals]
-    if not static:
-        return None
-    best = max(static, key=lambda name: finals[name])
-    target = random + SHARE * (finals[best] - random)
-    spent = {name: _spent(results[name], target) for name in finals}
-    least = min((spent[name][0] for name in static if spent[name][1] == len(results[name])), default=None)
-    found = {
-        name: Cost(
-            final_return=finals[name],
-            dollars=dollars,
-            reached=reached,
-            runs=len(results[name]),
-            regret=None if least is None else dollars / least,
-        )
-        for name, (dollars, reached) in spent.items()
-    }
-    return TaskCosts(task=task, target=target, best=best, arms=found)
-
-
-def markdown(title: str, tasks: Sequence[TaskCosts]) -> str:
+def markdown(title: str, tasks: Sequence[TaskCosts], arms: Sequence[Arm], pictures: Sequence[str] = ()) -> str:
     """The page: a row for each arm, a column for each task."""
     names = list(dict.fromkeys(name for task in tasks for name in task.arms))
     header = ("arm", *(task.task for task in tasks))
     returns = [(name, *(_return(task, name) for task in tasks)) for name in names]
-    regrets = [(name, *(_regret(task, name) for task in tasks), *_overall(tasks, name)) for name in names]
-    targets = ("target", *(f"{task.target:.1f}" for task in tasks))
+    target = ("target", *(f"{task.target:.1f}" for task in tasks))
+    regret = [(name, *(_regret(task, name) for task in tasks), *_overall(tasks, name)) for name in names]
+    compared = [
+        (*pair, *(_cell(ratio(task, *pair)) for task in tasks), _cell(overall(tasks, *pair)))
+        for pair in contrasts(tasks, arms)
+    ]
+    ruled = [arm.name for arm in arms if not is_static(arm) and arm.name in names]
+    decided = [(name, *(_decisions(task.arms.get(name)) for task in tasks)) for name in ruled]
     parts = [
         f"# {title}",
         "## Return",
-        markdown_table(header, [*returns, targets]),
+        markdown_table(header, [*returns, target]),
         _RETURN,
         "## Regret",
-        markdown_table((*header, "geometric mean", "worst"), regrets),
+        markdown_table((*header, "geometric mean", "worst"), regret),
         _REGRET,
+        *(f"![{name.removesuffix('.png')}]({name})" for name in pictures),
     ]
+    if compared:
+        parts += ["## Contrasts", markdown_table(("arm", "against", *header[1:], "geometric mean"), compared)]
+        parts += [_CONTRASTS.format(single=best_single(tasks, arms) or "None")]
+    if decided:
+        parts += ["## Decisions", markdown_table(header, decided), _DECISIONS]
     return "\n\n".join(parts) + "\n"
-
-
-def _spent(runs: Runs, target: float) -> tuple[float, int]:
-    """The geometric mean of dollars to the target, and how many runs reach it."""
-    dollars = [(dollars_until(run.curve, target), run.dollars) for run in runs.values()]
-    logarithms = [math.log(all_ if until is None else until) for until, all_ in dollars]
-    return math.exp(float(np.mean(logarithms))), sum(until is not None for until, _ in dollars)
 
 
 def _return(task: TaskCosts, name: str) -> str:
@@ -123,9 +86,22 @@ def _regret(task: TaskCosts, name: str) -> str:
 
 def _overall(tasks: Sequence[TaskCosts], name: str) -> tuple[str, str]:
     """The geometric mean and the worst over tasks; of arms that all tasks have."""
-    found = [task.arms[name] for task in tasks if name in task.arms]
-    regrets = [cost.regret for cost in found if cost.regret is not None]
-    if len(regrets) < len(tasks):
+    found = regrets(tasks, name)
+    if len(found) < len(tasks):
         return _NONE, _NONE
-    bound = "≥ " if any(cost.reached < cost.runs for cost in found) else ""
-    return f"{bound}{math.exp(float(np.mean(np.log(regrets)))):.2f}", f"{bound}{max(regrets):.2f}"
+    bound = "≥ " if any(task.arms[name].reached < task.arms[name].runs for task in tasks) else ""
+    return f"{bound}{geometric_mean(found):.2f}", f"{bound}{max(found):.2f}"
+
+
+def _cell(found: Ratio | None) -> str:
+    if found is None:
+        return _NONE
+    text = f"{found.bound} {found.value:.2f}".strip()
+    return text if found.ci95 is None else f"{text} ({found.ci95[0]:.2f} to {found.ci95[1]:.2f})"
+
+
+def _decisions(cost: Cost | None) -> str:
+    if cost is None:
+        return _NONE
+    agreement = "" if cost.agreement is None else f"; {cost.agreement:.2f}"
+    return f"{cost.first:.1f} → {cost.last:.1f}; {cost.changed} of {cost.runs}{agreement}"

@@ -167,6 +167,22 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def adjusted_rand(one: Sequence[int], other: Sequence[int]) -> float:
+    """The adjusted Rand index of two partitions of the same items, at least two: 1 if equal, 0 on average by chance.
+
+    Hubert and Arabie, "Comparing partitions", 1985: over pairs of items in one group, (both - expected) / (mean of
+    either - expected). 1 if the denominator is 0.
+    """
+    both = _together(list(zip(one, other, strict=True)))
+    first, second, pairs = _together(one), _together(other), len(one) * (len(one) - 1) / 2
+    expected, most = first * second / pairs, (first + second) / 2
+    return (both - expected) / (most - expected) if most != expected else 1.0
+
+
+def _together(labels: Sequence[object]) -> float:
+    return float(sum(labels.count(label) - 1 for label in labels)) / 2
+
+
 def _two_one_sided(difference: float, error: float, freedom: float, margin: float) -> Equivalence:
     """The tests for a difference with this standard error, t-distributed with these degrees of freedom."""
     if error == 0:

@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from coordinator.ablation import report, study, suite, suite_table, table
+from coordinator.ablation import report, study, suite, suite_costs, suite_picture, suite_table, table
 from coordinator.ablation.arms import ARMS, SHARING, Arm, arms_by_name, configuration, cross, refuse_clashes, settings
 from coordinator.ablation.campaign import Campaign, CellEnd
 from coordinator.ablation.cells import BASE
 from coordinator.ablation.comparison import Runs, Table
 from coordinator.ablation.headlines import Contrast, contrasts
 from coordinator.ablation.study import Study
-from coordinator.ablation.suite_table import TaskCosts
+from coordinator.ablation.suite_costs import TaskCosts
 from coordinator.backends.base import FUNCTION_MODULES
 from coordinator.cli import arguments as common
 from coordinator.cli.console import report_ending
@@ -37,6 +37,8 @@ from coordinator.runs.policies import with_absolute_policies
 from coordinator.runs.signals import Signals
 from coordinator.studies.seeds import seeds_of
 from coordinator.studies.side_by_side import SideBySide
+from functions.contract import MissingExtra
+from functions.environments.roles.partition import roles_of
 from infra.local.own_process import cores
 from infra.local.separate_pools import SeparatePools
 
@@ -140,14 +142,33 @@ def _run_suite(options: Namespace, path: Path, overrides: list[str]) -> int:
             if signals.received:
                 return report_ending(ending)
             failed = ending if ending.code != FINISHED else failed
-            costs = suite_table.costs(task.name, wanted.arms, results, task.random)
+            costs = suite_costs.costs(task.name, wanted.arms, results, task.random, _roles(wanted.base))
             found += [costs] if costs else []
-        text = suite_table.markdown(path.stem, found)
-        RunFolder(root).write("table.md", text.encode())
-        RunFolder(root).write("table.json", msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+        text = _write_suite(root, path.stem, found, [wanted for _, wanted in tasks])
     if not options.json:
         print(f"\n{text}\n{root}")
     return report_ending(failed)
+
+
+def _write_suite(root: Path, title: str, found: list[TaskCosts], tasks: list[_Ablation]) -> str:
+    """Writes the table over all tasks and its picture; returns the table."""
+    arms = list({arm.name: arm for wanted in tasks for arm in wanted.arms}.values())
+    try:
+        pictures = suite_picture.draw(found, arms, root, title)
+    except MissingExtra:
+        pictures = []
+    text = suite_table.markdown(title, found, arms, pictures)
+    RunFolder(root).write("table.md", text.encode())
+    RunFolder(root).write("table.json", msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+    return text
+
+
+def _roles(base: RunConfig) -> tuple[int, ...] | None:
+    """The hidden roles of the task's agents; None for a task without any."""
+    try:
+        return roles_of(base.task)
+    except (ValueError, MissingExtra):
+        return None
 
 
 def _declared(options: Namespace, base: RunConfig, arms: list[Arm], overrides: list[str]) -> list[Contrast]:

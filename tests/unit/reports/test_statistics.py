@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from coordinator.reports.statistics import (
     FinalReturn,
+    adjusted_rand,
     bootstrap_ci,
     bounded_ci95,
     ci95,
@@ -192,3 +193,28 @@ def test_the_interval_of_shares_holds_the_mean_as_often_as_it_says(share, spread
     held = [low <= share <= high for low, high in (bounded_ci95(row, 640) for row in shares)]
     # Near a bound few seeds cannot show how far they vary: 0.94 for 0.9 and a spread of 0.1.
     assert 0.92 <= np.mean(held) <= 0.99
+
+
+def test_the_adjusted_rand_index_by_hand():
+    # Kept together: 1 + 1 = 2 pairs by both, 3 by the first, 1 + 3 = 4 by the second, of 15. Expected by chance
+    # 3 * 4 / 15 = 0.8, mean of either 3.5: (2 - 0.8) / (3.5 - 0.8) = 4 / 9.
+    assert adjusted_rand((0, 0, 1, 1, 2, 2), (0, 0, 1, 1, 1, 2)) == pytest.approx(4 / 9)
+    # None by both, 3 by either: (0 - 0.6) / (3 - 0.6) = -1 / 4.
+    assert adjusted_rand((0, 0, 1, 1, 2, 2), (0, 1, 0, 2, 1, 2)) == pytest.approx(-1 / 4)
+
+
+def test_partitions_that_are_the_same_agree_whatever_they_are_called():
+    assert adjusted_rand((0, 0, 1, 2), (5, 5, 0, 1)) == 1
+    assert adjusted_rand((0, 1, 2), (2, 1, 0)) == 1
+    assert adjusted_rand((0, 0, 0), (1, 1, 1)) == 1
+
+
+def test_one_group_for_all_agrees_with_nothing_more_than_chance():
+    assert adjusted_rand((0, 0, 1, 1), (0, 0, 0, 0)) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=10))
+def test_agreement_does_not_depend_on_who_is_first_and_is_at_most_one(labels):
+    one, other = zip(*labels, strict=True)
+    assert adjusted_rand(one, other) == pytest.approx(adjusted_rand(other, one))
+    assert adjusted_rand(one, other) <= 1

@@ -6,7 +6,10 @@ import pytest
 from ablated_runs import a_result
 
 from coordinator.ablation.arms import arms_by_name
-from coordinator.ablation.suite_table import costs, is_static, markdown
+from coordinator.ablation.results import Round
+from coordinator.ablation.suite_costs import best_single, contrasts, costs, is_static, overall, ratio
+from coordinator.ablation.suite_picture import draw
+from coordinator.ablation.suite_table import markdown
 
 ALL, NONE, OURS = "all+constant:2@split", "none+constant:2@split", "ours"
 ARMS = arms_by_name([ALL, NONE, OURS])
@@ -55,14 +58,14 @@ def test_a_run_that_misses_the_target_counts_with_all_its_dollars_and_is_a_bound
     found = a_task(**{OURS: {1: a_result(final_return=-60.0, dollars=0.05, curve=line(0.05, -60.0))}})
     assert (found.arms[OURS].reached, found.arms[OURS].runs) == (0, 1)
     assert found.arms[OURS].regret == pytest.approx(0.05 / 0.09)
-    assert "≥ 0.56 (0 of 1)" in markdown("suite", [found])
+    assert "≥ 0.56 (0 of 1)" in markdown("suite", [found], ARMS)
 
 
 def test_the_page_has_the_geometric_mean_and_the_worst_over_tasks_of_arms_that_all_tasks_have():
     other = a_task("other", **{ALL: runs(dollars=0.05, curve=line(0.05)), OURS: {}})
     rows = {
         line.split("|")[1].strip(): line
-        for line in markdown("suite", [a_task(), other]).split("## Regret")[1].splitlines()
+        for line in markdown("suite", [a_task(), other], ARMS).split("## Regret")[1].split("## ")[0].splitlines()
         if "|" in line
     }
     cells = {name: [cell.strip() for cell in row.split("|")[2:-1]] for name, row in rows.items()}
@@ -74,3 +77,66 @@ def test_the_page_has_the_geometric_mean_and_the_worst_over_tasks_of_arms_that_a
 
 def test_a_task_without_a_static_run_has_no_target():
     assert costs("task", ARMS, {OURS: runs()}, random=-80) is None
+
+
+MEAN, TESTED = "roles+mean:tradeoff@split", "roles+tradeoff@split"
+PAIRED = arms_by_name(["all+constant:2@split", "none+constant:2@split", "roles+constant:2@split", TESTED, MEAN])
+
+
+def test_an_arm_with_a_rule_is_compared_with_the_best_static_one_those_that_share_otherwise_and_its_controls():
+    found = costs("task", PAIRED, {arm.name: runs() for arm in PAIRED}, random=-80)
+    assert contrasts([found], PAIRED) == [
+        ("roles+constant:2@split", "all+constant:2@split"),
+        ("roles+constant:2@split", "none+constant:2@split"),
+        (TESTED, "all+constant:2@split"),
+        (TESTED, MEAN),
+    ]
+
+
+def test_the_best_single_static_arm_has_the_lowest_geometric_mean_of_regrets():
+    other = a_task("other", **{ALL: runs(dollars=0.01, curve=line(0.01))})
+    assert best_single([a_task()], ARMS) == NONE
+    assert best_single([a_task(), other], ARMS) == ALL  # 2 and 1 against 1 and 10
+    assert best_single([], []) == ""
+
+
+def test_ratios_are_paired_by_seed_and_tasks_have_equal_weights():
+    def paid(dollars):
+        return {seed: a_result(seed=seed, curve=line(cost)) for seed, cost in enumerate(dollars, 1)}
+
+    # Ratios of 2, 2 and 8 in one task and of 1 in the other; the third seed of `none` in that is alone.
+    first = costs("first", ARMS, {ALL: paid([0.2, 0.4, 0.8]), NONE: paid([0.1, 0.2, 0.1])}, random=-80)
+    second = costs("second", ARMS, {ALL: paid([0.3, 0.3]), NONE: paid([0.3, 0.3, 0.9])}, random=-80)
+    one = ratio(first, ALL, NONE)
+    assert one.value == pytest.approx(2 ** (5 / 3))
+    # By hand: logarithms to base 2 of 1, 1 and 3 have the standard error 2 / 3, and t for 2 degrees is 4.3027.
+    assert one.ci95 == pytest.approx((2 ** (5 / 3 - 4.3027 * 2 / 3), 2 ** (5 / 3 + 4.3027 * 2 / 3)), rel=1e-4)
+    both = overall([first, second], ALL, NONE)
+    assert both.value == pytest.approx(2 ** (5 / 6))
+    assert both.ci95 == pytest.approx((2 ** (5 / 6 - 4.3027 / 3), 2 ** (5 / 6 + 4.3027 / 3)), rel=1e-4)
+    assert both.bound == "" and ratio(second, ALL, OURS) is None
+
+
+def test_a_ratio_says_which_of_its_arms_missed_the_target():
+    missed = {1: a_result(final_return=-60.0, dollars=0.05, curve=line(0.05, -60.0))}
+    assert ratio(a_task(**{OURS: missed}), OURS, NONE).bound == "≥"
+    assert ratio(a_task(**{OURS: missed}), NONE, OURS).bound == "≤"
+    assert ratio(a_task(**{OURS: missed}), OURS, OURS).bound == "~"
+
+
+def test_decisions_are_those_of_the_first_and_the_last_fifth_and_of_the_last_groups():
+    rounds = [Round(rollouts=number, learners=2, team=(0, 0, 0, 0), event="") for number in range(1, 10)]
+    rounds.append(Round(rollouts=10, learners=2, team=(0, 1, 0, 1), event=""))
+    together = tuple(rounds[:1])
+    results = {ALL: runs(history=together), OURS: runs(history=tuple(rounds), flips=1)}
+    found = costs("task", ARMS, results, random=-80, roles=(0, 1, 0, 1))
+    cost = found.arms[OURS]
+    assert (cost.first, cost.last, cost.changed, cost.agreement) == (1.5, 9.5, 1, 1.0)
+    assert found.arms[ALL].agreement == 0
+    assert "| ours | 1.5 → 9.5; 1 of 1; 1.00 |" in " ".join(markdown("suite", [found], ARMS).split())
+
+
+def test_the_picture_shows_the_arms_that_all_tasks_have(tmp_path):
+    assert draw([a_task(), a_task("other")], ARMS, tmp_path, "suite") == ["regret.png"]
+    assert (tmp_path / "regret.png").stat().st_size > 10_000
+    assert draw([a_task(**{ALL: {}, NONE: runs(), OURS: {}})], arms_by_name([OURS]), tmp_path, "suite") == []
