@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 # Members stay together unless exchanging their models adds this share to their squared errors: models of one reward
 # function differ too, where agents see different parts of it.
 TOLERANCE = 0.25
-# The weight of all that was seen before, at each look.
+# The weight at each look of all that was seen before.
 MEMORY = 0.5
 # The looks after which a test may end.
 ENDINGS = (1, 2, 4, 8)
@@ -34,10 +34,9 @@ PATIENCE = 4
 class RoleHistory(Message, frozen=True, kw_only=True):
     """What was seen of the members' rewards since the team last changed, and the test that is under way."""
 
-    # Sums with decaying weights, ``[agents * agents]`` each: what exchanging models adds to a pair's errors, and their
-    # errors; empty before the first look.
+    # What exchanging models adds to the errors of every pair i < j, as a share of them: an average with decaying
+    # weights, empty before the first look. Rounded, because every ledger write is billed by the kilobyte.
     added: tuple[float, ...] = ()
-    errors: tuple[float, ...] = ()
     # Numbers of the test, as many for each look as there are blocks of environments: above 0 in the mean if those who
     # would part differ by more than the tolerance.
     evidence: tuple[float, ...] = ()
@@ -69,13 +68,12 @@ def look(history: RoleHistory, groups: Sequence[int], errors: Array, error: floa
     own = np.einsum("iik->ik", errors)
     scale = own[:, np.newaxis] + own
     added = errors + errors.swapaxes(0, 1) - scale
-    sums = _remember(history.added, added.mean(axis=2)), _remember(history.errors, scale.mean(axis=2))
-    seen = replace(history, added=sums[0], errors=sums[1])
+    seen = replace(history, added=_remember(history.added, added.mean(axis=2), scale.mean(axis=2)))
     if not pairs:
         tests, quiet = history.tests + bool(history.evidence), history.quiet + 1
         return replace(seen, evidence=(), looks=0, tests=tests, quiet=quiet, pause=quiet // PATIENCE)
     beyond = np.mean([added[i, j] - TOLERANCE * scale[i, j] for i, j in pairs], axis=0)
-    evidence = (*history.evidence, *beyond.tolist())
+    evidence = (*history.evidence, *(float(f"{value:.6g}") for value in beyond))
     seen = replace(seen, evidence=evidence, looks=history.looks + 1, quiet=0, pause=0)
     if seen.looks < ENDINGS[-1] or differ(seen, error):
         return seen
@@ -87,10 +85,9 @@ def suggestion(history: RoleHistory, groups: Sequence[int]) -> tuple[int, ...]:
     """The groups, at least as fine as the present `groups`, in which all members look alike."""
     if not history.added:
         return tuple(groups)
-    shape = (len(groups), len(groups))
-    added, errors = np.reshape(history.added, shape), np.reshape(history.errors, shape)
-    # Without errors a reward is known exactly by everyone.
-    share = np.divide(added, errors, out=np.zeros(shape), where=errors > 0)
+    share = np.zeros((len(groups), len(groups)))
+    share[np.triu_indices(len(groups), 1)] = history.added
+    share += share.T
 
     def label(members: Sequence[int]) -> Sequence[int]:
         own = share[np.ix_(members, members)]
@@ -123,6 +120,9 @@ def parted(groups: Sequence[int], finer: Sequence[int]) -> list[tuple[int, int]]
     return [(i, j) for i in agents for j in agents[i + 1 :] if groups[i] == groups[j] and finer[i] != finer[j]]
 
 
-def _remember(past: tuple[float, ...], new: Array) -> tuple[float, ...]:
-    old = np.reshape(past, new.shape) if past else np.zeros_like(new)
-    return tuple((MEMORY * old + new).ravel().tolist())
+def _remember(past: tuple[float, ...], added: Array, scale: Array) -> tuple[float, ...]:
+    """The average with one more look; where errors are 0, everyone knows the reward, and exchanging adds nothing."""
+    pairs = np.triu_indices(len(added), 1)
+    new = np.divide(added[pairs], scale[pairs], out=np.zeros(len(pairs[0])), where=scale[pairs] > 0)
+    average = MEMORY * np.array(past) + (1 - MEMORY) * new if past else new
+    return tuple(round(share, 4) for share in average.tolist())

@@ -13,18 +13,22 @@ from numpy.typing import NDArray
 FEATURES, PENALTY = 256, 0.01
 # Environments whose errors are averaged; each half of the data has as many.
 BLOCKS = 8
-# The most steps of an agent that are used; more would cost more than learning.
-ROWS = 2_048
+# The most steps of an agent that are used, and the most numbers of all agents' inputs: more would cost more than
+# learning, and images more memory.
+ROWS, NUMBERS = 2_048, 2**24
 
 Array = NDArray[np.float32]
 Indices = NDArray[np.intp]
 
 
-def chosen(steps: int, num_envs: int) -> tuple[Indices, Indices]:
-    """Indices of steps and environments that hold at most `ROWS` pairs, spread evenly; of every environment if possible
-    and of every step if not fewer than two environments per block are left."""
-    envs = min(num_envs, max(2 * BLOCKS, ROWS // steps))
-    rows = min(steps, max(1, ROWS // envs))
+def chosen(steps: int, num_envs: int, numbers: int) -> tuple[Indices, Indices]:
+    """Indices of steps and environments, spread evenly, of at most `ROWS` pairs; one pair has so many `numbers`.
+
+    Every step counts unless fewer than two environments per block would be left.
+    """
+    most = min(ROWS, NUMBERS // numbers)
+    envs = min(num_envs, max(2 * BLOCKS, most // steps))
+    rows = min(steps, max(1, most // envs))
     return _spread(steps, rows), _spread(num_envs, envs)
 
 
@@ -63,7 +67,8 @@ def errors(
 
 
 def _features(inputs: Array, rng: np.random.Generator) -> Array:
-    """Inputs in units of their standard deviation as ``[n, T, E, features]``: cosines, the inputs and a 1."""
+    """Inputs in units of their standard deviation as ``[n, T, E, features]``: cosines, a 1, and the inputs themselves
+    where they are not more than the cosines."""
     axes = (0, 1, 2)
     spread = inputs.std(axis=axes)
     varies = spread > 1e-6
@@ -73,7 +78,8 @@ def _features(inputs: Array, rng: np.random.Generator) -> Array:
     frequencies = rng.standard_normal((width, FEATURES), np.float32) / np.float32(np.sqrt(max(1, width)))
     phases = rng.uniform(0, 2 * np.pi, FEATURES).astype(np.float32)
     cosines = np.cos(scaled @ frequencies + phases) * np.float32(np.sqrt(2))
-    return np.concatenate([cosines, scaled, np.ones_like(scaled, shape=(*scaled.shape[:-1], 1))], axis=-1)
+    ones = np.ones_like(cosines[..., :1])
+    return np.concatenate([cosines, ones, *([scaled] if width <= FEATURES else [])], axis=-1)
 
 
 def _ridge(features: Array, rewards: NDArray[np.floating]) -> NDArray[np.float64]:

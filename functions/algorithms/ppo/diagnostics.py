@@ -196,7 +196,8 @@ def rewards(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryRe
         done = _features(before.spec.classes[index], clipped, flat).reshape(*actions.shape[:2], -1)
         return np.concatenate([batch.of(batch.observations, agent), done], axis=-1, dtype=np.float32)
 
-    steps, envs = reward_models.chosen(*batch.ended.shape)
+    numbers = len(agents) * (before.spec.classes[index].observation_size + 1)
+    steps, envs = reward_models.chosen(len(batch.ended), batch.ended.shape[1], numbers)
     inputs = np.stack([seen_and_done(agent)[np.ix_(steps, envs)] for agent in agents])
     rng = generator(before.seed, before.round, "rewards", group)
     at = np.ix_(np.arange(len(agents)), steps, envs)

@@ -7,7 +7,7 @@ import pytest
 from test_diagnostics import PAIR, SEPARATE, SHARED, report, scene
 
 from functions.algorithms import reward_models
-from functions.algorithms.reward_models import BLOCKS, PENALTY, ROWS, chosen, errors
+from functions.algorithms.reward_models import BLOCKS, NUMBERS, PENALTY, ROWS, chosen, errors
 
 AGENTS, STEPS, ENVS, WIDTH = 4, 25, 64, 3
 
@@ -78,14 +78,16 @@ def test_inputs_that_never_vary_are_left_out():
     np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.parametrize("numbers", [12, 20_000, 200_000])
 @pytest.mark.parametrize("steps, num_envs", [(25, 40), (25, 400), (500, 400), (5000, 2), (1, 1), (3000, 3000)])
-def test_the_steps_that_are_used_are_few_and_spread(steps, num_envs):
-    rows, envs = chosen(steps, num_envs)
-    assert len(rows) * len(envs) <= max(ROWS, len(envs))
+def test_the_steps_that_are_used_are_few_and_spread(steps, num_envs, numbers):
+    rows, envs = chosen(steps, num_envs, numbers)
+    most = min(ROWS, NUMBERS // numbers)
+    assert len(rows) * len(envs) <= max(most, len(envs))
     assert len(envs) >= min(num_envs, 2 * BLOCKS)
     for indices, count in ((rows, steps), (envs, num_envs)):
         assert len(set(indices.tolist())) == len(indices) and indices[0] == 0 and indices[-1] < count
-    if steps * num_envs <= ROWS:
+    if steps * num_envs <= most:
         assert (len(rows), len(envs)) == (steps, num_envs)
 
 
@@ -108,3 +110,10 @@ def test_a_reward_of_the_team_shows_no_roles():
     before, after = scene(*SHARED)
     config = type(before.config)(reward="team").resolved(before.spec)
     assert report("rewards", dataclasses.replace(before, config=config), after) == ({}, {})
+
+
+def test_wide_inputs_are_seen_by_their_cosines_alone():
+    rng = np.random.default_rng(2)
+    wide = rng.standard_normal((2, 5, 32, 400)).astype(np.float32)
+    assert reward_models._features(wide, rng).shape[-1] == reward_models.FEATURES + 1
+    assert reward_models._features(wide[..., :7], rng).shape[-1] == reward_models.FEATURES + 1 + 7
