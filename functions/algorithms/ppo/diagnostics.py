@@ -180,12 +180,13 @@ def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResu
 def rewards(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
     """For every member ``[members, 8]``: the errors of each member's reward model on its steps, see `reward_models`.
 
-    A group of one has no such summary, nor has one whose members all get the same reward in every step, or whose
+    A group of one has no such summary, nor has one whose living members all get the same reward in every step, or whose
     algorithm learns from that of the team: there a reward says nothing about a member.
     """
     batch, agents = before.batch, members(before.team, group)
     own, alive = batch.rewards[agents], batch.alive[agents]
-    if len(agents) < 2 or before.config.reward == "team" or (own == own[0]).all():
+    equal = np.where(alive, own, -np.inf).max(axis=0) <= np.where(alive, own, np.inf).min(axis=0)
+    if len(agents) < 2 or before.config.reward == "team" or equal.all():
         return SummaryResult({}, {})
     index, _ = batch.place(agents[0])
     clipped = recurrent.weights_of(before.tensors, f"policy/{group_name(group)}").clipped

@@ -93,6 +93,8 @@ def test_the_steps_that_are_used_are_few_and_spread(steps, num_envs, numbers):
 
 def test_a_learner_reports_a_row_of_errors_for_every_member():
     before, after = scene(*PAIR)
+    own = np.random.default_rng(5).standard_normal(before.batch.rewards.shape).astype(before.batch.rewards.dtype)
+    before = dataclasses.replace(before, batch=dataclasses.replace(before.batch, rewards=own))
     _, tables = report("rewards", before, after)
     # Agent 1 is on its own.
     assert {agent: table.shape for agent, table in tables.items()} == {0: (2, BLOCKS), 2: (2, BLOCKS)}
@@ -104,6 +106,19 @@ def test_groups_of_one_and_equal_rewards_show_no_roles(task, team):
     rewards = np.broadcast_to(before.batch.rewards[:1], before.batch.rewards.shape)
     same = dataclasses.replace(before, batch=dataclasses.replace(before.batch, rewards=rewards))
     assert report("rewards", same, after) == ({}, {})
+
+
+def test_members_of_a_team_reward_show_no_roles_when_some_are_dead():
+    before, after = scene(*SHARED)
+    alive = before.batch.alive
+    assert 0 < alive.mean() < 1
+    rewards = np.where(alive, before.batch.rewards[:1], 0.0).astype(before.batch.rewards.dtype)
+    same = dataclasses.replace(before, batch=dataclasses.replace(before.batch, rewards=rewards))
+    assert report("rewards", same, after) == ({}, {})
+    changed = rewards.copy()
+    changed[0][alive[0]] += 1
+    differ = dataclasses.replace(before, batch=dataclasses.replace(before.batch, rewards=changed))
+    assert report("rewards", differ, after)[1]
 
 
 def test_a_reward_of_the_team_shows_no_roles():
