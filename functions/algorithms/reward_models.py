@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 # Features, and the weight of the penalty in mean squares of a feature.
 FEATURES, PENALTY = 256, 0.01
-# Environments whose errors are averaged; each half of the data has as many.
+# The most blocks of environments whose errors are averaged; a block has environments of both halves of the data.
 BLOCKS = 8
 # The most steps of an agent that are used, and the most numbers of all agents' inputs: more would cost more than
 # learning, and images more memory.
@@ -39,17 +39,20 @@ def _spread(count: int, wanted: int) -> Indices:
 def errors(
     inputs: Array, rewards: NDArray[np.floating], alive: NDArray[np.bool_], rng: np.random.Generator
 ) -> NDArray[np.float32] | None:
-    """Mean squared errors ``[i, j, BLOCKS]`` of the model of agent i on steps of agent j.
+    """Mean squared errors ``[i, j, blocks]`` of the model of agent i on steps of agent j.
 
     `inputs` ``[n, T, E, F]`` are what agents see and do, others ``[n, T, E]``; only living steps count. A model is
     fitted on one half of the environments and tested on the other, and both ways count, so the models of two agents
-    with one reward function have equal errors in the mean however badly they fit. None with an agent that has no
-    living step in some block.
+    with one reward function have equal errors in the mean however badly they fit. None with fewer than four
+    environments, and with an agent that has no living step in some block.
     """
     agents, _, num_envs, _ = inputs.shape
-    block, half = np.arange(num_envs) // 2 % BLOCKS, np.arange(num_envs) % 2
+    blocks = min(BLOCKS, num_envs // 2)
+    if blocks < 2:
+        return None
+    block, half = np.arange(num_envs) // 2 % blocks, np.arange(num_envs) % 2
     features = _features(inputs, rng)
-    total, count = np.zeros((agents, agents, BLOCKS)), np.zeros((agents, BLOCKS))
+    total, count = np.zeros((agents, agents, blocks)), np.zeros((agents, blocks))
     for train in (0, 1):
         weights = [
             _ridge(features[i][alive[i] & (half == train)], rewards[i][alive[i] & (half == train)])
@@ -60,9 +63,9 @@ def errors(
             tested = alive[j] & (half != train)
             squares = (features[j][tested] @ models - rewards[j][tested][:, np.newaxis]).astype(np.float64) ** 2
             of = np.broadcast_to(block, tested.shape)[tested]
-            count[j] += np.bincount(of, minlength=BLOCKS)
+            count[j] += np.bincount(of, minlength=blocks)
             for i in range(agents):
-                total[i, j] += np.bincount(of, squares[:, i], BLOCKS)
+                total[i, j] += np.bincount(of, squares[:, i], blocks)
     return (total / count).astype(np.float32) if count.all() else None
 
 

@@ -178,7 +178,7 @@ def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResu
 
 
 def rewards(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
-    """For every member ``[members, 8]``: the errors of each member's reward model on its steps, see `reward_models`.
+    """For every member ``[members, blocks]``: errors of each member's reward model on its steps, see `reward_models`.
 
     A group of one has no such summary, nor has one whose living members all get the same reward in every step, or whose
     algorithm learns from that of the team: there a reward says nothing about a member.

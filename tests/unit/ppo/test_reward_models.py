@@ -71,6 +71,13 @@ def test_steps_of_the_dead_count_for_nothing_and_an_agent_without_living_steps_h
     assert errors(inputs, rewards, alive, np.random.default_rng(1)) is None
 
 
+@pytest.mark.parametrize("num_envs, blocks", [(3, None), (4, 2), (5, 2), (15, 7), (16, 8), (64, 8)])
+def test_few_environments_make_few_blocks_and_three_none(num_envs, blocks):
+    inputs, rewards, alive = (array[:, :, :num_envs] for array in data((0, 1), 3))
+    found = errors(inputs, rewards, alive, np.random.default_rng(1))
+    assert found is None if blocks is None else found.shape == (2, 2, blocks)
+
+
 def test_inputs_that_never_vary_are_left_out():
     inputs, rewards, alive = data((0, 1), 3)
     wide = np.concatenate([inputs, np.full((*inputs.shape[:3], 2), 7, np.float32)], axis=-1)
