@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import msgspec
 import pytest
-from driver import CONTROLLER, SMALL
+from driver import CONTROLLER, ROLES, SMALL
 
 from coordinator.backends import local
 from coordinator.config.schema import load
@@ -73,15 +73,20 @@ class Account:
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(
-    "placement",
-    [("placement.rule=split",), ("placement.rule=whole",), ("placement.rule=packed", "placement.inline_objects=true")],
-    ids=" ".join,
+    ("settings", "kinds"),
+    [
+        ((*CONTROLLER, "placement.rule=split"), {"trial", "team"}),
+        ((*CONTROLLER, "placement.rule=whole"), {"trial", "team"}),
+        ((*CONTROLLER, "placement.rule=packed", "placement.inline_objects=true"), {"trial", "team"}),
+        ((*ROLES, "placement.rule=split"), {"team"}),
+    ],
+    ids=["split", "whole", "packed", "roles"],
 )
-def test_every_invocation_summary_trial_and_ledger_write_is_in_the_bill_to_the_last_digit(tmp_path, placement):
+def test_every_invocation_summary_trial_and_ledger_write_is_in_the_bill_to_the_last_digit(tmp_path, settings, kinds):
     backend = local.BACKEND.open(tmp_path, 1)
     try:
         account = Account(backend)
-        plan = Plan("run", load(None, [*SMALL, *CONTROLLER, *SIZES, *placement]), "code", load_prices(), Platform())
+        plan = Plan("run", load(None, [*SMALL, *settings, *SIZES]), "code", load_prices(), Platform())
         driver = Driver(plan, Ports(account, account, account, Silent()))
         driver.begin()
         while driver.step():
@@ -89,7 +94,7 @@ def test_every_invocation_summary_trial_and_ledger_write_is_in_the_bill_to_the_l
     finally:
         backend.close()
     meter = driver.state.meter
-    assert {"trial", "team"} <= set(account.kinds)
+    assert kinds <= set(account.kinds)
     assert (meter.puts, meter.gets) == (account.puts, account.gets)
     assert (meter.write_units, meter.read_units) == (account.write_units, account.read_units)
     cost = bill(meter, plan.prices)

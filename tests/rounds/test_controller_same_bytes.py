@@ -1,7 +1,7 @@
 """The controller's decisions depend on configuration and seed alone, not on placement or failures."""
 
 import pytest
-from driver import CONTROLLER, FLIPPING, SMALL
+from driver import CONTROLLER, FLIPPING, ROLES, SMALL
 from driver import train as drive
 
 PAPER = (
@@ -71,17 +71,6 @@ def test_a_budget_divides_its_dollars_and_a_killed_run_goes_on_to_the_same_end(t
     options = [*SMALL, *budget]
     drive(tmp_path, options, leave=lambda state: state.round == 2 and state.phase == "learn" and bool(state.slots))
     assert decided(drive(tmp_path, options)) == decided(run)
-
-
-ROLES = (
-    "task.name=roles/blind_spread",
-    "task.agents=4",
-    "task.options.roles=2",
-    "algorithm.name=ippo",
-    "sharing.rule=roles",
-    "scaling.rollouts=10",
-    "stop.rounds=4",
-)
 
 
 @pytest.mark.parametrize("placement", [("placement.rule=whole",), ("placement.rule=auto",)], ids=" ".join)

@@ -43,6 +43,16 @@ CONTROLLER = (
     "stop.rounds=8",
     "algorithm.name=ippo",
 )
+# Agents begin with one network, and part by their hidden roles after the second round.
+ROLES = (
+    "task.name=roles/blind_spread",
+    "task.agents=4",
+    "task.options.roles=2",
+    "algorithm.name=ippo",
+    "sharing.rule=roles",
+    "scaling.rollouts=10",
+    "stop.rounds=4",
+)
 
 
 @dataclass(frozen=True)
