@@ -100,12 +100,10 @@ def initial_state(config: RunConfig) -> ControllerState:
 
 
 def plan_first_round(config: RunConfig, agents: int, price: RoundPrice) -> ControllerState:
-    """The controller before the first round, which has the most rollouts, or under a rule that spends its choice."""
-    controller, rule = initial_state(config), scaling.SCALING_RULES[config.scaling.rule]
-    if not rule.spends:
-        return controller
-    limits, rng = _bounds(config, agents, price, 0.0, 0), generator(config.seed, 0, "scaling", 0)
-    return replace(controller, rollouts=rule.decide(controller.scaling, limits, rng))
+    """The controller before the first round, which has as many rollouts as the rule asks for without measurements."""
+    controller, rng = initial_state(config), generator(config.seed, 0, "scaling", 0)
+    limits = _bounds(config, agents, price, 0.0, 0)
+    return replace(controller, rollouts=scaling.rollouts(config.scaling.rule, controller.scaling, limits, rng))
 
 
 def is_payable(config: RunConfig, controller: ControllerState, price: RoundPrice) -> bool:

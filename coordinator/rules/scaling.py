@@ -80,7 +80,7 @@ def needs(rule: str) -> tuple[SummaryName, ...]:
 
 
 def rollouts(rule: str, history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
-    """Rollouts of the next round by `rule`, from `bounds.least` to `bounds.most`; the most without measurements."""
+    """Rollouts of the next round by `rule`, from `bounds.least` to `bounds.most`."""
     return SCALING_RULES[rule].decide(history, bounds, rng)
 
 
@@ -149,10 +149,9 @@ def gns(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> in
     a gradient on b rollouts and the true one is 1 / sqrt(1 + B/b) on average (B is `noise_scale`; McCandlish et al.,
     section 2.2, have its square, for plain gradient steps of the best length), and a round costs overhead + b prices of
     a rollout. The quotient is largest at
-    b* = (sqrt(B^2 + 8 B overhead) - B) / 4, which comes near `overhead` as the noise grows and never passes it.
+    b* = (sqrt(B^2 + 8 B overhead) - B) / 4, which comes near `overhead` as the noise grows and never passes it. Before
+    anything is measured, the noise counts as infinite.
     """
-    if history.trace is None:
-        return bounds.most
     rollouts = np.arange(bounds.least, bounds.most + 1)
     noise = noise_scale(history)
     cosine = np.sqrt(rollouts / (rollouts + noise) if math.isfinite(noise) else rollouts)
@@ -165,12 +164,11 @@ def tradeoff(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) 
     With b rollouts a round, a target takes 1 + B/b times the rounds that it would without noise (McCandlish et al.,
     equation 2.7 and section 2.3, who find it with Adam and in reinforcement learning too), and a round costs overhead
     + b prices of a rollout. The product is smallest at b* = sqrt(B overhead): it grows with the noise without limit,
-    where that of `gns`, which compares directions, stays below the overhead.
+    where that of `gns`, which compares directions, stays below the overhead. Before anything is measured, half of a
+    round's dollars are for rollouts: the best number where the noise is as large as the overhead.
     """
-    if history.trace is None:
-        return bounds.most
     rollouts = np.arange(bounds.least, bounds.most + 1)
-    noise = noise_scale(history)
+    noise = bounds.overhead if history.trace is None else noise_scale(history)
     progress = rollouts / (rollouts + noise) if math.isfinite(noise) else rollouts
     return bounds.least + int(np.argmax(progress / (bounds.overhead + rollouts)))
 

@@ -1,5 +1,6 @@
 """How many rollouts a round samples: the rules on worked examples, their conditions, and their controls."""
 
+import dataclasses
 import itertools
 import math
 from collections import Counter
@@ -193,9 +194,18 @@ def test_the_order_in_which_groups_are_named_leaves_the_same_bytes(rounds, rando
 # --- every rule ---
 
 
-@pytest.mark.parametrize("rule", RULES)
+BY_NOISE = {"gns", "shuffled:gns", "tradeoff", "shuffled:tradeoff"}
+
+
+@pytest.mark.parametrize("rule", sorted(set(RULES) - BY_NOISE))
 def test_before_anything_was_observed_a_round_gets_the_most(rule):
     assert chosen(rule, ScalingHistory(), PAPER) == 50
+
+
+@pytest.mark.parametrize("overhead, first", [(20.0, 20), (9.6, 10), (3.0, 9), (98.0, 50)])
+@pytest.mark.parametrize("rule", sorted(BY_NOISE))
+def test_before_the_noise_is_known_rollouts_cost_as_much_as_the_rest_of_the_round(rule, overhead, first):
+    assert chosen(rule, ScalingHistory(), dataclasses.replace(PAPER, overhead=overhead)) == first
 
 
 def test_a_rule_names_the_summaries_that_learners_compute():
