@@ -1,5 +1,6 @@
 """The pictures of an ablation: returns against their cost, the rules' choices, network sharing, and the bill."""
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -173,9 +174,9 @@ def _bill(arms: Arms, path: Path, title: str) -> None:
 
 
 def _groups(arms: Arms, path: Path, title: str) -> bool:
-    """Network sharing in the first seed of every arm that shared or tried to; False if none did."""
+    """Network sharing in the first seed of every arm whose groups changed or might have; False without any."""
     first = {name: runs[min(runs)] for name, runs in arms.items()}
-    sharing = {name: result for name, result in first.items() if _has_sharing(result)}
+    sharing = {name: result for name, result in first.items() if _has_decided(result)}
     if not sharing:
         return False
     figure = sheet(9, 1.5 + 1.25 * len(sharing))
@@ -184,7 +185,7 @@ def _groups(arms: Arms, path: Path, title: str) -> bool:
         _timeline(axes, result, f"{name}, seed {result.seed}")
     rows[-1].set_xlabel("round")
     heading(figure, f"{title}: network sharing", "agents of the same colour share a network")
-    never = [name for name in arms if name not in sharing]
+    same = textwrap.fill(", ".join(name for name in arms if name not in sharing), 110)
     handles = {label: handle for axes in rows for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(
         handles.values(),
@@ -193,7 +194,7 @@ def _groups(arms: Arms, path: Path, title: str) -> bool:
         ncols=len(_EVENTS),
         frameon=False,
         fontsize=9,
-        title=f"never shared, not shown: {', '.join(never)}" if never else None,
+        title=f"the same groups in every round, not shown:\n{same}" if same else None,
         title_fontsize=9,
         alignment="left",
     )
@@ -231,5 +232,5 @@ def _timeline(axes: "Axes", result: Result, title: str) -> None:
     axes.spines[:].set_visible(False)
 
 
-def _has_sharing(result: Result) -> bool:
-    return any(line.event in _EVENTS or len(set(line.team)) < len(line.team) for line in result.history)
+def _has_decided(result: Result) -> bool:
+    return any(line.event in _EVENTS or line.team != result.history[0].team for line in result.history)
