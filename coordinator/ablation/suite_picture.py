@@ -7,7 +7,7 @@ import numpy as np
 
 from coordinator.ablation.arms import Arm
 from coordinator.ablation.suite_costs import Cost, TaskCosts, geometric_mean, is_static, regrets
-from coordinator.reports.drawing import finish, look, save, sheet
+from coordinator.reports.drawing import COLOURS, finish, save, sheet
 
 FILE = "regret.png"
 _GREY = "#505050"
@@ -27,10 +27,14 @@ def draw(tasks: Sequence[TaskCosts], arms: Sequence[Arm], folder: Path, title: s
         return []
     order, ruled = sorted(means, key=lambda name: means[name]), {arm.name for arm in arms if not is_static(arm)}
     figure = sheet(9, 2.2 + 0.3 * len(order))
+    from matplotlib import colormaps
+    from matplotlib.ticker import LogLocator, NullLocator
+
     axes = figure.add_subplot()
     axes.set_xscale("log")
-    for index, task in enumerate(tasks):
-        colour, _ = look(index)
+    # A colour twice would make one task look like another.
+    turbo = [*colormaps["turbo"](np.linspace(0, 1, len(tasks)))]
+    for task, colour in zip(tasks, COLOURS if len(tasks) <= len(COLOURS) else turbo, strict=False):
         for missed, marker in ((False, "o"), (True, ">")):
             rows = [row for row, name in enumerate(order) if _missed(task.arms[name]) == missed]
             across = [task.arms[order[row]].regret or np.nan for row in rows]
@@ -45,6 +49,8 @@ def draw(tasks: Sequence[TaskCosts], arms: Sequence[Arm], folder: Path, title: s
     axes.invert_yaxis()
     subtitle = "bold: arms with rules; triangles: some run missed the target, so it would cost more"
     finish(axes, f"{title}: dollars to a good return", subtitle, "regret: 1 is the cheapest static arm of the task", "")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.grid(visible=False, axis="y")
     figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=9, handlelength=1)
