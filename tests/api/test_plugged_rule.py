@@ -20,7 +20,7 @@ def installed(home, monkeypatch):
 
 def test_a_run_is_scaled_by_it(installed, small):
     run = marless.train({**small, "scaling": SCALED, "trend": {"rule": "three_down"}}, quiet=True, stop={"rounds": 5})
-    assert [row["rollouts"] for row in run.metrics()] == [5, 3, 4, 5, 5]
+    assert [row["rollouts"] for row in run.metrics()] == [2, 3, 4, 5, 5]
     assert 'rule = "ramp"' in (run.path / "config.toml").read_text()
     assert marless.resume(run, stop={"rounds": 6}, quiet=True).summary.rounds == 6
 
