@@ -68,17 +68,17 @@ def test_the_more_looks_saw_nothing_the_longer_the_pauses(rng):
 
 
 def test_a_run_without_roles_parts_its_agents_no_more_often_than_stated():
-    """At the worst case, a difference as large as the tolerance, in 400 runs of 60 looks."""
+    """At the worst case, a difference as large as the tolerance, in 150 runs of 40 looks."""
     rng, error, wrong, groups = np.random.default_rng(7), 0.2, 0, (0, 0)
-    for _ in range(400):
+    for _ in range(150):
         history = RoleHistory()
-        for _ in range(60):
+        for _ in range(40):
             history = look(history, groups, errors_of((0, 1), rng, added=2 * TOLERANCE, noise=0.5), error)
             if differ(history, error):
                 wrong += 1
                 break
     # A binomial count, three standard deviations above its bound.
-    assert 0 < wrong <= 400 * error + 3 * np.sqrt(400 * error * (1 - error))
+    assert 0 < wrong <= 150 * error + 3 * np.sqrt(150 * error * (1 - error))
 
 
 def test_a_test_without_a_result_makes_the_next_one_wait_and_costs_some_of_the_error(rng):
