@@ -8,6 +8,7 @@ SETTINGS = {"separate networks": {"rule": "none"}, "one network": {"rule": "all"
 
 
 def main(rounds: int = 60, seeds: range = range(1, 6)) -> None:
+    """Trains every setting with every seed and compares the returns."""
     returns = {name: [] for name in SETTINGS}
     for seed in seeds:
         for name, sharing in SETTINGS.items():

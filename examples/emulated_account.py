@@ -7,6 +7,7 @@ import marless
 
 
 def main(rounds: int = 5) -> None:
+    """Trains in the emulated account and here, compares the weights, and prints the bill."""
     settings = {"seed": 1, "stop": {"rounds": rounds}, "evaluation": {"final_episodes": 64}}
     cloud = marless.train(settings, backend="emulated", quiet=True)
     here = marless.train(settings, quiet=True)

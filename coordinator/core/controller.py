@@ -224,6 +224,7 @@ def _remember(
 
 
 def _look(config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals) -> RoleHistory:
+    """What is known of the members' roles after the round, whose learners report errors unless the rule pauses."""
     history, agents = controller.roles, range(len(team.groups))
     if history.pause:
         return roles.skip(history)

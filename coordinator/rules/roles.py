@@ -24,8 +24,8 @@ Array = NDArray[np.float64]
 TOLERANCE = 0.25
 # The weight at each look of all that was seen before.
 MEMORY = 0.5
-# The looks after which a test may end.
-ENDINGS = (1, 2, 4, 8)
+# The numbers of looks after which a test may end.
+LOOKS = (1, 2, 4, 8)
 # A round is left out for every so many looks in a row that saw no difference, and so many for every test that showed
 # none.
 PATIENCE = 4
@@ -75,7 +75,7 @@ def look(history: RoleHistory, groups: Sequence[int], errors: Array, error: floa
     beyond = np.mean([added[i, j] - TOLERANCE * scale[i, j] for i, j in pairs], axis=0)
     evidence = (*history.evidence, *(float(f"{value:.6g}") for value in beyond))
     seen = replace(seen, evidence=evidence, looks=history.looks + 1, quiet=0, pause=0)
-    if seen.looks < ENDINGS[-1] or differ(seen, error):
+    if seen.looks < LOOKS[-1] or differ(seen, error):
         return seen
     tests = history.tests + 1
     return replace(seen, evidence=(), looks=0, tests=tests, pause=PATIENCE * tests)
@@ -102,11 +102,11 @@ def differ(history: RoleHistory, error: float) -> bool:
     When no members of a group do, the probability to answer yes in a whole run is at most `error`: the k-th test may
     spend 6 / (pi k)^2 of it, which add up to one.
     """
-    if history.looks not in ENDINGS:
+    if history.looks not in LOOKS:
         return False
     spent = error * 6 / (math.pi * (history.tests + 1)) ** 2
-    ending = ENDINGS.index(history.looks) + 1
-    return judge(np.array(history.evidence), 0.0, spent, ending, len(ENDINGS)) == "commit"
+    number = LOOKS.index(history.looks) + 1
+    return judge(np.array(history.evidence), 0.0, spent, number, len(LOOKS)) == "commit"
 
 
 def shuffled(groups: Sequence[int], finer: Sequence[int], rng: np.random.Generator) -> tuple[int, ...]:
