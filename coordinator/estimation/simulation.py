@@ -156,11 +156,13 @@ def _plan(plan: Plan, setting: Setting) -> Plan:
 
 def _config(config: RunConfig, setting: Setting) -> RunConfig:
     sharing, opponents = config.sharing, config.opponents
+    if SHARING_MODES[sharing.rule].switches:
+        sharing = replace(sharing, rule="all" if sharing.start == "together" else "none")
     return replace(
         config,
         stop=Stop(rounds=setting.rounds),
         scaling=replace(config.scaling, rule="constant", rollouts=setting.rollouts, min_rollouts=None),
-        sharing=replace(sharing, rule="none") if SHARING_MODES[sharing.rule].switches else sharing,
+        sharing=sharing,
         opponents=replace(opponents, policies=RANDOM),
     )
 

@@ -118,6 +118,12 @@ def test_a_simulated_run_has_the_bill_of_its_tasks():
     assert meter.learner.invocations == 1 + 6
 
 
+@pytest.mark.parametrize(("start", "learners"), [("together", 1), ("apart", 2)])
+def test_where_a_rule_switches_sharing_its_first_groups_stay(start, learners):
+    found = simulate(recording(**{"sharing.rule": "roles", "sharing.start": start}), Setting(4, 6, 4))
+    assert len(set(found.state.groups)) == learners
+
+
 def test_the_same_seed_draws_the_same_durations():
     spread = [recording(sample_ms=took).records for took in (10.0, 40.0)]
     mixed = dataclasses.replace(recording(), records=[*spread[0], *_later(spread[1])])
