@@ -131,18 +131,18 @@ $(STAMPS)/emulated: $(STAMPS)/use
 $(STAMPS)/develop: $(STAMPS)/use
 	@echo "installing torch and the development tools into .venv (minutes on a fresh machine)"
 	@$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
-	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,emulated,dev,lbf,rware]'
+	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware]'
 	@touch $@
 
 $(STAMPS)/docs: $(STAMPS)/develop
 	@echo "installing the documentation's tools into .venv"
-	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,emulated,dev,lbf,rware,docs]'
+	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware,docs]'
 	@touch $@
 
 # All tasks that are on a package index; until then `make test` skips the tests of the larger ones.
 $(STAMPS)/tasks: $(STAMPS)/develop
 	@echo "installing the tasks of other packages into .venv (minutes on a fresh machine)"
-	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,emulated,dev,lbf,rware,smax,sisl,butterfly]'
+	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware,smax,sisl,butterfly]'
 	@touch $@
 
 # Whole lists of pins: there is nothing for pip to resolve.

@@ -1,7 +1,7 @@
 """``python -m benchmarks [NAME ...] [--quick] [--out FILE]``: measures and prints markdown tables.
 
-Without names it measures every section of the one table. `scale`, `sizes`, `pool` and `halving` take minutes, have
-tables of their own and run only when they are named.
+Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `halving` and `engines` take
+minutes, have tables of their own and run only when they are named.
 """
 
 import argparse
@@ -9,22 +9,22 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import scale, sizes
+from benchmarks import engines, scale, sizes
 from benchmarks.pool import halving
 from benchmarks.pool.rows import rows as pool_rows
 from benchmarks.sections import FULL, QUICK, Effort, sections
 from benchmarks.table import Row, markdown
 from coordinator.reports.provenance import written_by
 
-SCALE, SIZES, POOL, HALVING = "scale", "sizes", "pool", "halving"
+SIZES = "sizes"
 
 
 def main() -> None:
     """Measures one thing at a time; progress goes to standard error."""
-    known = [*sections(), SCALE, SIZES, POOL, HALVING]
+    known = [*sections(), *own_tables(FULL, None)]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(known)}")
     parser.add_argument("--quick", action="store_true", help="about two minutes instead of ten, with more noise")
@@ -40,17 +40,10 @@ def main() -> None:
     effort = QUICK if args.quick else FULL
     chosen = [name for name in sections() if not args.names or name in args.names]
     tables = [rows_of(chosen, effort, began)] if chosen else []
-    if SCALE in args.names:
-        note(SCALE, began)
-        tables.append(markdown(scale.rows(effort.repetitions)))
-    if POOL in args.names:
-        note(POOL, began)
-        tables.append(markdown(pool_rows()))
-    if HALVING in args.names:
-        note(HALVING, began)
-        tables.append(markdown(halving.rows()))
-    if SIZES in args.names:
-        tables.append(table_of_sizes(args.out, began))
+    for name, measure in own_tables(effort, args.out).items():
+        if name in args.names:
+            note(name, began)
+            tables.append(measure())
     text = "\n\n".join([*tables, f"{machine()}; measured in {time.monotonic() - began:.0f} s. {written_by()}\n"])
     print(text, end="")
     if args.out:
@@ -66,9 +59,19 @@ def rows_of(names: Sequence[str], effort: Effort, began: float) -> str:
     return markdown(rows)
 
 
-def table_of_sizes(out: Path | None, began: float) -> str:
+def own_tables(effort: Effort, out: Path | None) -> dict[str, Callable[[], str]]:
+    """What is measured only when it is named, in the order of the tables."""
+    return {
+        "scale": lambda: markdown(scale.rows(effort.repetitions)),
+        "pool": lambda: markdown(pool_rows()),
+        "halving": lambda: markdown(halving.rows()),
+        "engines": lambda: engines.table(effort.repetitions),
+        SIZES: lambda: table_of_sizes(out),
+    }
+
+
+def table_of_sizes(out: Path | None) -> str:
     """The table of the networks' sizes; draws the picture beside the file `out`."""
-    note(SIZES, began)
     found = sizes.measure()
     if out:
         sizes.draw(found, out.with_suffix(".png"))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from functions.contract import Behaviour, Team
 from functions.environments.base import ActionArray, AgentClass, EnvSpec, FloatArray, Observation
 from functions.nn import heads
-from functions.nn.batched import BatchedNetwork, batch_networks
+from functions.nn.batched import ActingNetworks, batch_networks
 from functions.nn.heads import Head
 from functions.nn.losses import mask_logits
 
@@ -33,7 +33,7 @@ class ActingGroup:
     acting: Acting
     head: Head
     # None for agents that act at random.
-    networks: BatchedNetwork | None
+    networks: ActingNetworks | None
 
     def start(self, num_envs: int) -> FloatArray | None:
         """The hidden state at the start of episodes; None without networks."""

@@ -48,7 +48,7 @@ class Policy:
         """Raises `BadRequest` when the networks do not fit the env task."""
         self.spec = spec
         self._groups = acting_groups(spec, team, tensors)
-        self.recurrent = any(group.networks is not None and group.networks.gru is not None for group in self._groups)
+        self.recurrent = any(group.networks is not None and group.networks.recurrent for group in self._groups)
 
     @property
     def by_chance(self) -> bool:

@@ -7,7 +7,7 @@ Examples:
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functions.algorithms.advantages import gae
 from functions.algorithms.base import (
@@ -15,11 +15,13 @@ from functions.algorithms.base import (
     AlgorithmSpec,
     Context,
     Implementation,
+    NetworkConfig,
     StageResult,
     StageSpec,
     SummaryResult,
     as_base,
 )
+from functions.algorithms.chunks import training_samples
 from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, CriticView, Ppo, PpoConfig
@@ -34,6 +36,10 @@ from functions.nn.losses import mask_logits
 from functions.nn.recurrent import Network
 from functions.randomness import generator
 
+if TYPE_CHECKING:
+    from functions.algorithms.engine import LossOf
+    from functions.algorithms.torch_loss import TorchLoss, TorchLossOf
+
 __all__ = [
     "PPO_PARTS",
     "PPO_STAGES",
@@ -46,6 +52,7 @@ __all__ = [
     "Implementation",
     "Merging",
     "Network",
+    "NetworkConfig",
     "Ppo",
     "PpoConfig",
     "StageResult",
@@ -67,7 +74,24 @@ __all__ = [
     "observations",
     "pooling",
     "recurrent",
+    "torch_loss",
+    "training_samples",
 ]
+
+
+def torch_loss(of: "TorchLossOf") -> "LossOf[TorchLoss]":
+    """A loss in torch for `Trainable.learn`: ``of(outputs, log_std, rows)`` is a scalar tensor.
+
+    `outputs` ``[B, out]`` of the network, `log_std` ``[out]`` of a Gaussian head or None, and the indices `rows`
+    ``[B]`` of a minibatch are tensors. torch computes the gradient at the outputs, and either engine the network.
+    Raises `ModuleNotFoundError` without torch, which only learners need.
+
+    Examples:
+        >>> network.learn(batches, torch_loss(lambda outputs, log_std, rows: ((outputs - aims[rows]) ** 2).mean()))
+    """
+    from functions.algorithms.torch_loss import torch_loss as differentiated
+
+    return differentiated(of)
 
 
 def check(spec: AlgorithmSpec, settings: Mapping[str, Any] | None = None) -> None:

@@ -41,6 +41,8 @@ else:
 
 DEFAULT_ROUNDS = 400
 RANDOM = "random"
+# What `algorithm.network` may be besides a factory of one's own.
+NETWORKS = ("mlp", "cnn", "attention")
 # Lambda's largest function, MB.
 MOST_MB = 10_240
 
@@ -288,9 +290,8 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
     _refuse_unknown(document, where, name)
     document = fill_defaults(document, valid_keys(name))
     try:
-        config = _pack_by_default(
-            _share_by_default(msgspec.convert(_add_default_names(document), RunConfig), document).effective(), document
-        )
+        config = msgspec.convert(_add_default_names(document), RunConfig)
+        config = _pack_by_default(_with_engine(_share_by_default(config, document)).effective(), document)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {_readable(str(error), name, document)}") from error
     if impossible := _impossible(config):
@@ -307,6 +308,15 @@ def _share_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConf
         return config
     rule = "groups" if by_hand else "all"
     return msgspec.structs.replace(config, sharing=msgspec.structs.replace(config.sharing, rule=rule))
+
+
+def _with_engine(config: RunConfig) -> RunConfig:
+    """With the faster engine in place of `auto`: numpy on the CPU at every width, see docs/results/engines.md; torch
+    where numpy cannot."""
+    if config.algorithm.engine != "auto":
+        return config
+    engine = "numpy" if config.algorithm.device == "cpu" and config.algorithm.network == "mlp" else "torch"
+    return msgspec.structs.replace(config, algorithm=msgspec.structs.replace(config.algorithm, engine=engine))
 
 
 def _pack_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
@@ -347,6 +357,7 @@ def _impossible(config: RunConfig) -> str:
         or _unencodable(config)
         or _bad_groups(config)
         or _bad_rows(config)
+        or _bad_engine(config)
         or _conflicting_rules(config)
     ):
         return impossible
@@ -400,6 +411,29 @@ def _bad_rows(config: RunConfig) -> str:
     if config.algorithm.replayed_steps:
         why = "draws minibatches of algorithm.batch_size out of earlier rounds, so that fewer new ones save nothing"
     return f"sharing.rows=member leaves out rows, and {name} {why}; use pooled"
+
+
+def _bad_engine(config: RunConfig) -> str:
+    """Why the engine cannot compute the networks, as a message; '' when it can."""
+    settings = config.algorithm
+    if settings.engine == "numpy" and settings.device != "cpu":
+        return f"algorithm.device: numpy does not compute on {settings.device}; set algorithm.engine=torch"
+    if settings.network == "mlp":
+        return ""
+    if settings.network not in NETWORKS and ":" not in settings.network:
+        nearest = difflib.get_close_matches(settings.network, NETWORKS, n=1)
+        hint = f"did you mean {nearest[0]}? " if nearest else ""
+        known = ", ".join(NETWORKS)
+        return f"algorithm.network: {settings.network!r} is no network; {hint}It is {known}, or package.module:factory"
+    if settings.engine == "numpy":
+        return f"algorithm.network: numpy does not compute {settings.network}; set algorithm.engine=torch"
+    if getattr(settings, "recurrent", False):
+        return f"algorithm.recurrent: {settings.network} has no hidden state; set algorithm.network=mlp"
+    if "curvature" in scaling.needs(config.scaling.rule):
+        return f"scaling.rule={config.scaling.rule} needs the curvature of the loss, which only mlp has; use gns"
+    if SHARING_MODES[config.sharing.rule].switches and "curvature" in BASES[config.sharing.base].needs:
+        return f"sharing.base={config.sharing.base} needs the curvature of the loss, which only mlp has; use distil"
+    return ""
 
 
 def _conflicting_sharing(config: RunConfig, summaries: tuple[str, ...]) -> str:

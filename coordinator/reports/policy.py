@@ -21,7 +21,7 @@ from safetensors.numpy import load, save
 
 from functions.contract import CorruptObject, Team
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
-from functions.nn.batched import BatchedNetwork, batch_networks, single_agent_policy
+from functions.nn.batched import ActingNetworks, batch_networks, single_agent_policy
 from functions.nn.losses import mask_logits
 from functions.policies import Player, Policy
 
@@ -101,7 +101,7 @@ class TeamPolicy:
 class _Actor:
     """One agent: its network, its action head and its hidden state."""
 
-    def __init__(self, name: str, kind: AgentClass, networks: BatchedNetwork) -> None:
+    def __init__(self, name: str, kind: AgentClass, networks: ActingNetworks) -> None:
         self._name, self._kind, self._networks = name, kind, networks
         self._head = networks.head(kind)
         self.hidden: NDArray[Any] | None = None

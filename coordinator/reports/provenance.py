@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from functools import cache
 from importlib.machinery import PathFinder
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,7 +32,8 @@ _VECTORS = ("avx", "sse", "ssse", "fma", "f16c", "amx", "asimd", "sve")
 class EnvironmentFingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the bytes of a run depend on besides its program and configuration.
 
-    `environment` and `algorithm` are names and hashes of the packages or modules of plug-ins and PettingZoo tasks.
+    `environment` and `algorithm` are names and hashes of the packages or modules of plug-ins and PettingZoo tasks;
+    `torch` is its version here, for runs that compute with it.
     """
 
     python: str
@@ -40,6 +41,7 @@ class EnvironmentFingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=
     machine: str
     environment: str | None
     algorithm: str | None = None
+    torch: str | None = None
 
 
 @cache
@@ -52,8 +54,8 @@ def code_sha256() -> str:
     return _sha256(ROOT, (path for path in files if path.suffix in (".py", ".toml")))
 
 
-def environment_fingerprint(task: EnvTask, algorithm: str) -> EnvironmentFingerprint:
-    """The fingerprint of a run of `task` with `algorithm` that this process would start."""
+def environment_fingerprint(task: EnvTask, algorithm: str, engine: str = "numpy") -> EnvironmentFingerprint:
+    """The fingerprint of a run of `task` with `algorithm` and the engine that this process would start."""
     kind, _, module = task.name.partition(":")
     return EnvironmentFingerprint(
         python=platform.python_version(),
@@ -61,6 +63,7 @@ def environment_fingerprint(task: EnvTask, algorithm: str) -> EnvironmentFingerp
         machine=_machine(),
         environment=_package(module if kind == "pettingzoo" else _plug_in(ENVIRONMENT_GROUP, task.name)),
         algorithm=None if algorithm in ALGORITHMS else _package(_plug_in(ALGORITHM_GROUP, algorithm)),
+        torch=_installed("torch") if engine == "torch" else None,
     )
 
 
@@ -88,6 +91,14 @@ def written_by() -> str:
         return "Written by a program that is not in a git checkout, so its commit is not known."
     changed = ", changed since" if found.endswith("+") else ""
     return f"Written by commit {found[:7]}{changed}."
+
+
+def _installed(package: str) -> str | None:
+    """The version of a package; None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _machine() -> str:

@@ -126,7 +126,9 @@ def identify(
         backend=backend,
         code_sha256=provenance.code_sha256(),
         commit=provenance.commit(),
-        environment_fingerprint=provenance.environment_fingerprint(config.task, config.algorithm.name),
+        environment_fingerprint=provenance.environment_fingerprint(
+            config.task, config.algorithm.name, config.algorithm.engine
+        ),
         created=now(),
         configs=(sha256(text),),
         deployment_ref=deployment_ref,
@@ -152,10 +154,14 @@ def unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
         began = f"commit {identity.commit}" if identity.commit else f"code {identity.code_sha256[:12]}, of no commit"
         raise UserError(f"the program changed since {folder.name} began ({began}); go back to that, or start a new run")
     config = folder.config()
-    present = provenance.environment_fingerprint(config.task, config.algorithm.name)
+    present = _fingerprint(config)
     if changes := provenance.changes(identity.environment_fingerprint, present):
         raise UserError(f"{folder.name} would go on with other bytes: {changes}; go back to that, or start a new run")
     return config
+
+
+def _fingerprint(config: RunConfig) -> provenance.EnvironmentFingerprint:
+    return provenance.environment_fingerprint(config.task, config.algorithm.name, config.algorithm.engine)
 
 
 def with_limits(config: RunConfig, settings: Sequence[str]) -> RunConfig:

@@ -6,9 +6,10 @@ The coordinator, the command line and the functions load the specification. The 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.contract import Behaviour, Rows, SummaryName, Team
@@ -26,6 +27,21 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     def name(self) -> str:
         """The algorithm's name."""
         return str(self.__struct_config__.tag)
+
+    @property
+    def engine(self) -> str:
+        """What computes networks, see `functions.algorithms.engine`."""
+        return "numpy"
+
+    @property
+    def device(self) -> str:
+        """Where it computes."""
+        return "cpu"
+
+    @property
+    def network(self) -> str:
+        """What makes networks, see `functions.algorithms.new_networks`."""
+        return "mlp"
 
     @property
     def updates_per_round(self) -> int:
@@ -53,6 +69,20 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     def resolved(self, spec: EnvSpec) -> "AlgorithmConfig":
         """The configuration with every default that depends on the task filled in."""
         return self
+
+
+class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
+    """Base of configurations whose networks either engine can compute."""
+
+    engine: Annotated[
+        Literal["auto", "numpy", "torch"],
+        Meta(description="what computes networks: numpy, torch, or the faster one for their width (auto)"),
+    ] = "auto"
+    device: Annotated[Literal["cpu", "cuda"], Meta(description="where torch computes; actors use the CPU")] = "cpu"
+    network: Annotated[
+        str,
+        Meta(description="mlp; cnn for images, attention for entities; or a torch module's package.module:factory"),
+    ] = "mlp"
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from functions.algorithms.base import AlgorithmConfig, Context
 from functions.algorithms.rows import Mask, learned_from, members, pooled, starts
-from functions.nn import recurrent
 from functions.nn.mlp import Array
-from functions.nn.recurrent import Weights
+from functions.nn.networks import Weights
 
 RowIndices = NDArray[np.int64]
 
@@ -138,7 +137,7 @@ def training_samples(
     These are the rows of `learned_from`, or those that `mask` ``[n, T, E]`` marks. For recurrent networks they are in
     chunks of `length` steps, by default of a whole rollout.
     """
-    if weights.cell is None:
+    if not weights.hidden_size:
         return Independent(pooled(context, group, of, mask))
     agents = members(context.team, group)
     numbers = _numbers(learned_from(context, group) if mask is None else mask)
@@ -165,13 +164,11 @@ def _numbers(mask: Mask) -> RowIndices:
 def _chunks(weights: Weights, inputs: Array, starts: NDArray[np.bool_], rows: RowIndices, length: int) -> Chunks:
     """Chunks of sequences ``[T, B, ...]``; the last ones are padded with steps that are no rows."""
     blocks, begins, numbers = (_blocks(array, length, fill) for array, fill in ((inputs, 0), (starts, 0), (rows, -1)))
-    last = weights.above[0][0]
-    first = np.zeros((*blocks.shape[:1], blocks.shape[2], last.shape[0]), last.dtype)
+    size = weights.hidden_size
+    first = np.zeros((*blocks.shape[:1], blocks.shape[2], size), weights.dtype)
     for index in range(len(blocks) - 1):
-        first[index + 1] = recurrent.forward(weights, blocks[index], begins[index], first[index]).hidden[-1]
-    return Chunks(
-        _join_blocks(blocks), _join_blocks(begins), first.reshape(-1, last.shape[0]), _join_blocks(numbers)
-    ).living()
+        first[index + 1] = weights.forward(blocks[index], begins[index], first[index]).hidden[-1]
+    return Chunks(_join_blocks(blocks), _join_blocks(begins), first.reshape(-1, size), _join_blocks(numbers)).living()
 
 
 def _blocks(array: Array, length: int, fill: int) -> Array:

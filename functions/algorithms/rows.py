@@ -13,9 +13,8 @@ from functions.algorithms.base import AlgorithmConfig, Context
 from functions.contract import Team
 from functions.data.batch import Batch
 from functions.environments.base import EnvSpec
-from functions.nn import recurrent
 from functions.nn.mlp import Array
-from functions.nn.recurrent import Trace, Weights
+from functions.nn.networks import Trace, Weights
 from functions.randomness import generator
 
 Mask = NDArray[np.bool_]
@@ -38,6 +37,12 @@ def with_identity(context: Context[AlgorithmConfig], agent: int, inputs: Array) 
 def observations(context: Context[AlgorithmConfig], agent: int) -> Array:
     """The agent's observations ``[T, E, F]``, identity included."""
     return with_identity(context, agent, context.batch.of(context.batch.observations, agent))
+
+
+def observation_shape(spec: EnvSpec, agent: int) -> tuple[int, ...]:
+    """The shape of the agent's observation: that of an image or of entities, or its width."""
+    kind = next(kind for kind in spec.classes if agent in kind.agents)
+    return kind.observation_shape or (kind.observation_size,)
 
 
 def observation_width(spec: EnvSpec, agent: int) -> int:
@@ -114,8 +119,8 @@ def starts(context: Context[AlgorithmConfig]) -> NDArray[np.bool_]:
 
 def after_cuts(context: Context[AlgorithmConfig], weights: Weights, trace: Trace, inputs: Array) -> Array:
     """Outputs ``[K, out]`` for one agent's inputs after each cut ``[K, F]``, from the hidden state before it."""
-    if weights.cell is None:
-        return recurrent.forward(weights, inputs).outputs
+    if not weights.hidden_size:
+        return weights.forward(inputs).outputs
     cut = context.batch.cut
     first = trace.hidden[cut[:, 0], cut[:, 1]]
-    return np.asarray(recurrent.forward(weights, inputs[None], first=first).outputs[0])
+    return np.asarray(weights.forward(inputs[None], first=first).outputs[0])

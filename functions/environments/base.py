@@ -64,6 +64,9 @@ class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # The finite bounds of each continuous action.
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
+    # The shape that an observation has before it is flattened, row by row: an image ``[H, W, C]``, or entities ``[N,
+    # features]`` of which those of zeros are absent. Empty for a vector.
+    observation_shape: tuple[int, ...] = ()
 
     @property
     def continuous(self) -> bool:

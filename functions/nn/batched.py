@@ -18,6 +18,7 @@ from functions.keys import group_name
 from functions.nn.gru import advance
 from functions.nn.heads import Head, head_of
 from functions.nn.mlp import RECTIFIED, Layer, activate, forward, layers_of
+from functions.nn.onnx_acting import OnnxNetworks, made_by_factory, onnx_networks
 from functions.nn.recurrent import CLIPPED
 
 
@@ -59,6 +60,11 @@ class BatchedNetwork:
     rectified: bool = False
     clipped: bool = False
 
+    @property
+    def recurrent(self) -> bool:
+        """Whether there is a hidden state."""
+        return self.gru is not None
+
     def head(self, kind: AgentClass) -> Head:
         """The action head of agents of the class."""
         return head_of(kind, self.log_std is not None, self.clipped)
@@ -82,13 +88,18 @@ class BatchedNetwork:
         return forward(self.after, hidden, self.rectified)[-1], hidden
 
 
-def batch_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> BatchedNetwork:
-    """Stacks the networks of a class, with an axis for blocks of environments.
+ActingNetworks = BatchedNetwork | OnnxNetworks
+
+
+def batch_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> ActingNetworks:
+    """The networks of a class, with an axis for blocks of environments: stacked, or graphs if a factory made them.
 
     The one-hot identity is a constant input, so it folds into the first bias. Raises `BadRequest` for missing networks,
     and for networks that do not fit the spaces of the class.
     """
     kind = spec.classes[index]
+    if made_by_factory(team, tensors, kind.agents[0]):
+        return onnx_networks(spec, team, tensors, index)
     networks = [_network(tensors, team.groups[agent]) for agent in kind.agents]
     for agent, network in zip(kind.agents, networks, strict=True):
         _require_consistent(spec.agents[agent], network)
@@ -114,6 +125,10 @@ def single_agent_policy(
     `identity`; its outputs keep their bytes."""
     old, new = f"policy/{group_name(team.groups[agent])}/", f"policy/{group_name(agent)}/"
     own = {new + name.removeprefix(old): np.array(array) for name, array in tensors.items() if name.startswith(old)}
+    if identity == team.identity:
+        return own
+    if made_by_factory(team, tensors, agent):
+        raise BadRequest(f"the policy of {spec.agents[agent]} is a factory's, whose inputs cannot change")
     network = _network(own, agent)
     first = ("gru_x", "gru_bx") if network.gru is not None and len(network.layers) == 1 else ("w0", "b0")
     weight, bias = (own[new + name] for name in first)

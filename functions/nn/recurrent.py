@@ -36,6 +36,47 @@ class Weights(NamedTuple):
     rectified: bool = False
     clipped: bool = False
 
+    @property
+    def hidden_size(self) -> int:
+        """The width of the hidden state, 0 for feed-forward networks."""
+        return 0 if self.cell is None else self.cell.width
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision."""
+        return self.above[0][0].dtype
+
+    def forward(
+        self, inputs: Array, starts: gru.Flags | None = None, first: Array | None = None, burn_in: int = 0
+    ) -> "Trace":
+        """Maps rows ``[rows, in]`` to ``[rows, out]``, or with a cell sequences ``[T, B, in]`` to ``[T, B, out]``.
+
+        `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`.
+        """
+        if self.cell is None:
+            above = networks.forward(self.above, inputs, self.rectified)
+            return Trace(above[-1], [], None, above)
+        steps, rows, width = inputs.shape
+        below = networks.forward(self.below, inputs.reshape(steps * rows, width), self.rectified)
+        if self.below:
+            networks.activate(below[-1], self.rectified)
+        unrolled = gru.forward(self.cell, _timed(below[-1], steps), starts, first, burn_in)
+        above = networks.forward(self.above, unrolled.hidden.reshape(steps * rows, self.cell.width))
+        return Trace(_timed(above[-1], steps), below, unrolled, above)
+
+    def backward(self, trace: "Trace", grad_output: Array, gradient: "Weights | None") -> None:
+        """Writes d loss / d parameters into `gradient`, given `grad_output` = d loss / d outputs, shaped like them.
+
+        It does not write the gradient of `log_std`, which comes from the loss.
+        """
+        _backward(self, trace, grad_output, gradient)
+
+    def input_gradient(self, inputs: Array, grad_output: Array, first: Array | None = None) -> Array:
+        """d loss / d inputs, shaped like them, from d loss / d outputs; `inputs` and `first` are as in `forward`."""
+        grad_first, matrix = _backward(self, self.forward(inputs, first=first), grad_output, None)
+        grad_inputs = grad_first @ matrix.T
+        return grad_inputs if self.cell is None else _timed(grad_inputs, len(grad_output))
+
     def named(self) -> dict[str, Array]:
         """The tensors by their names in storage, in forward order."""
         tensors: dict[str, Array] = {}
@@ -118,9 +159,18 @@ class Trace(NamedTuple):
     @property
     def hidden(self) -> Array:
         """The hidden states; raises `ValueError` for a feed-forward network."""
+        return self._known.hidden
+
+    @property
+    def before(self) -> Array:
+        """The hidden states before every step ``[T, B, H]``; raises `ValueError` for a feed-forward network."""
+        return self._known.before
+
+    @property
+    def _known(self) -> gru.Unrolled:
         if self.unrolled is None:
             raise ValueError("a network without a GRU has no hidden state")
-        return self.unrolled.hidden
+        return self.unrolled
 
 
 def initialise(network: Network, rng: np.random.Generator, output_gain: float) -> NDArray[np.float32]:
@@ -145,52 +195,6 @@ def initialise(network: Network, rng: np.random.Generator, output_gain: float) -
     if weights.log_std is not None:
         weights.log_std[...] = FIRST_LOG_STD
     return flat
-
-
-def forward(
-    weights: Weights, inputs: Array, starts: gru.Flags | None = None, first: Array | None = None, burn_in: int = 0
-) -> Trace:
-    """Maps rows ``[rows, in]`` to ``[rows, out]``, or with a cell sequences ``[T, B, in]`` to ``[T, B, out]``.
-
-    `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`.
-    """
-    if weights.cell is None:
-        above = networks.forward(weights.above, inputs, weights.rectified)
-        return Trace(above[-1], [], None, above)
-    steps, rows, width = inputs.shape
-    below = networks.forward(weights.below, inputs.reshape(steps * rows, width), weights.rectified)
-    if weights.below:
-        networks.activate(below[-1], weights.rectified)
-    unrolled = gru.forward(weights.cell, _timed(below[-1], steps), starts, first, burn_in)
-    above = networks.forward(weights.above, unrolled.hidden.reshape(steps * rows, weights.cell.width))
-    return Trace(_timed(above[-1], steps), below, unrolled, above)
-
-
-def unroll(weights: Weights, inputs: Array, starts: gru.Flags, burn_in: int = 0) -> tuple[Array, Trace]:
-    """Outputs ``[T, B, out]`` of sequences ``[T, B, in]``, for recurrent and feed-forward networks, and their trace.
-
-    The trace of a feed-forward network has rows ``[T * B, ...]``, as `forward` and `backward` take them.
-    """
-    if weights.cell is not None:
-        trace = forward(weights, inputs, starts, burn_in=burn_in)
-        return trace.outputs, trace
-    trace = forward(weights, inputs.reshape(-1, inputs.shape[-1]))
-    return trace.outputs.reshape(*inputs.shape[:2], -1), trace
-
-
-def backward(weights: Weights, trace: Trace, grad_output: Array, gradient: Weights | None) -> None:
-    """Writes d loss / d parameters into `gradient`, given `grad_output` = d loss / d outputs, shaped like them.
-
-    It does not write the gradient of `log_std`, which comes from the loss.
-    """
-    _backward(weights, trace, grad_output, gradient)
-
-
-def backward_to_inputs(weights: Weights, trace: Trace, grad_output: Array, gradient: Weights | None = None) -> Array:
-    """Returns d loss / d inputs, shaped like them; with `gradient` it also does what `backward` does."""
-    grad_first, matrix = _backward(weights, trace, grad_output, gradient)
-    grad_inputs = grad_first @ matrix.T
-    return grad_inputs if trace.unrolled is None else _timed(grad_inputs, len(grad_output))
 
 
 def _backward(weights: Weights, trace: Trace, grad_output: Array, gradient: Weights | None) -> tuple[Array, Array]:

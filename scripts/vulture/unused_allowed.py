@@ -45,3 +45,9 @@ _.optimal_return
 _.snapshot
 _.restore
 ParallelEnvironment
+
+# Options of ONNX Runtime's sessions, which its own code reads.
+options.intra_op_num_threads
+options.inter_op_num_threads
+options.use_deterministic_compute
+options.log_severity_level

@@ -15,9 +15,9 @@ from coordinator.cli.app import main
 PUBLIC = {
     "marless": "ConfigError Run RunFailed UserError estimate evaluate load_policy open_run resume train",
     "marless.algorithms": "PPO_PARTS PPO_STAGES PPO_SUMMARIES CriticView Merging Ppo PpoConfig"
-    " AlgorithmConfig AlgorithmSpec BadRequest Context Implementation Network StageResult"
+    " AlgorithmConfig AlgorithmSpec BadRequest Context Implementation Network NetworkConfig StageResult"
     " StageSpec SummaryResult Team Trainable as_base check distribution gae generator group_name mask_logits members"
-    " minibatches moments names observations pooling recurrent",
+    " minibatches moments names observations pooling recurrent torch_loss training_samples",
     "marless.environments": "AgentClass EnvSpec EnvTask EnvironmentFault MissingExtra Observation Step Unsupported"
     " VectorEnvironment check make roles_of spec",
     "marless.rules": "BaseRule Bounds DistanceRule GroupingRule PlacementRule Rule ScalingRule SharingMode TrendRule"

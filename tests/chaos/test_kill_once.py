@@ -56,14 +56,15 @@ def test_an_interrupted_run_loses_no_attempt(tmp_path, undisturbed):
 
 
 @pytest.mark.conformance
-def test_a_run_that_learns_from_earlier_rounds_survives_the_death_of_its_coordinator_and_of_a_worker(tmp_path):
-    expected = train(tmp_path / "undisturbed", REPLAYED, workers=2)
+@pytest.mark.parametrize("options", [REPLAYED, (*OPTIONS, "algorithm.engine=torch")], ids=["replayed", "torch"])
+def test_a_run_that_needs_more_survives_the_death_of_its_coordinator_and_of_a_worker(tmp_path, options):
+    expected = train(tmp_path / "undisturbed", options, workers=2)
     folder = tmp_path / "killed"
-    process = Process(folder, hold=4, options=REPLAYED)
+    process = Process(folder, hold=4, options=options)
     process.send(signal.SIGKILL)
     process.end()
-    process = Process(folder, hold=6, options=REPLAYED)
+    process = Process(folder, hold=6, options=options)
     os.kill(process.workers()[0], signal.SIGKILL)
     process.send(signal.SIGCONT)
     assert process.end() == f"finished {expected.sha256}"
-    same(train(folder, REPLAYED, workers=2), expected)
+    same(train(folder, options, workers=2), expected)

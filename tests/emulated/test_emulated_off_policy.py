@@ -28,6 +28,8 @@ DRIVEN = {
     "maddpg": ("placement.rule=split",),
     "iddpg in numbers": ("placement.rule=whole", "placement.rounds=2"),
 }
+# The sweep soon gives up a task whose event was lost.
+SOON = tuple(f"functions.{function}.timeout_s=10" for function in ("actor", "learner", "evaluator"))
 # The invoker soon gives up a killed function.
 QUICK = tuple(f"functions.{function}.timeout_s=2" for function in ("actor", "learner", "evaluator"))
 
@@ -46,7 +48,7 @@ def test_a_detached_run_comes_to_the_same_weights_although_an_event_is_lost_and_
 ):
     event = {"service": "lambda", "action": "POST", "key": "replayed-twice"}
     place.inject({**event, "fault": "swallow", "skip": 6}, {**event, "fault": "twice", "count": 10_000})
-    detach(marless, "replayed-twice", *METHODS["maddpg"])
+    detach(marless, "replayed-twice", *METHODS["maddpg"], *SOON)
     (found,) = finished("replayed-twice", sweeping=True)
     same(found, expected(marless, *METHODS["maddpg"]))
     struck = [fault["fault"] for fault in place.struck()]

@@ -13,6 +13,7 @@ EXAMPLES = ROOT / "examples"
 SHORT = {
     "compare_settings": {"rounds": 2, "seeds": range(1, 3)},
     "emulated_account": {"rounds": 1},
+    "image_task": {"rounds": 1, "networks": ("cnn",)},
     "own_algorithm": {"rounds": 2},
     "own_environment": {"rounds": 2},
     "own_rule": {"rounds": 3},

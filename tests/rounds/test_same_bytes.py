@@ -81,6 +81,23 @@ def test_packs_that_learn_are_those_of_the_round_in_flight_after_a_resume_with_o
     assert resumed.sha256 == train("task.agents=4", "sharing.rule=none", PLACEMENTS[2]).sha256
 
 
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize(
+    "learning",
+    [
+        ("algorithm.name=mappo", "algorithm.recurrent=true"),
+        ("algorithm.name=qmix", "algorithm.batch_size=16", "algorithm.updates_per_round=2"),
+        ("algorithm.name=maddpg", "algorithm.batch_size=16", "algorithm.updates_per_round=2"),
+    ],
+)
+def test_placement_and_workers_change_no_weight_with_torch(train, learning):
+    options = (*learning, "sharing.rule=none", "scaling.rollouts=2", "algorithm.hidden=[16,16]")
+    runs = [train(*options, "algorithm.engine=torch", rule) for rule in (*PLACEMENTS[::2], "placement.rule=whole")]
+    runs.append(train(*options, "algorithm.engine=torch", PLACEMENTS[0], workers=2))
+    assert len({run.sha256 for run in runs}) == 1
+    assert runs[0].sha256 != train(*options, PLACEMENTS[0]).sha256
+
+
 def test_placement_changes_no_evaluation(train):
     split, packed = (train("algorithm.name=mappo", "sharing.rule=none", placement) for placement in PLACEMENTS[::2])
     assert split.state.final == packed.state.final

@@ -12,6 +12,7 @@ import numpy as np
 from functions.algorithms.advantages import Flags
 from functions.algorithms.base import Context
 from functions.algorithms.ddpg.config import DdpgConfig
+from functions.algorithms.engine import weights_of
 from functions.algorithms.metrics import ByAgent
 from functions.algorithms.off_policy.networks import (
     ONE_CHOICE,
@@ -26,14 +27,14 @@ from functions.algorithms.rows import members
 from functions.contract import BadRequest
 from functions.environments.base import AgentClass, EnvSpec
 from functions.keys import group_name
-from functions.nn import gumbel, recurrent
+from functions.nn import gumbel
 from functions.nn.continuous import Deterministic
 from functions.nn.discrete import OneChoice
 from functions.nn.gumbel import Relaxed
 from functions.nn.heads import head_of
 from functions.nn.losses import mask_logits
 from functions.nn.mlp import Array
-from functions.nn.recurrent import Trace, Weights
+from functions.nn.networks import Trace, Weights
 from functions.randomness import generator
 
 
@@ -99,7 +100,7 @@ def _legal(context: Context[DdpgConfig], agents: list[int]) -> Flags | None:
 def next_actions(context: Context[DdpgConfig], group: int) -> Array:
     """The target policy's actions after every step ``[n, T, E, width]``; for discrete actions the most probable."""
     agents, head = members(context.team, group), _deterministic(context, group)
-    weights = recurrent.weights_of(context.tensors, f"target/{group_name(group)}")
+    weights = weights_of(context, f"target/{group_name(group)}")
     inputs = observation_inputs(context, group)
     needs_steps = context.config.recurrent or len(context.batch.ended) > 1
     steps = inputs.unroll(weights) if needs_steps else (None, None)
@@ -115,7 +116,7 @@ def next_actions(context: Context[DdpgConfig], group: int) -> Array:
 def current_actions(context: Context[DdpgConfig], group: int) -> Array:
     """The policy's actions at every step ``[n, T, E, width]``."""
     agents = members(context.team, group)
-    weights = recurrent.weights_of(context.tensors, f"policy/{group_name(group)}")
+    weights = weights_of(context, f"policy/{group_name(group)}")
     actions = by_agent(policy_actions(context, group, weights).actions, len(agents))
     return actions * context.batch.alive[agents][..., None]
 

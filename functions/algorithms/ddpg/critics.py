@@ -6,6 +6,7 @@ policy's own action, or the target policies' actions after a step, are one step 
 discarded.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from functions.algorithms.advantages import Flags, next_values
 from functions.algorithms.base import Context, StageResult
 from functions.algorithms.ddpg.actors import kind_of, recorded_actions
 from functions.algorithms.ddpg.config import DdpgConfig
+from functions.algorithms.engine import weights_of
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.off_policy.networks import (
     NetworkInputs,
@@ -29,16 +31,14 @@ from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import scale_rewards, value_scale
 from functions.algorithms.off_policy.td import one_step, td_loss
-from functions.algorithms.rows import members, starts, with_identity
+from functions.algorithms.rows import members, observation_shape, starts, with_identity
 from functions.algorithms.trainable import Trainable
 from functions.contract import Team
 from functions.data.batch import Batch
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
-from functions.nn import recurrent
-from functions.nn.gru import Unrolled
 from functions.nn.mlp import Array
-from functions.nn.recurrent import Trace, Weights
+from functions.nn.networks import Trace, Weights
 
 Actions = Mapping[int, Array]
 """Actions at the steps of a minibatch, by agent ``[T, E, width]``."""
@@ -63,6 +63,11 @@ class Critics:
         """The width of the inputs of the agent's critic, without identity."""
         actions = sum(kind_of(spec, other).actions for other in self._view.agents(spec, team, agent))
         return self._view.width(spec, agent) + actions
+
+    def shape(self, spec: EnvSpec, agent: int) -> tuple[int, ...]:
+        """The shape of the first inputs of the agent's critic: its observation, or a state."""
+        seen, width = observation_shape(spec, agent), self._view.width(spec, agent)
+        return seen if math.prod(seen) == width else (width,)
 
     def train_step(
         self, context: Context[DdpgConfig], group: int, now: Array, after: Actions, played: Actions
@@ -100,7 +105,7 @@ class Critics:
         name, agents, config = group_name(group), members(context.team, group), context.config
         inputs = _CriticInputs(self._view, context, agents)
         signal, steps = learning_signal(context, agents, config.reward == "team"), inputs.steps()
-        values, _ = steps.unroll(recurrent.weights_of(context.tensors, f"critic/{name}"))
+        values, _ = steps.unroll(weights_of(context, f"critic/{name}"))
         offset = value_scale(context, name).offset
         future = _future(context, name, inputs, steps, after) + offset
         taken = by_agent(values[..., 0], len(agents)) + offset
@@ -135,9 +140,9 @@ class _CriticInputs:
         """d(-mean Q_i) / d `own` ``[n, T, E, width]``, the others' actions as recorded; the mean is over rows
         `learned`."""
         hidden, columns = _hidden_states(weights, steps), self.steps(own).steps
-        _, trace = _values_of_steps(weights, columns, None if hidden is None else hidden.before)
-        grad_output = by_column(learned)[..., None] * trace.outputs.dtype.type(-1 / max(1, int(learned.sum())))
-        gradient = recurrent.backward_to_inputs(weights, trace, grad_output.reshape(trace.outputs.shape))
+        rows, first = _independent(columns, None if hidden is None else hidden.before)
+        grad_output = by_column(learned)[..., None] * weights.dtype.type(-1 / max(1, int(learned.sum())))
+        gradient = weights.input_gradient(rows, grad_output.reshape(*rows.shape[:-1], 1), first)
         of_critics = by_agent(gradient.reshape(columns.shape), len(self.agents))
         return np.stack([of_critics[row][..., self._own_action(agent)] for row, agent in enumerate(self.agents)])
 
@@ -163,22 +168,19 @@ def _future(
     context: Context[DdpgConfig], name: str, inputs: _CriticInputs, steps: NetworkInputs, after: Actions
 ) -> Array:
     """The target critic's values after each step ``[n, T, E]``."""
-    target = recurrent.weights_of(context.tensors, f"critic_target/{name}")
+    target, columns = weights_of(context, f"critic_target/{name}"), inputs.after_steps(after)
     hidden = _hidden_states(target, steps)
-    values, _ = _values_of_steps(target, inputs.after_steps(after), None if hidden is None else hidden.hidden)
-    return by_agent(values, len(inputs.agents))
+    rows, first = _independent(columns, None if hidden is None else hidden.hidden)
+    return by_agent(target.forward(rows, first=first).outputs.reshape(columns.shape[:2]), len(inputs.agents))
 
 
-def _values_of_steps(weights: Weights, columns: Array, hidden: Array | None) -> tuple[Array, Trace]:
-    """Values ``[T, n * E]`` of independent steps, each from its own hidden state ``[T, n * E, H]``."""
+def _independent(columns: Array, hidden: Array | None) -> tuple[Array, Array | None]:
+    """The inputs of independent steps ``[T, n * E, F]``, each from its own hidden state ``[T, n * E, H]``, and the
+    states, as `Weights.forward` takes them."""
     rows = columns.reshape(-1, columns.shape[-1])
-    if hidden is None:
-        trace = recurrent.forward(weights, rows)
-    else:
-        trace = recurrent.forward(weights, rows[None], first=hidden.reshape(-1, hidden.shape[-1]))
-    return trace.outputs.reshape(columns.shape[:2]), trace
+    return (rows, None) if hidden is None else (rows[None], hidden.reshape(-1, hidden.shape[-1]))
 
 
-def _hidden_states(weights: Weights, steps: NetworkInputs) -> Unrolled | None:
-    """The hidden states of a recurrent critic before and after each step; else None."""
-    return steps.unroll(weights)[1].unrolled if weights.cell is not None else None
+def _hidden_states(weights: Weights, steps: NetworkInputs) -> Trace | None:
+    """A pass over the steps, with the hidden states of a recurrent critic; else None."""
+    return steps.unroll(weights)[1] if weights.hidden_size else None

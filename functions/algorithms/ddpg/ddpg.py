@@ -10,15 +10,15 @@ from functions.algorithms.ddpg.actors import entropy_metrics, kind_of, policy_ac
 from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.ddpg.critics import Critics
 from functions.algorithms.metrics import due
+from functions.algorithms.new_networks import Part, as_target, new_network
 from functions.algorithms.off_policy.networks import by_column, grad_output_for, update_target
 from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
-from functions.algorithms.rows import members
-from functions.algorithms.trainable import Trainable, moments, trained_bytes
+from functions.algorithms.rows import members, observation_shape
+from functions.algorithms.trainable import Trainable, trained_bytes
 from functions.contract import BadRequest, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
-from functions.nn import recurrent
 from functions.nn.mlp import Array
 from functions.nn.recurrent import Network
 from functions.randomness import generator
@@ -37,17 +37,20 @@ def initialise(
     actor, critic = _networks(critics, spec, team, config, group)
     tensors: dict[str, Array] = {f"normaliser/{name}": RewardScale().tensor}
     # Initially discrete actions are almost equally probable, and continuous actions near the middle of their range.
-    for network, gain, part, target in ((actor, 0.01, "policy", "target"), (critic, 1.0, "critic", "critic_target")):
-        flat = recurrent.initialise(network, rng, gain)
-        tensors |= recurrent.to_tensors(network, flat, f"{part}/{name}")
-        tensors |= recurrent.to_tensors(network, flat.copy(), f"{target}/{name}")
-        tensors |= moments(f"{part}_optimiser/{name}", network.parameters)
+    agent = members(team, group)[0]
+    acting = Part("policy", observation_shape(spec, agent), 0.01, acts=True)
+    judging = Part("critic", critics.shape(spec, agent), 1.0)
+    for part, network, target in ((acting, actor, "target"), (judging, critic, "critic_target")):
+        made = new_network(config, part, network, group, rng)
+        tensors |= made | as_target(made, part.name, target)
     return tensors
 
 
 def part_bytes(critics: Critics, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> dict[str, int]:
     """The bytes of a group's networks, targets and moments; raises `BadRequest` for several choices at once."""
     actor, critic = _networks(critics, spec, team, config, group)
+    if config.network != "mlp":
+        return {}  # which only its factory knows
     sizes = trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
     return {**sizes, "target": sizes["policy"], "critic_target": sizes["critic"]}
 

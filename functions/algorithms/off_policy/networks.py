@@ -12,9 +12,8 @@ from functions.algorithms.advantages import Flags, next_values
 from functions.algorithms.base import Context
 from functions.algorithms.off_policy.replay import ReplayConfig
 from functions.algorithms.rows import members, own_observation, starts, with_identity
-from functions.nn import recurrent
 from functions.nn.mlp import Array
-from functions.nn.recurrent import Trace, Weights
+from functions.nn.networks import Trace, Weights, unroll
 
 # The advice where an agent makes several choices at once, which only the PPO family supports.
 ONE_CHOICE = "use ippo or mappo, or with PettingZoo and RWARE task.options.joint_actions=true"
@@ -31,8 +30,8 @@ class NetworkInputs(NamedTuple):
     burn_in: int
 
     def unroll(self, weights: Weights) -> tuple[Array, Trace]:
-        """Outputs ``[T, n * E, out]``, and the trace that `recurrent.backward` needs."""
-        return recurrent.unroll(weights, self.steps, self.begins, self.burn_in)
+        """Outputs ``[T, n * E, out]``, and the trace that `Trainable.descend` takes."""
+        return unroll(weights, self.steps, self.begins, self.burn_in)
 
 
 def network_inputs(
@@ -57,8 +56,8 @@ def observation_inputs(context: Context[ReplayConfig], group: int) -> NetworkInp
 
 
 def grad_output_for(weights: Weights, grad_output: Array) -> Array:
-    """d loss / d outputs ``[T, n * E, out]`` in the shape that `recurrent.backward` takes."""
-    return grad_output if weights.cell is not None else grad_output.reshape(-1, grad_output.shape[-1])
+    """d loss / d outputs ``[T, n * E, out]`` in the shape that `Trainable.descend` takes."""
+    return grad_output if weights.hidden_size else grad_output.reshape(-1, grad_output.shape[-1])
 
 
 def next_outputs(
@@ -76,13 +75,13 @@ def next_outputs(
     batch = context.batch
     steps, num_envs = batch.ended.shape
     first = None
-    if weights.cell is not None and trace is not None:
+    if weights.hidden_size and trace is not None:
         # The hidden state at each cut, agent by agent.
         hidden = trace.hidden.reshape(steps, agents, num_envs, -1)
         first = np.concatenate([hidden[batch.cut[:, 0], agent, batch.cut[:, 1]] for agent in range(agents)])
-        after = recurrent.forward(weights, inputs.after_cuts[None], first=first).outputs[0]
+        after = weights.forward(inputs.after_cuts[None], first=first).outputs[0]
     else:
-        after = recurrent.forward(weights, inputs.after_cuts).outputs
+        after = weights.forward(inputs.after_cuts).outputs
     after = after.reshape(agents, -1, after.shape[-1])
     if outputs is None:
         outputs = np.zeros((steps, agents * num_envs, after.shape[-1]), after.dtype)
@@ -167,7 +166,11 @@ def soft_update(online: Mapping[str, Array], target: Mapping[str, Array], tau: f
     _require_same(online, target)
     if not 0 <= tau <= 1:
         raise ValueError(f"the rate of a soft update is from 0 to 1, not {tau}")
-    return {name: (1 - tau) * target[name] + tau * tensor for name, tensor in online.items()}
+    # A network's shape and graph are bytes, and those of the online network.
+    weights = {name for name, tensor in online.items() if tensor.dtype.kind == "f"}
+    return {
+        name: (1 - tau) * target[name] + tau * tensor if name in weights else tensor for name, tensor in online.items()
+    }
 
 
 def _require_same(online: Mapping[str, Array], target: Mapping[str, Array]) -> None:

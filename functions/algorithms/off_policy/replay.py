@@ -13,7 +13,7 @@ from msgspec import Meta, structs
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import LearningSignal
-from functions.algorithms.base import AlgorithmConfig, Context
+from functions.algorithms.base import Context, NetworkConfig
 from functions.algorithms.rows import members
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
@@ -28,7 +28,7 @@ _STEPS, _SEGMENTS = 256, 4
 _HUBER = 1.0
 
 
-class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
+class ReplayConfig(NetworkConfig, frozen=True, kw_only=True):
     """The settings of replay; `time_limit` as in Pardo et al., "Time Limits in Reinforcement Learning", 2018."""
 
     lr: Annotated[float, Meta(gt=0, description="Adam's step")] = 1e-3

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.chunks import Minibatch
+from functions.algorithms.engine import L, LossOf
+from functions.algorithms.numpy_engine import LossGradient
 from functions.algorithms.ppo.distil import log_probabilities
-from functions.algorithms.trainable import L, LossGradient, LossOf
 from functions.nn.mlp import Array, Mlp
 from functions.nn.recurrent import Network
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from functions.algorithms import reward_models
 from functions.algorithms.base import Context, Summary, SummaryResult, Tensors
 from functions.algorithms.chunks import training_samples
+from functions.algorithms.engine import engine_of, weights_of
 from functions.algorithms.ppo.curvature import Derivatives, DifferenceHessian, Hessian, extremes, policy_derivatives
 from functions.algorithms.ppo.distil import branchwise
 from functions.algorithms.ppo.ppo import PolicyRows, PpoConfig
 from functions.algorithms.rows import members, observations, pooled, starts, with_identity
-from functions.algorithms.trainable import LossGradient
 from functions.contract import SummaryName
 from functions.environments.base import AgentClass
 from functions.keys import group_name
@@ -28,7 +28,8 @@ from functions.nn import recurrent
 from functions.nn.continuous import Bounds, Gaussian
 from functions.nn.discrete import OneChoice
 from functions.nn.mlp import Array, Mlp
-from functions.nn.recurrent import Weights
+from functions.nn.networks import Weights
+from functions.nn.shape import SHAPE
 from functions.randomness import generator
 
 # The number of observations that policies are compared on, over all agents of a class.
@@ -59,7 +60,8 @@ def behaviour(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
         return SummaryResult({}, {})
     rows = drawn(before, index, "behaviour", OBSERVATIONS)
     legal = None if batch.masks is None else _at(batch.masks[index], rows)
-    weights, sizes = recurrent.weights_of(after, f"policy/{group_name(group)}"), kind.branches or (kind.actions,)
+    weights = engine_of(before.config).weights(after, f"policy/{group_name(group)}")
+    sizes = kind.branches or (kind.actions,)
 
     def probabilities(agent: int) -> Array:
         found = np.exp(branchwise(_outputs(before, weights, agent, index, rows), sizes, legal))
@@ -75,7 +77,7 @@ def gaussian(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryR
     """
     agents = members(before.team, group)
     index, _ = before.batch.place(agents[0])
-    weights = recurrent.weights_of(after, f"policy/{group_name(group)}")
+    weights = engine_of(before.config).weights(after, f"policy/{group_name(group)}")
     if weights.log_std is None:
         return SummaryResult({}, {})
     rows, deviation = drawn(before, index, "behaviour", OBSERVATIONS), np.exp(weights.log_std)
@@ -98,7 +100,7 @@ def density(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryRe
     index, _ = batch.place(agents[0])
     kind = before.spec.classes[index]
     rows = drawn(before, index, "density", SAMPLES * len(kind.agents))
-    clipped = recurrent.weights_of(after, f"policy/{group_name(group)}").clipped
+    clipped = engine_of(before.config).weights(after, f"policy/{group_name(group)}").clipped
     done = _features(kind, clipped, _at(_wide(batch.actions[index]), rows))
     joint = np.concatenate([_at(batch.observations[index], rows), done], axis=1)
     compressed = compress(joint, DIMENSIONS).reshape(len(kind.agents), SAMPLES, -1)
@@ -111,16 +113,16 @@ def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
     They are computed on a small sample of the group's rows, as in the paper (section 4.4), which does not say how
     small. The eigenvalues of such a sample are about ten times as large as those of all rows, and their ratio is almost
     unrelated to that of all rows: any use of it needs evidence that it is more than noise. A group without rows has no
-    such summary.
+    such summary, nor has a network of a factory.
     """
-    known = PolicyRows.living(before, group)
+    known, name = PolicyRows.living(before, group), f"policy/{group_name(group)}"
     count = len(known.actions)
-    if not count:
+    if not count or f"{name}/{SHAPE}" in before.tensors:
         return SummaryResult({}, {})
     rng = generator(before.seed, before.round, "curvature", group)
     wanted = max(LEAST, count // ONE_IN)
-    weights = recurrent.weights_of(before.tensors, f"policy/{group_name(group)}")
-    quick = isinstance(known.head, OneChoice) and weights.cell is None
+    weights = recurrent.weights_of(before.tensors, name)
+    quick = isinstance(known.head, OneChoice) and not weights.hidden_size
     hessian = (_hessian if quick else _differences)(before, group, known, wanted, rng)
     found = extremes(hessian.times, hessian.start(rng), PRODUCTS, RESIDUAL * LEAST / wanted)
     return SummaryResult({"largest": found.largest, "smallest": found.smallest}, {})
@@ -165,8 +167,7 @@ def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResu
     steps, num_envs = batch.ended.shape
     of_row = pooled(before, group, lambda agent: np.tile(np.arange(num_envs), (steps, 1)))
     parts, size = sample_blocks(batch.rollouts, num_envs)
-    network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
-    loss_gradient = LossGradient(network, flat)
+    loss_gradient = engine_of(before.config).loss_gradient(before.tensors, f"policy/{group_name(group)}")
     pieces = training_samples(
         before, group, loss_gradient.weights, lambda agent: observations(before, agent), before.config.data_chunk_length
     )
@@ -189,7 +190,7 @@ def rewards(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryRe
     if len(agents) < 2 or before.config.reward == "team" or equal.all():
         return SummaryResult({}, {})
     index, _ = batch.place(agents[0])
-    clipped = recurrent.weights_of(before.tensors, f"policy/{group_name(group)}").clipped
+    clipped = weights_of(before, f"policy/{group_name(group)}").clipped
 
     def seen_and_done(agent: int) -> Array:
         actions = batch.of(batch.actions, agent)
@@ -295,14 +296,14 @@ def _outputs(
     """The policy's outputs ``[sum of rows, width]`` for the steps `rows` of the agents of class `index`, with the
     identity of `agent`."""
     arrays = before.batch.observations[index]
-    if weights.cell is None:
-        return recurrent.forward(weights, with_identity(before, agent, _at(arrays, rows))).outputs
+    if not weights.hidden_size:
+        return weights.forward(with_identity(before, agent, _at(arrays, rows))).outputs
     begins, outputs = starts(before), []
     for array, own in zip(arrays, rows, strict=True):
         steps, columns = np.divmod(own, begins.shape[1])
         environments, column = np.unique(columns, return_inverse=True)
         inputs = with_identity(before, agent, array[:, environments])
-        outputs.append(recurrent.forward(weights, inputs, begins[:, environments]).outputs[steps, column])
+        outputs.append(weights.forward(inputs, begins[:, environments]).outputs[steps, column])
     return np.concatenate(outputs)
 
 

@@ -13,20 +13,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.base import Context, StageResult
+from functions.algorithms.base import Context, StageResult, Tensors
 from functions.algorithms.chunks import RowIndices, Samples, training_samples
+from functions.algorithms.engine import LossOf, OptimiserSettings, engine_of, weights_of
 from functions.algorithms.ppo import distil
 from functions.algorithms.ppo.ppo import CriticView, Ppo, PpoConfig, learning_signal
 from functions.algorithms.rows import members, observations, pooled, starts
-from functions.algorithms.trainable import LossOf, Trainable, outputs
+from functions.algorithms.trainable import Trainable, outputs
 from functions.contract import Team
 from functions.keys import group_name
 from functions.nn import recurrent
-from functions.nn.adam import Adam
 from functions.nn.heads import distribution
 from functions.nn.mlp import Array
+from functions.nn.networks import Weights, unroll
 from functions.nn.normaliser import Normaliser
-from functions.nn.recurrent import Network, Weights
+from functions.nn.recurrent import Network
+from functions.nn.shape import SHAPE
 from functions.randomness import generator
 
 
@@ -55,11 +57,15 @@ class Distillation:
         """The rows with the network inputs ``of(agent)`` ``[T, E, F]``."""
         return training_samples(self.context, self.group, weights, of)
 
-    def train(self, network: Network, flat: Array, pieces: Samples, loss_of: LossOf[distil.DistilLoss]) -> None:
-        """Trains the flat network in place with new moments, since those of the base belong to another loss."""
-        config, empty = self.context.config, (np.zeros_like(flat), np.zeros_like(flat))
-        optimiser = Adam(flat, *empty, 0, distil.STEP_SIZE, config.adam_eps, config.max_grad_norm)
-        Trainable(network, optimiser).learn((pieces.part(chosen) for chosen in self._batches), loss_of)
+    def student(self, tensors: Tensors, part: str, name: str) -> Trainable:
+        """The network `<part>/<name>` with new moments, since those of the base belong to another loss."""
+        config = self.context.config
+        settings = OptimiserSettings(distil.STEP_SIZE, config.adam_eps, config.max_grad_norm)
+        return Trainable(engine_of(config).descent(tensors, f"{part}/{name}", settings))
+
+    def train(self, student: Trainable, pieces: Samples, loss_of: LossOf[distil.DistilLoss]) -> None:
+        """Trains the network on the rows."""
+        student.learn((pieces.part(chosen) for chosen in self._batches), loss_of)
 
     def legal(self) -> NDArray[np.bool_] | None:
         """The members' legal actions ``[rows, actions]``."""
@@ -85,28 +91,28 @@ class Merging:
         known = self._estimates(context, members(target, group))
         before = Normaliser(*context.tensors[f"normaliser/{group_name(base)}"].tolist())
         after = estimated(known.targets, before.weight)
-        network, critic = recurrent.from_tensors(context.tensors, f"critic/{group_name(base)}")
-        preserve(network, critic, before, after)
-        made = {f"normaliser/{name}": np.array([after.mean, after.square, after.weight])}
+        made = _critic_of(context, base, name, before, after)
+        made[f"normaliser/{name}"] = np.array([after.mean, after.square, after.weight])
         metrics: dict[str, float] = {}
         if distil_steps:
             distillation = Distillation(replace(context, team=target), group, distil_steps)
-            self._distil_critic(distillation, network, critic, after.normalise(known.values))
+            made |= self._distilled_critic(distillation, made, after.normalise(known.values))
             policy, metrics = distilled_policy(distillation, base)
             made |= policy
-        return StageResult(made | recurrent.to_tensors(network, critic, f"critic/{name}"), metrics)
+        return StageResult(made, metrics)
 
-    def _distil_critic(self, distillation: Distillation, network: Network, critic: Array, values: Array) -> None:
-        """Trains the flat `critic` in place towards `values` for the members' rows."""
-        aim = values.astype(critic.dtype)[:, None]
+    def _distilled_critic(self, distillation: Distillation, tensors: Tensors, values: Array) -> dict[str, Array]:
+        """The critic among `tensors`, trained towards `values` for the members' rows."""
+        name = group_name(distillation.group)
+        student = distillation.student(tensors, "critic", name)
+        aim = values.astype(student.weights.dtype)[:, None]
 
         def loss(outputs: Array, log_std: Array | None, rows: RowIndices) -> distil.DistilLoss:
             return distil.DistilLoss(distil.squared_error(outputs, aim[rows]))
 
-        pieces = distillation.pieces(
-            network.weights(critic), lambda agent: self._ppo.inputs(distillation.context, agent)[0]
-        )
-        distillation.train(network, critic, pieces, loss)
+        pieces = distillation.pieces(student.weights, lambda agent: self._ppo.inputs(distillation.context, agent)[0])
+        distillation.train(student, pieces, loss)
+        return student.network("critic", name)
 
     def _estimates(self, context: Context[PpoConfig], agents: list[int]) -> Estimates:
         targets, values = [], []
@@ -118,6 +124,24 @@ class Merging:
             targets.append(updated.denormalise(found[f"target/{name}"][living].astype(np.float64)))
             values.append(old.denormalise(found[f"value/{name}"][living].astype(np.float64)))
         return Estimates(np.concatenate(targets), np.concatenate(values))
+
+
+def _critic_of(
+    context: Context[PpoConfig], base: int, name: str, before: Normaliser, after: Normaliser
+) -> dict[str, Array]:
+    """The critic of `base` as that of the group `name`, with the values that it had.
+
+    A critic of a factory stays as it is, so that its values are wrong until it is distilled.
+    """
+    own = f"critic/{group_name(base)}/"
+    critic = {
+        f"critic/{name}/{key.removeprefix(own)}": array for key, array in context.tensors.items() if key.startswith(own)
+    }
+    if f"critic/{name}/{SHAPE}" in critic:
+        return critic
+    network, flat = recurrent.from_tensors(critic, f"critic/{name}")
+    preserve(network, flat, before, after)
+    return recurrent.to_tensors(network, flat, f"critic/{name}")
 
 
 def estimated(targets: Array, weight: float) -> Normaliser:
@@ -136,17 +160,16 @@ def distilled_policy(distillation: Distillation, base: int) -> tuple[dict[str, A
     """The base's policy distilled from every member's own policy, and its distance from them before and after."""
     context, group = distillation.context, distillation.group
     distil_target = _target(distillation)
-    network, flat = recurrent.from_tensors(context.tensors, f"policy/{group_name(base)}")
-    weights = network.weights(flat)
-    pieces = distillation.pieces(weights, lambda agent: observations(context, agent))
+    student = distillation.student(context.tensors, "policy", group_name(base))
+    pieces = distillation.pieces(student.weights, lambda agent: observations(context, agent))
 
     def distance() -> float:
-        return distil_target.divergence(outputs(weights, pieces), weights.log_std)
+        return distil_target.divergence(outputs(student.weights, pieces), student.weights.log_std)
 
     before = distance()
-    distillation.train(network, flat, pieces, distil_target.loss)
+    distillation.train(student, pieces, distil_target.loss)
     metrics = {"distil_kl_before": before, "distil_kl_after": distance()}
-    return recurrent.to_tensors(network, flat, f"policy/{group_name(group)}"), metrics
+    return student.network("policy", group_name(group)), metrics
 
 
 def _target(distillation: Distillation) -> distil.DistilTarget:
@@ -155,10 +178,10 @@ def _target(distillation: Distillation) -> distil.DistilTarget:
     kind, _ = context.batch.place(members(context.team, group)[0])
 
     def own(agent: int) -> Weights:
-        return recurrent.weights_of(context.tensors, f"policy/{group_name(agent)}")
+        return weights_of(context, f"policy/{group_name(agent)}")
 
     def acted(agent: int) -> Array:
-        return recurrent.unroll(own(agent), observations(context, agent), starts(context))[0]
+        return unroll(own(agent), observations(context, agent), starts(context))[0]
 
     def spread(agent: int) -> Array:
         return np.tile(np.asarray(own(agent).log_std), (*context.batch.ended.shape, 1))

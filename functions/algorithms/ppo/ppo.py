@@ -6,6 +6,7 @@ al., 2017; details after Huang et al., "The 37 Implementation Details of PPO", 2
 Effectiveness of PPO in Cooperative Multi-Agent Games", 2022.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -15,25 +16,27 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import LearningSignal, gae, next_values
-from functions.algorithms.base import AlgorithmConfig, Context, Stage, StageResult, StageSpec
+from functions.algorithms.base import Context, NetworkConfig, Stage, StageResult, StageSpec
 from functions.algorithms.chunks import RowIndices, training_samples
+from functions.algorithms.engine import weights_of
 from functions.algorithms.metrics import ByAgent
+from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.rows import (
     after_cuts,
     learned_from,
     members,
+    observation_shape,
     observations,
     pooling,
     share,
     starts,
     with_identity,
 )
-from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, minibatches, moments, trained_bytes
+from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, minibatches, trained_bytes
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
-from functions.nn import recurrent
 from functions.nn.discrete import OneChoice
 from functions.nn.heads import Distribution, distribution
 from functions.nn.losses import (
@@ -44,6 +47,7 @@ from functions.nn.losses import (
     clipped_value_loss,
     mask_logits,
 )
+from functions.nn.networks import unroll
 from functions.nn.normaliser import Normaliser
 from functions.nn.recurrent import Network
 from functions.randomness import generator
@@ -52,7 +56,7 @@ Array = NDArray[Any]
 Count = Annotated[int, Meta(ge=1)]
 
 
-class PpoConfig(AlgorithmConfig, frozen=True, kw_only=True):
+class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     """The settings of the PPO family.
 
     MPE needs a short horizon: with gamma 0.99 separate networks stay on a plateau for a time that depends on the seed.
@@ -124,16 +128,19 @@ class Ppo:
         """Networks, optimiser moments and normaliser of a group at round 0."""
         name, rng = group_name(group), generator(seed, "initialise", group)
         actor, critic = self._networks(spec, team, config, group)
+        agent = members(team, group)[0]
+        seen = observation_shape(spec, agent)
+        judged = seen if self._view.width(spec, agent) == math.prod(seen) else (self._view.width(spec, agent),)
         return {
-            **recurrent.to_tensors(actor, recurrent.initialise(actor, rng, output_gain=0.01), f"policy/{name}"),
-            **recurrent.to_tensors(critic, recurrent.initialise(critic, rng, output_gain=1.0), f"critic/{name}"),
-            **moments(f"policy_optimiser/{name}", actor.parameters),
-            **moments(f"critic_optimiser/{name}", critic.parameters),
+            **new_network(config, Part("policy", seen, 0.01, acts=True), actor, group, rng),
+            **new_network(config, Part("critic", judged, 1.0), critic, group, rng),
             f"normaliser/{name}": np.zeros(3),
         }
 
     def part_bytes(self, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:
         """The bytes of networks and moments."""
+        if config.network != "mlp":
+            return {}  # which only its factory knows
         actor, critic = self._networks(spec, team, config, group)
         return trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
 
@@ -206,11 +213,11 @@ class Ppo:
 
     def _values(self, context: Context[PpoConfig], group: int) -> tuple[Array, Array]:
         """The critic's values of the group's steps ``[n, T, E]``, and of the states after each cut ``[n, K]``."""
-        weights = recurrent.weights_of(context.tensors, f"critic/{group_name(group)}")
+        weights = weights_of(context, f"critic/{group_name(group)}")
         raw, after = [], []
         for agent in members(context.team, group):
             inputs, cut = self.inputs(context, agent)
-            outputs, trace = recurrent.unroll(weights, inputs, starts(context))
+            outputs, trace = unroll(weights, inputs, starts(context))
             raw.append(outputs[..., 0])
             after.append(after_cuts(context, weights, trace, cut)[:, 0])
         return np.stack(raw), np.stack(after)

@@ -9,6 +9,8 @@ import numpy as np
 from msgspec import Meta
 
 from functions.algorithms.base import Context
+from functions.algorithms.engine import weights_of
+from functions.algorithms.new_networks import Part, as_target, new_network
 from functions.algorithms.off_policy import priorities
 from functions.algorithms.off_policy.networks import (
     ONE_CHOICE,
@@ -24,14 +26,14 @@ from functions.algorithms.off_policy.networks import (
 from functions.algorithms.off_policy.replay import Count, ReplayConfig
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.td import double_q, gather_actions, scatter_actions
-from functions.algorithms.rows import members
-from functions.algorithms.trainable import Trainable, moments, trained_bytes
+from functions.algorithms.rows import members, observation_shape
+from functions.algorithms.trainable import Trainable, trained_bytes
 from functions.contract import BadRequest, Behaviour, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
-from functions.nn import recurrent
 from functions.nn.mlp import Array
-from functions.nn.recurrent import Network, Trace
+from functions.nn.networks import Trace
+from functions.nn.recurrent import Network
 from functions.randomness import generator
 
 PARTS = ("policy", "policy_optimiser", "target", "normaliser", priorities.PART)
@@ -90,11 +92,11 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
 def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
     """A group's network, target, moments and normaliser at round 0; raises `BadRequest` for unsupported actions."""
     name, network = group_name(group), _network(spec, team, config, group)
-    flat = recurrent.initialise(network, generator(seed, "initialise", group), output_gain=1.0)
+    part = Part("policy", observation_shape(spec, members(team, group)[0]), 1.0, acts=True)
+    made = new_network(config, part, network, group, generator(seed, "initialise", group))
     return {
-        **recurrent.to_tensors(network, flat, f"policy/{name}"),
-        **recurrent.to_tensors(network, flat.copy(), f"target/{name}"),
-        **moments(f"policy_optimiser/{name}", network.parameters),
+        **made,
+        **as_target(made, "policy", "target"),
         f"normaliser/{name}": RewardScale().tensor,
         **priorities.initial_priorities(config, name),
     }
@@ -102,6 +104,8 @@ def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, grou
 
 def part_bytes(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> dict[str, int]:
     """The bytes of network, target and moments; raises `BadRequest` for unsupported actions."""
+    if config.network != "mlp":
+        return {}  # which only its factory knows
     sizes = trained_bytes("policy", _network(spec, team, config, group).parameters)
     return {**sizes, "target": sizes["policy"]}
 
@@ -163,7 +167,7 @@ def _future(
     """The target network's value ``[n, T, E]`` of the best legal action after each step; with `double` the online
     network picks that action."""
     agents, needs_steps = members(context.team, group), context.config.recurrent or len(context.batch.ended) > 1
-    target = recurrent.weights_of(context.tensors, f"target/{group_name(group)}")
+    target = weights_of(context, f"target/{group_name(group)}")
     steps = inputs.unroll(target) if needs_steps else (None, None)
     target_values = next_outputs(context, target, inputs, len(agents), *steps)
     picking = target_values

@@ -54,7 +54,9 @@ class ActionDecoder:
             legal = np.logical_and.outer(legal, part).reshape(-1)
         return legal
 
-    def as_class(self, name: str, agents: tuple[int, ...], observation_size: int) -> AgentClass:
+    def as_class(
+        self, name: str, agents: tuple[int, ...], observation_size: int, observation_shape: tuple[int, ...] = ()
+    ) -> AgentClass:
         """The class of `agents` with this action space."""
         return AgentClass(
             name=name,
@@ -65,6 +67,7 @@ class ActionDecoder:
             branches=self.branches,
             low=self.low,
             high=self.high,
+            observation_shape=observation_shape,
         )
 
 

@@ -70,7 +70,7 @@ def classes_of(agents: list[Agent]) -> tuple[AgentClass, ...]:
         stem = re.sub(r"[_-]?\d+$", "", agents[group[0]].name) or "agent"
         names.append(agents[group[0]].name if stem in names else stem)
     return tuple(
-        first.decoder.as_class(name, tuple(group), first.encoder.size)
+        first.decoder.as_class(name, tuple(group), first.encoder.size, first.encoder.layout)
         for name, group, first in zip(names, groups, (agents[group[0]] for group in groups), strict=True)
     )
 

@@ -26,6 +26,10 @@ class ObservationEncoder(Protocol):
     @property
     def size(self) -> int: ...
 
+    @property
+    def layout(self) -> tuple[int, ...]:
+        """The shape ``[H, W, C]`` of an image, or that of another array of two axes or more; () for anything else."""
+
     def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
         """Writes `seen` into `out` ``[size]``; raises a fault of `method` that names `what` and the error."""
 
@@ -82,6 +86,12 @@ class _Numbers:
     def size(self) -> int:
         return int(np.prod(self.shape))
 
+    @property
+    def layout(self) -> tuple[int, ...]:
+        if self.image and len(self.shape) == 2:
+            return (*self.shape, 1)
+        return self.shape if len(self.shape) > 1 else ()
+
     def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
         flat = guard.numbers(method, seen, self.shape, what)
         if self.image:
@@ -96,6 +106,7 @@ class _Choice:
 
     size: int
     first: int
+    layout: tuple[int, ...] = ()
 
     def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
         number = guard.number(method, seen, what) - self.first
@@ -107,6 +118,8 @@ class _Choice:
 
 class _Choices:
     """An array of `shape` of choices, each a one-hot of length `counts[i]`; choice i counts from `first[i]`."""
+
+    layout: tuple[int, ...] = ()
 
     def __init__(self, shape: tuple[int, ...], counts: NDArray[Any], first: NDArray[Any]) -> None:
         self._shape = shape
@@ -134,6 +147,7 @@ class _Nested:
     parts: tuple[tuple[Any, str, ObservationEncoder, slice], ...]
     size: int
     named: bool
+    layout: tuple[int, ...] = ()
 
     def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
         if self.named:

@@ -59,7 +59,7 @@ def baseline(context, group):
     gamma, over = context.config.gamma, batch.terminated[agents]
     returns = gae(batch.rewards[agents], nothing, nothing, over, batch.ended, gamma, 1.0)[batch.alive[agents]]
     network = Trainable.load(context, "baseline", name)
-    seen = recurrent.forward(network.weights, _rows(context, group))
+    seen = network.weights.forward(_rows(context, group))
     error = seen.outputs[:, 0] - returns
     network.descend(seen, error[:, None] / len(error))
     advantage = -error / (error.std() + 1e-6)
@@ -77,7 +77,7 @@ def policy(context, group):
         legal = pooled(lambda agent: batch.of(batch.masks, agent))
     head = distribution(kind)
     network = Trainable.load(context, "policy", name)
-    seen = recurrent.forward(network.weights, _rows(context, group))
+    seen = network.weights.forward(_rows(context, group))
     outputs = mask_logits(seen.outputs, legal)
     slope, _ = head.log_probability_gradient(outputs, None, actions)
     advantage = context.tensors[f"advantage/{name}"]

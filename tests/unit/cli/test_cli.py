@@ -3,6 +3,7 @@
 import json
 import sys
 import tomllib
+from importlib.metadata import version
 
 import pytest
 from ablated_runs import empty_line
@@ -162,6 +163,13 @@ def test_the_fingerprint_of_a_run_names_the_code_of_its_algorithm(tmp_path, monk
         f"algorithm was {before.algorithm} and is "
     )
     assert environment_fingerprint(task, "vdn").algorithm is None
+
+
+def test_a_fingerprint_has_the_version_of_torch_where_it_computes():
+    task = EnvTask(name="mpe/simple_spread")
+    plain, other = (environment_fingerprint(task, "vdn", engine) for engine in ("numpy", "torch"))
+    assert plain.torch is None and other.torch == version("torch")
+    assert changes(plain, other) == f"torch was None and is {other.torch}"
 
 
 def test_the_file_and_the_settings_come_in_any_order():

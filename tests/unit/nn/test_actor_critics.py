@@ -51,7 +51,7 @@ def test_critics_value_the_corridor_as_worked_out_by_hand(name, time_limit, goin
     _, tensors = train(EnvTask(name=CORRIDOR, agents=1), name, settings, rounds=12, num_envs=64, seed=seed)
     critic, level = recurrent.weights_of(tensors, "critic/g00"), tensors["normaliser/g00"][3]
     take, on = (
-        recurrent.forward(critic, np.concatenate([CELLS, np.tile(done, (4, 1))], axis=1)).outputs[:, 0] + level
+        critic.forward(np.concatenate([CELLS, np.tile(done, (4, 1))], axis=1)).outputs[:, 0] + level
         for done in np.eye(2, dtype=np.float32)
     )
     np.testing.assert_allclose(take, np.ones(4), atol=0.1)

@@ -63,21 +63,29 @@ def test_outputs_and_gradients_are_those_of_torch(network):
 
     weights, gradient = network.weights(flat), np.zeros_like(flat)
     if network.recurrent:
-        trace = recurrent.forward(weights, inputs, starts, first)
+        trace = weights.forward(inputs, starts, first)
     else:
-        trace, grad_output = recurrent.forward(weights, inputs.reshape(45, -1)), grad_output.reshape(45, -1)
-    recurrent.backward(weights, trace, grad_output, network.weights(gradient))
+        trace, grad_output = weights.forward(inputs.reshape(45, -1)), grad_output.reshape(45, -1)
+    weights.backward(trace, grad_output, network.weights(gradient))
     wanted, outputs = parameters.grad.numpy(), expected.detach().numpy()
     np.testing.assert_allclose(gradient, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
     np.testing.assert_allclose(trace.outputs.reshape(outputs.shape), outputs, rtol=0, atol=1e-12)
-    other = np.zeros_like(flat)
-    for found in (
-        recurrent.backward_to_inputs(weights, trace, grad_output),
-        recurrent.backward_to_inputs(weights, trace, grad_output, network.weights(other)),
-    ):
-        assert found.shape == (*grad_output.shape[:-1], network.sizes[0])
-        np.testing.assert_allclose(found.reshape(inputs.shape), x.grad.numpy(), rtol=0, atol=1e-10)
-    np.testing.assert_array_equal(other, gradient)
+
+
+@pytest.mark.parametrize("network", SHAPES)
+def test_gradients_at_the_inputs_are_those_of_torch(network):
+    flat, rng = random_network(network), np.random.default_rng(1)
+    inputs = rng.standard_normal((9, 5, network.sizes[0]))
+    grad_output = rng.standard_normal((9, 5, network.sizes[-1]))
+    first = rng.standard_normal((5, network.hidden_size)) if network.recurrent else None
+    named = {name: torch.tensor(array) for name, array in network.weights(flat).named().items()}
+    x, state = torch.tensor(inputs, requires_grad=True), torch.tensor(first if network.recurrent else 0.0)
+    torch_outputs(named, x, torch.zeros(9, 5, dtype=torch.bool), state).backward(torch.tensor(grad_output))
+    shape = (9, 5) if network.recurrent else (45,)
+    rows, slopes = inputs.reshape(*shape, -1), grad_output.reshape(*shape, -1)
+    found = network.weights(flat).input_gradient(rows, slopes, first)
+    assert found.shape == rows.shape
+    np.testing.assert_allclose(found.reshape(inputs.shape), x.grad.numpy(), rtol=0, atol=1e-10)
 
 
 def test_without_memory_every_byte_is_that_of_the_perceptron():
@@ -85,10 +93,10 @@ def test_without_memory_every_byte_is_that_of_the_perceptron():
     flat = recurrent.initialise(network, np.random.default_rng(2), 0.01)
     assert flat.tobytes() == networks.initialise(mlp, np.random.default_rng(2), 0.01).tobytes()
     inputs = np.random.default_rng(3).standard_normal((20, 7), np.float32)
-    trace, activations = recurrent.forward(network.weights(flat), inputs), networks.forward(mlp.layers(flat), inputs)
+    trace, activations = network.weights(flat).forward(inputs), networks.forward(mlp.layers(flat), inputs)
     assert trace.outputs.tobytes() == activations[-1].tobytes()
     one, two = np.zeros_like(flat), np.zeros_like(flat)
-    recurrent.backward(network.weights(flat), trace, trace.outputs, network.weights(one))
+    network.weights(flat).backward(trace, trace.outputs, network.weights(one))
     networks.backward(mlp.layers(flat), activations, activations[-1], mlp.layers(two))
     assert one.tobytes() == two.tobytes()
     assert list(recurrent.to_tensors(network, flat, "p")) == list(networks.to_tensors(mlp, flat, "p"))
@@ -140,7 +148,7 @@ def test_a_unit_starts_orthogonal_with_gain_one_and_the_deviations_at_their_own_
 
 def test_only_a_network_with_memory_has_a_state():
     network = Network((2, 3, 1))
-    trace = recurrent.forward(network.weights(random_network(network)), np.ones((4, 2)))
+    trace = network.weights(random_network(network)).forward(np.ones((4, 2)))
     assert network.hidden_size == 0
     with pytest.raises(ValueError, match="no hidden state"):
         _ = trace.hidden
@@ -151,8 +159,11 @@ def test_no_rows_give_no_outputs_and_no_gradient(network):
     flat = random_network(network)
     shape = (3, 0) if network.recurrent else (0,)
     weights, gradient = network.weights(flat), np.zeros_like(flat)
-    trace = recurrent.forward(weights, np.empty((*shape, network.sizes[0])))
+    trace = weights.forward(np.empty((*shape, network.sizes[0])))
     assert trace.outputs.shape == (*shape, network.sizes[-1])
-    recurrent.backward(weights, trace, trace.outputs, network.weights(gradient))
+    weights.backward(trace, trace.outputs, network.weights(gradient))
     assert not gradient.any()
-    assert recurrent.backward_to_inputs(weights, trace, trace.outputs).shape == (*shape, network.sizes[0])
+    assert weights.input_gradient(np.empty((*shape, network.sizes[0])), trace.outputs).shape == (
+        *shape,
+        network.sizes[0],
+    )

@@ -125,7 +125,7 @@ def test_the_central_critic_of_maddpg_learns_what_every_pair_of_the_climbing_gam
     seen = np.concatenate([np.ones((9, 1), np.float32), *pairs], axis=1)
     for group in ("g00", "g01"):
         critic = recurrent.weights_of(tensors, f"critic/{group}")
-        found = recurrent.forward(critic, seen).outputs.reshape(3, 3) + tensors[f"normaliser/{group}"][3]
+        found = critic.forward(seen).outputs.reshape(3, 3) + tensors[f"normaliser/{group}"][3]
         np.testing.assert_allclose(found, pays, atol=0.5)
 
 

@@ -15,6 +15,7 @@ from functions.contract import Team
 from functions.nn import recurrent
 from functions.nn.continuous import Bounds, Gaussian
 from functions.nn.discrete import Branches
+from functions.nn.networks import unroll
 from functions.nn.normaliser import Normaliser
 
 ALONE, MERGED = Team(groups=(0, 1, 2), identity=True), Team(groups=(0, 1, 0), identity=True)
@@ -117,9 +118,7 @@ def test_a_merge_without_lessons_keeps_what_the_bases_critic_predicts(kind, reme
         normaliser = Normaliser(*tensors[f"normaliser/g{group:02d}"].tolist())
         weights = recurrent.weights_of(tensors, f"critic/g{group:02d}")
         inputs = with_identity(context, 0, context.batch.observations[0][0])
-        predicted.append(
-            normaliser.denormalise(recurrent.unroll(weights, inputs, starts(context))[0].astype(np.float64))
-        )
+        predicted.append(normaliser.denormalise(unroll(weights, inputs, starts(context))[0].astype(np.float64)))
     np.testing.assert_allclose(*predicted, rtol=0, atol=1e-5)
     assert np.ptp(predicted[0]) > 0.1
     assert not any(key.startswith("policy/") for key in result.tensors)

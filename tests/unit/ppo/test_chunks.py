@@ -10,6 +10,7 @@ from functions.algorithms.chunks import Independent, shuffled_minibatches, train
 from functions.algorithms.rows import members, observations, pooled, starts
 from functions.algorithms.trainable import outputs
 from functions.nn import recurrent
+from functions.nn.networks import unroll
 
 LENGTHS = pytest.mark.parametrize("length", [1, 4, 7, 14, 99, None])
 
@@ -27,9 +28,7 @@ def pieces_of(context, weights, length):
 @LENGTHS
 def test_chunks_give_what_the_whole_sequence_gives(length):
     context, weights = scene()
-    whole = pooled(
-        context, 0, lambda agent: recurrent.unroll(weights, observations(context, agent), starts(context))[0]
-    )
+    whole = pooled(context, 0, lambda agent: unroll(weights, observations(context, agent), starts(context))[0])
     found = outputs(weights, pieces_of(context, weights, length))
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-14)
     assert np.abs(whole).max() > 1e-3
@@ -63,7 +62,7 @@ def test_what_is_remembered_where_a_chunk_begins_is_what_a_whole_unrolling_has_t
     seen = 0
     for column in np.flatnonzero(pieces.rows[0] >= 0):
         t, e = step[0, column], copy[0, column]
-        hidden = recurrent.unroll(weights, observations(context, (0, 2)[agent[0, column]]), starts(context))[1].hidden
+        hidden = unroll(weights, observations(context, (0, 2)[agent[0, column]]), starts(context))[1].hidden
         wanted = hidden[t - 1, e] if t else np.zeros(6)
         np.testing.assert_allclose(pieces.first[column], wanted, rtol=0, atol=1e-14)
         seen += t > 0
@@ -73,11 +72,11 @@ def test_what_is_remembered_where_a_chunk_begins_is_what_a_whole_unrolling_has_t
 def test_steps_before_an_episode_change_nothing_in_it():
     context, weights = scene()
     (t, e), *_ = np.argwhere(context.batch.ended[:-1])
-    whole = recurrent.unroll(weights, observations(context, 0), starts(context))[0]
+    whole = unroll(weights, observations(context, 0), starts(context))[0]
     other = tuple(array.copy() for array in context.batch.observations)
     other[0][0, : t + 1, e] += 1
     changed = dataclasses.replace(context, batch=dataclasses.replace(context.batch, observations=other))
-    found = recurrent.unroll(weights, observations(changed, 0), starts(changed))[0]
+    found = unroll(weights, observations(changed, 0), starts(changed))[0]
     assert (found[t, e] != whole[t, e]).any()
     np.testing.assert_array_equal(found[t + 1 :, e], whole[t + 1 :, e])
 
@@ -93,7 +92,7 @@ def test_an_epoch_takes_every_row_once_and_minibatches_know_where_their_rows_sta
         np.testing.assert_array_equal(np.sort(rows), np.arange(len(rows)))
     assert found[0].rows.tolist() != found[3].rows.tolist()
     for part in found:
-        trace = recurrent.forward(weights, part.inputs, part.starts, part.first)
+        trace = weights.forward(part.inputs, part.starts, part.first)
         select = part.select(trace.outputs)
         assert len(select) == len(part.rows)
         wide = part.scatter(select)

@@ -1,0 +1,143 @@
+"""Engines: what computes the outputs and gradients of networks, and their optimiser steps.
+
+An algorithm computes a loss, and its gradient at a network's outputs; the engine computes the gradient at the
+parameters. `numpy` has closed forms for perceptrons and GRUs, and is the faster one for narrow networks (decision
+2); `torch` differentiates automatically. Both take and return arrays, and keep networks under the same names.
+"""
+
+import importlib
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
+
+import numpy as np
+
+from functions.algorithms.base import Context, Tensors
+from functions.algorithms.chunks import Minibatch, RowIndices
+from functions.contract import MissingExtra
+from functions.nn.mlp import Array
+from functions.nn.networks import Weights
+from functions.nn.shape import NetworkShape
+
+# The modules of the engines; each has a function `engine(device)`. A run that begins replaces `auto` by one of the
+# others; runs from before there were two computed with numpy.
+MODULES = {
+    "auto": "functions.algorithms.numpy_engine",
+    "numpy": "functions.algorithms.numpy_engine",
+    "torch": "functions.algorithms.torch_engine",
+}
+
+
+class Loss(Protocol):
+    """The gradient of a batch's loss: `grad_output` ``[B, out]`` at the outputs, `grad_log_std` at a head's own
+    parameters."""
+
+    @property
+    def grad_output(self) -> Array: ...
+
+    @property
+    def grad_log_std(self) -> Array | None: ...
+
+
+L = TypeVar("L", bound=Loss)
+LossOf = Callable[[Array, Array | None, RowIndices], L]
+"""The loss of the rows with some indices, from their outputs and the network's log_std."""
+
+
+class OptimiserSettings(NamedTuple):
+    """The settings of Adam, see `functions.nn.adam`."""
+
+    lr: float
+    epsilon: float
+    max_grad_norm: float
+
+
+class Moments(NamedTuple):
+    """The state of Adam: `first` and `second` ``[parameters]`` in forward order, after `steps` steps."""
+
+    first: Array
+    second: Array
+    steps: int
+
+
+class LossGradient(Protocol):
+    """The gradient of a loss by a network's parameters."""
+
+    @property
+    def weights(self) -> Weights: ...
+
+    def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
+        """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
+
+
+class Descent(Protocol):
+    """A network in training."""
+
+    @property
+    def weights(self) -> Weights:
+        """The current weights."""
+
+    @property
+    def moments(self) -> Moments:
+        """The current moments."""
+
+    def named(self) -> dict[str, Array]:
+        """The network by the names of its tensors."""
+
+    def step(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, float]:
+        """One step on the loss of a minibatch: the loss before it, and the gradient's norm before clipping."""
+
+    def along(self, trace: Any, grad_output: Array) -> float:
+        """One step along d loss / d outputs of a `trace` of `weights`; returns the gradient's norm before clipping."""
+
+
+class Engine(Protocol):
+    """What computes with networks. A network is the tensors ``<prefix>/...``; there is a `KeyError` if none has the
+    prefix."""
+
+    def made(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
+        """A new network of a factory, by the names of its tensors; with its graph for actors if it `acts`.
+
+        Raises `BadRequest` for a factory that cannot make it.
+        """
+
+    def weights(self, tensors: Tensors, prefix: str) -> Weights:
+        """The network, to compute outputs."""
+
+    def loss_gradient(self, tensors: Tensors, prefix: str) -> LossGradient:
+        """The gradient of losses at a copy of the network."""
+
+    def descent(
+        self, tensors: Tensors, prefix: str, settings: OptimiserSettings, moments: Moments | None = None
+    ) -> Descent:
+        """A copy of the network in training, from new moments if there are none."""
+
+
+class EngineConfig(Protocol):
+    """The settings that choose an engine."""
+
+    @property
+    def engine(self) -> str: ...
+
+    @property
+    def device(self) -> str: ...
+
+
+def engine_of(config: EngineConfig) -> Engine:
+    """The engine that the configuration names; raises `MissingExtra` if its library is not installed."""
+    return _engine(config.engine, config.device)
+
+
+def weights_of(context: Context[EngineConfig], prefix: str) -> Weights:
+    """A network among the context's tensors; raises `KeyError` if there is none."""
+    return engine_of(context.config).weights(context.tensors, prefix)
+
+
+@cache
+def _engine(name: str, device: str) -> Engine:
+    try:
+        return cast(Engine, importlib.import_module(MODULES[name]).engine(device))
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"algorithm.engine={name} needs the package {error.name!r}: pip install 'marless[learner]'"
+        ) from error

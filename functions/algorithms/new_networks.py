@@ -1,0 +1,67 @@
+"""New networks of an algorithm: perceptrons and GRUs, or what the configuration's factory makes."""
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from functions.algorithms.base import NetworkConfig
+from functions.algorithms.engine import engine_of
+from functions.algorithms.trainable import moments
+from functions.keys import group_name
+from functions.nn import recurrent
+from functions.nn.mlp import Array
+from functions.nn.recurrent import Network
+from functions.nn.shape import NetworkShape
+
+
+class Part(NamedTuple):
+    """A part of a group's state that is a network: its `name`, and the shape of the observations that it takes first.
+
+    Its last layer begins with `gain`. It `acts` if actors read it.
+    """
+
+    name: str
+    observation: tuple[int, ...]
+    gain: float
+    acts: bool = False
+
+
+def new_network(
+    config: NetworkConfig, part: Part, network: Network, group: int, rng: np.random.Generator
+) -> dict[str, Array]:
+    """The tensors of a new network with the widths of `network`, and its moments, by name.
+
+    The configuration's factory makes it. A perceptron stands in where there is none, and for the critics of a state,
+    which is a vector, where the factory is a built-in one for images or entities. Raises `BadRequest` as `Engine.made`
+    does.
+    """
+    name = group_name(group)
+    prefix, optimiser = f"{part.name}/{name}", f"{part.name}_optimiser/{name}"
+    if config.network == "mlp" or (":" not in config.network and not part.acts and len(part.observation) == 1):
+        tensors = recurrent.to_tensors(network, recurrent.initialise(network, rng, part.gain), prefix)
+        return {**tensors, **moments(optimiser, network.parameters)}
+    width, *hidden, outputs = network.sizes
+    shape = NetworkShape(
+        factory=config.network,
+        observation=part.observation,
+        rest=width - math.prod(part.observation),
+        outputs=outputs,
+        hidden=tuple(hidden),
+        output_gain=part.gain,
+    )
+    made = engine_of(config).made(shape, rng, part.acts)
+    if network.gaussian:
+        made["log_std"] = np.full(outputs, recurrent.FIRST_LOG_STD, np.float32)
+    if network.clipped:
+        made[recurrent.CLIPPED] = np.zeros(0, np.float32)
+    count = sum(array.size for array in made.values() if array.dtype.kind == "f")
+    return {**{f"{prefix}/{key}": array for key, array in made.items()}, **moments(optimiser, count)}
+
+
+def as_target(made: Mapping[str, Array], part: str, target: str) -> dict[str, Array]:
+    """Copies of the tensors of a part as those of its target network."""
+    return {
+        target + name.removeprefix(part): array.copy() for name, array in made.items() if name.startswith(f"{part}/")
+    }

@@ -1,0 +1,107 @@
+"""The engine of perceptrons and GRUs in numpy, with gradients in closed form. See `functions.algorithms.engine`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.algorithms.base import Tensors
+from functions.algorithms.chunks import Minibatch
+from functions.algorithms.engine import Engine, L, LossOf, Moments, OptimiserSettings
+from functions.contract import BadRequest
+from functions.nn import recurrent
+from functions.nn.adam import Adam
+from functions.nn.mlp import Array, Mlp
+from functions.nn.passes import Passes
+from functions.nn.recurrent import Network, Trace, Weights
+from functions.nn.shape import NetworkShape
+
+
+class LossGradient:
+    """The gradient of a loss by a network's flat parameters, which may change between calls."""
+
+    def __init__(self, network: Network, parameters: Array) -> None:
+        self._gradient = np.zeros_like(parameters)
+        self.weights, self._views = network.weights(parameters), network.weights(self._gradient)
+        self._passes = None
+        if not network.recurrent:
+            self._passes = Passes(Mlp(network.sizes), parameters, self._gradient, network.rectified)
+
+    def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
+        """See `engine.LossGradient`."""
+        if self._passes is not None:
+            loss = loss_of(self._passes.forward(part.inputs), self.weights.log_std, part.rows)
+            self._passes.backward(loss.grad_output)
+        else:
+            trace = self.weights.forward(part.inputs, part.starts, part.first)
+            loss = loss_of(part.select(trace.outputs), self.weights.log_std, part.rows)
+            self.weights.backward(trace, part.scatter(loss.grad_output), self._views)
+        if self._views.log_std is not None and loss.grad_log_std is not None:
+            self._views.log_std[...] = loss.grad_log_std
+        return loss, self._gradient
+
+    def at(self, trace: Trace, grad_output: Array) -> Array:
+        """The gradient from d loss / d outputs of a forward pass; the next call overwrites it."""
+        self.weights.backward(trace, grad_output, self._views)
+        return self._gradient
+
+
+class Descent:
+    """See `engine.Descent`."""
+
+    def __init__(self, network: Network, optimiser: Adam) -> None:
+        self._network, self._optimiser = network, optimiser
+        self._loss_gradient = LossGradient(network, optimiser.parameters)
+
+    @property
+    def weights(self) -> Weights:
+        """See `engine.Descent`."""
+        return self._loss_gradient.weights
+
+    @property
+    def moments(self) -> Moments:
+        """See `engine.Descent`."""
+        return Moments(self._optimiser.first, self._optimiser.second, self._optimiser.steps)
+
+    def named(self) -> dict[str, Array]:
+        """See `engine.Descent`."""
+        return self.weights.named()
+
+    def step(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, float]:
+        """See `engine.Descent`."""
+        loss, gradient = self._loss_gradient.of(part, loss_of)
+        return loss, self._optimiser.step(gradient)
+
+    def along(self, trace: Trace, grad_output: Array) -> float:
+        """See `engine.Descent`."""
+        return self._optimiser.step(self._loss_gradient.at(trace, grad_output))
+
+
+class NumpyEngine:
+    """See `engine.Engine`."""
+
+    def weights(self, tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:
+        """See `engine.Engine`."""
+        return recurrent.weights_of(tensors, prefix)
+
+    def made(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
+        """Raises `BadRequest`: modules are torch's."""
+        raise BadRequest(f"algorithm.network={shape.factory} needs algorithm.engine=torch")
+
+    def loss_gradient(self, tensors: Tensors, prefix: str) -> LossGradient:
+        """See `engine.Engine`."""
+        return LossGradient(*recurrent.from_tensors(tensors, prefix))
+
+    def descent(
+        self, tensors: Tensors, prefix: str, settings: OptimiserSettings, moments: Moments | None = None
+    ) -> Descent:
+        """See `engine.Engine`."""
+        network, flat = recurrent.from_tensors(tensors, prefix)
+        first, second, steps = moments or Moments(np.zeros_like(flat), np.zeros_like(flat), 0)
+        return Descent(network, Adam(flat, np.array(first), np.array(second), steps, *settings))
+
+
+def engine(device: str) -> Engine:
+    """The engine; it computes on the processor alone, whatever the device."""
+    return NumpyEngine()

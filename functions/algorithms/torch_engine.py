@@ -1,0 +1,281 @@
+"""The engine of torch: gradients by automatic differentiation. See `functions.algorithms.engine`.
+
+One thread, deterministic kernels and full single precision, so that a machine type gives the same bytes wherever a
+stage runs. These are settings of the whole process.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from functions.algorithms.base import Tensors
+from functions.algorithms.chunks import Minibatch
+from functions.algorithms.engine import Engine, L, LossOf, Moments, OptimiserSettings
+from functions.contract import BadRequest
+from functions.nn import modules, recurrent, torch_networks
+from functions.nn.adam import BETA_FIRST, BETA_SECOND
+from functions.nn.mlp import RECTIFIED, Array
+from functions.nn.networks import Flags
+from functions.nn.recurrent import CLIPPED
+from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
+
+LOG_STD = "log_std"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """See `networks.Trace`; `graph` are the outputs with the graph behind them."""
+
+    graph: Tensor
+    states: tuple[Tensor, Tensor] | None
+
+    @cached_property
+    def outputs(self) -> Array:
+        """See `networks.Trace`."""
+        return _array(self.graph)
+
+    @property
+    def before(self) -> Array:
+        """See `networks.Trace`."""
+        return _array(self._states[0])
+
+    @property
+    def hidden(self) -> Array:
+        """See `networks.Trace`."""
+        return _array(self._states[1])
+
+    @property
+    def _states(self) -> tuple[Tensor, Tensor]:
+        if self.states is None:
+            raise ValueError("a network without a GRU has no hidden state")
+        return self.states
+
+
+class Weights:
+    """A network's parameters as views into the flat vector `flat` ``[parameters]``, which they follow when it changes.
+
+    `log_std` is a parameter on which outputs do not depend.
+    """
+
+    hidden_size = 0
+
+    def __init__(self, parameters: Mapping[str, Array], fixed: Mapping[str, Array], device: torch.device) -> None:
+        self.flat = torch.tensor(np.concatenate([array.ravel() for array in parameters.values()]), device=device)
+        self.shapes = {name: array.shape for name, array in parameters.items()}
+        self.parameters = {name: view.detach().requires_grad_() for name, view in self.views(self.flat).items()}
+        self._fixed = dict(fixed)
+
+    @property
+    def log_std(self) -> Array | None:
+        """See `networks.Weights`."""
+        return _array(self.parameters[LOG_STD]) if LOG_STD in self.parameters else None
+
+    @property
+    def clipped(self) -> bool:
+        """See `networks.Weights`."""
+        return CLIPPED in self._fixed
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """See `networks.Weights`."""
+        return np.dtype(str(self.flat.dtype).removeprefix("torch."))
+
+    def named(self) -> dict[str, Array]:
+        """See `engine.Descent`."""
+        return {**{name: _array(tensor) for name, tensor in self.parameters.items()}, **self._fixed}
+
+    def forward(
+        self, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
+    ) -> Trace:
+        """See `networks.Weights`."""
+        return self.trace(self.tensor(inputs), starts, first, burn_in)
+
+    def input_gradient(self, inputs: Array, grad_output: Array, first: Array | None = None) -> Array:
+        """See `networks.Weights`."""
+        values = self.tensor(inputs).requires_grad_()
+        (gradient,) = torch.autograd.grad(self.trace(values, None, first, 0).graph, values, self.tensor(grad_output))
+        return _array(gradient)
+
+    def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> Trace:
+        """A forward pass."""
+        raise NotImplementedError
+
+    def tensor(self, array: Array) -> Tensor:
+        """A copy of the array, in the precision and on the device of the weights."""
+        return torch.tensor(array, dtype=self.flat.dtype, device=self.flat.device)
+
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        """Views with the shapes of the parameters into a flat vector."""
+        parts = torch.split(flat, [int(np.prod(shape)) for shape in self.shapes.values()])
+        return {name: part.view(shape) for (name, shape), part in zip(self.shapes.items(), parts, strict=True)}
+
+
+class LayerWeights(Weights):
+    """A perceptron, or one with a GRU."""
+
+    def __init__(self, tensors: Tensors, prefix: str, device: torch.device) -> None:
+        arrays = recurrent.weights_of(tensors, prefix).named()
+        marks = {name: arrays.pop(name) for name in (RECTIFIED, CLIPPED) if name in arrays}
+        super().__init__(arrays, marks, device)
+        self.hidden_size = len(arrays["gru_h"]) if "gru_h" in arrays else 0
+
+    def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> Trace:
+        """See `Weights`."""
+        layers = torch_networks.Layers(self.parameters, RECTIFIED in self._fixed)
+        if not self.hidden_size:
+            return Trace(layers.perceptron(inputs), None)
+        begins = None if starts is None else torch.tensor(starts, device=self.flat.device)
+        state = None if first is None else self.tensor(first)
+        outputs, *states = layers.unrolled(inputs, begins, state, burn_in)
+        return Trace(outputs, (states[0], states[1]))
+
+
+class ModuleWeights(Weights):
+    """A module of a factory, see `functions.nn.shape`."""
+
+    def __init__(self, tensors: Tensors, prefix: str, device: torch.device) -> None:
+        whole = {name: array for name, array in tensors.items() if name.startswith(f"{prefix}/")}
+        own = {name.removeprefix(f"{prefix}/"): array for name, array in whole.items()}
+        self._shape = NetworkShape.decode(own[SHAPE])
+        learned = {name: own[name] for name in sorted(own) if name.startswith(PARAMETERS) or name == LOG_STD}
+        super().__init__(learned, {name: own[name] for name in own.keys() - learned.keys()}, device)
+        self._module = modules.stateless(self._shape).to(device)
+
+    def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> Trace:
+        """See `Weights`."""
+        shape, rows = self._shape, inputs.reshape(-1, inputs.shape[-1])
+        parts = rows[:, : shape.width].reshape(-1, *shape.observation), rows[:, shape.width :]
+        own = {name.removeprefix(PARAMETERS): tensor for name, tensor in self.parameters.items() if name != LOG_STD}
+        outputs = torch.func.functional_call(self._module, own, parts)
+        if not isinstance(outputs, Tensor) or outputs.shape != (len(rows), shape.outputs):
+            found = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            raise BadRequest(
+                f"algorithm.network={shape.factory} gives {found} for {len(rows)} rows, and must give"
+                f" {[len(rows), shape.outputs]}"
+            )
+        return Trace(outputs.reshape(*inputs.shape[:-1], -1), None)
+
+
+class LossGradient:
+    """See `engine.LossGradient`."""
+
+    def __init__(self, weights: Weights) -> None:
+        self.weights, self.gradient = weights, torch.zeros_like(weights.flat)
+        self._views = weights.views(self.gradient)
+
+    def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
+        """See `engine.LossGradient`."""
+        return self.write(part, loss_of), _array(self.gradient)
+
+    def write(self, part: Minibatch, loss_of: LossOf[L]) -> L:
+        """The loss of a minibatch; writes its gradient."""
+        trace = self.weights.forward(part.inputs, part.starts, part.first)
+        loss = loss_of(part.select(trace.outputs), self.weights.log_std, part.rows)
+        self.write_along(trace, part.scatter(loss.grad_output))
+        if loss.grad_log_std is not None:
+            self._views[LOG_STD].copy_(self.weights.tensor(loss.grad_log_std))
+        return loss
+
+    def write_along(self, trace: Trace, grad_output: Array) -> None:
+        """Writes the gradient from d loss / d outputs."""
+        learned = {name: tensor for name, tensor in self.weights.parameters.items() if name != LOG_STD}
+        found = torch.autograd.grad(
+            trace.graph, list(learned.values()), self.weights.tensor(grad_output), materialize_grads=True
+        )
+        for name, gradient in zip(learned, found, strict=True):
+            self._views[name].copy_(gradient)
+
+
+class Descent:
+    """See `engine.Descent`."""
+
+    def __init__(self, weights: Weights, settings: OptimiserSettings, moments: Moments | None) -> None:
+        self.weights, self._most = weights, settings.max_grad_norm
+        self._loss_gradient, flat = LossGradient(weights), weights.flat
+        self._adam = torch.optim.Adam([flat], settings.lr, (BETA_FIRST, BETA_SECOND), settings.epsilon)
+        first, second, steps = moments or Moments(np.zeros(flat.shape), np.zeros(flat.shape), 0)
+        state = {"exp_avg": weights.tensor(first), "exp_avg_sq": weights.tensor(second)}
+        self._adam.state[flat] = {"step": torch.tensor(float(steps)), **state}
+
+    @property
+    def moments(self) -> Moments:
+        """See `engine.Descent`."""
+        state = self._adam.state[self.weights.flat]
+        return Moments(_array(state["exp_avg"]), _array(state["exp_avg_sq"]), int(state["step"]))
+
+    def named(self) -> dict[str, Array]:
+        """See `engine.Descent`."""
+        return self.weights.named()
+
+    def step(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, float]:
+        """See `engine.Descent`."""
+        return self._loss_gradient.write(part, loss_of), self._descend()
+
+    def along(self, trace: Trace, grad_output: Array) -> float:
+        """See `engine.Descent`."""
+        self._loss_gradient.write_along(trace, grad_output)
+        return self._descend()
+
+    def _descend(self) -> float:
+        flat = self.weights.flat
+        flat.grad = self._loss_gradient.gradient
+        norm = torch.nn.utils.clip_grad_norm_([flat], self._most)
+        self._adam.step()
+        return float(norm)
+
+
+@dataclass(frozen=True)
+class TorchEngine:
+    """See `engine.Engine`."""
+
+    device: torch.device
+
+    def weights(self, tensors: Tensors, prefix: str) -> Weights:
+        """See `engine.Engine`."""
+        kind = ModuleWeights if f"{prefix}/{SHAPE}" in tensors else LayerWeights
+        return kind(tensors, prefix, self.device)
+
+    def made(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
+        """See `engine.Engine`."""
+        module = modules.build(shape, int(rng.integers(2**63)))
+        made: dict[str, Array] = {PARAMETERS + name: _array(tensor) for name, tensor in module.named_parameters()}
+        made[SHAPE] = shape.encode()
+        if acts:
+            from functions.nn.onnx_export import export
+
+            made[GRAPH] = np.frombuffer(export(shape), np.uint8)
+        return made
+
+    def loss_gradient(self, tensors: Tensors, prefix: str) -> LossGradient:
+        """See `engine.Engine`."""
+        return LossGradient(self.weights(tensors, prefix))
+
+    def descent(
+        self, tensors: Tensors, prefix: str, settings: OptimiserSettings, moments: Moments | None = None
+    ) -> Descent:
+        """See `engine.Engine`."""
+        return Descent(self.weights(tensors, prefix), settings, moments)
+
+
+def engine(device: str) -> Engine:
+    """The engine on this device; raises `BadRequest` if there is none."""
+    if device == "cuda":
+        # cuBLAS repeats a product bit by bit only with this (docs of torch.use_deterministic_algorithms).
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        if not torch.cuda.is_available():
+            raise BadRequest("algorithm.device=cuda: torch finds no GPU here; set algorithm.device=cpu")
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    return TorchEngine(torch.device(device))
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    array: NDArray[Any] = tensor.detach().cpu().numpy()
+    return array

@@ -1,0 +1,38 @@
+"""A loss in torch, whose gradient at a network's outputs torch computes, for algorithms without a closed form."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from functions.algorithms.chunks import RowIndices
+from functions.algorithms.engine import LossOf
+from functions.nn.mlp import Array
+
+TorchLossOf = Callable[[Tensor, Tensor | None, Tensor], Tensor]
+
+
+class TorchLoss(NamedTuple):
+    """The `value` of a batch's loss, and its gradients as in `engine.Loss`."""
+
+    value: float
+    grad_output: Array
+    grad_log_std: Array | None
+
+
+def torch_loss(of: TorchLossOf) -> LossOf[TorchLoss]:
+    """The loss ``of(outputs, log_std, rows)``, a scalar tensor, for `Trainable.learn`.
+
+    `outputs` ``[B, out]``, the head's `log_std` ``[out]`` or None, and the indices `rows` ``[B]`` of the minibatch are
+    tensors on the CPU. The network may be computed by either engine: only the loss is torch's.
+    """
+
+    def loss(outputs: Array, log_std: Array | None, rows: RowIndices) -> TorchLoss:
+        known = [torch.tensor(array, requires_grad=True) for array in (outputs, log_std) if array is not None]
+        value = of(known[0], known[1] if log_std is not None else None, torch.tensor(rows))
+        # What the loss does not depend on has a gradient of zeros.
+        found = [gradient.numpy() for gradient in torch.autograd.grad(value, known, materialize_grads=True)]
+        return TorchLoss(value.item(), found[0], found[1] if log_std is not None else None)
+
+    return loss

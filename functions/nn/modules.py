@@ -1,0 +1,146 @@
+"""Networks that torch makes: built-in factories, and those of a user, ``package.module:factory``.
+
+A factory takes a `NetworkShape` and returns a `torch.nn.Module`, whose ``forward(observation, rest)`` maps B rows to
+``[B, outputs]``; see `functions.nn.shape`.
+"""
+
+import importlib
+import itertools
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+from functions.contract import BadRequest
+from functions.nn.shape import NetworkShape
+
+HEADS = 4
+# Channels of successive convolutions, each with half the sides of the one before until the sides are at most this.
+CHANNELS, SMALL = (16, 32, 64, 64), 8
+
+
+class Cnn(nn.Module):
+    """Convolutions over an image ``[H, W, C]``, then dense layers over their outputs and the rest."""
+
+    def __init__(self, shape: NetworkShape) -> None:
+        super().__init__()
+        if len(shape.observation) != 3:
+            raise BadRequest(f"algorithm.network=cnn takes images [H, W, C], not {_listed(shape)}; use mlp")
+        height, width, channels = shape.observation
+        layers: list[nn.Module] = []
+        for index, after in enumerate(CHANNELS):
+            stride = 2 if max(height, width) > SMALL else 1
+            if index > 1 and stride == 1:
+                break
+            layers += [_scaled(nn.Conv2d(channels, after, 3, stride, padding=1)), nn.ReLU()]
+            height, width, channels = -(-height // stride), -(-width // stride), after
+        self.convolutions = nn.Sequential(*layers, nn.Flatten())
+        self.dense = dense(height * width * channels + shape.rest, shape)
+
+    def forward(self, observation: Tensor, rest: Tensor) -> Tensor:
+        """``[B, H, W, C]`` and ``[B, rest]`` to ``[B, outputs]``."""
+        found = self.convolutions(observation.movedim(-1, -3))
+        return self.dense(torch.cat([found, rest], dim=-1))  # type: ignore[no-any-return]
+
+
+class Attention(nn.Module):
+    """Self-attention over a set of entities ``[N, features]``, then dense layers over the first entity, which is the
+    agent itself, the mean over all, and the rest.
+
+    An entity of zeros is absent. No size depends on N, so the network takes any number of entities. After Vaswani et
+    al., "Attention Is All You Need", 2017, without positions and with the norm first.
+    """
+
+    def __init__(self, shape: NetworkShape) -> None:
+        super().__init__()
+        if len(shape.observation) != 2:
+            raise BadRequest(f"algorithm.network=attention takes entities [N, features], not {_listed(shape)}; use mlp")
+        width = -(-shape.hidden[0] // HEADS) * HEADS
+        self.embed = _scaled(nn.Linear(shape.observation[1], width))
+        self.norm = nn.LayerNorm(width)
+        self.attend = nn.MultiheadAttention(width, HEADS, batch_first=True)
+        self.dense = dense(2 * width + shape.rest, shape)
+
+    def forward(self, observation: Tensor, rest: Tensor) -> Tensor:
+        """``[B, N, features]`` and ``[B, rest]`` to ``[B, outputs]``."""
+        present = (observation != 0).any(dim=-1)
+        # Softmax over no entity at all would be NaN: the first one is always attended to.
+        absent = ~torch.cat([torch.ones_like(present[:, :1]), present[:, 1:]], dim=1)
+        embedded = torch.relu(self.embed(observation))
+        seen = self.norm(embedded)
+        found = embedded + self.attend(seen, seen, seen, key_padding_mask=absent, need_weights=False)[0]
+        weight = present.to(found.dtype)[..., None]
+        mean = (found * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
+        return self.dense(torch.cat([found[:, 0], mean, rest], dim=-1))  # type: ignore[no-any-return]
+
+
+BUILT_IN: dict[str, Callable[[NetworkShape], nn.Module]] = {"cnn": Cnn, "attention": Attention}
+
+
+def dense(inputs: int, shape: NetworkShape) -> nn.Sequential:
+    """Dense layers with the widths of `shape.hidden` and ReLU, and the outputs, orthogonal as in `mlp.initialise`."""
+    widths = (inputs, *shape.hidden)
+    layers: list[nn.Module] = []
+    for before, after in itertools.pairwise(widths):
+        layers += [_scaled(nn.Linear(before, after)), nn.ReLU()]
+    return nn.Sequential(*layers, _scaled(nn.Linear(widths[-1], shape.outputs), shape.output_gain))
+
+
+def build(shape: NetworkShape, seed: int = 0) -> nn.Module:
+    """A module of this shape, its weights drawn from `seed`, without a change of torch's own generator.
+
+    Raises `BadRequest` for a factory that cannot be found, or makes something else.
+    """
+    factory = _factory(shape.factory)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            module = factory(shape)
+        except (BadRequest, MemoryError):
+            raise
+        except Exception as error:
+            raise BadRequest(f"algorithm.network={shape.factory}: {type(error).__name__}: {_line(error)}") from error
+    if not isinstance(module, nn.Module):
+        raise BadRequest(f"algorithm.network={shape.factory} makes a {type(module).__name__}, not a torch.nn.Module")
+    if kept := sorted(name for name in module.state_dict() if name not in dict(module.named_parameters())):
+        raise BadRequest(
+            f"algorithm.network={shape.factory} keeps {kept[0]} beside its parameters, which no round would store;"
+            " normalise by layers, not by batches"
+        )
+    return module.eval()
+
+
+@cache
+def stateless(shape: NetworkShape) -> nn.Module:
+    """A module of this shape for `torch.func.functional_call`, whose own weights mean nothing."""
+    return build(shape)
+
+
+def _factory(name: str) -> Callable[[NetworkShape], object]:
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    module, _, attribute = name.partition(":")
+    try:
+        found: Callable[[NetworkShape], object] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise BadRequest(
+            f"algorithm.network={name} cannot be imported: {_line(error)}; it is mlp, {', '.join(BUILT_IN)}, or"
+            " package.module:factory"
+        ) from error
+    return found
+
+
+def _scaled(layer: nn.Linear | nn.Conv2d, gain: float = 2**0.5) -> nn.Linear | nn.Conv2d:
+    nn.init.orthogonal_(layer.weight, gain)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _listed(shape: NetworkShape) -> str:
+    return str(list(shape.observation))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,68 @@
+"""A network's weights as an algorithm uses them, whichever engine computes with them."""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.nn.mlp import Array
+
+Flags = NDArray[np.bool_]
+
+
+class Trace(Protocol):
+    """A forward pass: `outputs` ``[..., out]``, and what the gradient needs.
+
+    `hidden` and `before` ``[T, B, H]`` are the hidden states after and before every step; both raise `ValueError` for a
+    feed-forward network.
+    """
+
+    @property
+    def outputs(self) -> Array: ...
+
+    @property
+    def hidden(self) -> Array: ...
+
+    @property
+    def before(self) -> Array: ...
+
+
+class Weights(Protocol):
+    """Weights of a network.
+
+    Only Gaussian policies have a `log_std` ``[out]``; their samples are squashed by tanh, or `clipped`. `hidden_size`
+    is the width of the hidden state, 0 for feed-forward networks, and `dtype` the precision.
+    """
+
+    @property
+    def log_std(self) -> Array | None: ...
+
+    @property
+    def clipped(self) -> bool: ...
+
+    @property
+    def hidden_size(self) -> int: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    def forward(
+        self, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
+    ) -> Trace:
+        """Maps rows ``[rows, in]`` to ``[rows, out]``, or with a hidden state sequences ``[T, B, in]`` to ``[T, B,
+        out]``; `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`."""
+
+    def input_gradient(self, inputs: Array, grad_output: Array, first: Array | None = None) -> Array:
+        """d loss / d inputs, shaped like them, from d loss / d outputs; `inputs` and `first` are as in `forward`."""
+
+
+def unroll(weights: Weights, inputs: Array, starts: Flags, burn_in: int = 0) -> tuple[Array, Trace]:
+    """Outputs ``[T, B, out]`` of sequences ``[T, B, in]``, for recurrent and feed-forward networks, and their trace.
+
+    The trace of a feed-forward network has rows ``[T * B, ...]``, as `Weights.forward` takes them.
+    """
+    if weights.hidden_size:
+        trace = weights.forward(inputs, starts, burn_in=burn_in)
+        return trace.outputs, trace
+    trace = weights.forward(inputs.reshape(-1, inputs.shape[-1]))
+    return trace.outputs.reshape(*inputs.shape[:2], -1), trace

@@ -1,0 +1,118 @@
+"""The networks of a class's agents that a factory made, for acting: graphs run by ONNX Runtime, without torch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.contract import BadRequest, MissingExtra, Team
+from functions.environments.base import AgentClass, EnvSpec, FloatArray
+from functions.keys import group_name
+from functions.nn.heads import Head, head_of
+from functions.nn.recurrent import CLIPPED
+from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
+
+# Sessions that a process keeps: those of a run's groups.
+KEPT = 16
+
+
+@dataclass(frozen=True)
+class OnnxNetworks:
+    """The networks of a class's n agents; every agent and every block of environments has a call of its own, so an
+    agent's actions do not depend on other agents and blocks."""
+
+    # ``[H, W, C]`` or ``[N, features]``, as this task has them.
+    observation: tuple[int, ...]
+    outputs_size: int
+    sessions: tuple[Any, ...]
+    weights: tuple[Mapping[str, FloatArray], ...]
+    # ``[n, rest]``: the agents' one-hots, if the team has identities.
+    rest: FloatArray
+    log_std: FloatArray | None
+    clipped: bool
+    recurrent = False
+
+    def head(self, kind: AgentClass) -> Head:
+        """The action head of agents of the class."""
+        return head_of(kind, self.log_std is not None, self.clipped)
+
+    def start(self, num_envs: int) -> None:
+        """There is no hidden state."""
+
+    def outputs(self, inputs: FloatArray, hidden: FloatArray | None) -> tuple[FloatArray, None]:
+        """Outputs ``[n, blocks, E, width]`` of inputs ``[n, blocks, E, F]``."""
+        agents, blocks, rows = inputs.shape[:3]
+        outputs = np.empty((agents, blocks, rows, self.outputs_size), np.float32)
+        for agent, (session, weights) in enumerate(zip(self.sessions, self.weights, strict=True)):
+            taken = {one.name for one in session.get_inputs()}
+            rest = np.broadcast_to(self.rest[agent], (rows, self.rest.shape[1]))
+            for block in range(blocks):
+                seen = np.ascontiguousarray(inputs[agent, block]).reshape(rows, *self.observation)
+                fed = {"observation": seen, "rest": np.ascontiguousarray(rest), **weights}
+                # A graph has no input that it does not need.
+                outputs[agent, block] = session.run(None, {name: fed[name] for name in taken})[0]
+        return outputs, None
+
+
+def made_by_factory(team: Team, tensors: Mapping[str, NDArray[Any]], agent: int) -> bool:
+    """Whether the policy of the agent is a factory's."""
+    return f"policy/{group_name(team.groups[agent])}/{GRAPH}" in tensors
+
+
+def onnx_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> OnnxNetworks:
+    """The networks of a class; raises `BadRequest` for networks that do not fit its spaces, `MissingExtra` without ONNX
+    Runtime."""
+    kind = spec.classes[index]
+    prefixes = [f"policy/{group_name(team.groups[agent])}/" for agent in kind.agents]
+    try:
+        owned = [_own(tensors, prefix) for prefix in prefixes]
+        shapes = [NetworkShape.decode(own[SHAPE]) for own in owned]
+        sessions = tuple(_session(own[GRAPH].tobytes()) for own in owned)
+    except (KeyError, ValueError) as error:
+        raise BadRequest(f"the task's policies hold no network of a factory for class {kind.name}: {error}") from error
+    rest = len(spec.agents) if team.identity else 0
+    for agent, shape in zip(kind.agents, shapes, strict=True):
+        _require_spaces(spec.agents[agent], kind, shape, rest)
+    log_stds = [own["log_std"] for own in owned if "log_std" in own]
+    return OnnxNetworks(
+        observation=kind.observation_shape or (kind.observation_size,),
+        outputs_size=kind.actions,
+        sessions=sessions,
+        weights=tuple(
+            {name: np.asarray(array, np.float32) for name, array in own.items() if name.startswith(PARAMETERS)}
+            for own in owned
+        ),
+        rest=np.eye(len(spec.agents), dtype=np.float32)[list(kind.agents), :rest],
+        log_std=np.stack(log_stds)[:, None] if log_stds else None,
+        clipped=CLIPPED in owned[0],
+    )
+
+
+def _own(tensors: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
+
+
+def _require_spaces(name: str, kind: AgentClass, shape: NetworkShape, rest: int) -> None:
+    seen = kind.observation_shape or (kind.observation_size,)
+    same = seen[1:] == shape.observation[1:] and (shape.any_number or seen == shape.observation)
+    if not same or (shape.rest, shape.outputs) != (rest, kind.actions):
+        raise BadRequest(
+            f"the policy of {name} takes observations {list(shape.observation)} and {shape.rest} further numbers, and"
+            f" knows {shape.outputs} actions; the task gives {list(seen)}, {rest} and {kind.actions}"
+        )
+
+
+@lru_cache(KEPT)
+def _session(graph: bytes) -> Any:
+    try:
+        import onnxruntime
+    except ModuleNotFoundError as error:
+        raise MissingExtra("algorithm.network acts by ONNX Runtime: pip install 'marless[networks]'") from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.use_deterministic_compute = True
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])

@@ -1,0 +1,76 @@
+"""A module as a graph for ONNX Runtime, by which actors act without torch.
+
+The weights are inputs of the graph, so that it is exported once a run and serves all rounds.
+"""
+
+import logging
+import warnings
+from functools import cache
+
+import onnx
+import torch
+
+from functions.contract import BadRequest
+from functions.nn.modules import build
+from functions.nn.shape import PARAMETERS, NetworkShape
+
+OPSET = 18
+
+
+@cache
+def export(shape: NetworkShape) -> bytes:
+    """The graph of ``module(observation, rest)`` for any number of rows; raises `BadRequest` for what ONNX lacks."""
+    module = build(shape)
+    rows = torch.export.Dim("rows")
+    seen = {0: rows, 1: torch.export.Dim("entities")} if shape.any_number else {0: rows}
+    inputs = torch.zeros(2, *shape.observation), torch.zeros(2, shape.rest)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+            program = torch.onnx.export(
+                module,
+                inputs,
+                dynamo=True,
+                input_names=["observation", "rest"],
+                output_names=["outputs"],
+                dynamic_shapes=(seen, {0: rows}),
+                opset_version=OPSET,
+                optimize=False,  # folding would rename or merge weights
+                verbose=False,
+            )
+    except Exception as error:
+        line = " ".join(str(error).split())[:300]
+        raise BadRequest(f"algorithm.network={shape.factory} cannot be exported for actors: {line}") from error
+    assert program is not None
+    return _with_weights_as_inputs(program.model_proto, {name for name, _ in module.named_parameters()})
+
+
+def _with_weights_as_inputs(model: onnx.ModelProto, parameters: set[str]) -> bytes:
+    graph = model.graph
+    constants = [tensor for tensor in graph.initializer if tensor.name not in parameters]
+    renamed = {tensor.name: PARAMETERS + tensor.name for tensor in graph.initializer if tensor.name in parameters}
+    for tensor in graph.initializer:
+        if tensor.name in renamed:
+            kind = onnx.helper.make_tensor_value_info(renamed[tensor.name], tensor.data_type, list(tensor.dims))
+            graph.input.append(kind)
+    del graph.initializer[:]
+    graph.initializer.extend(constants)
+    for node in graph.node:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+    _strip(model)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def _strip(model: onnx.ModelProto) -> None:
+    """Removes where each node came from, which is most of the bytes and differs between machines."""
+    for holder in (model, model.graph, *model.functions):
+        holder.ClearField("metadata_props")
+        holder.ClearField("doc_string")
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        for node in nodes:
+            node.ClearField("metadata_props")
+            node.ClearField("doc_string")
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        value.ClearField("metadata_props")
+        value.ClearField("doc_string")

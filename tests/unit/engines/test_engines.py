@@ -1,0 +1,123 @@
+"""Both engines train the same networks: a round of every algorithm, on random tasks."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from coordinator.config.schema import ConfigError, load
+from functions.actor.rollout import collect
+from functions.algorithms import engine
+from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Context, Share
+from functions.algorithms.conformance.random_tasks import TASKS, RandomTask, teams
+from functions.algorithms.conformance.suite import check
+from functions.algorithms.ppo.ippo import IppoConfig
+from functions.contract import BadRequest, MissingExtra, Past
+from functions.data import batch
+from functions.data.replay_buffer import ReplayBuffer, newest_rounds, rollout_keys
+from functions.data.trajectory import named, rollout_prefix
+from functions.learner import stages
+from functions.policies import Policy
+
+ROUND, ROLLOUTS, NUM_ENVS = 3, 2, 16
+CHOICES, NUMBERS = "unequal agents with masks and a state", "numbers"
+# A task for each algorithm.
+SETTINGS = {
+    "ippo": "several choices beside numbers",
+    "mappo": CHOICES,
+    "iql": CHOICES,
+    "vdn": CHOICES,
+    "qmix": CHOICES,
+    "iddpg": NUMBERS,
+    "maddpg": NUMBERS,
+}
+# The differences that rounding makes: some hundred products of some ten numbers, of the order of one.
+TOLERANCE = {np.float32: 1e-5, np.float64: 1e-10}
+
+
+def as_precise(tensors, precision):
+    return {name: array.astype(precision) if array.dtype.kind == "f" else array for name, array in tensors.items()}
+
+
+def trained(name, precision, **settings):
+    """The tensors after a round of small networks that begins after some rounds, and its metrics."""
+    spec = TASKS[SETTINGS[name]]
+    team, algorithm = teams(spec)[1], algorithms.algorithm(name)
+    config = algorithms.configuration(algorithm, {"hidden": [16, 16], **settings}).resolved(spec)
+    algorithm, code = algorithm.without(config.idle_parts), algorithms.implementation(algorithm)
+    groups = sorted(set(team.groups))
+    state = {}
+    for group in groups:
+        state |= code.initialise(spec, team, config, 1, group)
+    policy, played = Policy(spec, team, {k: v for k, v in state.items() if k.startswith("policy/")}), {}
+    for rollout in range(ROLLOUTS):
+        behaviour = config.behaviour(0)
+        played |= collect(RandomTask(spec, NUM_ENVS), policy, 10, 1, ROUND, rollout, behaviour).tensors
+    played = as_precise(played, precision)
+    replay = None
+    if config.replayed_steps:
+        replay = ReplayBuffer(spec)
+        rounds = [Past(round=ROUND, rollouts=ROLLOUTS, trajectories=())]
+        replay.load(
+            rollout_keys(newest_rounds(rounds, NUM_ENVS * 10, config.replayed_steps)),
+            lambda keys: {key: named(played, f"{rollout_prefix(key.rollout)}/") for key in keys},
+        )
+    context = Context(
+        spec=spec, team=team, config=config, seed=1, round=ROUND,
+        batch=batch.join(spec, played, range(ROLLOUTS)), tensors=as_precise(state, precision), replay_buffer=replay,
+    )  # fmt: skip
+    share = Share([stage.name for stage in algorithm.stages], groups, range(config.updates_per_round))
+    return stages.run(algorithm, code, context, share, algorithm.summaries)
+
+
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_round_is_the_same_with_either_engine(name, recurrent, precision):
+    plain, other = (trained(name, precision, recurrent=recurrent, engine=library) for library in ("numpy", "torch"))
+    assert plain.tensors.keys() == other.tensors.keys() and plain.metrics.keys() == other.metrics.keys()
+    for key, array in plain.tensors.items():
+        assert other.tensors[key].dtype == array.dtype
+        np.testing.assert_allclose(
+            other.tensors[key], array, rtol=TOLERANCE[precision], atol=TOLERANCE[precision], err_msg=key
+        )
+
+
+@pytest.mark.one_in(7)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_algorithms_keep_their_rules_with_torch(name):
+    settings = {"hidden": [8, 8], "engine": "torch", "recurrent": True}
+    replayed = {"updates_per_round": 2, "batch_size": 8, "buffer_size": 42}
+    more = replayed if algorithms.algorithm(name).config().replayed_steps else {"epochs": 1, "num_minibatches": 2}
+    assert check(algorithms.algorithm(name), settings | more, [TASKS[SETTINGS[name]]]) == ()
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for module in ("functions.algorithms.torch_engine", "functions.nn.torch_networks"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    engine._engine.cache_clear()
+    with pytest.raises(
+        MissingExtra, match=r"algorithm.engine=torch needs the package 'torch': pip install 'marless\[learner\]'"
+    ):
+        engine.engine_of(IppoConfig(engine="torch"))
+
+
+def test_a_missing_gpu_is_named(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(BadRequest, match=r"algorithm.device=cuda: torch finds no GPU here"):
+        engine.engine_of(IppoConfig(engine="torch", device="cuda"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [((), "numpy"), (("algorithm.device=cuda",), "torch"), (("algorithm.engine=torch",), "torch")],
+)
+def test_a_run_has_the_faster_engine_of_its_device(settings, expected):
+    assert load(None, settings).algorithm.engine == expected
+
+
+def test_numpy_on_a_gpu_is_refused():
+    with pytest.raises(ConfigError, match=r"numpy does not compute on cuda; set algorithm.engine=torch"):
+        load(None, ["algorithm.engine=numpy", "algorithm.device=cuda"])

@@ -1,0 +1,214 @@
+"""Networks of factories: trained by torch, acted by ONNX Runtime, with the rules of all others."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from coordinator.config.schema import ConfigError, load
+from functions.algorithms import registry as algorithms
+from functions.algorithms.conformance.random_tasks import RandomTask
+from functions.algorithms.conformance.suite import check
+from functions.algorithms.engine import engine_of
+from functions.contract import BadRequest, MissingExtra, Team
+from functions.environments.base import AgentClass, EnvSpec
+from functions.nn import onnx_acting
+from functions.nn.shape import NetworkShape
+from functions.policies import Policy
+
+NAMES = ("a", "b", "c")
+IMAGES = EnvSpec(NAMES, (AgentClass("all", (0, 1, 2), 50, 3, observation_shape=(5, 5, 2)),), 5)
+ENTITIES = EnvSpec(NAMES, (AgentClass("all", (0, 1, 2), 12, 3, observation_shape=(4, 3)),), 5)
+NUMBERS = EnvSpec(
+    NAMES, (AgentClass("all", (0, 1, 2), 12, 2, low=(-1.0, 0.0), high=(1.0, 5.0), observation_shape=(4, 3)),), 5
+)
+TASKS = {"cnn": IMAGES, "attention": ENTITIES, "my_networks:wide": ENTITIES}
+PPO = {"hidden": [8, 8], "epochs": 1, "num_minibatches": 2}
+REPLAYED = {"hidden": [8, 8], "updates_per_round": 2, "batch_size": 8, "buffer_size": 42}
+TOGETHER, APART = Team(groups=(0, 0, 0), identity=True), Team(groups=(0, 1, 2))
+
+MODULE = """
+import torch
+
+class Wide(torch.nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.first = torch.nn.Linear(shape.width + shape.rest, 7)
+        self.last = torch.nn.Linear(7, shape.outputs)
+
+    def forward(self, observation, rest):
+        return self.last(torch.tanh(self.first(torch.cat([observation.flatten(1), rest], dim=1))))
+
+class Wrong(Wide):
+    def forward(self, observation, rest):
+        return super().forward(observation, rest)[:, :1]
+
+class Cold(Wide):
+    def forward(self, observation, rest):
+        return torch.special.i0e(super().forward(observation, rest))
+
+wide, wrong, cold = Wide, Wrong, Cold
+
+def counted(shape):
+    return torch.nn.BatchNorm1d(shape.width)
+
+def nothing(shape):
+    return 3
+
+def broken(shape):
+    raise RuntimeError("no such width")
+"""
+
+
+@pytest.fixture(autouse=True)
+def my_networks(tmp_path, monkeypatch):
+    (tmp_path / "my_networks.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("my_networks", None)
+
+
+def configured(name="ippo", network="cnn", **settings):
+    spec = algorithms.algorithm(name)
+    own = PPO if name == "ippo" else REPLAYED
+    return algorithms.configuration(spec, {**own, "engine": "torch", "network": network, **settings})
+
+
+def initial(network, team, task=None):
+    code = algorithms.implementation(algorithms.algorithm("ippo"))
+    config, task, tensors = configured(network=network).resolved(task or TASKS[network]), task or TASKS[network], {}
+    for group in sorted(set(team.groups)):
+        tensors |= code.initialise(task, team, config, 1, group)
+    return config, task, tensors
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize(
+    ("name", "task", "settings"),
+    [
+        ("ippo", IMAGES, PPO | {"network": "cnn"}),
+        ("mappo", ENTITIES, PPO | {"network": "attention"}),
+        ("qmix", ENTITIES, REPLAYED | {"network": "attention"}),
+        ("maddpg", NUMBERS, REPLAYED | {"network": "my_networks:wide", "noise_start": 0.1}),
+    ],
+)
+def test_algorithms_keep_their_rules_with_networks_of_factories(name, task, settings):
+    assert check(algorithms.algorithm(name), settings | {"engine": "torch"}, [task]) == ()
+
+
+@pytest.mark.parametrize("network", TASKS)
+@pytest.mark.parametrize("team", [TOGETHER, APART])
+def test_actors_compute_what_learners_do(network, team):
+    config, task, tensors = initial(network, team)
+    policy = Policy(task, team, {key: array for key, array in tensors.items() if key.startswith("policy/")})
+    environment = RandomTask(task, 6)
+    seen = environment.reset(np.random.default_rng(5))
+    outputs, _ = policy.outputs(seen)
+    for agent, group in enumerate(team.groups):
+        weights = engine_of(config).weights(tensors, f"policy/g{group:02d}")
+        rows = seen.values[0][:, agent]
+        if team.identity:
+            rows = np.concatenate([rows, np.tile(np.eye(3, dtype=np.float32)[agent], (6, 1))], axis=1)
+        expected = weights.forward(rows).outputs
+        np.testing.assert_allclose(outputs[0][agent], expected, rtol=1e-5, atol=1e-5)
+    blocks, _ = policy.outputs(seen, blocks=3)
+    alone = [policy.outputs(part(seen, block))[0][0] for block in range(3)]
+    assert blocks[0].tobytes() == np.concatenate(alone, axis=1).tobytes()
+
+
+def part(seen, block):
+    rows = slice(2 * block, 2 * block + 2)
+    return seen.__class__(tuple(values[rows] for values in seen.values), seen.alive[rows])
+
+
+def test_an_absent_entity_changes_nothing():
+    config, _, tensors = initial("attention", APART)
+    weights, rng = engine_of(config).weights(tensors, "policy/g00"), np.random.default_rng(2)
+    rows = rng.standard_normal((5, 4, 3)).astype(np.float32)
+    rows[:, 2] = 0
+    turned = rows[:, [0, 3, 1, 2]]
+    one, other = (weights.forward(found.reshape(5, -1)).outputs for found in (rows, turned))
+    np.testing.assert_allclose(one, other, atol=1e-6)
+    rows[:, 3] = 0
+    fewer = weights.forward(rows.reshape(5, -1))
+    assert np.abs(one - fewer.outputs).max() > 1e-4
+
+
+def test_a_policy_over_entities_acts_with_more_of_them():
+    _, _, tensors = initial("attention", APART)
+    kind = AgentClass("all", (0, 1, 2), 18, 3, observation_shape=(6, 3))
+    larger = EnvSpec(NAMES, (kind,), 5)
+    policy = Policy(larger, APART, {key: array for key, array in tensors.items() if key.startswith("policy/")})
+    outputs, _ = policy.outputs(RandomTask(larger, 4).reset(np.random.default_rng(5)))
+    assert outputs[0].shape == (3, 4, 3)
+    with pytest.raises(BadRequest, match=r"takes observations \[4, 3\] and 0 further numbers"):
+        Policy(IMAGES, APART, {key: array for key, array in tensors.items() if key.startswith("policy/")})
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        ("my_networks:missing", "cannot be imported: module 'my_networks' has no attribute 'missing'"),
+        ("nowhere:wide", "cannot be imported: No module named 'nowhere'"),
+        ("my_networks:nothing", "makes a int, not a torch.nn.Module"),
+        ("my_networks:broken", "RuntimeError: no such width"),
+        ("my_networks:counted", "keeps num_batches_tracked beside its parameters"),
+        ("my_networks:cold", "cannot be exported for actors"),
+    ],
+)
+def test_a_factory_that_will_not_do_is_named(network, message):
+    with pytest.raises(BadRequest, match=message):
+        initial(network, APART, ENTITIES)
+
+
+def test_a_module_of_another_width_is_named():
+    config, _, tensors = initial("my_networks:wrong", APART, ENTITIES)
+    with pytest.raises(BadRequest, match=r"my_networks:wrong gives \[5, 1\] for 5 rows, and must give \[5, 3\]"):
+        engine_of(config).weights(tensors, "policy/g00").forward(np.ones((5, 12), np.float32))
+
+
+def test_a_factory_leaves_the_generator_of_torch_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(3)
+    torch.manual_seed(3)
+    initial("cnn", APART)
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize(("network", "task"), [("cnn", ENTITIES), ("attention", IMAGES)])
+def test_spaces_that_a_network_does_not_take_are_named(network, task):
+    with pytest.raises(BadRequest, match=f"algorithm.network={network} takes .*; use mlp"):
+        initial(network, APART, task)
+
+
+def test_a_missing_runtime_is_named(monkeypatch):
+    _, task, tensors = initial("cnn", APART)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    onnx_acting._session.cache_clear()
+    with pytest.raises(MissingExtra, match=r"acts by ONNX Runtime: pip install 'marless\[networks\]'"):
+        Policy(task, APART, {key: array for key, array in tensors.items() if key.startswith("policy/")})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("algorithm.network=cn",), "'cn' is no network; did you mean cnn?"),
+        (("algorithm.network=cnn", "algorithm.engine=numpy"), "numpy does not compute cnn; set algorithm.engine=torch"),
+        (("algorithm.network=cnn", "algorithm.recurrent=true"), "cnn has no hidden state"),
+        (("algorithm.network=cnn", "scaling.rule=paper"), "needs the curvature of the loss, which only mlp has"),
+    ],
+)
+def test_settings_that_exclude_each_other_are_named(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        load(None, settings)
+
+
+def test_a_factory_is_computed_by_torch():
+    assert load(None, ["algorithm.network=cnn"]).algorithm.engine == "torch"
+
+
+def test_a_shape_comes_back_from_its_tensor():
+    shape = NetworkShape(factory="cnn", observation=(5, 5, 2), rest=3, outputs=4, hidden=(8,), output_gain=0.01)
+    assert NetworkShape.decode(shape.encode()) == shape
+    assert shape.width == 50
