@@ -113,6 +113,9 @@ class Sharing(Section, frozen=True, kw_only=True):
         Rows,
         Meta(description="a group learns from the rows of all members (pooled), or from one member's share of them"),
     ] = "pooled"
+    identity: (
+        Annotated[bool, Meta(description="networks take the agent's one-hot; default: yes, but with none")] | None
+    ) = None
     start: Annotated[sharing.Start, Meta(description="how dynamic sharing begins; the MARLess paper begins apart")] = (
         "together"
     )

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from coordinator.config.schema import RANDOM, RunConfig
+from coordinator.config.schema import RANDOM, RunConfig, Sharing
 from coordinator.core.sides import Side, classes_by_side, ranked_side, sides_of
 from coordinator.rules.sharing import SHARING_MODES, by_name
 from functions import keys
@@ -30,7 +30,12 @@ def initial_team(config: RunConfig, spec: EnvSpec, fixed: Fixed | None) -> Team:
         groups = by_name(spec.agents, sharing.groups or ())
     else:
         groups = mode.initial(classes_by_side(spec), sharing.start)
-    return with_opponents(config, spec, fixed, Team(groups=groups, identity=mode.identity))
+    return with_opponents(config, spec, fixed, Team(groups=groups, identity=takes_identity(sharing)))
+
+
+def takes_identity(settings: Sharing) -> bool:
+    """Whether networks take the agent's one-hot."""
+    return SHARING_MODES[settings.rule].identity if settings.identity is None else settings.identity
 
 
 def with_opponents(config: RunConfig, spec: EnvSpec, fixed: Fixed | None, team: Team) -> Team:

@@ -1,6 +1,7 @@
 """Greedy episodes with a run's policies, played by evaluator functions for commands outside of a run."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -9,12 +10,41 @@ from coordinator.core.state import Plan, State
 from coordinator.drive.ports import Invoker
 from coordinator.errors import UserError
 from functions import keys
-from functions.contract import Answer, Done, EvaluateReply, EvaluateTask, Failed, Report
+from functions.contract import Answer, Done, EvaluateReply, EvaluateTask, Failed, MissingExtra, Report, Team
+from functions.environments import registry
+from functions.environments.base import Unsupported
 
 # Episodes per evaluation task. Start states depend on the part, so results do not depend on which worker plays it.
 PART = 160
 _ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 _ENCODER = msgspec.json.Encoder()
+
+
+def with_agents(plan: Plan, state: State, agents: int) -> tuple[Plan, State]:
+    """The plan and the state with another number of agents; those of a class take the networks of its agents in turn.
+
+    Raises `UserError` for a task without that number, and for policies that know their agents by number.
+    """
+    assert state.team is not None
+    old, task = state.env_spec, msgspec.structs.replace(plan.config.task, agents=agents)
+    if state.team.identity and agents != len(old.agents):
+        known_by = f"the policies of {plan.run} know their {len(old.agents)} agents by number"
+        raise UserError(f"{known_by}; train with sharing.identity=false")
+    try:
+        spec = registry.spec(task)
+    except (ValueError, Unsupported, MissingExtra) as error:
+        raise UserError(str(error)) from error
+    names = {kind.name: kind for kind in old.classes}
+    if spec.sides or old.sides or any(kind.name not in names for kind in spec.classes):
+        raise UserError(f"{task.name} with {agents} agents has other classes or sides than {plan.run} was trained with")
+    groups = [0] * len(spec.agents)
+    for kind in spec.classes:
+        known = names[kind.name].agents
+        for place, agent in enumerate(kind.agents):
+            groups[agent] = state.team.groups[known[place % len(known)]]
+    team = Team(groups=tuple(groups))
+    config = msgspec.structs.replace(plan.config, task=task)
+    return replace(plan, config=config), msgspec.structs.replace(state, spec=spec, team=team)
 
 
 def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[EvaluateTask]:

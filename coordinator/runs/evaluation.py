@@ -12,7 +12,7 @@ from coordinator.core.round_records import mean_env_metrics
 from coordinator.core.state import Plan, State
 from coordinator.reports import statistics
 from coordinator.reports.statistics import FinalReturn
-from coordinator.runs.episodes import play, tasks
+from coordinator.runs.episodes import play, tasks, with_agents
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.policies import temporary_download
 from functions.contract import EvaluateReply
@@ -35,13 +35,18 @@ class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):
     """Means of the environment's metrics."""
 
 
-def evaluate(folder: RunFolder, workers: int, episodes: int | None = None) -> EvaluationResult:
-    """Plays whole episodes with evaluator functions on this machine; `evaluation.final_episodes` by default.
+def evaluate(
+    folder: RunFolder, workers: int, episodes: int | None = None, agents: int | None = None
+) -> EvaluationResult:
+    """Plays whole episodes with evaluator functions on this machine; `evaluation.final_episodes` by default, and with
+    as many agents as in training.
 
     Raises `UserError` for a run without policies, and when an evaluator fails.
     """
     with temporary_download(folder) as (stored, temporary):
         plan, state = stored.plan, stored.kept
+        if agents is not None:
+            plan, state = with_agents(plan, state, agents)
         count = episodes or plan.config.evaluation.final_episodes
         with closing(registry.backend(registry.DEFAULT).open(temporary, workers)) as connection:
             stream = f"evaluate-command-{count}"

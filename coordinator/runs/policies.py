@@ -16,7 +16,6 @@ from coordinator.core.sides import Side, sides_of
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
 from coordinator.reports.policy import TeamPolicy, load_policy
-from coordinator.rules.sharing import SHARING_MODES
 from coordinator.runs.documents import header_of
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.stored import Stored, look
@@ -112,7 +111,7 @@ def store_opponents(config: RunConfig, run: str, storage: Storage) -> Fixed | No
     if wanted.side is None or wanted.policies == RANDOM:
         return None
     team = find_policies(wanted.policies, config.task, "opponents.policies")
-    tensors = team.apart(_side(team, wanted.side).agents, SHARING_MODES[config.sharing.rule].identity)
+    tensors = team.apart(_side(team, wanted.side).agents, opponents.takes_identity(config.sharing))
     body = codec.encode(tensors, TaskHeader(task=f"{run}/opponents"))
     # An existing object belongs to a run of this name that never began.
     storage.delete([opponents.KEY])

@@ -44,6 +44,26 @@ class Cnn(nn.Module):
         return self.dense(torch.cat([found, rest], dim=-1))  # type: ignore[no-any-return]
 
 
+class SelfAttention(nn.Module):
+    """Attention of every entity to all that are not `absent`, with four heads.
+
+    `torch.nn.MultiheadAttention` takes three times as long for a dozen entities, on one core.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.inputs, self.outputs = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, entities: Tensor, absent: Tensor) -> Tensor:
+        """``[B, N, width]`` and ``[B, N]`` to ``[B, N, width]``."""
+        rows, count, width = entities.shape
+        parts = self.inputs(entities).reshape(rows, count, 3, HEADS, width // HEADS).permute(2, 0, 3, 1, 4)
+        query, key, value = parts[0] * (width // HEADS) ** -0.5, parts[1], parts[2]
+        scores = (query @ key.transpose(-1, -2)).masked_fill(absent[:, None, None, :], -1e9)
+        found = torch.softmax(scores, dim=-1) @ value
+        return self.outputs(found.transpose(1, 2).reshape(rows, count, width))  # type: ignore[no-any-return]
+
+
 class Attention(nn.Module):
     """Self-attention over a set of entities ``[N, features]``, then dense layers over the first entity, which is the
     agent itself, the mean over all, and the rest.
@@ -59,7 +79,7 @@ class Attention(nn.Module):
         width = -(-shape.hidden[0] // HEADS) * HEADS
         self.embed = _scaled(nn.Linear(shape.observation[1], width))
         self.norm = nn.LayerNorm(width)
-        self.attend = nn.MultiheadAttention(width, HEADS, batch_first=True)
+        self.attend = SelfAttention(width)
         self.dense = dense(2 * width + shape.rest, shape)
 
     def forward(self, observation: Tensor, rest: Tensor) -> Tensor:
@@ -69,7 +89,7 @@ class Attention(nn.Module):
         absent = ~torch.cat([torch.ones_like(present[:, :1]), present[:, 1:]], dim=1)
         embedded = torch.relu(self.embed(observation))
         seen = self.norm(embedded)
-        found = embedded + self.attend(seen, seen, seen, key_padding_mask=absent, need_weights=False)[0]
+        found = embedded + self.attend(seen, absent)
         weight = present.to(found.dtype)[..., None]
         mean = (found * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
         return self.dense(torch.cat([found[:, 0], mean, rest], dim=-1))  # type: ignore[no-any-return]

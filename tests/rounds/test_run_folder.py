@@ -181,6 +181,21 @@ def test_an_evaluation_by_hand_prints_the_environment_s_own_metrics(marless):
     assert said[2] == f"accuracy    {found['env_metrics']['accuracy']:.3f}"
 
 
+def test_a_policy_over_entities_plays_with_more_agents(marless):
+    entities = ("task.name=mpe/simple_spread", "task.options.entities=true", "algorithm.network=attention")
+    assert marless.train("sets", *entities, "sharing.rule=all", "sharing.identity=false", "stop.rounds=1").code == 0
+    found = json.loads(marless("evaluate", "sets", "--episodes", "4", "--agents", "5", "--json").out[0])
+    assert list(found["agents"]) == [f"agent_{number}" for number in range(5)]
+    assert marless.train("numbered", *entities, "sharing.rule=all", "stop.rounds=1").code == 0
+    said = marless("evaluate", "numbered", "--agents", "5")
+    assert (said.code, said.out) == (2, [])
+    assert "know their 3 agents by number; train with sharing.identity=false" in said.err[0]
+    assert marless.train("flat", "task.name=mpe/simple_spread", "stop.rounds=1").code == 0
+    assert (
+        "takes 18 numbers and knows 5 actions; the task gives 30" in marless("evaluate", "flat", "--agents", "5").err[0]
+    )
+
+
 def test_nothing_is_printed_where_the_environment_has_no_metrics_of_its_own(marless):
     said = marless.train("first", "task.name=mpe/simple_spread")
     assert [line.split()[0] for line in said.out[-6:]] == ["trained", "final", "absolute", "bill", "play", "runs/first"]

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 import msgspec
 
 from coordinator.cli import arguments as common
+from coordinator.errors import UserError
 from coordinator.runs import cross_evaluation
 from coordinator.runs.evaluation import EvaluationResult, evaluate
 from coordinator.runs.folder import RunFolder
@@ -12,6 +13,7 @@ from coordinator.runs.folder import RunFolder
 EXAMPLES = """examples:
   marless evaluate latest
   marless evaluate first --episodes 100
+  marless evaluate first --agents 5          a policy over entities, with more agents than it was trained with
   marless evaluate first --against random --against second   each side of a task where agents compete"""
 
 
@@ -19,6 +21,7 @@ def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
     common.run(parser)
     parser.add_argument("--episodes", type=common.count, metavar="N", help="default: evaluation.final_episodes")
+    parser.add_argument("--agents", type=common.count, metavar="N", help="play with so many; default: as in training")
     parser.add_argument(
         "--against",
         action="append",
@@ -33,10 +36,12 @@ def run(options: Namespace) -> int:
     """Plays the episodes and prints their return."""
     folder = RunFolder.find(options.run)
     if options.against:
+        if options.agents:
+            raise UserError("--against plays the run's own task; leave --agents away")
         found = cross_evaluation.plays(folder, options.against, options.episodes)
         print(msgspec.json.encode(found).decode() if options.json else "\n".join(cross_evaluation.lines(found)))
         return 0
-    _show(evaluate(folder, options.workers, options.episodes), options.json)
+    _show(evaluate(folder, options.workers, options.episodes, options.agents), options.json)
     return 0
 
 

@@ -4,8 +4,11 @@ import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
-from functions.environments.mpe.options import any_number, maker, ratio
+from functions.environments.mpe.options import any_number, flag, maker, ratio
 from functions.environments.mpe.world import Body, Real, World
+
+# Of an entity.
+FEATURES = 7
 
 
 class SimpleSpread(Scenario):
@@ -13,23 +16,40 @@ class SimpleSpread(Scenario):
 
     Common: minus the sum over landmarks of the distance of the nearest agent. Own: minus the number of agents touched,
     not counting itself (the original MPE does). An agent sees its velocity, its position, the relative positions of the
-    landmarks and the others, and the others' messages, which are zeros here.
+    landmarks and the others, and the others' messages, which are zeros here. With `entities` it sees the same as a set
+    ``[2 agents, 7]``, itself first: position, of others relative to it, velocity, of others 0, and whether the entity
+    is itself, a landmark or another agent.
     """
 
-    def __init__(self, agents: int, local_ratio: float = 0.5) -> None:
+    def __init__(self, agents: int, local_ratio: float = 0.5, entities: bool = False) -> None:
         self.agents = tuple(Body(f"agent_{i}", size=0.15, collides=True) for i in range(agents))
         self.landmarks = tuple(Body(f"landmark_{i}", size=0.05, collides=False) for i in range(agents))
-        size = 4 + 2 * agents + 4 * (agents - 1)
-        self.classes = (AgentClass("agent", tuple(range(agents)), observation_size=size, actions=5),)
+        shape = (2 * agents, FEATURES) if entities else ()
+        size = 2 * agents * FEATURES if entities else 4 + 2 * agents + 4 * (agents - 1)
+        everyone = tuple(range(agents))
+        self.classes = (AgentClass("agent", everyone, observation_size=size, actions=5, observation_shape=shape),)
+        self._entities = entities
         self._local_ratio = local_ratio
         self._touching = 2 * self.agents[0].size
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         (rows,) = features
         seen = world.relative_observations(slice(0, world.agents))
+        if self._entities:
+            self._observe_entities(world, seen, rows)
+            return
         rows[:, 0:2] = world.velocity
         rows[:, 2:4] = world.position[: world.agents]
         rows[:, 4 : 4 + seen.shape[1]] = seen
+
+    def _observe_entities(self, world: World, seen: Real, rows: FloatArray) -> None:
+        agents, landmarks = world.agents, len(self.landmarks)
+        table = rows.reshape(agents, 2 * agents, FEATURES, -1)
+        table[...] = 0
+        table[:, 0, 0:2] = world.position[:agents]
+        table[:, 0, 2:4] = world.velocity
+        table[:, 0, 4] = table[:, 1 : 1 + landmarks, 5] = table[:, 1 + landmarks :, 6] = 1
+        table[:, 1:, 0:2] = seen.reshape(agents, -1, 2, seen.shape[-1])[:, : 2 * agents - 1]
 
     def reward(self, world: World, out: Real) -> None:
         """The mean of the shared distance term and of each agent's own collisions, weighted by `local_ratio`."""
@@ -44,4 +64,4 @@ class SimpleSpread(Scenario):
         out -= uncovered * (1 - self._local_ratio)
 
 
-make = maker(SimpleSpread, any_number(default=3, least=1), {"local_ratio": ratio})
+make = maker(SimpleSpread, any_number(default=3, least=1), {"local_ratio": ratio, "entities": flag})

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from coordinator.config.schema import ConfigError, load
+from coordinator.core.opponents import takes_identity
 from functions.algorithms import registry as algorithms
 from functions.algorithms.conformance.random_tasks import RandomTask
 from functions.algorithms.conformance.suite import check
@@ -202,6 +203,19 @@ def test_a_missing_runtime_is_named(monkeypatch):
 def test_settings_that_exclude_each_other_are_named(settings, message):
     with pytest.raises(ConfigError, match=message):
         load(None, settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ((), False),
+        (("sharing.rule=all",), True),
+        (("sharing.rule=all", "sharing.identity=false"), False),
+        (("sharing.identity=true",), True),
+    ],
+)
+def test_who_takes_the_one_hot_follows_from_the_rule_unless_it_is_set(settings, expected):
+    assert takes_identity(load(None, settings).sharing) is expected
 
 
 def test_a_factory_is_computed_by_torch():

@@ -191,6 +191,22 @@ def test_starts_are_uniform_and_at_rest(name):
         assert np.abs(np.bincount(goal) / engine.num_envs - 1 / landmarks).max() < error / 2
 
 
+def test_entities_are_what_is_seen_without_them():
+    flat, table = (make(EnvTask(name="mpe/simple_spread", agents=4, options=o), 5) for o in ({}, {"entities": True}))
+    plain, seen = (environment.reset(np.random.default_rng(3)) for environment in (flat, table))
+    assert table.spec.classes[0].observation_shape == (8, 7)
+    actions = np.random.default_rng(4).integers(5, size=(5, 4))
+    for _ in range(6):
+        rows, entities = plain.values[0], seen.values[0].reshape(5, 4, 8, 7)
+        itself, others = entities[:, :, 0], entities[:, :, 1:]
+        np.testing.assert_array_equal(np.concatenate([itself[..., 2:4], itself[..., :2]], axis=-1), rows[..., :4])
+        np.testing.assert_array_equal(others[..., :2].reshape(5, 4, 14), rows[..., 4:18])
+        # Itself, four landmarks, three others.
+        np.testing.assert_array_equal(entities[0, 0, :, 4:].argmax(axis=-1), [0, 1, 1, 1, 1, 2, 2, 2])
+        assert (entities[..., 4:].sum(axis=-1) == 1).all() and not others[..., 2:4].any()
+        plain, seen = flat.step((actions,)).observation, table.step((actions,)).observation
+
+
 def test_random_agents_earn_on_simple_spread_what_is_published():
     rng = np.random.default_rng(1)
     engine = make(EnvTask(name="mpe/simple_spread"), num_envs=2000)
