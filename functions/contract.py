@@ -192,6 +192,8 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     # Computed for the groups whose policies this task trains.
     summaries: tuple[SummaryName, ...] = ()
     rows: Rows = "pooled"
+    # The share of the run that is over before the round, for schedules.
+    progress: float = 0.0
     # Number of the first of `updates` updates in the round.
     first_update: int = 0
     updates: int = 1
@@ -219,6 +221,8 @@ class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
     state: tuple[Ref, ...]
     summaries: tuple[SummaryName, ...] = ()
     rows: Rows = "pooled"
+    # One for each round, or none for runs without schedules.
+    progress: tuple[float, ...] = ()
     updates: int = 1
     # Capacity of the replay buffer in environment steps; if positive, trajectories are stored for later rounds.
     replayed_steps: int = 0

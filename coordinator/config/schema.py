@@ -361,6 +361,7 @@ def _impossible(config: RunConfig) -> str:
         or _bad_groups(config)
         or _bad_rows(config)
         or _bad_engine(config)
+        or _endless_schedule(config)
         or _conflicting_rules(config)
     ):
         return impossible
@@ -437,6 +438,16 @@ def _bad_engine(config: RunConfig) -> str:
     if SHARING_MODES[config.sharing.rule].switches and "curvature" in BASES[config.sharing.base].needs:
         return f"sharing.base={config.sharing.base} needs the curvature of the loss, which only mlp has; use distil"
     return ""
+
+
+def _endless_schedule(config: RunConfig) -> str:
+    """Why a setting cannot fall over the run, as a message; '' when it can."""
+    if config.stop.rounds is not None or config.stop.env_steps is not None:
+        return ""
+    falling = [name for name, kind in config.algorithm.schedules.items() if kind != "constant"]
+    if not falling:
+        return ""
+    return f"algorithm.{falling[0]} falls over the run, whose length is not known; set stop.env_steps or stop.rounds"
 
 
 def _conflicting_sharing(config: RunConfig, summaries: tuple[str, ...]) -> str:

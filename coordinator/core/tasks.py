@@ -150,6 +150,7 @@ def _whole(plan: Plan, state: State) -> PlannedTask:
         state=refs,
         summaries=controller.summaries(plan.config, state.controller),
         rows=plan.config.sharing.rows,
+        progress=tuple(progress(plan, state, index) for index in range(rounds)) if scheduled(plan) else (),
         updates=plan.config.algorithm.updates_per_round,
         replayed_steps=plan.config.algorithm.replayed_steps,
         past=past(plan, state),
@@ -169,6 +170,20 @@ def behaviour(plan: Plan, state: State, rounds_later: int = 0) -> Behaviour:
     """How actors act in the round in flight, or `rounds_later` rounds after it."""
     steps = rounds_later * state.controller.rollouts * rollout_steps(plan, state)
     return plan.config.algorithm.resolved(state.env_spec).behaviour(state.env_steps + steps)
+
+
+def scheduled(plan: Plan) -> bool:
+    """Whether some setting changes during the run."""
+    return any(kind != "constant" for kind in plan.config.algorithm.schedules.values())
+
+
+def progress(plan: Plan, state: State, rounds_later: int = 0) -> float:
+    """The share of the run that is over before the round in flight, or `rounds_later` rounds after it: of its steps or
+    of its rounds, whichever is the larger."""
+    stop, done = plan.config.stop, state.round + rounds_later
+    steps = state.env_steps + rounds_later * state.controller.rollouts * rollout_steps(plan, state)
+    limits = ((done, stop.rounds), (steps, stop.env_steps))
+    return min(1.0, max((over / limit for over, limit in limits if limit), default=0.0))
 
 
 def rounds_together(plan: Plan, state: State) -> int:
@@ -219,6 +234,7 @@ def learns(plan: Plan, state: State, wave: int) -> list[PlannedTask]:
         state=(),
         tensors=tensors,
         rows=plan.config.sharing.rows,
+        progress=progress(plan, state) if scheduled(plan) else 0.0,
         past=past(plan, state),
     )
     return [_learn(plan, now, work, like) for work in schedule[wave]]

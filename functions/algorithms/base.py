@@ -4,9 +4,10 @@ The coordinator, the command line and the functions load the specification. The 
 `implementation` names, which is imported only where stages run.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +19,15 @@ from functions.data.replay_buffer import ReplayBuffer
 from functions.environments.base import EnvSpec
 
 Tensors = Mapping[str, NDArray[Any]]
+
+
+# What a setting is multiplied by after a share p of the run. Cosine: Loshchilov and Hutter, "SGDR", 2017, once.
+SCHEDULES: Mapping[str, Callable[[float], float]] = {
+    "constant": lambda progress: 1.0,
+    "linear": lambda progress: 1.0 - progress,
+    "cosine": lambda progress: (1.0 + math.cos(math.pi * progress)) / 2,
+}
+ScheduleName = Literal["constant", "linear", "cosine"]
 
 
 class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -66,6 +76,20 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         """Why rollouts of `steps` steps do not suit these settings, as ``key: reason; what to set``; '' if they do."""
         return ""
 
+    @property
+    def schedules(self) -> Mapping[str, ScheduleName]:
+        """The schedules of settings that change during a run, by setting."""
+        return {}
+
+    def at(self, progress: float) -> Self:
+        """The resolved configuration of a round before which a share `progress` of the run is over."""
+        changed = {
+            name: getattr(self, name) * SCHEDULES[kind](progress)
+            for name, kind in self.schedules.items()
+            if kind != "constant" and getattr(self, name) is not None
+        }
+        return msgspec.structs.replace(self, **changed) if changed else self
+
     def resolved(self, spec: EnvSpec) -> "AlgorithmConfig":
         """The configuration with every default that depends on the task filled in."""
         return self
@@ -83,6 +107,13 @@ class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
         str,
         Meta(description="mlp; cnn for images, attention for entities; or a torch module's package.module:factory"),
     ] = "mlp"
+    lr_schedule: Annotated[
+        ScheduleName, Meta(description="how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer")
+    ] = "constant"
+
+    @property
+    def schedules(self) -> Mapping[str, ScheduleName]:
+        return {"lr": self.lr_schedule}
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
     """Runs the task's stages for its groups."""
     trajectories, known = read(blobs, task.trajectories), read(blobs, task.state + task.tensors)
     share = Share(task.stages, task.groups, range(task.first_update, task.first_update + task.updates))
-    outcome = update(task, task.round, share, trajectories, known, _replay_buffer(task, trajectories, blobs))
+    replay_buffer = _replay_buffer(task, trajectories, blobs)
+    outcome = update(task, task.round, share, trajectories, known, replay_buffer, task.progress)
     policies, learner, round_local = split_by_lifetime(outcome.tensors, algorithms.algorithm(task.algorithm).parts)
     objects: Objects = [("policies", policies)] if policies else []
     if task.publish_tensors:

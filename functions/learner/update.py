@@ -20,13 +20,17 @@ def update(
     trajectories: Tensors,
     known: Tensors,
     replay_buffer: ReplayBuffer | None = None,
+    progress: float = 0.0,
 ) -> stages.Outcome:
-    """Runs `share` of round `round_` on trajectories of the task's rollouts and on `replay_buffer`; pure."""
+    """Runs `share` of round `round_` on trajectories of the task's rollouts and on `replay_buffer`; pure.
+
+    `progress` is the share of the run that is over before the round.
+    """
     algorithm = algorithms.algorithm(task.algorithm)
     context = Context(
         spec=task.spec,
         team=task.team,
-        config=algorithms.configuration(algorithm, task.hyperparameters).resolved(task.spec),
+        config=algorithms.configuration(algorithm, task.hyperparameters).resolved(task.spec).at(progress),
         seed=task.seed,
         round=round_,
         batch=batch.join(task.spec, trajectories, task.rollouts),

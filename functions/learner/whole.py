@@ -27,10 +27,11 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
     replay = _Replay(task, blobs) if task.replayed_steps else None
     samples: list[SampleReply] = []
     learns: list[LearnReply] = []
-    for round_, behaviour in enumerate(task.behaviours, start=task.round):
+    progress = task.progress or (0.0,) * task.rounds
+    for round_, (behaviour, over) in enumerate(zip(task.behaviours, progress, strict=True), start=task.round):
         trajectories, sampled = play(task, known, round_, behaviour)
         replay_buffer = replay.with_round(round_, trajectories) if replay else None
-        outcome = update(task, round_, share, trajectories, known, replay_buffer)
+        outcome = update(task, round_, share, trajectories, known, replay_buffer, over)
         policies, learner, _ = split_by_lifetime(outcome.tensors, algorithm.parts)
         known = {**known, **as_stored(policies), **as_stored(learner)}
         samples.append(sampled)

@@ -98,6 +98,23 @@ def test_placement_and_workers_change_no_weight_with_torch(train, learning):
     assert runs[0].sha256 != train(*options, PLACEMENTS[0]).sha256
 
 
+@pytest.mark.parametrize(
+    "learning",
+    [
+        ("algorithm.name=ippo", "algorithm.lr_schedule=linear", "algorithm.ent_schedule=cosine"),
+        ("algorithm.name=maddpg", "algorithm.lr_schedule=cosine", "algorithm.batch_size=16"),
+    ],
+)
+def test_schedules_are_the_same_in_every_placement(train, learning):
+    options = (*learning, "sharing.rule=none", "algorithm.hidden=[8,8]")
+    runs = [train(*options, rule) for rule in (*PLACEMENTS, "placement.rule=whole")]
+    assert len({run.sha256 for run in runs}) == 1
+    # The same limit in steps, of which a round has 8 times 25.
+    assert train(*options, "stop.env_steps=800", "stop.rounds=100").sha256 == runs[0].sha256
+    constant = [option for option in options if "schedule" not in option]
+    assert train(*constant).sha256 != runs[0].sha256
+
+
 def test_placement_changes_no_evaluation(train):
     split, packed = (train("algorithm.name=mappo", "sharing.rule=none", placement) for placement in PLACEMENTS[::2])
     assert split.state.final == packed.state.final

@@ -1,10 +1,12 @@
 """The settings of IDDPG and MADDPG."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from msgspec import Meta
 from msgspec.structs import replace
 
+from functions.algorithms.base import ScheduleName
 from functions.algorithms.off_policy.replay import ReplayConfig
 from functions.contract import Behaviour
 from functions.environments.base import EnvSpec
@@ -51,6 +53,10 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
             return Behaviour()
         share, start, end = min(1.0, env_steps / self.noise_steps), self.noise_start or 0.0, self.noise_end or 0.0
         return Behaviour(kind="noise", amount=start + share * (end - start))
+
+    @property
+    def schedules(self) -> Mapping[str, ScheduleName]:
+        return {"lr": self.lr_schedule, "critic_lr": self.lr_schedule}
 
     @property
     def noisy(self) -> bool:

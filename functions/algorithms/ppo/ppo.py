@@ -7,7 +7,7 @@ Effectiveness of PPO in Cooperative Multi-Agent Games", 2022.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import msgspec
@@ -16,7 +16,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import LearningSignal, gae, next_values
-from functions.algorithms.base import Context, NetworkConfig, Stage, StageResult, StageSpec
+from functions.algorithms.base import Context, NetworkConfig, ScheduleName, Stage, StageResult, StageSpec
 from functions.algorithms.chunks import RowIndices, training_samples
 from functions.algorithms.engine import weights_of
 from functions.algorithms.metrics import ByAgent
@@ -69,6 +69,8 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     gae_lambda: Annotated[float, Meta(ge=0, le=1, description="λ of generalised advantage estimation")] = 0.95
     clip_coef: Annotated[float, Meta(gt=0, description="how far the probability ratio may move from 1")] = 0.2
     ent_coef: Annotated[float, Meta(ge=0, description="weight of the entropy bonus")] = 0.01
+    clip_schedule: Annotated[ScheduleName, Meta(description="how clip_coef falls, as lr_schedule")] = "constant"
+    ent_schedule: Annotated[ScheduleName, Meta(description="how ent_coef falls, as lr_schedule")] = "constant"
     epochs: Annotated[int, Meta(ge=1, description="passes over the round's data")] = 4
     num_minibatches: Annotated[int, Meta(ge=1, description="optimiser steps per pass")] = 8
     value_clip: Annotated[float, Meta(gt=0, description="how far a value may move, in normalised units")] = 0.2
@@ -93,6 +95,10 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     time_limit: Annotated[
         Literal["bootstrap", "terminal"], Meta(description="value what a time limit cut off, or take it for an end")
     ] = "bootstrap"
+
+    @property
+    def schedules(self) -> Mapping[str, ScheduleName]:
+        return {"lr": self.lr_schedule, "clip_coef": self.clip_schedule, "ent_coef": self.ent_schedule}
 
     def resolved(self, spec: EnvSpec) -> Self:
         """Fills in the learning rate, which is lower for larger teams, whose agents move each other's targets."""

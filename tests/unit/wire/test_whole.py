@@ -186,9 +186,9 @@ def test_a_round_begins_where_the_one_before_it_ended():
 def test_a_round_gets_arrays_as_they_come_back_from_storage_however_the_one_before_left_them(monkeypatch):
     run, seen = Run("ippo", "shared"), []
 
-    def transposed(task, round_, share, trajectories, known, replay_buffer):
+    def transposed(task, round_, share, trajectories, known, replay_buffer, progress):
         seen.append(known)
-        outcome = update(task, round_, share, trajectories, known, replay_buffer)
+        outcome = update(task, round_, share, trajectories, known, replay_buffer, progress)
         return outcome._replace(tensors={name: np.asfortranarray(array) for name, array in outcome.tensors.items()})
 
     monkeypatch.setattr("functions.learner.whole.update", transposed)
