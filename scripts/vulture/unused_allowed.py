@@ -46,7 +46,8 @@ _.snapshot
 _.restore
 ParallelEnvironment
 
-# Options of ONNX Runtime's sessions, which its own code reads.
+# Options of torch and of ONNX Runtime's sessions, which their own code reads.
+deterministic.fill_uninitialized_memory
 options.intra_op_num_threads
 options.inter_op_num_threads
 options.use_deterministic_compute
