@@ -6,7 +6,7 @@ value that would follow, and a truncation does not.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,65 @@ class NStepReturns(NamedTuple):
         """``returns + discount * V`` with V from `next_values` ``[..., T, E]``, the values after each step."""
         following: Array = np.take_along_axis(next_values, self.last, axis=-2)
         return np.asarray(self.returns + self.discount * following)
+
+
+class LambdaReturns(NamedTuple):
+    """Mixtures of the returns of 1, 2, ... steps with weights ``(1 - λ) λ^(n - 1)``, the rest on the longest one.
+
+    Peng's Q(λ) where values are those of greedy actions (Peng and Williams, "Incremental Multi-Step Q-Learning", 1996;
+    Kozuno et al., "Revisiting Peng's Q(λ) for Modern Reinforcement Learning", 2021): it does not correct for actions
+    that were not greedy. `rewards`, `discount`, gamma or 0 where a step terminated, and `onward`, λ or 0 where a
+    sequence goes no further, are ``[..., T, E]``.
+    """
+
+    rewards: Array
+    discount: Array
+    onward: Array
+
+    @property
+    def returns(self) -> Array:
+        """The mixtures without values."""
+        return self.targets(np.zeros_like(self.rewards))
+
+    def targets(self, next_values: Array) -> Array:
+        """The mixtures with the values after each step `next_values` ``[..., T, E]``."""
+        found: Array = np.empty(np.broadcast_shapes(self.rewards.shape, next_values.shape), self.rewards.dtype)
+        later: Array = np.zeros((*found.shape[:-2], found.shape[-1]), found.dtype)
+        for t in range(found.shape[-2] - 1, -1, -1):
+            onward = self.onward[..., t, :]
+            following = (1 - onward) * next_values[..., t, :] + onward * later
+            later = self.rewards[..., t, :] + self.discount[..., t, :] * following
+            found[..., t, :] = later
+        return found
+
+
+class MultiStepConfig(Protocol):
+    """The settings of targets that look several steps ahead."""
+
+    @property
+    def gamma(self) -> float: ...
+
+    @property
+    def n_step(self) -> int: ...
+
+    @property
+    def td_lambda(self) -> float: ...
+
+
+def multi_step_returns(
+    rewards: Array, terminated: Flags, ended: Flags, config: MultiStepConfig
+) -> NStepReturns | LambdaReturns:
+    """Returns of n steps, or mixtures of them by λ; arrays are as in `n_step_returns`."""
+    if not config.td_lambda:
+        return n_step_returns(rewards, terminated, ended, config.gamma, config.n_step)
+    return lambda_returns(rewards, terminated, ended, config.gamma, config.td_lambda)
+
+
+def lambda_returns(rewards: Array, terminated: Flags, ended: Flags, gamma: float, mixing: float) -> LambdaReturns:
+    """Mixtures of returns by λ, here `mixing`; arrays are as in `n_step_returns`."""
+    onward = np.where(terminated | ended, 0.0, mixing).astype(rewards.dtype)
+    onward[..., -1, :] = 0
+    return LambdaReturns(rewards, (gamma * ~terminated).astype(rewards.dtype), onward)
 
 
 def n_step_returns(rewards: Array, terminated: Flags, ended: Flags, gamma: float, steps: int) -> NStepReturns:

@@ -17,7 +17,7 @@ from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.priorities import PART, Draw, PriorityUpdate
 from functions.algorithms.off_policy.replay import learning_signal
 from functions.algorithms.off_policy.reward_scale import scale_rewards, value_scale
-from functions.algorithms.off_policy.td import n_step_returns, td_loss
+from functions.algorithms.off_policy.td import multi_step_returns, td_loss
 from functions.algorithms.rows import members
 from functions.algorithms.value.utilities import (
     PARTS,
@@ -50,8 +50,8 @@ def policy(context: Context[IqlConfig], group: int) -> StageResult:
     signal_of = partial(learning_signal, agents=agents, team=config.reward == "team")
     utilities, signal = agent_utilities(minibatch, group), signal_of(minibatch)
     rewards, scale, offset, normaliser = scale_rewards(context, name, signal, signal_of)
-    n_step = n_step_returns(rewards, signal.terminal, minibatch.batch.ended, config.gamma, config.n_step)
-    taken, targets = utilities.taken + offset, n_step.targets(utilities.future + offset)
+    ahead = multi_step_returns(rewards, signal.terminal, minibatch.batch.ended, config)
+    taken, targets = utilities.taken + offset, ahead.targets(utilities.future + offset)
     loss = td_loss(taken, targets.astype(taken.dtype), config.huber_delta, draw.importance(taken), signal.learned)
     tensors, norm = train_step(minibatch, group, utilities, loss.grad_output)
     if due(context):

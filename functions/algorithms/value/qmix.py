@@ -18,7 +18,7 @@ from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.priorities import PART
 from functions.algorithms.off_policy.replay import joint_signal, learning_signal, side_of
 from functions.algorithms.off_policy.reward_scale import value_scale
-from functions.algorithms.off_policy.td import n_step_returns
+from functions.algorithms.off_policy.td import multi_step_returns
 from functions.algorithms.rows import members, state_width
 from functions.algorithms.trainable import moments, trained_bytes
 from functions.algorithms.value import decomposed
@@ -99,8 +99,8 @@ def mix(context: Context[QmixConfig], group: int) -> StageResult:
     minibatch, signal, rewards = mixing.context, mixing.signal, mixing.rewards
     batch, alive = minibatch.batch, minibatch.batch.alive[side]
     future = _future(minibatch, name, mixing.utilities, side) + rewards.offset
-    n_step = n_step_returns(rewards.rewards, signal.terminal, batch.ended, config.gamma, config.n_step)
-    targets = n_step.targets(future)
+    ahead = multi_step_returns(rewards.rewards, signal.terminal, batch.ended, config)
+    targets = ahead.targets(future)
     mixer, flat = mixer_of(minibatch.tensors, f"mixer/{name}")
     joint, trace = mixer.forward(flat, _rows(batch.state), _columns(mixing.utilities.taken), _columns(alive))
     joint = joint.reshape(targets.shape) + rewards.offset

@@ -50,6 +50,9 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
     n_step: Annotated[
         int, Meta(ge=1, description="rewards that a target sums, at most the steps of a segment less burn_in")
     ] = 1
+    td_lambda: Annotated[
+        float, Meta(ge=0, le=1, description="weight of longer returns in a target (λ of Peng's Q(λ)); 0: n_step alone")
+    ] = 0.0
     priority: Annotated[
         float,
         Meta(ge=0, le=1, description="exponent of TD errors in replay priorities (alpha of PER); 0: uniform"),
@@ -62,12 +65,15 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
 
     @property
     def length(self) -> int | None:
-        """See `ReplayConfig.length`; the default for n-step targets is a whole rollout."""
-        return self.sequence_length or (None if self.n_step > 1 else super().length)
+        """See `ReplayConfig.length`; the default for targets that look ahead is a whole rollout."""
+        looks_ahead = self.n_step > 1 or self.td_lambda > 0
+        return self.sequence_length or (None if looks_ahead else super().length)
 
     def __post_init__(self) -> None:
         """Raises `ValueError` also for targets that sum more rewards than a segment has."""
         super().__post_init__()
+        if self.td_lambda and self.n_step > 1:
+            raise ValueError("td_lambda mixes returns of all lengths; leave algorithm.n_step at 1")
         if self.length is not None and self.n_step > self.length - self.burn_in:
             burn_in = f", {self.burn_in} of them burn-in" if self.burn_in else ""
             raise ValueError(

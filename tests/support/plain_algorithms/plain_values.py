@@ -333,7 +333,15 @@ class Plain:
 
     def walk(self, batch, rewards, t, b, playing, value):
         """Discounted rewards while an agent is alive, and the value of the remaining agents at the last step."""
-        total, gamma = 0.0, self.config.gamma
+        total, gamma, mixing = 0.0, self.config.gamma, self.config.td_lambda
+        if mixing:
+            going_on = [agent for agent in playing if not batch.over[agent][t, b]]
+            if not going_on:
+                return rewards[t, b]
+            after = value(t, b, going_on)
+            if t + 1 < batch.length and not batch.ended[t, b]:
+                after = (1 - mixing) * after + mixing * self.walk(batch, rewards, t + 1, b, going_on, value)
+            return rewards[t, b] + gamma * after
         for k in range(self.config.n_step):
             total = total + gamma**k * rewards[t + k, b]
             playing = [agent for agent in playing if not batch.over[agent][t + k, b]]

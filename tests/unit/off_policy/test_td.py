@@ -83,6 +83,41 @@ def test_returns_of_one_step_give_the_one_step_targets():
     np.testing.assert_array_equal(got, td.one_step(rewards, following, terminated, 0.9))
 
 
+def test_mixed_returns_are_those_worked_out_by_hand():
+    # λ = ½, gamma = ½, backwards. t=3: 8 + ½128 = 72; t=2: 4 + ½(½64 + ½72) = 38; t=1: 2 + ½(½32 + ½38) = 19.5;
+    # t=0: 1 + ½(½16 + ½19.5) = 9.875.
+    found = td.lambda_returns(REWARDS, flags(()), flags(()), GAMMA, 0.5).targets(NEXT)
+    np.testing.assert_array_equal(found[:, 0], [9.875, 19.5, 38, 72])
+    # Step 1 is cut: 2 + ½32 = 18; t=0: 1 + ½(½16 + ½18) = 9.5. Where it terminates: 2, and 1 + ½(½16 + ½2) = 5.5.
+    cut = td.lambda_returns(REWARDS, flags(()), flags((1,)), GAMMA, 0.5).targets(NEXT)
+    np.testing.assert_array_equal(cut[:, 0], [9.5, 18, 38, 72])
+    over = td.lambda_returns(REWARDS, flags((1,)), flags((1,)), GAMMA, 0.5).targets(NEXT)
+    np.testing.assert_array_equal(over[:, 0], [5.5, 2, 38, 72])
+
+
+def test_mixed_returns_are_mixtures_of_those_of_n_steps():
+    rewards, following, terminated, ended = random_sequences(4)
+    length, mixing = rewards.shape[1], 0.7
+    by_steps = [
+        td.n_step_returns(rewards, terminated, ended, GAMMA, steps + 1).targets(following) for steps in range(length)
+    ]
+    weights = [(1 - mixing) * mixing**steps for steps in range(length - 1)]
+    # Returns that end early are equal from there on, so the rest of the weight is theirs.
+    expected = np.einsum("n,nate->ate", [*weights, 1 - sum(weights)], np.stack(by_steps))
+    found = td.lambda_returns(rewards, terminated, ended, GAMMA, mixing)
+    np.testing.assert_allclose(found.targets(following), expected, rtol=1e-12, atol=1e-12)
+    nothing = td.lambda_returns(np.zeros_like(rewards), terminated, ended, GAMMA, mixing).targets(following)
+    np.testing.assert_allclose(found.returns + nothing, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("mixing", "steps"), [(0.0, 1), (1.0, 12)])
+def test_mixed_returns_reach_from_one_step_to_all(mixing, steps):
+    rewards, following, terminated, ended = random_sequences(5)
+    found = td.lambda_returns(rewards, terminated, ended, GAMMA, mixing).targets(following)
+    expected = td.n_step_returns(rewards, terminated, ended, GAMMA, steps).targets(following)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("steps", [0, -1])
 def test_a_target_has_at_least_one_reward(steps):
     with pytest.raises(ValueError, match=f"at least 1 step ahead, not {steps}"):

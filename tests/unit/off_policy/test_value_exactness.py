@@ -46,6 +46,8 @@ CASES = {
     },
     "fast targets, rewards as they are": {"tau": 0.5, "standardise_rewards": False, "gamma": 1.0},
     "time limits are ends": {"time_limit": "terminal"},
+    "mixed returns": {"td_lambda": 0.7, "sequence_length": 6},
+    "mixed returns, time limits are ends": {"td_lambda": 0.4, "sequence_length": 6, "time_limit": "terminal"},
     "recurrent": {"recurrent": True, "batch_size": 4},
     "recurrent, burn-in": {"recurrent": True, "sequence_length": 3, "burn_in": 1, "n_step": 2, "huber_delta": 1.0},
     "recurrent over three steps, not double": {
