@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,13 @@ from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
 KEPT = 16
 
 
+class Graph(NamedTuple):
+    """A session of ONNX Runtime, and the inputs that its graph needs."""
+
+    session: Any
+    inputs: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class OnnxNetworks:
     """The networks of a class's n agents; every agent and every block of environments has a call of its own, so an
@@ -27,7 +34,7 @@ class OnnxNetworks:
     # ``[H, W, C]`` or ``[N, features]``, as this task has them.
     observation: tuple[int, ...]
     outputs_size: int
-    sessions: tuple[Any, ...]
+    graphs: tuple["Graph", ...]
     weights: tuple[Mapping[str, FloatArray], ...]
     # ``[n, rest]``: the agents' one-hots, if the team has identities.
     rest: FloatArray
@@ -46,14 +53,11 @@ class OnnxNetworks:
         """Outputs ``[n, blocks, E, width]`` of inputs ``[n, blocks, E, F]``."""
         agents, blocks, rows = inputs.shape[:3]
         outputs = np.empty((agents, blocks, rows, self.outputs_size), np.float32)
-        for agent, (session, weights) in enumerate(zip(self.sessions, self.weights, strict=True)):
-            taken = {one.name for one in session.get_inputs()}
-            rest = np.broadcast_to(self.rest[agent], (rows, self.rest.shape[1]))
+        for agent, (graph, weights) in enumerate(zip(self.graphs, self.weights, strict=True)):
+            fed = {"rest": np.tile(self.rest[agent], (rows, 1)), **weights}
             for block in range(blocks):
-                seen = np.ascontiguousarray(inputs[agent, block]).reshape(rows, *self.observation)
-                fed = {"observation": seen, "rest": np.ascontiguousarray(rest), **weights}
-                # A graph has no input that it does not need.
-                outputs[agent, block] = session.run(None, {name: fed[name] for name in taken})[0]
+                fed["observation"] = np.ascontiguousarray(inputs[agent, block]).reshape(rows, *self.observation)
+                outputs[agent, block] = graph.session.run(None, {name: fed[name] for name in graph.inputs})[0]
         return outputs, None
 
 
@@ -70,7 +74,7 @@ def onnx_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]
     try:
         owned = [_own(tensors, prefix) for prefix in prefixes]
         shapes = [NetworkShape.decode(own[SHAPE]) for own in owned]
-        sessions = tuple(_session(own[GRAPH].tobytes()) for own in owned)
+        graphs = tuple(_graph(own[GRAPH].tobytes()) for own in owned)
     except (KeyError, ValueError) as error:
         raise BadRequest(f"the task's policies hold no network of a factory for class {kind.name}: {error}") from error
     rest = len(spec.agents) if team.identity else 0
@@ -80,7 +84,7 @@ def onnx_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]
     return OnnxNetworks(
         observation=kind.observation_shape or (kind.observation_size,),
         outputs_size=kind.actions,
-        sessions=sessions,
+        graphs=graphs,
         weights=tuple(
             {name: np.asarray(array, np.float32) for name, array in own.items() if name.startswith(PARAMETERS)}
             for own in owned
@@ -106,7 +110,7 @@ def _require_spaces(name: str, kind: AgentClass, shape: NetworkShape, rest: int)
 
 
 @lru_cache(KEPT)
-def _session(graph: bytes) -> Any:
+def _graph(body: bytes) -> Graph:
     try:
         import onnxruntime
     except ModuleNotFoundError as error:
@@ -115,4 +119,8 @@ def _session(graph: bytes) -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(body, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise BadRequest(f"a policy's graph cannot be loaded: {' '.join(str(error).split())}") from error
+    return Graph(session, tuple(one.name for one in session.get_inputs()))

@@ -15,7 +15,7 @@ from functions.algorithms.engine import engine_of
 from functions.contract import BadRequest, MissingExtra, Team
 from functions.environments.base import AgentClass, EnvSpec
 from functions.nn import onnx_acting
-from functions.nn.shape import NetworkShape
+from functions.nn.shape import GRAPH, NetworkShape
 from functions.policies import Policy
 
 NAMES = ("a", "b", "c")
@@ -183,10 +183,18 @@ def test_spaces_that_a_network_does_not_take_are_named(network, task):
         initial(network, APART, task)
 
 
+def test_a_damaged_graph_is_named():
+    _, task, tensors = initial("cnn", APART)
+    broken = {key: array for key, array in tensors.items() if key.startswith("policy/")}
+    broken[f"policy/g01/{GRAPH}"] = np.frombuffer(b"no graph", np.uint8)
+    with pytest.raises(BadRequest, match=r"a policy's graph cannot be loaded: "):
+        Policy(task, APART, broken)
+
+
 def test_a_missing_runtime_is_named(monkeypatch):
     _, task, tensors = initial("cnn", APART)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    onnx_acting._session.cache_clear()
+    onnx_acting._graph.cache_clear()
     with pytest.raises(MissingExtra, match=r"acts by ONNX Runtime: pip install 'marless\[networks\]'"):
         Policy(task, APART, {key: array for key, array in tensors.items() if key.startswith("policy/")})
 
