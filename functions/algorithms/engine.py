@@ -19,8 +19,8 @@ from functions.nn.mlp import Array
 from functions.nn.networks import Weights
 from functions.nn.shape import NetworkShape
 
-# The modules of the engines; each has a function `engine(device)`. A run that begins replaces `auto` by one of the
-# others; runs from before there were two computed with numpy.
+# The modules of the engines; each has a function `engine(device, network)`. A run that begins replaces `auto` by one of
+# the others; runs from before there were two computed with numpy.
 MODULES = {
     "auto": "functions.algorithms.numpy_engine",
     "numpy": "functions.algorithms.numpy_engine",
@@ -122,10 +122,13 @@ class EngineConfig(Protocol):
     @property
     def device(self) -> str: ...
 
+    @property
+    def network(self) -> str: ...
+
 
 def engine_of(config: EngineConfig) -> Engine:
     """The engine that the configuration names; raises `MissingExtra` if its library is not installed."""
-    return _engine(config.engine, config.device)
+    return _engine(config.engine, config.device, config.network)
 
 
 def weights_of(context: Context[EngineConfig], prefix: str) -> Weights:
@@ -134,9 +137,9 @@ def weights_of(context: Context[EngineConfig], prefix: str) -> Weights:
 
 
 @cache
-def _engine(name: str, device: str) -> Engine:
+def _engine(name: str, device: str, network: str) -> Engine:
     try:
-        return cast(Engine, importlib.import_module(MODULES[name]).engine(device))
+        return cast(Engine, importlib.import_module(MODULES[name]).engine(device, network))
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"algorithm.engine={name} needs the package {error.name!r}: pip install 'marless[learner]'"

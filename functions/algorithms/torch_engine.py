@@ -141,10 +141,10 @@ class LayerWeights(Weights):
 class ModuleWeights(Weights):
     """A module of a factory, see `functions.nn.shape`."""
 
-    def __init__(self, tensors: Tensors, prefix: str, device: torch.device) -> None:
+    def __init__(self, tensors: Tensors, prefix: str, shape: NetworkShape, device: torch.device) -> None:
         whole = {name: array for name, array in tensors.items() if name.startswith(f"{prefix}/")}
         own = {name.removeprefix(f"{prefix}/"): array for name, array in whole.items()}
-        self._shape = NetworkShape.decode(own[SHAPE])
+        self._shape = shape
         learned = {name: own[name] for name in sorted(own) if name.startswith(PARAMETERS) or name == LOG_STD}
         super().__init__(learned, {name: own[name] for name in own.keys() - learned.keys()}, device)
         self._module = modules.stateless(self._shape).to(device)
@@ -237,11 +237,17 @@ class TorchEngine:
     """See `engine.Engine`."""
 
     device: torch.device
+    network: str
 
     def weights(self, tensors: Tensors, prefix: str) -> Weights:
-        """See `engine.Engine`."""
-        kind = ModuleWeights if f"{prefix}/{SHAPE}" in tensors else LayerWeights
-        return kind(tensors, prefix, self.device)
+        """See `engine.Engine`; raises `BadRequest` for a network of another factory than the run's: no module is
+        imported that only stored bytes name."""
+        if f"{prefix}/{SHAPE}" not in tensors:
+            return LayerWeights(tensors, prefix, self.device)
+        shape = NetworkShape.decode(tensors[f"{prefix}/{SHAPE}"])
+        if shape.factory != self.network:
+            raise BadRequest(f"{prefix} is a network of {shape.factory}, and algorithm.network is {self.network}")
+        return ModuleWeights(tensors, prefix, shape, self.device)
 
     def made(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
         """See `engine.Engine`."""
@@ -265,8 +271,8 @@ class TorchEngine:
         return Descent(self.weights(tensors, prefix), settings, moments)
 
 
-def engine(device: str) -> Engine:
-    """The engine on this device; raises `BadRequest` if there is none."""
+def engine(device: str, network: str) -> Engine:
+    """The engine on this device for networks of this factory; raises `BadRequest` if there is no such device."""
     if device == "cuda":
         # cuBLAS repeats a product bit by bit only with this (docs of torch.use_deterministic_algorithms).
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -276,7 +282,7 @@ def engine(device: str) -> Engine:
     torch.use_deterministic_algorithms(True)
     # New memory need not be filled, which takes a tenth of a step: nothing here reads it before it is written.
     deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    return TorchEngine(torch.device(device))
+    return TorchEngine(torch.device(device), network)
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:

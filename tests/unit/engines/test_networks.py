@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 
 from coordinator.config.schema import ConfigError, load
 from coordinator.core.opponents import takes_identity
@@ -167,6 +168,16 @@ def test_a_module_of_another_width_is_named():
     config, _, tensors = initial("my_networks:wrong", APART, ENTITIES)
     with pytest.raises(BadRequest, match=r"my_networks:wrong gives \[5, 1\] for 5 rows, and must give \[5, 3\]"):
         engine_of(config).weights(tensors, "policy/g00").forward(np.ones((5, 12), np.float32))
+
+
+def test_no_factory_is_imported_that_only_stored_bytes_name():
+    config, _, tensors = initial("my_networks:wide", APART)
+    named = NetworkShape.decode(tensors["policy/g00/shape"])
+    tensors["policy/g00/shape"] = replace(named, factory="my_networks:other").encode()
+    with pytest.raises(
+        BadRequest, match=r"is a network of my_networks:other, and algorithm.network is my_networks:wide"
+    ):
+        engine_of(config).weights(tensors, "policy/g00")
 
 
 def test_a_factory_leaves_the_generator_of_torch_alone():
