@@ -23,9 +23,9 @@ class Apples(ParallelEnv):
 
     def reset(self, seed=None, options=None):
         self.rng, self.agents, self.left = np.random.default_rng(seed), [*self.possible_agents], STEPS
-        places = np.stack(np.divmod(self.rng.choice(SIZE**2, APPLES + 2, replace=False), SIZE), axis=1)
-        self.at, self.apples = places[:2], np.zeros((SIZE, SIZE), bool)
-        self.apples[tuple(places[2:].T)] = True
+        cells = np.stack(np.divmod(self.rng.choice(SIZE**2, APPLES + 2, replace=False), SIZE), axis=1)
+        self.at, self.apples = cells[:2], np.zeros((SIZE, SIZE), bool)
+        self.apples[tuple(cells[2:].T)] = True
         return self._seen(), {agent: {} for agent in self.agents}
 
     def step(self, actions):

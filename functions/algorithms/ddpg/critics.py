@@ -6,7 +6,6 @@ policy's own action, or the target policies' actions after a step, are one step 
 discarded.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +30,7 @@ from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import scale_rewards, value_scale
 from functions.algorithms.off_policy.td import one_step, td_loss
-from functions.algorithms.rows import members, observation_shape, starts, with_identity
+from functions.algorithms.rows import critic_shape, members, starts, with_identity
 from functions.algorithms.trainable import Trainable
 from functions.contract import Team
 from functions.data.batch import Batch
@@ -65,9 +64,8 @@ class Critics:
         return self._view.width(spec, agent) + actions
 
     def shape(self, spec: EnvSpec, agent: int) -> tuple[int, ...]:
-        """The shape of the first inputs of the agent's critic: its observation, or a state."""
-        seen, width = observation_shape(spec, agent), self._view.width(spec, agent)
-        return seen if math.prod(seen) == width else (width,)
+        """See `rows.critic_shape`."""
+        return critic_shape(spec, agent, self._view.width(spec, agent))
 
     def train_step(
         self, context: Context[DdpgConfig], group: int, now: Array, after: Actions, played: Actions

@@ -6,7 +6,6 @@ al., 2017; details after Huang et al., "The 37 Implementation Details of PPO", 2
 Effectiveness of PPO in Cooperative Multi-Agent Games", 2022.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -23,6 +22,7 @@ from functions.algorithms.metrics import ByAgent
 from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.rows import (
     after_cuts,
+    critic_shape,
     learned_from,
     members,
     observation_shape,
@@ -135,11 +135,10 @@ class Ppo:
         name, rng = group_name(group), generator(seed, "initialise", group)
         actor, critic = self._networks(spec, team, config, group)
         agent = members(team, group)[0]
-        seen = observation_shape(spec, agent)
-        judged = seen if self._view.width(spec, agent) == math.prod(seen) else (self._view.width(spec, agent),)
+        acting, valued = observation_shape(spec, agent), critic_shape(spec, agent, self._view.width(spec, agent))
         return {
-            **new_network(config, Part("policy", seen, 0.01, acts=True), actor, group, rng),
-            **new_network(config, Part("critic", judged, 1.0), critic, group, rng),
+            **new_network(config, Part("policy", acting, 0.01, acts=True), actor, group, rng),
+            **new_network(config, Part("critic", valued, 1.0), critic, group, rng),
             f"normaliser/{name}": np.zeros(3),
         }
 

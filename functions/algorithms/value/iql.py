@@ -50,8 +50,8 @@ def policy(context: Context[IqlConfig], group: int) -> StageResult:
     signal_of = partial(learning_signal, agents=agents, team=config.reward == "team")
     utilities, signal = agent_utilities(minibatch, group), signal_of(minibatch)
     rewards, scale, offset, normaliser = scale_rewards(context, name, signal, signal_of)
-    ahead = multi_step_returns(rewards, signal.terminal, minibatch.batch.ended, config)
-    taken, targets = utilities.taken + offset, ahead.targets(utilities.future + offset)
+    multi_step = multi_step_returns(rewards, signal.terminal, minibatch.batch.ended, config)
+    taken, targets = utilities.taken + offset, multi_step.targets(utilities.future + offset)
     loss = td_loss(taken, targets.astype(taken.dtype), config.huber_delta, draw.importance(taken), signal.learned)
     tensors, norm = train_step(minibatch, group, utilities, loss.grad_output)
     if due(context):

@@ -99,8 +99,8 @@ def mix(context: Context[QmixConfig], group: int) -> StageResult:
     minibatch, signal, rewards = mixing.context, mixing.signal, mixing.rewards
     batch, alive = minibatch.batch, minibatch.batch.alive[side]
     future = _future(minibatch, name, mixing.utilities, side) + rewards.offset
-    ahead = multi_step_returns(rewards.rewards, signal.terminal, batch.ended, config)
-    targets = ahead.targets(future)
+    multi_step = multi_step_returns(rewards.rewards, signal.terminal, batch.ended, config)
+    targets = multi_step.targets(future)
     mixer, flat = mixer_of(minibatch.tensors, f"mixer/{name}")
     joint, trace = mixer.forward(flat, _rows(batch.state), _columns(mixing.utilities.taken), _columns(alive))
     joint = joint.reshape(targets.shape) + rewards.offset

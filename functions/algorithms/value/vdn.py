@@ -47,12 +47,12 @@ def mix(context: Context[VdnConfig], group: int) -> StageResult:
     # Every agent gets an equal share of the offset.
     utilities = mixing.utilities.shifted(rewards.offset / len(side))
     # The side's reward counts once, and each agent's own value is bootstrapped until that agent terminates.
-    ahead = multi_step_returns(rewards.rewards, signal.terminal, batch.ended, config)
+    multi_step = multi_step_returns(rewards.rewards, signal.terminal, batch.ended, config)
     each = learning_signal(mixing.context, side, team=False)
     no_rewards = np.zeros_like(utilities.future)
     own = multi_step_returns(no_rewards, each.terminal, batch.ended, config).targets(utilities.future)
     joint = joint_sum(utilities.taken, alive)
-    loss = mixing.loss(joint, ahead.returns + joint_sum(own, alive))
+    loss = mixing.loss(joint, multi_step.returns + joint_sum(own, alive))
     if due(context):
         metrics |= mixing.metrics(loss, joint)
         metrics |= ByAgent.of(side, each.learned).means({"value": rewards.scale * utilities.taken[each.learned]})

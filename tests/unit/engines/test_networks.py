@@ -7,7 +7,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from coordinator.config.schema import ConfigError, load
+from coordinator.config.schema import NETWORKS, ConfigError, load
 from coordinator.core.opponents import takes_identity
 from functions.algorithms import registry as algorithms
 from functions.algorithms.conformance.random_tasks import RandomTask
@@ -16,6 +16,7 @@ from functions.algorithms.engine import engine_of
 from functions.contract import BadRequest, MissingExtra, Team
 from functions.environments.base import AgentClass, EnvSpec
 from functions.nn import onnx_acting
+from functions.nn.modules import BUILT_IN
 from functions.nn.shape import GRAPH, NetworkShape
 from functions.policies import Policy
 
@@ -235,6 +236,10 @@ def test_settings_that_exclude_each_other_are_named(settings, message):
 )
 def test_who_takes_the_one_hot_follows_from_the_rule_unless_it_is_set(settings, expected):
     assert takes_identity(load(None, settings).sharing) is expected
+
+
+def test_the_networks_that_a_user_may_name_are_those_that_there_are():
+    assert ("mlp", *BUILT_IN) == NETWORKS
 
 
 def test_a_factory_is_computed_by_torch():
