@@ -314,8 +314,8 @@ def _share_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConf
 
 
 def _with_engine(config: RunConfig) -> RunConfig:
-    """With the faster engine in place of `auto`: numpy on the CPU at every width, see docs/results/engines.md; torch
-    where numpy cannot."""
+    """With the faster engine in place of `auto`: numpy on the CPU, see docs/results/engines.md; torch where numpy
+    cannot."""
     if config.algorithm.engine != "auto":
         return config
     engine = "numpy" if config.algorithm.device == "cpu" and config.algorithm.network == "mlp" else "torch"
