@@ -64,9 +64,11 @@ PAPER = (
 RUNS = {
     "mappo": ("algorithm.name=mappo", *PPO),
     "ippo": ("algorithm.name=ippo", *PPO),
+    "happo": ("algorithm.name=happo", *PPO),
     "iql": ("algorithm.name=iql", *REPLAY),
     "vdn": ("algorithm.name=vdn", *REPLAY),
     "qmix": ("algorithm.name=qmix", *REPLAY),
+    "qplex": ("algorithm.name=qplex", *REPLAY),
     "iddpg": ("algorithm.name=iddpg", *REPLAY),
     "maddpg": ("algorithm.name=maddpg", *REPLAY),
     "recurrent-mappo": ("algorithm.name=mappo", "algorithm.recurrent=true", *PPO),

@@ -14,15 +14,26 @@ from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Measur
 from coordinator.ablation.arms import Settings, Value
 from functions.algorithms import registry
 
-BARS = {"mappo": -33.0, "ippo": -34.0, "vdn": -33.0, "qmix": -33.0, "iql": -36.0, "maddpg": -38.0}
+BARS = {
+    "mappo": -33.0,
+    "ippo": -34.0,
+    "happo": -31.5,
+    "vdn": -33.0,
+    "qmix": -33.0,
+    "qplex": -27.0,
+    "iql": -36.0,
+    "maddpg": -38.0,
+}
 QUICK_BAR = -45.0
 # Slower learners train longer.
 QUICK_STEPS = {
     "mappo": 400_000,
     "ippo": 400_000,
+    "happo": 400_000,
     "iql": 320_000,
     "vdn": 240_000,
     "qmix": 480_000,
+    "qplex": 320_000,
     "maddpg": 240_000,
     "iddpg": 240_000,
 }

@@ -123,7 +123,9 @@ class StageSpec:
     `after`: stages of the same round whose tensors it reads. `scope`: under the placement rule `split`, a `team` stage
     runs in one function for all groups, a `group` stage in one function per group. `reads` and `writes` are parts of
     the learner's state (`policy`, `critic`, ...), one instance of each per group. A stage that `couples` reads earlier
-    stages' tensors of other groups, so a function with a single group cannot run both.
+    stages' tensors of other groups, so a function with a single group cannot run both. A team stage `in_turn`
+    trains its groups in a random order, which is drawn for every update, and a group reads the tensors of this stage
+    that the groups before it made.
     """
 
     name: str
@@ -132,6 +134,7 @@ class StageSpec:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     couples: bool = False
+    in_turn: bool = False
 
 
 class Share(NamedTuple):

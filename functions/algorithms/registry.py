@@ -16,9 +16,9 @@ import msgspec
 
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Implementation
 from functions.algorithms.ddpg import iddpg, maddpg
-from functions.algorithms.ppo import ippo, mappo
+from functions.algorithms.ppo import happo, ippo, mappo
 from functions.algorithms.specification import missing_stages, violation
-from functions.algorithms.value import iql, qmix, vdn
+from functions.algorithms.value import iql, qmix, qplex, vdn
 from functions.contract import BadRequest, Hyperparameters, MissingExtra
 from functions.plug_ins import plug_ins
 
@@ -27,9 +27,11 @@ GROUP = "marless.algorithms"
 BUILT_IN: tuple[AlgorithmSpec, ...] = (
     ippo.SPEC,
     mappo.SPEC,
+    happo.SPEC,
     iql.SPEC,
     vdn.SPEC,
     qmix.SPEC,
+    qplex.SPEC,
     iddpg.SPEC,
     maddpg.SPEC,
 )

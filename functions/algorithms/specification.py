@@ -87,6 +87,8 @@ def _of_stages(spec: AlgorithmSpec) -> Iterator[str]:
             yield f"it has two stages {stage.name!r}"
         if stage.scope not in ("team", "group"):
             yield f"the scope of stage {stage.name!r} is {stage.scope!r}, neither 'team' nor 'group'"
+        if stage.in_turn and not (stage.scope == "team" and stage.couples):
+            yield f"stage {stage.name!r} is in_turn, and no team stage that couples"
         late = [name for name in stage.after if name not in seen]
         yield from (f"stage {stage.name!r} comes after {name!r}, which is no stage before it" for name in late)
         seen.append(stage.name)

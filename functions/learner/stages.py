@@ -1,6 +1,5 @@
 """Runs any subset of an algorithm's stages for any subset of its groups, as placement requires."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,11 +14,13 @@ from functions.algorithms.base import (
     Implementation,
     Share,
     StageResult,
+    StageSpec,
     SummaryResult,
 )
 from functions.codec import pack_table
 from functions.contract import NotFinite, SummaryName, Table
 from functions.keys import agent_name, group_name
+from functions.randomness import generator
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -49,7 +50,8 @@ def run(
     stages = [stage for stage in spec.stages if stage.name in share.stages]
     for update in share.updates:
         memo: dict[object, Any] = {}
-        for stage, group in itertools.product(stages, share.groups):
+        calls = [(each, group) for each in stages for group in turns(each, context, share, update)]
+        for stage, group in calls:
             seen = replace(context, tensors={**known, **outcome.tensors}, update=update, memo=memo)
             result = code.STAGES[stage.name](seen, group)
             require_finite(result.tensors, f"stage {stage.name}, group {group}")
@@ -59,6 +61,15 @@ def run(
                 for name in summaries if "policy" in stage.writes else ():
                     _summarise(name, group, code.SUMMARIES[name](seen, result.tensors, group), outcome)
     return outcome
+
+
+def turns(stage: StageSpec, context: Context[AlgorithmConfig], share: Share, update: int) -> list[int]:
+    """The groups in the order in which the stage trains them: as in `share`, or drawn at the address (seed, round,
+    "turns", stage, update)."""
+    if not stage.in_turn:
+        return list(share.groups)
+    rng = generator(context.seed, context.round, "turns", stage.name, update)
+    return [share.groups[place] for place in rng.permutation(len(share.groups))]
 
 
 def _record_metrics(stage: str, group: int, result: StageResult, outcome: Outcome) -> None:

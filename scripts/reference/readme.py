@@ -18,10 +18,10 @@ def page() -> str:
 
 
 def returns() -> str:
-    """The absolute metric of every algorithm under the full protocol, the best first; raises `ValueError` if an
-    algorithm's seeds are incomplete."""
+    """The absolute metric of every algorithm that was trained under the full protocol, the best first; raises
+    `ValueError` if an algorithm's seeds are incomplete."""
     measured = json.loads((_ROOT / "docs" / "results" / "conformance.json").read_bytes())[_TASK]
-    entries = {spec.name: measured[spec.name] for spec in BUILT_IN}
+    entries = {spec.name: measured[spec.name] for spec in BUILT_IN if spec.name in measured}
     rows = []
     for name, entry in sorted(entries.items(), key=lambda item: -item[1]["mean"]):
         if (entry["protocol"], entry["seeds"]) != ("full", [1, 2, 3, 4, 5]):

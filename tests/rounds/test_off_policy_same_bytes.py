@@ -35,6 +35,7 @@ METHODS = {
     "vdn with memory": (*REPLAYED, "algorithm.name=vdn", *MEMORY),
     "qmix": (*REPLAYED, "algorithm.name=qmix"),
     "qmix with memory": (*REPLAYED, "algorithm.name=qmix", *MEMORY, "algorithm.n_step=2"),
+    "qplex": (*REPLAYED, "algorithm.name=qplex"),
     "maddpg": (*SIGNAL, "algorithm.name=maddpg"),
     "maddpg, shared": (*SIGNAL, "algorithm.name=maddpg", SHARED, "algorithm.reward=own"),
     "maddpg with memory": (*SIGNAL, "algorithm.name=maddpg", *MEMORY),

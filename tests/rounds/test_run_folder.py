@@ -34,9 +34,11 @@ _JOINT = {"policy/policy_grad_norm", "mix/td_loss", "mix/joint_value", "mix/over
 METRICS = {
     "ippo": _PPO,
     "mappo": _PPO,
+    "happo": _PPO,
     "iql": ({"policy/policy_grad_norm"}, {"policy/td_loss", "policy/value", "policy/overestimation"}),
     "vdn": (_JOINT, {"mix/value"}),
     "qmix": (_JOINT | {"mix/mixer_grad_norm"}, set()),
+    "qplex": (_JOINT | {"mix/mixer_grad_norm"}, set()),
     "iddpg": _CRITICS,
     "maddpg": _CRITICS,
 }
@@ -456,7 +458,8 @@ def test_a_short_run_is_on_no_plateau(marless):
 
 @pytest.mark.parametrize("name", METRICS)
 def test_lines_of_metrics_have_the_diagnoses_of_the_algorithm(marless, name):
-    settings = ("algorithm.updates_per_round=2", "algorithm.batch_size=8") if name not in ("ippo", "mappo") else ()
+    replays = METRICS[name] is not _PPO
+    settings = ("algorithm.updates_per_round=2", "algorithm.batch_size=8") if replays else ()
     said = marless.train(
         "first", f"algorithm.name={name}", *settings, "task.agents=3", "sharing.rule=all", "stop.rounds=2"
     )
@@ -469,5 +472,5 @@ def test_lines_of_metrics_have_the_diagnoses_of_the_algorithm(marless, name):
     for line in lines:
         assert line["metrics"].keys() == expected
         assert all(isinstance(value, float) for value in line["metrics"].values())
-    explores = {"iql", "vdn", "qmix"}
+    explores = {"iql", "vdn", "qmix", "qplex"}
     assert [0 < line["exploration"] <= 1 for line in lines] == [name in explores] * 2

@@ -86,6 +86,7 @@ def test_packs_that_learn_are_those_of_the_round_in_flight_after_a_resume_with_o
     "learning",
     [
         ("algorithm.name=mappo", "algorithm.recurrent=true"),
+        ("algorithm.name=happo",),
         ("algorithm.name=qmix", "algorithm.batch_size=16", "algorithm.updates_per_round=2"),
         ("algorithm.name=maddpg", "algorithm.batch_size=16", "algorithm.updates_per_round=2"),
     ],

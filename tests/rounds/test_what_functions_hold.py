@@ -74,7 +74,7 @@ def counted(settings):
 
 
 def settings_of(name, rule, *more):
-    own = ON_POLICY if name in ("ippo", "mappo") else REPLAYED
+    own = ON_POLICY if name in ("ippo", "mappo", "happo") else REPLAYED
     return [*SHORT, *more, *own, f"algorithm.name={name}", f"placement.rule={rule}"]
 
 

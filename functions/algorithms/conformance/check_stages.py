@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Context, Implementation, StageResult, StageSpec
+from functions.algorithms.base import (
+    AlgorithmConfig,
+    AlgorithmSpec,
+    Context,
+    Implementation,
+    Share,
+    StageResult,
+    StageSpec,
+)
 from functions.algorithms.conformance.tools import (
     Tensors,
     after,
@@ -22,6 +30,7 @@ from functions.algorithms.conformance.tools import (
     stage_inputs,
 )
 from functions.keys import group_name
+from functions.learner.stages import turns
 
 
 @dataclass
@@ -42,7 +51,8 @@ def check_stages(algorithm: AlgorithmSpec, code: Implementation, context: Contex
     for update in range(context.config.updates_per_round):
         now.given = {stage.name: {} for stage in algorithm.stages}
         for stage in algorithm.stages:
-            for group in sorted(set(context.team.groups)):
+            share = Share([stage.name], sorted(set(context.team.groups)))
+            for group in turns(stage, context, share, update):
                 with hint(f"stage {stage.name!r}, group {group}, update {update}"):
                     _check_stage(now, stage, group, update)
     return now.state
@@ -70,7 +80,7 @@ def _declared(now: _Round, stage: StageSpec, group: int) -> Tensors:
     groups = sorted(set(now.context.team.groups))
     whole_team = stage.couples and stage.scope == "team"
     parts = instances(now.state, stage.reads, groups if whole_team else [group])
-    for before in stage.after:
+    for before in (*stage.after, *([stage.name] if stage.in_turn else [])):
         given = now.given[before]
         parts |= {name: given[name] for name in given if belongs(name, groups if stage.couples else [group])}
     return parts

@@ -278,8 +278,12 @@ def learning_signal(context: Context[PpoConfig], group: int) -> LearningSignal:
 
 def policy(context: Context[PpoConfig], group: int) -> StageResult:
     """Trains the group's policy on the advantages of `postprocess`."""
+    return train_policy(context, group, PolicyRows.living(context, group))
+
+
+def train_policy(context: Context[PpoConfig], group: int, known: PolicyRows) -> StageResult:
+    """Trains the group's policy on its rows."""
     name, config = group_name(group), context.config
-    known = PolicyRows.living(context, group)
     network = Trainable.load(context, "policy", name)
     pieces = training_samples(
         context, group, network.weights, lambda agent: observations(context, agent), config.data_chunk_length

@@ -5,7 +5,7 @@ action and of its next one, and the loss's gradient with respect to the former. 
 functions; the gradient equals that of one network that contains them all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Generic, NamedTuple, Self, TypeVar
 
@@ -20,7 +20,7 @@ from functions.algorithms.off_policy.reward_scale import ScaledRewards, scale_re
 from functions.algorithms.off_policy.td import TdLoss, td_loss
 from functions.algorithms.rows import members
 from functions.algorithms.value import utilities as utility_networks
-from functions.algorithms.value.utilities import UtilityConfig, agent_utilities, train_step
+from functions.algorithms.value.utilities import Utilities, UtilityConfig, agent_utilities, train_step
 from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
@@ -46,16 +46,26 @@ def leads_side(spec: EnvSpec, team: Team, group: int) -> bool:
     return group == groups_of(team, side_of(spec, team, group))[0]
 
 
-def utility(context: Context[UtilityConfig], group: int) -> StageResult:
+Sent = Callable[[Context[UtilityConfig], int, Utilities], Mapping[str, Array]]
+"""The tensors of a group's utilities that the mixing stage reads, by part."""
+
+
+def values(context: Context[UtilityConfig], group: int, utilities: Utilities) -> Mapping[str, Array]:
+    """The utilities of the actions taken and of the next ones."""
+    return {"taken": utilities.taken, "future": utilities.future}
+
+
+def utility(context: Context[UtilityConfig], group: int, sent: Sent = values) -> StageResult:
     """The utilities of the group's agents, for the joint value and its target."""
     name = group_name(group)
     draw = Draw.sample(context, name)
-    utilities = context.memo["utilities", group] = agent_utilities(draw.minibatch(context), group)
-    tensors = {f"taken/{name}": utilities.taken, f"future/{name}": utilities.future, **draw.tensors(name)}
+    minibatch = draw.minibatch(context)
+    utilities = context.memo["utilities", group] = agent_utilities(minibatch, group)
+    tensors = {f"{part}/{name}": array for part, array in sent(minibatch, group, utilities).items()}
     if due(context):
-        own = agent_utilities(context, group)
-        tensors |= {f"taken{OWN}/{name}": own.taken, f"future{OWN}/{name}": own.future}
-    return StageResult(tensors, {})
+        own = sent(context, group, agent_utilities(context, group))
+        tensors |= {f"{part}{OWN}/{name}": array for part, array in own.items()}
+    return StageResult({**tensors, **draw.tensors(name)}, {})
 
 
 def policy(context: Context[UtilityConfig], group: int) -> StageResult:
@@ -79,7 +89,7 @@ class SideUtilities(NamedTuple):
     @classmethod
     def load(cls, context: Context[UtilityConfig], side: list[int], data: str = "") -> Self:
         """Loads those of the side's groups; with `OWN` those of the round's own data, in its last update."""
-        return cls(*(_by_agent(context, side, name + data) for name in ("taken", "future")))
+        return cls(*(sent_by(context, side, name + data) for name in ("taken", "future")))
 
     def shifted(self, offset: float) -> Self:
         """All values plus `offset`."""
@@ -138,7 +148,8 @@ def mixed_agents(context: Context[UtilityConfig], group: int) -> list[int]:
     return side_of(context.spec, context.team, group) if leads_side(context.spec, context.team, group) else []
 
 
-def _by_agent(context: Context[UtilityConfig], side: list[int], name: str) -> Array:
+def sent_by(context: Context[UtilityConfig], side: list[int], name: str) -> Array:
+    """A tensor that the stage `utility` sent, of the side's agents ``[n, T, E]``."""
     rows = []
     for agent in side:
         group = context.team.groups[agent]

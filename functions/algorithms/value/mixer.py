@@ -6,16 +6,16 @@ and their absolute values make it monotonic: it never decreases when a utility i
 action is part of the best joint action.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.nn.mlp import Array, Layer, Mlp, from_tensors, to_tensors
+from functions.algorithms.value.hypernetworks import Hypernetworks
+from functions.nn.mlp import Array, Mlp
 
-# The outputs of the four hypernetworks, in the order of the flat vector.
 NAMES = ("first_weight", "first_bias", "last_weight", "last_bias")
 
 
@@ -34,7 +34,7 @@ class MixerTrace:
     last: Array
     hidden: Array
     elu_gradient: Array
-    activations: tuple[list[Array], ...]
+    activations: list[list[Array]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,6 @@ class Mixer:
 
     The hypernetworks of weights have a hidden layer of `hyper` units, as in the authors' later code, or none if `hyper`
     is 0, as in the paper. The one of the first bias is linear, the one of the last bias has `embed` hidden units.
-    Hidden layers of hypernetworks are ReLU.
     """
 
     agents: int
@@ -52,8 +51,8 @@ class Mixer:
     hyper: int = 64
 
     @property
-    def shapes(self) -> tuple[Mlp, ...]:
-        """The hypernetworks, in the order of `NAMES`."""
+    def hypernetworks(self) -> Hypernetworks:
+        """The networks that compute the weights from the state."""
         first = (self.state, self.hyper) if self.hyper else (self.state,)
         widths = (
             (*first, self.agents * self.embed),
@@ -61,31 +60,7 @@ class Mixer:
             (*first, self.embed),
             (self.state, self.embed, 1),
         )
-        return tuple(Mlp(sizes) for sizes in widths)
-
-    @property
-    def parameters(self) -> int:
-        """The number of parameters of all hypernetworks."""
-        return sum(shape.parameters for shape in self.shapes)
-
-    def networks(self, flat: Array) -> list[list[Layer]]:
-        """Views of the hypernetworks' layers into a flat vector ``[parameters]``, in the order of `NAMES`."""
-        views, start = [], 0
-        for shape in self.shapes:
-            end = start + shape.parameters
-            views.append(shape.layers(flat[start:end]))
-            start = end
-        return views
-
-    def initialise(self, rng: np.random.Generator) -> NDArray[np.float32]:
-        """A flat vector, weights and biases uniform within ±1/√inputs, as in the authors' code."""
-        flat = np.empty(self.parameters, np.float32)
-        for network in self.networks(flat):
-            for weight, bias in network:
-                bound = 1 / np.sqrt(len(weight))
-                weight[...] = rng.uniform(-bound, bound, weight.shape)
-                bias[...] = rng.uniform(-bound, bound, bias.shape)
-        return flat
+        return Hypernetworks(dict(zip(NAMES, map(Mlp, widths), strict=True)))
 
     def forward(
         self, flat: Array, state: Array, utilities: Array, alive: NDArray[np.bool_] | None = None
@@ -96,7 +71,7 @@ class Mixer:
         """
         if alive is not None:
             utilities = np.where(alive, utilities, utilities.dtype.type(0))
-        activations = tuple(_forward(layers, state) for layers in self.networks(flat))
+        activations = self.hypernetworks.forward(flat, [state] * len(NAMES))
         weight, first_bias, last, last_bias = (outputs[-1] for outputs in activations)
         weight = weight.reshape(len(state), self.agents, self.embed)
         hidden = np.einsum("bn,bnm->bm", utilities, np.abs(weight))
@@ -122,52 +97,14 @@ class Mixer:
         weight = np.sign(trace.weight)
         weight *= trace.utilities[:, :, None]
         weight *= inner[:, None, :]
-        gradient = np.empty_like(flat)
         grad_outputs = (weight.reshape(len(grad_output), -1), inner, last, grad_output[:, None])
-        views = zip(self.networks(flat), trace.activations, grad_outputs, self.networks(gradient), strict=True)
-        for layers, activations, above, into in views:
-            _backward(layers, activations, above, into)
-        return gradient, by_utilities
-
-    def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
-        """The network as named layers: ``<prefix>/first_weight/w0 [in, out]``, ... for each of `NAMES`."""
-        named, start = {}, 0
-        for name, shape in zip(NAMES, self.shapes, strict=True):
-            end = start + shape.parameters
-            named.update(to_tensors(shape, flat[start:end], f"{prefix}/{name}"))
-            start = end
-        return named
+        return self.hypernetworks.backward(flat, trace.activations, grad_outputs), by_utilities
 
 
 def mixer_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Mixer, Array]:
-    """Shape and flat vector (a copy) of a mixing network stored by `Mixer.to_tensors`; raises `KeyError`."""
-    parts = [from_tensors(tensors, f"{prefix}/{name}") for name in NAMES]
-    first, last_bias = parts[0][0].sizes, parts[3][0].sizes
+    """Shape and flat vector (a copy) of a mixing network stored by `Hypernetworks.to_tensors`; raises `KeyError`."""
+    networks, flat = Hypernetworks.of(tensors, prefix, NAMES)
+    first, last_bias = networks.shapes["first_weight"].sizes, networks.shapes["last_bias"].sizes
     state, embed = last_bias[0], last_bias[1]
     hyper = first[1] if len(first) > 2 else 0
-    return Mixer(first[-1] // embed, state, embed, hyper), np.concatenate([flat for _, flat in parts])
-
-
-def _forward(layers: Sequence[Layer], inputs: Array) -> list[Array]:
-    """All activations of a network with ReLU hidden layers, input first, output (linear) last."""
-    activations = [inputs]
-    for index, (weight, bias) in enumerate(layers):
-        outputs = activations[-1] @ weight
-        outputs += bias
-        if index < len(layers) - 1:
-            np.maximum(outputs, outputs.dtype.type(0), out=outputs)
-        activations.append(outputs)
-    return activations
-
-
-def _backward(
-    layers: Sequence[Layer], activations: Sequence[Array], grad_output: Array, gradient: Sequence[Layer]
-) -> None:
-    """Writes d loss / d parameters into `gradient`, given `grad_output` = d loss / d outputs ``[rows, out]``."""
-    for index in range(len(layers) - 1, -1, -1):
-        below = activations[index]
-        np.matmul(below.T, grad_output, out=gradient[index][0])
-        np.add.reduce(grad_output, axis=0, out=gradient[index][1])
-        if index:
-            grad_output = grad_output @ layers[index][0].T
-            grad_output *= below > 0
+    return Mixer(first[-1] // embed, state, embed, hyper), flat

@@ -7,7 +7,9 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
+from functions.algorithms.advantages import Flags
 from functions.algorithms.base import Context
 from functions.algorithms.engine import weights_of
 from functions.algorithms.new_networks import Part, as_target, new_network
@@ -31,6 +33,7 @@ from functions.algorithms.trainable import Trainable, trained_bytes
 from functions.contract import BadRequest, Behaviour, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
+from functions.nn.losses import mask_logits
 from functions.nn.mlp import Array
 from functions.nn.networks import Trace
 from functions.nn.recurrent import Network
@@ -128,15 +131,36 @@ def _network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> Ne
     return Network(sizes, config.recurrent, rectified=True)
 
 
+class NextValues(NamedTuple):
+    """The values of all actions after each step ``[n, T, E, actions]``, by the target network and by the one that picks
+    the next action, and which actions are legal; None if all are."""
+
+    target: Array
+    picking: Array
+    legal: Flags | None
+
+    @property
+    def actions(self) -> NDArray[np.integer]:
+        """The next actions ``[n, T, E]``."""
+        return np.asarray(mask_logits(self.picking, self.legal).argmax(axis=-1))
+
+    @property
+    def best(self) -> Array:
+        """The highest value of the target network ``[n, T, E]``."""
+        return np.asarray(mask_logits(self.target, self.legal).max(axis=-1))
+
+
 class Utilities(NamedTuple):
     """The utilities of a group's n agents in a minibatch ``[n, T, E]``: `taken`, of their actions, and `future`, of
-    their next actions by the target network. Training needs `values` ``[T, n * E, actions]`` and `trace`."""
+    their next actions by the target network, of the values `after`. Training needs `values` ``[T, n * E, actions]`` and
+    `trace`."""
 
     taken: Array
     future: Array
     values: Array
     trace: Trace
     network: Trainable
+    after: NextValues | None
 
 
 def agent_utilities(context: Context[UtilityConfig], group: int, with_future: bool = True) -> Utilities:
@@ -145,8 +169,10 @@ def agent_utilities(context: Context[UtilityConfig], group: int, with_future: bo
     network, inputs = Trainable.load(context, "policy", group_name(group)), observation_inputs(context, group)
     values, trace = inputs.unroll(network.weights)
     taken = gather_actions(by_agent(values, len(agents)), _actions(context, agents))
-    future = _future(context, group, inputs, network, values, trace) if with_future else taken
-    return Utilities(taken, future, values, trace, network)
+    if not with_future:
+        return Utilities(taken, taken, values, trace, network, None)
+    after = _next_values(context, group, inputs, network, values, trace)
+    return Utilities(taken, double_q(after.picking, after.target, after.legal), values, trace, network, after)
 
 
 def train_step(
@@ -167,11 +193,10 @@ def _actions(context: Context[UtilityConfig], agents: list[int]) -> Array:
     return np.stack([batch.of(batch.actions, agent) for agent in agents]).astype(np.int64)
 
 
-def _future(
+def _next_values(
     context: Context[UtilityConfig], group: int, inputs: NetworkInputs, network: Trainable, values: Array, trace: Trace
-) -> Array:
-    """The target network's value ``[n, T, E]`` of the best legal action after each step; with `double` the online
-    network picks that action."""
+) -> NextValues:
+    """With `double` the online network picks the next action (van Hasselt et al., 2016, eq. 4)."""
     agents, needs_steps = members(context.team, group), context.config.recurrent or len(context.batch.ended) > 1
     target = weights_of(context, f"target/{group_name(group)}")
     steps = inputs.unroll(target) if needs_steps else (None, None)
@@ -180,4 +205,4 @@ def _future(
     if context.config.double:
         own = (values, trace) if needs_steps else (None, None)
         picking = next_outputs(context, network.weights, inputs, len(agents), *own)
-    return double_q(picking, target_values, legal_next(context, agents))
+    return NextValues(target_values, picking, legal_next(context, agents))

@@ -68,7 +68,8 @@ class Group:
     def __init__(self, context, algorithm, group):
         self.context, self.group, self.config = context, group, context.config
         self.agents = [agent for agent, of in enumerate(context.team.groups) if of == group]
-        self.centralised = algorithm.name == "mappo"
+        self.centralised = algorithm.name in ("mappo", "happo")
+        self.factor = torch.ones(context.batch.ended.shape, dtype=torch.float64)
         name = f"g{group:02d}"
         self.policy = Network(context.tensors, "policy", name, self.config)
         self.critic = Network(context.tensors, "critic", name, self.config)
@@ -229,15 +230,30 @@ class Group:
         return [torch.distributions.Categorical(logits=part) for part in outputs.split(self.kind.branches or (3,))]
 
     def policy_loss(self, outputs, agent, t, e):
-        batch, config = self.context.batch, self.config
-        action = torch.atleast_1d(torch.tensor(batch.of(batch.actions, agent)[t, e]))
-        parts = self._distributions(outputs, agent, t, e)
-        components = [action] if self.kind.continuous else list(action.long())
-        log_p = sum(part.log_prob(taken).sum() for part, taken in zip(parts, components, strict=True))
-        ratio = torch.exp(log_p - batch.of(batch.log_probability, agent)[t, e])
-        gain = self.advantage[agent][t, e]
+        config, parts = self.config, self._distributions(outputs, agent, t, e)
+        ratio = self._ratio_of(parts, agent, t, e)
+        gain = self.advantage[agent][t, e] * self.factor[t, e]
         surrogate = torch.min(ratio * gain, torch.clamp(ratio, 1 - config.clip_coef, 1 + config.clip_coef) * gain)
         return -surrogate - config.ent_coef * sum(part.entropy().sum() for part in parts)
+
+    def _ratio_of(self, parts, agent, t, e):
+        """The probability of the agent's action over that when it was taken."""
+        batch = self.context.batch
+        action = torch.atleast_1d(torch.tensor(batch.of(batch.actions, agent)[t, e]))
+        components = [action] if self.kind.continuous else list(action.long())
+        log_p = sum(part.log_prob(taken).sum() for part, taken in zip(parts, components, strict=True))
+        return torch.exp(log_p - batch.of(batch.log_probability, agent)[t, e])
+
+    @torch.no_grad()
+    def ratio(self):
+        """The product of the ratios of the group's living agents ``[T, E]``, by its policy as it is now."""
+        found = torch.ones_like(self.factor)
+        for agent in self.agents:
+            inputs = self._inputs("policy", agent)[0]
+            outputs = self.policy.unrolled(inputs, self.begins, self.policy.empty(inputs.shape[1]))[0]
+            for t, e in zip(*np.nonzero(self.context.batch.alive[agent]), strict=True):
+                found[t, e] *= self._ratio_of(self._distributions(outputs[t, e], agent, t, e), agent, t, e)
+        return found
 
     def _value_loss(self, outputs, agent, t, e):
         config, value, old = self.config, outputs[0], self.value[agent][t, e]

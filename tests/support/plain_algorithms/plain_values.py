@@ -4,6 +4,8 @@ Everything is computed step by step from the rollouts themselves; from the algor
 minibatches (see `sample_uniformly`) and the tensors to start from. Doubles throughout.
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -77,7 +79,7 @@ class Minibatch:
             return torch.tensor(np.array([[value_of(u, t + k, e) for u, t, e in segments] for k in range(length)]))
 
         self.length, self.size, agents = length, len(segments), range(len(spec.agents))
-        self.observations, self.beyond, self.legal, self.actions = [], [], [], []
+        self.observations, self.beyond, self.legal, self.free, self.actions = [], [], [], [], []
         for agent in agents:
             c = spec.class_of[agent]
             i, one_hot = spec.classes[c].agents.index(agent), np.eye(len(agents))[agent] if team.identity else ()
@@ -99,6 +101,8 @@ class Minibatch:
             there = rows(lambda u, t, e, a=agent: alive_after(u, a, t, e))[..., None]
             first = torch.arange(width) == 0
             self.legal.append(torch.where(there, free.expand(length, self.size, width), first))
+            now = rows(lambda u, t, e, i=i, m=mask: u[m][i, t, e]) if spec.masked else torch.tensor(True)
+            self.free.append(now.expand(length, self.size, width))
             self.actions.append(
                 rows(lambda u, t, e, a=agent, i=i, c=c: u[f"action/{c}"][i, t, e] * u["alive"][a, t, e]).long()
             )
@@ -142,20 +146,36 @@ def unroll(p, now, then, ended, burn_in):
     return torch.stack(values), torch.stack(following)
 
 
+def hypernetwork(p, name, x):
+    """A perceptron of ReLU layers."""
+    layers = sum(key.startswith(f"{name}/w") for key in p)
+    for k in range(layers):
+        x = x @ p[f"{name}/w{k}"] + p[f"{name}/b{k}"]
+        x = torch.relu(x) if k < layers - 1 else x
+    return x
+
+
 def mix(p, state, utilities):
     """QMIX's mixing network: ELU(u |W1| + b1) |w2| + b2, all of it made from the state. ``[B, S]``, ``[B, n]``."""
+    first_weight, first_bias, last_weight, last_bias = (
+        hypernetwork(p, name, state) for name in ("first_weight", "first_bias", "last_weight", "last_bias")
+    )
+    hidden = (utilities[:, :, None] * first_weight.abs().view(*utilities.shape, -1)).sum(dim=1)
+    hidden = torch.nn.functional.elu(hidden + first_bias)
+    return (hidden * last_weight.abs()).sum(dim=1) + last_bias[:, 0]
 
-    def made(name):
-        x, layers = state, sum(key.startswith(f"{name}/w") for key in p)
-        for k in range(layers):
-            x = x @ p[f"{name}/w{k}"] + p[f"{name}/b{k}"]
-            x = torch.relu(x) if k < layers - 1 else x
-        return x
 
-    agents = utilities.shape[1]
-    hidden = (utilities[:, :, None] * made("first_weight").abs().view(len(state), agents, -1)).sum(dim=1)
-    hidden = torch.nn.functional.elu(hidden + made("first_bias"))
-    return (hidden * made("last_weight").abs()).sum(dim=1) + made("last_bias")[:, 0]
+def duel(p, state, utilities, best, actions):
+    """QPLEX's mixing network, agent by agent as in the authors' code. ``[B, S]``, twice ``[B, n]``, ``[B, n A]``."""
+    w = hypernetwork(p, "weight", state).abs() + 1e-10
+    b = hypernetwork(p, "bias", state)
+    q, highest = w * utilities + b, w * best + b
+    advantage = (q - highest).detach()
+    key = hypernetwork(p, "key", state).abs() + 1e-10
+    agents = torch.sigmoid(hypernetwork(p, "agent", state)).view(*key.shape, -1)
+    taken = torch.sigmoid(hypernetwork(p, "action", torch.cat([state, actions], dim=1))).view(*key.shape, -1)
+    attention = sum(key[:, k, None] * agents[:, k] * taken[:, k] for k in range(key.shape[1]))
+    return q.sum(dim=1) + (advantage * (attention - 1)).sum(dim=1)
 
 
 def part(tensors, prefix, grad):
@@ -179,7 +199,7 @@ class Plain:
             self.sides.setdefault(side, []).append(agent)
         heads = [f"g{min(team.groups[agent] for agent in side):02d}" for side in self.sides.values()]
         names = [f"policy/g{g:02d}" for g in sorted(set(team.groups))]
-        names += [f"mixer/{head}" for head in heads] if name == "qmix" else []
+        names += [f"mixer/{head}" for head in heads] if name in ("qmix", "qplex") else []
         self.online = {key: part(tensors, key, True) for key in names}
         self.target = {key: part(tensors, target_of(key), False) for key in names}
         self.scales = {key: array.copy() for key, array in tensors.items() if key.startswith("normaliser/")}
@@ -243,6 +263,7 @@ class Plain:
     def valued(self, batch):
         """The values ``[L, B]`` of each agent's action, and of its next one by the target network."""
         taken, future = [], []
+        batch.best, batch.next_best, batch.next_actions = [], [], []
         for agent, group in enumerate(self.team.groups):
             seen = batch.observations[agent], batch.beyond[agent], batch.ended, self.config.burn_in
             online, own = unroll(self.online[f"policy/g{group:02d}"], *seen)
@@ -250,6 +271,9 @@ class Plain:
                 _, aim = unroll(self.target[f"policy/g{group:02d}"], *seen)
                 liked = torch.where(batch.legal[agent], own if self.config.double else aim, -torch.inf)
                 future.append(aim.gather(2, liked.argmax(dim=2, keepdim=True))[..., 0])
+                batch.next_actions.append(liked.argmax(dim=2))
+                batch.next_best.append(torch.where(batch.legal[agent], aim, -torch.inf).max(dim=2).values)
+                batch.best.append(torch.where(batch.free[agent], online, -torch.inf).max(dim=2).values)
             taken.append(online.gather(2, batch.actions[agent][..., None])[..., 0])
         return taken, future
 
@@ -308,28 +332,45 @@ class Plain:
         return self.lost(batch, torch.stack(errors), learned)
 
     def joint_loss(self, batch, taken, future, side):
-        """VDN and QMIX: the side's joint value towards the side's return while one of its agents is alive."""
+        """VDN, QMIX and QPLEX: the side's joint value towards the side's return while one of its agents is alive."""
         head = f"g{min(self.team.groups[agent] for agent in side):02d}"
         counted = torch.stack([batch.learned[a] for a in side]).any(dim=0)
         rewards, offset = self.scaled(f"normaliser/{head}", self.side_rewards(batch, side[0]), counted, [side])
         if self.name == "vdn":
             joint = sum((taken[a] + offset / len(side)) * batch.alive[a] for a in side)
         else:
-            alive = torch.stack([taken[a] * batch.alive[a] for a in side], dim=2)
+            alive = torch.stack([batch.alive[a] for a in side], dim=2)
+            mixed = partial(self.mixed, self.online[f"mixer/{head}"], side)
+            of_side = [torch.stack([values[a] for a in side], dim=2) for values in (taken, batch.best, batch.actions)]
             joint = torch.stack(
-                [offset + mix(self.online[f"mixer/{head}"], batch.state[t], alive[t]) for t in range(batch.length)]
+                [offset + mixed(batch.state[t], alive[t], *(v[t] for v in of_side)) for t in range(batch.length)]
             )
 
         def value(k, b, remaining):
             if self.name == "vdn":
                 return sum(future[a][k, b] + offset / len(side) for a in remaining)
-            kept = torch.stack([future[a][k, b] * (a in remaining) for a in side])
-            return offset + mix(self.target[f"mixer/{head}"], batch.state_after[k, b][None], kept[None])[0]
+            kept = torch.tensor([[a in remaining for a in side]])
+            values = [
+                torch.stack([values[a][k, b] for a in side])[None]
+                for values in (future, batch.next_best, batch.next_actions)
+            ]
+            return (
+                offset + self.mixed(self.target[f"mixer/{head}"], side, batch.state_after[k, b][None], kept, *values)[0]
+            )
 
         target = torch.zeros_like(joint)
         for t, b in np.ndindex(*target.shape):
             target[t, b] = self.walk(batch, rewards, t, b, [a for a in side if batch.alive[a][t, b]], value)
         return self.lost(batch, joint - target, counted)
+
+    def mixed(self, p, side, state, alive, values, best, actions):
+        """The mixing network's value of rows; dead agents have utility, advantage and action 0."""
+        if self.name == "qmix":
+            return mix(p, state, values * alive)
+        widths = [self.spec.classes[self.spec.class_of[a]].actions for a in side]
+        one_hots = [torch.eye(wide, dtype=state.dtype)[actions[:, i]] for i, wide in enumerate(widths)]
+        played = torch.cat([hot * alive[:, i, None] for i, hot in enumerate(one_hots)], dim=1)
+        return duel(p, state, values * alive, best * alive, played)
 
     def walk(self, batch, rewards, t, b, playing, value):
         """Discounted rewards while an agent is alive, and the value of the remaining agents at the last step."""

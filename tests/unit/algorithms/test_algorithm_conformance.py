@@ -27,9 +27,11 @@ NOISY = REPLAYED | {"noise_start": 0.1}
 SETTINGS = {
     "ippo": [PPO, PPO | {"recurrent": True}],
     "mappo": [PPO, PPO | {"recurrent": True}],
+    "happo": [PPO, PPO | {"recurrent": True}],
     "iql": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
     "vdn": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
     "qmix": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
+    "qplex": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
     "iddpg": [REPLAYED, NOISY, NOISY | {"recurrent": True}],
     "maddpg": [REPLAYED, NOISY, NOISY | {"recurrent": True}],
 }

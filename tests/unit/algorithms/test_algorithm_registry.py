@@ -190,7 +190,10 @@ def test_a_plug_in_s_settings_are_listed_with_their_descriptions():
     ("override", "says"),
     [
         ("algorithm.rat=1", "there is no key algorithm.rat; did you mean algorithm.rate?"),
-        ("algorithm.gamma=1", "gamma is a key of ippo, mappo, iql, vdn, qmix, iddpg and maddpg, not of house"),
+        (
+            "algorithm.gamma=1",
+            "gamma is a key of ippo, mappo, happo, iql, vdn, qmix, qplex, iddpg and maddpg, not of house",
+        ),
         ("algorithm.rate=0", "algorithm.rate: Expected `float` > 0.0 (a number)"),
         ("algorithm.widths=3", "algorithm.widths: Expected `array`, got `int` (whole numbers)"),
         ("algorithm.widths=[1, true]", "algorithm.widths[1]: Expected `int`, got `bool`"),

@@ -84,8 +84,11 @@ def test_an_unknown_key_like_no_other_says_where_all_are_listed():
 @pytest.mark.parametrize(
     "settings, says",
     [
-        (["algorithm.name=maddpg", "algorithm.priority=0.6"], "priority is a key of iql, vdn and qmix, not of maddpg"),
-        (["algorithm.name=qmix", "algorithm.clipped=true"], "clipped is a key of ippo and mappo, not of qmix"),
+        (
+            ["algorithm.name=maddpg", "algorithm.priority=0.6"],
+            "priority is a key of iql, vdn, qmix and qplex, not of maddpg",
+        ),
+        (["algorithm.name=qmix", "algorithm.clipped=true"], "clipped is a key of ippo, mappo and happo, not of qmix"),
         (["algorithm.mixing_embed_dim=64"], "mixing_embed_dim is a key of qmix, not of mappo"),
     ],
 )

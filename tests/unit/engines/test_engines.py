@@ -26,9 +26,11 @@ CHOICES, NUMBERS = "unequal agents with masks and a state", "numbers"
 SETTINGS = {
     "ippo": "several choices beside numbers",
     "mappo": CHOICES,
+    "happo": CHOICES,
     "iql": CHOICES,
     "vdn": CHOICES,
     "qmix": CHOICES,
+    "qplex": CHOICES,
     "iddpg": NUMBERS,
     "maddpg": NUMBERS,
 }

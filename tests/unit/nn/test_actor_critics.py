@@ -1,4 +1,4 @@
-"""IPPO, MAPPO and the critics of IDDPG and MADDPG on tasks with known solutions."""
+"""IPPO, MAPPO, HAPPO and the critics of IDDPG and MADDPG on tasks with known solutions."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ CELLS = np.eye(4, dtype=np.float32)
 
 
 @each_seed
-@pytest.mark.parametrize("name", ["ippo", "mappo"])
+@pytest.mark.parametrize("name", ["ippo", "mappo", "happo"])
 def test_policies_that_settle_together_find_the_best_of_the_penalty_game(name, seed):
     """Row means 1, 2/3, 1: beside a random partner the corners are worth little more, then the pair settles on one."""
     task = EnvTask(name="matrix/penalty", options={"k": -7})

@@ -18,8 +18,8 @@ def tiny():
 
     W1 = (2s - 1, -3), b1 = s - 2, w2 = s - 5, b2 = 4 relu(s + 1) + 10.
     """
-    flat = np.zeros(TINY.parameters)
-    tensors = TINY.to_tensors(flat, "m")
+    flat = np.zeros(TINY.hypernetworks.parameters)
+    tensors = TINY.hypernetworks.to_tensors(flat, "m")
     values = {
         "first_weight/w0": [[2, 0]],
         "first_weight/b0": [-1, -3],
@@ -79,7 +79,7 @@ def torch_mix(mixer, tensors, state, utilities):
 
 def random_case(mixer, seed, rows=37):
     rng = np.random.default_rng(seed)
-    flat = rng.standard_normal(mixer.parameters)
+    flat = rng.standard_normal(mixer.hypernetworks.parameters)
     state, utilities = rng.standard_normal((rows, mixer.state)), rng.standard_normal((rows, mixer.agents))
     return flat, state, utilities, rng.random((rows, mixer.agents)) < 0.7, rng.standard_normal(rows)
 
@@ -91,7 +91,9 @@ MIXERS = [Mixer(3, 5, 4, 6), Mixer(3, 5, 4, 0), Mixer(1, 1, 1, 1), Mixer(7, 20)]
 @pytest.mark.parametrize("mixer", MIXERS, ids=str)
 def test_values_and_gradients_are_those_of_automatic_differentiation(mixer, dying):
     flat, state, utilities, alive, error = random_case(mixer, 0)
-    leaves = {name: torch.tensor(part, requires_grad=True) for name, part in mixer.to_tensors(flat, "m").items()}
+    leaves = {
+        name: torch.tensor(part, requires_grad=True) for name, part in mixer.hypernetworks.to_tensors(flat, "m").items()
+    }
     u = torch.tensor(utilities, requires_grad=True)
     counted = u * torch.tensor(alive) if dying else u
     joint = torch_mix(mixer, leaves, torch.tensor(state), counted)
@@ -101,7 +103,7 @@ def test_values_and_gradients_are_those_of_automatic_differentiation(mixer, dyin
     gradient, down = mixer.backward(flat, mixed, error)
     np.testing.assert_allclose(got, joint.detach().numpy(), rtol=1e-10)
     np.testing.assert_allclose(down, u.grad.numpy(), rtol=1e-10, atol=1e-13)
-    for name, part in mixer.to_tensors(gradient, "m").items():
+    for name, part in mixer.hypernetworks.to_tensors(gradient, "m").items():
         expected = leaves[name].grad.numpy()
         np.testing.assert_allclose(part, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max(), err_msg=name)
 
@@ -170,10 +172,10 @@ def test_a_pass_changes_none_of_its_inputs():
 
 @pytest.mark.parametrize("mixer", MIXERS, ids=str)
 def test_named_tensors_hold_the_whole_network(mixer):
-    flat = mixer.initialise(np.random.default_rng(0))
-    named = mixer.to_tensors(flat, "mixer/s0")
+    flat = mixer.hypernetworks.initialise(np.random.default_rng(0))
+    named = mixer.hypernetworks.to_tensors(flat, "mixer/s0")
     assert {name.split("/")[2] for name in named} == {*NAMES}
-    assert sum(tensor.size for tensor in named.values()) == mixer.parameters == flat.size
+    assert sum(tensor.size for tensor in named.values()) == mixer.hypernetworks.parameters == flat.size
     found, again = mixer_of(named, "mixer/s0")
     assert found == mixer
     np.testing.assert_array_equal(again, flat)
@@ -183,9 +185,9 @@ def test_named_tensors_hold_the_whole_network(mixer):
 
 def test_a_network_starts_uniform_within_one_over_the_root_of_its_inputs():
     mixer = Mixer(3, 100, 32, 64)
-    flat = mixer.initialise(np.random.default_rng(1))
+    flat = mixer.hypernetworks.initialise(np.random.default_rng(1))
     assert flat.dtype == np.float32
-    named = mixer.to_tensors(flat, "m")
+    named = mixer.hypernetworks.to_tensors(flat, "m")
     for name, bound in {"first_weight/w0": 0.1, "first_weight/w1": 0.125, "last_bias/b0": 0.1}.items():
         values = named[f"m/{name}"]
         assert np.abs(values).max() <= bound

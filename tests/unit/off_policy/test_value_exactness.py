@@ -20,7 +20,7 @@ from functions.learner import stages
 from functions.nn import recurrent
 from functions.randomness import generator
 
-NAMES = ("iql", "vdn", "qmix")
+NAMES = ("iql", "vdn", "qmix", "qplex")
 
 
 def as_plain(scene, rounds=2):
@@ -100,6 +100,7 @@ def test_so_they_do_from_the_first_update_on_which_finds_the_scale_of_rewards(na
 @pytest.mark.parametrize("hyper", [0, 6])
 def test_so_does_a_mixer_with_and_without_hidden_hypernetworks(hyper):
     equals_plain(Scene("qmix", hypernet_embed=hyper, mixing_embed_dim=3))
+    equals_plain(Scene("qplex", hypernet_embed=hyper, mixing_heads=2))
 
 
 def equals_plain(scene):
@@ -162,7 +163,7 @@ def test_settings_of_priorities_change_no_byte_where_draws_are_uniform(name):
 
 
 def test_who_learns_together_draws_by_equal_priorities_and_who_learns_alone_by_its_own():
-    for name, kinds in (("iql", 4), ("vdn", 2), ("qmix", 2)):
+    for name, kinds in (("iql", 4), ("vdn", 2), ("qmix", 2), ("qplex", 2)):
         found = Scene(name, APART, (0, 1, 0, 1), priority=1.0).run()
         assert len({found[f"priorities/g{group:02d}/values"].tobytes() for group in range(4)}) == kinds
 
@@ -195,7 +196,7 @@ def test_what_was_not_drawn_changes_no_byte(name):
 
 
 @pytest.mark.parametrize(("rule", "passes"), [("packed", 1), ("split", 2)])
-@pytest.mark.parametrize("name", ["vdn", "qmix"])
+@pytest.mark.parametrize("name", ["vdn", "qmix", "qplex"])
 def test_a_function_with_all_stages_makes_utilities_of_a_minibatch_once(name, rule, passes, monkeypatch):
     scene, made = Scene(name), []
 

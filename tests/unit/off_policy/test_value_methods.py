@@ -31,7 +31,7 @@ SMALL = {
 }
 # All actions are random, so that all pairs of actions are equally frequent.
 EXPLORING = {**SMALL, "epsilon_start": 1.0, "epsilon_end": 1.0}
-OWN = {"iql": {}, "vdn": {}, "qmix": {"mixing_embed_dim": 8, "hypernet_embed": 8}}
+OWN = {"iql": {}, "vdn": {}, "qmix": {"mixing_embed_dim": 8, "hypernet_embed": 8}, "qplex": {"hypernet_embed": 8}}
 TWO_STEP, CORRIDOR = EnvTask(name="matrix/two_step"), EnvTask(name="toy/corridor")
 
 
@@ -291,8 +291,11 @@ REFUSED = {
     "priorities beyond proportion": (["algorithm.priority=1.5"], "algorithm.priority: Expected `float` <= 1.0"),
     "too much of a correction": (["algorithm.priority_beta=2"], "algorithm.priority_beta: Expected `float` <= 1.0"),
     "a correction that never comes": (["algorithm.priority_steps=0"], "algorithm.priority_steps: Expected `int` >= 1"),
-    "priorities without values": (["algorithm.name=maddpg", "algorithm.priority=1"], "a key of iql, vdn and qmix"),
-    "a setting of another algorithm": (["algorithm.epochs=3"], "epochs is a key of ippo and mappo, not of vdn"),
+    "priorities without values": (
+        ["algorithm.name=maddpg", "algorithm.priority=1"],
+        "a key of iql, vdn, qmix and qplex",
+    ),
+    "a setting of another algorithm": (["algorithm.epochs=3"], "epochs is a key of ippo, mappo and happo, not of vdn"),
     "gradient noise": (
         ["scaling.rule=gns"],
         "scaling.rule=gns needs the gradient noise, which learners of vdn do not report; use constant",

@@ -1,0 +1,96 @@
+"""Heterogeneous-agent PPO: the groups of a side learn one after the other, each on what those before it changed.
+
+Kuba et al., "Trust Region Policy Optimisation in Multi-Agent Reinforcement Learning", 2022, algorithm 4. The joint
+advantage of an update is a sum over agents in any order, in which an agent's term is conditioned on the new policies of
+the agents before it. So a group's advantages are multiplied by the probability ratios, new over old, of the actions
+that earlier groups took. The order is drawn for every round.
+
+As in MAPPO each group has a centralised critic; with the team's reward, the default, all of them learn the same values.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary
+from functions.algorithms.engine import weights_of
+from functions.algorithms.off_policy.replay import groups_of, side_of
+from functions.algorithms.ppo.merge import Merging
+from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, CriticView, PolicyRows, Ppo, PpoConfig, train_policy
+from functions.algorithms.rows import members, observations, pooled, starts, state_width, team_state
+from functions.contract import SummaryName
+from functions.keys import group_name
+from functions.nn.heads import distribution
+from functions.nn.losses import mask_logits
+from functions.nn.mlp import Array
+from functions.nn.networks import unroll
+
+
+class HappoConfig(PpoConfig, frozen=True, kw_only=True, tag_field="name", tag="happo"):
+    """PPO with a centralised critic, group after group."""
+
+    reward: Annotated[
+        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
+    ] = "team"
+
+
+def policy(context: Context[HappoConfig], group: int) -> StageResult:
+    """Trains the group's policy on advantages times the ratios of earlier groups, and computes its own ratios."""
+    factor, rows = _factor(context, group), PolicyRows.living(context, group)
+    weights = pooled(context, group, lambda agent: factor)
+    trained = train_policy(context, group, rows._replace(advantage=rows.advantage * weights))
+    ratio = _ratio(replace(context, tensors={**context.tensors, **trained.tensors}), group)
+    return trained._replace(tensors={**trained.tensors, f"ratio/{group_name(group)}": ratio})
+
+
+def _factor(context: Context[HappoConfig], group: int) -> Array:
+    """The product ``[T, E]`` of the ratios of the groups on its side that learned before it in this round."""
+    factor: Array = np.ones(context.batch.ended.shape, context.tensors[f"advantage/{group_name(group)}"].dtype)
+    for other in groups_of(context.team, side_of(context.spec, context.team, group)):
+        factor = factor * context.tensors.get(f"ratio/{group_name(other)}", 1)
+    return factor
+
+
+def _ratio(context: Context[HappoConfig], group: int) -> Array:
+    """The probability of the actions of the group's agents ``[T, E]`` by the new policy over that by the old one."""
+    batch, weights = context.batch, weights_of(context, f"policy/{group_name(group)}")
+    assert batch.log_probability is not None  # see `PolicyRows.living`
+    change: NDArray[np.floating] = np.zeros(batch.ended.shape, weights.dtype)
+    for agent in members(context.team, group):
+        head = distribution(context.spec.classes[batch.place(agent)[0]])
+        outputs, _ = unroll(weights, observations(context, agent), starts(context))
+        legal = None if batch.masks is None else batch.of(batch.masks, agent)
+        new = head.log_probability(mask_logits(outputs, legal), weights.log_std, batch.of(batch.actions, agent))
+        change += (new - batch.of(batch.log_probability, agent)) * batch.alive[agent]
+    return np.asarray(np.exp(change))
+
+
+_VIEW = CriticView(state_width, team_state)
+_PPO = Ppo(_VIEW)
+STAGES: Mapping[str, Stage] = {**_PPO.stages, "policy": policy}
+SUMMARIES: Mapping[SummaryName, Summary] = {}
+initialise = _PPO.initialise
+merge = Merging(_VIEW).merge
+SPEC = AlgorithmSpec(
+    "happo",
+    HappoConfig,
+    (
+        *PPO_STAGES[:2],
+        StageSpec(
+            "policy",
+            ("postprocess",),
+            "team",
+            ("policy", "policy_optimiser"),
+            ("policy", "policy_optimiser"),
+            couples=True,
+            in_turn=True,
+        ),
+    ),
+    PPO_PARTS,
+    __name__,
+    part_bytes=_PPO.part_bytes,
+)

@@ -1,0 +1,125 @@
+"""The mixing network of QPLEX in numpy: forward, and the exact gradient in closed form.
+
+Wang et al., "QPLEX: Duplex Dueling Multi-Agent Q-Learning", 2021. With an agent's utility u and its advantage
+a = u - max u, which is never positive, the joint value is ``Σ (w u + b) + Σ (λ - 1) w a``: weights w > 0 and b come
+from the state, λ > 0 from the state and the joint action. All agents' best actions have a = 0, whatever λ is, so
+they are the best joint action, and every joint value with this property can be represented.
+
+λ is a sum over heads of ``|key| sigmoid(agent) sigmoid(action)``. As in the authors' code the term of λ trains λ
+alone: its gradient reaches neither w nor the utilities.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.algorithms.value.hypernetworks import Hypernetworks
+from functions.nn.mlp import Array, Mlp
+
+NAMES = ("weight", "bias", "key", "agent", "action")
+# The authors' code adds it to absolute values, so that weights are positive.
+_POSITIVE = 1e-10
+
+
+class DuellingTrace(NamedTuple):
+    """The arrays of a forward pass that `DuellingMixer.backward` needs. Rows B, agents n, heads k.
+
+    `utilities` ``[B, n]`` (0 where not alive) and `alive`; the raw `weight` ``[B, n]`` and `key` ``[B, k]`` before
+    their absolute values; `agent` and `action` ``[B, k, n]`` after the sigmoid; `advantages` times weights ``[B, n]``;
+    `activations` of the five hypernetworks.
+    """
+
+    utilities: Array
+    alive: NDArray[np.bool_]
+    weight: Array
+    key: Array
+    agent: Array
+    action: Array
+    advantages: Array
+    activations: list[list[Array]]
+
+
+@dataclass(frozen=True)
+class DuellingMixer:
+    """The shape of a mixing network: `agents` utilities, a state of width `state`, one-hots of the joint action of
+    width `actions`, and `heads` of λ.
+
+    The hypernetworks have a hidden layer of `hyper` units, or none if `hyper` is 0.
+    """
+
+    agents: int
+    state: int
+    actions: int
+    heads: int = 4
+    hyper: int = 64
+
+    @property
+    def hypernetworks(self) -> Hypernetworks:
+        """The networks that compute w, b and the factors of λ."""
+        hidden = (self.hyper,) if self.hyper else ()
+        by_head = self.heads * self.agents
+        widths = {"weight": self.agents, "bias": self.agents, "key": self.heads, "agent": by_head}
+        shapes = {name: Mlp((self.state, *hidden, width)) for name, width in widths.items()}
+        return Hypernetworks({**shapes, "action": Mlp((self.state + self.actions, *hidden, by_head))})
+
+    def forward(
+        self,
+        flat: Array,
+        state: Array,
+        utilities: Array,
+        alive: NDArray[np.bool_],
+        advantages: Array,
+        actions: Array,
+    ) -> tuple[Array, DuellingTrace]:
+        """The joint values ``[B]`` and the trace.
+
+        `state` ``[B, state]``; `utilities`, `alive` and `advantages` ``[B, agents]``; `actions` ``[B, actions]``. The
+        utility and the advantage of a dead agent count as 0.
+        """
+        zero = utilities.dtype.type(0)
+        utilities, advantages = np.where(alive, utilities, zero), np.where(alive, advantages, zero)
+        both = np.concatenate([state, actions], axis=1)
+        activations = self.hypernetworks.forward(flat, [*[state] * (len(NAMES) - 1), both])
+        weight, bias, key, agent, action = (outputs[-1] for outputs in activations)
+        heads = (len(state), self.heads, self.agents)
+        agent, action = _sigmoid(agent).reshape(heads), _sigmoid(action).reshape(heads)
+        positive = np.abs(weight) + weight.dtype.type(_POSITIVE)
+        factor = np.einsum("bk,bkn->bn", np.abs(key) + key.dtype.type(_POSITIVE), agent * action)
+        advantages = positive * advantages
+        joint = (positive * utilities + bias + (factor - 1) * advantages).sum(axis=1)
+        return joint, DuellingTrace(utilities, alive, weight, key, agent, action, advantages, activations)
+
+    def backward(self, flat: Array, trace: DuellingTrace, grad_output: Array) -> tuple[Array, Array]:
+        """The parameters' gradient ``[parameters]`` and d loss / d utilities ``[B, agents]``, 0 for dead agents.
+
+        `grad_output` is d loss / d joint value ``[B]``.
+        """
+        above = grad_output[:, None]
+        by_utilities = above * (np.abs(trace.weight) + trace.weight.dtype.type(_POSITIVE)) * trace.alive
+        weight = above * trace.utilities * np.sign(trace.weight)
+        factor = (above * trace.advantages)[:, None, :]  # d loss / d λ for every head
+        key = (factor * trace.agent * trace.action).sum(axis=2) * np.sign(trace.key)
+        by_head = factor * (np.abs(trace.key) + trace.key.dtype.type(_POSITIVE))[:, :, None]
+        both = by_head * trace.agent * trace.action
+        agent, action = both * (1 - trace.agent), both * (1 - trace.action)
+        bias = np.broadcast_to(above, weight.shape)
+        rows = len(grad_output)
+        grad_outputs = (weight, bias, key, agent.reshape(rows, -1), action.reshape(rows, -1))
+        return self.hypernetworks.backward(flat, trace.activations, grad_outputs), by_utilities
+
+
+def duelling_mixer_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[DuellingMixer, Array]:
+    """Shape and flat vector (a copy) of a network stored by `Hypernetworks.to_tensors`; raises `KeyError`."""
+    networks, flat = Hypernetworks.of(tensors, prefix, NAMES)
+    state, *hidden, agents = networks.shapes["weight"].sizes
+    heads, both = networks.shapes["key"].sizes[-1], networks.shapes["action"].sizes[0]
+    return DuellingMixer(agents, state, both - state, heads, hidden[0] if hidden else 0), flat
+
+
+def _sigmoid(values: Array) -> Array:
+    """1 / (1 + e^-x), by tanh, which does not overflow."""
+    half = values.dtype.type(0.5)
+    return np.asarray(half * np.tanh(half * values) + half)

@@ -1,0 +1,74 @@
+"""HAPPO: groups learn in a drawn order, each on advantages times the ratios of those before it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import synthetic
+from plain_ppo import Group
+
+from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Share, StageSpec
+from functions.algorithms.specification import violation
+from functions.learner import stages
+from functions.randomness import generator
+
+# Tight enough that clips and caps bind somewhere.
+SETTINGS = {
+    "lr": 0.01, "clip_coef": 0.05, "value_clip": 0.1, "huber_delta": 0.7, "max_grad_norm": 0.2, "ent_coef": 0.02,
+    "epochs": 2, "num_minibatches": 3, "hidden": [7, 6], "value_decay": 0.9, "data_chunk_length": 4,
+}  # fmt: skip
+CASES = {
+    "one choice with memory": ("one choice", True, {"recurrent": True}),
+    "several choices, own rewards": ("several choices", True, {"reward": "own"}),
+    "numbers": ("numbers", False, {}),
+}
+
+
+def scene(case="numbers", sides=()):
+    kind, masked, changes = CASES[case]
+    return synthetic.context("happo", synthetic.spec(kind, masked, sides), {**SETTINGS, **changes})
+
+
+def learned(context, algorithm, groups=(0, 1)):
+    code = algorithms.implementation(algorithm)
+    return stages.run(algorithm, code, context, Share([stage.name for stage in algorithm.stages], groups)).tensors
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_round_is_that_of_one_plain_computation_group_after_group(case):
+    context, algorithm = scene(case)
+    groups, orders = [Group(context, algorithm, group) for group in (0, 1)], set()
+    for number in range(4):
+        context = dataclasses.replace(context, round=number)
+        made = learned(context, algorithm)
+        first, second = generator(context.seed, number, "turns", "policy", 0).permutation(2)
+        orders.add((first, second))
+        groups[first].factor = groups[first].factor * 0 + 1
+        groups[first].round(number)
+        groups[second].factor = groups[first].ratio()
+        assert groups[second].factor.std() > 1e-3
+        groups[second].round(number)
+        for group in groups:
+            for key, wanted in group.tensors().items():
+                found = made[key].reshape(wanted.shape)
+                np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max(), err_msg=key)
+        state = {key: array for key, array in made.items() if key.split("/")[0] in algorithm.parts}
+        context = dataclasses.replace(context, tensors={**context.tensors, **state})
+    assert orders == {(0, 1), (1, 0)}
+
+
+def test_a_group_of_another_side_does_not_count():
+    """Agents 0 and 2 learn together against agent 1; the other group's tensors of this round have no effect."""
+    context, algorithm = scene(sides=(0, 1, 0))
+    together = learned(context, algorithm)
+    for group in (0, 1):
+        alone = learned(context, algorithm, (group,))
+        assert all(together[key].tobytes() == array.tobytes() for key, array in alone.items())
+
+
+def test_a_stage_in_turn_has_all_groups_in_one_function():
+    _, algorithm = scene()
+    wrong = StageSpec("policy", ("postprocess",), "group", ("policy",), ("policy",), in_turn=True)
+    found = violation(dataclasses.replace(algorithm, stages=(*algorithm.stages[:2], wrong)))
+    assert found == "stage 'policy' is in_turn, and no team stage that couples"
