@@ -35,6 +35,8 @@ class EnvTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     # All agents, adversaries included.
     agents: int | None = None
     options: dict[str, str | int | float | bool] = {}
+    # Whether observations end with the agent's last action; see `last_action`.
+    last_action: bool = False
 
 
 Options = TypeVar("Options", bound=msgspec.Struct)

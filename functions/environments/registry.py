@@ -15,6 +15,7 @@ import msgspec
 
 from functions.contract import BadRequest, MissingExtra
 from functions.environments.base import EnvironmentFault, EnvSpec, EnvTask, VectorEnvironment
+from functions.environments.last_action import LastAction
 from functions.plug_ins import plug_ins
 
 GROUP = "marless.environments"
@@ -73,7 +74,8 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     if num_envs < 1:
         raise BadRequest(f"{task.name}: num_envs is {num_envs}; at least 1 is needed")
     try:
-        return _maker(task.name)(task, num_envs)
+        environment = _maker(task.name)(task, num_envs)
+        return LastAction(environment) if task.last_action else environment
     except ValueError as error:
         raise BadRequest(_error_text(task, error)) from error
 

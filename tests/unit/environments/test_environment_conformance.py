@@ -36,6 +36,8 @@ TASKS = [
     EnvTask(name="pettingzoo:mpe2.simple_speaker_listener_v4:parallel_env", options={"max_cycles": 6}),
     relay("Speaking", count=5),
     relay(masked=True, dying=False, horizon=3),
+    EnvTask(name="toy/signal", agents=3, options={"elimination": True, "mixed": True}, last_action=True),
+    EnvTask(name="mpe/simple_crypto", options={"continuous_actions": True}, last_action=True),
 ]
 
 

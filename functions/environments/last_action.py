@@ -1,0 +1,76 @@
+"""Observations followed by the agent's last action, for any environment: `task.last_action`.
+
+With observations alone a recurrent network cannot tell its own doing from that of others and has to remember it
+(Hausknecht and Stone, "Deep Recurrent Q-Learning for Partially Observable MDPs", 2015; Rashid et al., "QMIX", 2018, add
+the last action). Here it is part of what the environment shows, so every algorithm and every actor has it.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from functions.environments.base import (
+    ActionArray,
+    AgentClass,
+    FloatArray,
+    Observation,
+    Step,
+    VectorEnvironment,
+)
+
+
+class LastAction:
+    """E environments whose observations end with the last action: the one-hot of a choice, or of several one after the
+    other, or continuous actions as numbers of [-1, 1]; zeros at an episode's first step and for dead agents.
+    """
+
+    def __init__(self, environment: VectorEnvironment) -> None:
+        """Raises `ValueError` for observations that are images or entities, which have no place for it."""
+        self._environment, self.num_envs, kinds = environment, environment.num_envs, environment.spec.classes
+        if shaped := next((kind for kind in kinds if kind.observation_shape), None):
+            raise ValueError(
+                f"task.last_action adds to vectors only, and {shaped.name} observes an array of shape"
+                f" {list(shaped.observation_shape)}; set it to false"
+            )
+        classes = tuple(
+            msgspec.structs.replace(kind, observation_size=kind.observation_size + kind.actions) for kind in kinds
+        )
+        self.spec = msgspec.structs.replace(environment.spec, classes=classes)
+
+    def reset(self, rng: np.random.Generator) -> Observation:
+        """The first observations, with zeros behind them."""
+        seen, kinds = self._environment.reset(rng), self.spec.classes
+        nothing = [np.zeros((self.num_envs, len(kind.agents), kind.actions), np.float32) for kind in kinds]
+        return self._followed(seen, nothing)
+
+    def step(self, actions: tuple[ActionArray, ...]) -> Step:
+        """The environment's step, with `actions` behind its observations."""
+        taken = [_numbers(kind, part) for kind, part in zip(self.spec.classes, actions, strict=True)]
+        step = self._environment.step(actions)
+        final = None if step.final is None else self._followed(step.final, taken)
+        unfinished = [part * ~step.ended[:, None, None] for part in taken]
+        return dataclasses.replace(step, observation=self._followed(step.observation, unfinished), final=final)
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self._environment.close()
+
+    def _followed(self, seen: Observation, actions: Sequence[FloatArray]) -> Observation:
+        values = tuple(
+            np.concatenate([values, part * seen.alive[:, kind.agents, None]], axis=-1, dtype=np.float32)
+            for kind, values, part in zip(self.spec.classes, seen.values, actions, strict=True)
+        )
+        return dataclasses.replace(seen, values=values)
+
+
+def _numbers(kind: AgentClass, actions: ActionArray) -> FloatArray:
+    """Actions ``[E, n, ...]`` as the numbers ``[E, n, kind.actions]`` that a network sees."""
+    if kind.continuous:
+        low, high = np.array(kind.low, np.float32), np.array(kind.high, np.float32)
+        return np.asarray(2 * (actions - low) / (high - low) - 1, np.float32)
+    choices = actions if kind.branches else actions[..., None]
+    widths = kind.branches or (kind.actions,)
+    one_hots = [np.eye(width, dtype=np.float32)[choices[..., place]] for place, width in enumerate(widths)]
+    return np.concatenate(one_hots, axis=-1)
