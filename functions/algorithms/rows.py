@@ -4,7 +4,6 @@ Rows are ordered by agent, step and environment. Training leaves out the steps o
 its own; a recurrent network still unrolls over them, as the actor's network did.
 """
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -41,15 +40,14 @@ def observations(context: Context[AlgorithmConfig], agent: int) -> Array:
 
 
 def observation_shape(spec: EnvSpec, agent: int) -> tuple[int, ...]:
-    """The shape of the agent's observation: that of an image or of entities, or its width."""
+    """The shape of what networks take first of the agent's observation: an image or entities, or all of a vector."""
     kind = next(kind for kind in spec.classes if agent in kind.agents)
     return kind.observation_shape or (kind.observation_size,)
 
 
 def critic_shape(spec: EnvSpec, agent: int, width: int) -> tuple[int, ...]:
     """The shape of what a critic of this `width` sees first: the agent's observation, or a state, which is a vector."""
-    seen = observation_shape(spec, agent)
-    return seen if math.prod(seen) == width else (width,)
+    return observation_shape(spec, agent) if width == observation_width(spec, agent) else (width,)
 
 
 def observation_width(spec: EnvSpec, agent: int) -> int:

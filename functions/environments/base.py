@@ -66,8 +66,8 @@ class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # The finite bounds of each continuous action.
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
-    # The shape that an observation has before it is flattened, row by row: an image ``[H, W, C]``, or entities ``[N,
-    # features]`` of which those of zeros are absent. Empty for a vector.
+    # The shape of the first numbers of an observation, flattened row by row: an image ``[H, W, C]``, or entities ``[N,
+    # features]`` of which those of zeros are absent; what follows is a vector. Empty where all of it is a vector.
     observation_shape: tuple[int, ...] = ()
 
     @property

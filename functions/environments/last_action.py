@@ -27,13 +27,7 @@ class LastAction:
     """
 
     def __init__(self, environment: VectorEnvironment) -> None:
-        """Raises `ValueError` for observations that are images or entities, which have no place for it."""
         self._environment, self.num_envs, kinds = environment, environment.num_envs, environment.spec.classes
-        if shaped := next((kind for kind in kinds if kind.observation_shape), None):
-            raise ValueError(
-                f"task.last_action adds to vectors only, and {shaped.name} observes an array of shape"
-                f" {list(shaped.observation_shape)}; set it to false"
-            )
         classes = tuple(
             msgspec.structs.replace(kind, observation_size=kind.observation_size + kind.actions) for kind in kinds
         )

@@ -1,5 +1,6 @@
 """The networks of a class's agents that a factory made, for acting: graphs run by ONNX Runtime, without torch."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -53,10 +54,16 @@ class OnnxNetworks:
         """Outputs ``[n, blocks, E, width]`` of inputs ``[n, blocks, E, F]``."""
         agents, blocks, rows = inputs.shape[:3]
         outputs = np.empty((agents, blocks, rows, self.outputs_size), np.float32)
+        width = math.prod(self.observation)
         for agent, (graph, weights) in enumerate(zip(self.graphs, self.weights, strict=True)):
-            fed = {"rest": np.tile(self.rest[agent], (rows, 1)), **weights}
+            one_hots = np.tile(self.rest[agent], (rows, 1))
             for block in range(blocks):
-                fed["observation"] = np.ascontiguousarray(inputs[agent, block]).reshape(rows, *self.observation)
+                shaped, others = inputs[agent, block, :, :width], inputs[agent, block, :, width:]
+                fed = {
+                    "observation": np.ascontiguousarray(shaped).reshape(rows, *self.observation),
+                    "rest": np.concatenate([others, one_hots], axis=1),
+                    **weights,
+                }
                 outputs[agent, block] = graph.session.run(None, {name: fed[name] for name in graph.inputs})[0]
         return outputs, None
 
@@ -77,19 +84,21 @@ def onnx_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]
         graphs = tuple(_graph(own[GRAPH].tobytes()) for own in owned)
     except (KeyError, ValueError) as error:
         raise BadRequest(f"the task's policies hold no network of a factory for class {kind.name}: {error}") from error
-    rest = len(spec.agents) if team.identity else 0
+    identity = len(spec.agents) if team.identity else 0
+    seen = kind.observation_shape or (kind.observation_size,)
+    rest = kind.observation_size - math.prod(seen) + identity
     for agent, shape in zip(kind.agents, shapes, strict=True):
         _require_spaces(spec.agents[agent], kind, shape, rest)
     log_stds = [own["log_std"] for own in owned if "log_std" in own]
     return OnnxNetworks(
-        observation=kind.observation_shape or (kind.observation_size,),
+        observation=seen,
         outputs_size=kind.actions,
         graphs=graphs,
         weights=tuple(
             {name: np.asarray(array, np.float32) for name, array in own.items() if name.startswith(PARAMETERS)}
             for own in owned
         ),
-        rest=np.eye(len(spec.agents), dtype=np.float32)[list(kind.agents), :rest],
+        rest=np.eye(len(spec.agents), dtype=np.float32)[list(kind.agents), :identity],
         log_std=np.stack(log_stds)[:, None] if log_stds else None,
         clipped=CLIPPED in owned[0],
     )

@@ -1,9 +1,10 @@
 """Gymnasium observation spaces as one flat vector of float32.
 
 Numbers (`Box`, `MultiBinary`) are flattened, choices (`Discrete`, `MultiDiscrete`) become one-hots, and nested spaces
-(`Dict`, `Tuple`) are concatenated, all in the order of `gymnasium.spaces.utils.flatten`. Images, which are boxes of
-uint8 from 0 to 255, are scaled to 0..1. That function is not called, because it does not check its input: it takes
-a choice of -1 for the last one and accepts wrong shapes and values that are not finite.
+(`Dict`, `Tuple`) are concatenated, all in the order of `gymnasium.spaces.utils.flatten`; but the only image or table
+among them comes first. Images, which are boxes of uint8 from 0 to 255, are scaled to 0..1. That function is not called,
+because it does not check its input: it takes a choice of -1 for the last one and accepts wrong shapes and values that
+are not finite.
 """
 
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ class ObservationEncoder(Protocol):
 
     @property
     def layout(self) -> tuple[int, ...]:
-        """The shape ``[H, W, C]`` of an image, or that of another array of two axes or more; () for anything else."""
+        """The shape ``[H, W, C]`` of an image, or that of another array of two axes or more, which are the first
+        numbers of the vector; () for anything else."""
 
     def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
         """Writes `seen` into `out` ``[size]``; raises a fault of `method` that names `what` and the error."""
@@ -163,11 +165,14 @@ class _Nested:
 
 
 def _nested(spaces: dict[Any, Any], named: bool) -> ObservationEncoder | None:
+    encoders = {key: _encoder(space) for key, space in spaces.items()}
+    shaped = [key for key, encoder in encoders.items() if encoder is not None and encoder.layout]
+    first = shaped if len(shaped) == 1 else []
     parts, size = [], 0
-    for key, space in spaces.items():
-        part = _encoder(space)
+    for key in (*first, *(key for key in encoders if key not in first)):
+        part = encoders[key]
         if part is None:
             return None
         parts.append((key, f"[{key!r}]", part, slice(size, size + part.size)))
         size += part.size
-    return _Nested(tuple(parts), size, named)
+    return _Nested(tuple(parts), size, named, parts[0][2].layout if first else ())

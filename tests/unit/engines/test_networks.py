@@ -23,6 +23,8 @@ from functions.policies import Policy
 NAMES = ("a", "b", "c")
 IMAGES = EnvSpec(NAMES, (AgentClass("all", (0, 1, 2), 50, 3, observation_shape=(5, 5, 2)),), 5)
 ENTITIES = EnvSpec(NAMES, (AgentClass("all", (0, 1, 2), 12, 3, observation_shape=(4, 3)),), 5)
+# An image, and three numbers beside it.
+BESIDE = EnvSpec(NAMES, (AgentClass("all", (0, 1, 2), 53, 3, observation_shape=(5, 5, 2)),), 5)
 NUMBERS = EnvSpec(
     NAMES, (AgentClass("all", (0, 1, 2), 12, 2, low=(-1.0, 0.0), high=(1.0, 5.0), observation_shape=(4, 3)),), 5
 )
@@ -91,6 +93,7 @@ def initial(network, team, task=None):
     ("name", "task", "settings"),
     [
         ("ippo", IMAGES, PPO | {"network": "cnn"}),
+        ("ippo", BESIDE, PPO | {"network": "cnn"}),
         ("mappo", ENTITIES, PPO | {"network": "attention"}),
         ("qmix", ENTITIES, REPLAYED | {"network": "attention"}),
         ("maddpg", NUMBERS, REPLAYED | {"network": "my_networks:wide", "noise_start": 0.1}),
@@ -100,10 +103,10 @@ def test_algorithms_keep_their_rules_with_networks_of_factories(name, task, sett
     assert check(algorithms.algorithm(name), settings | {"engine": "torch"}, [task]) == ()
 
 
-@pytest.mark.parametrize("network", TASKS)
+@pytest.mark.parametrize(("network", "task"), [*TASKS.items(), ("cnn", BESIDE)])
 @pytest.mark.parametrize("team", [TOGETHER, APART])
-def test_actors_compute_what_learners_do(network, team):
-    config, task, tensors = initial(network, team)
+def test_actors_compute_what_learners_do(network, task, team):
+    config, task, tensors = initial(network, team, task)
     policy = Policy(task, team, {key: array for key, array in tensors.items() if key.startswith("policy/")})
     environment = RandomTask(task, 6)
     seen = environment.reset(np.random.default_rng(5))

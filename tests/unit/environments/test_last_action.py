@@ -1,11 +1,7 @@
 """`task.last_action`: what an agent did last stands behind what it observes."""
 
-from types import SimpleNamespace
-
 import numpy as np
-import pytest
 
-from functions.contract import BadRequest
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation, Step
 from functions.environments.last_action import LastAction
@@ -64,9 +60,7 @@ def test_every_kind_of_action_stands_behind_the_observation_until_the_episode_en
     np.testing.assert_array_equal(step.final.values[0][:, 0], [[2, 0, 0, 1], [2, 1, 0, 0]])
 
 
-def test_an_image_has_no_place_for_an_action():
-    kind = AgentClass("eye", (0,), 12, 3, observation_shape=(2, 2, 3))
-    with pytest.raises(ValueError, match="adds to vectors only, and eye observes an array of shape \\[2, 2, 3\\]"):
-        LastAction(SimpleNamespace(num_envs=1, spec=EnvSpec(agents=("a",), classes=(kind,), horizon=2)))
-    with pytest.raises(BadRequest, match=r"mpe/simple_spread: task\.last_action adds to vectors only"):
-        registry.spec(EnvTask(name="mpe/simple_spread", options={"entities": True}, last_action=True))
+def test_it_stands_behind_an_image_too():
+    entities = EnvTask(name="mpe/simple_spread", options={"entities": True}, last_action=True)
+    (kind,) = registry.spec(entities).classes
+    assert kind.observation_size == np.prod(kind.observation_shape) + kind.actions

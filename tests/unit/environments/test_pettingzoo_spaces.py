@@ -75,9 +75,17 @@ def test_several_choices_are_one_hots_side_by_side():
     assert vector(SIGHTS["several choices"], seen).tolist() == [0, 1, 1, 0, 0, 0, 0, 0, 1, 0, 1]
 
 
-def test_named_parts_stand_in_the_order_of_their_space_with_images_scaled():
+def test_the_only_image_among_named_parts_stands_first_in_its_shape_and_scaled():
     seen = {"seen": np.array([[0, 255], [255, 0]], dtype=np.uint8), "held": 2}
-    assert vector(SIGHTS["named"], seen).tolist() == [0, 0, 1, 0, 1, 1, 0]
+    assert vector(SIGHTS["named"], seen).tolist() == [0, 1, 1, 0, 0, 0, 1]
+    assert observation_encoder("a: agent 'b'", SIGHTS["named"]).layout == (2, 2, 1)
+
+
+def test_of_two_images_neither_does():
+    image = spaces.Box(0, 255, (1, 2), np.uint8)
+    space, seen = spaces.Dict({"a": spaces.Discrete(2), "b": image, "c": image}), np.array([[255, 0]], np.uint8)
+    assert vector(space, {"a": 1, "b": seen, "c": seen}).tolist() == [0, 1, 1, 0, 1, 0]
+    assert observation_encoder("a: agent 'b'", space).layout == ()
 
 
 def test_nested_parts_are_laid_side_by_side():
@@ -96,7 +104,7 @@ def test_nested_parts_are_laid_side_by_side():
         ("several choices", np.array([[0, 1], [6, -3]]), r"is \[\[ 0 1\] \[ 6 -3\]\], which is outside its space"),
         ("several choices", np.array([0, 1, 2, -3]), r"has shape \(4,\), not \(2, 2\)"),
         ("bits", np.zeros(4), r"has shape \(4,\), not \(2, 2\)"),
-        ("named", {"seen": np.zeros((2, 2))}, r"is not a dictionary with \['held', 'seen'\]"),
+        ("named", {"seen": np.zeros((2, 2))}, r"is not a dictionary with \['seen', 'held'\]"),
         ("named", np.zeros(7), "is not a dictionary"),
         ("named", {"seen": np.zeros(4), "held": 0}, r"agent 'b'\['seen'\] has shape \(4,\), not \(2, 2\)"),
         ("nested", (1,), "is not a tuple of 2"),
