@@ -65,6 +65,22 @@ def team_state(batch: Batch, agent: int) -> tuple[Array, Array]:
     return batch.state, batch.cut_state
 
 
+def agent_state_width(spec: EnvSpec, agent: int) -> int:
+    """The width of `agent_state`."""
+    return state_width(spec, agent) + observation_width(spec, agent)
+
+
+def agent_state(batch: Batch, agent: int) -> tuple[Array, Array]:
+    """The team's state and then the agent's observation ``[T, E, S + F]``, and both after each cut ``[K, S + F]``.
+
+    The "agent-specific" state of Yu et al. 2022. Where the state is all observations side by side it says nothing new,
+    but a critic that agents share finds the observation of its agent at the same place for each of them.
+    """
+    pairs = zip(team_state(batch, agent), own_observation(batch, agent), strict=True)
+    steps, cut = (np.concatenate(pair, axis=-1) for pair in pairs)
+    return steps, cut
+
+
 def own_observation(batch: Batch, agent: int) -> tuple[Array, Array]:
     """The agent's observations ``[T, E, F]`` and those after each cut ``[K, F]``."""
     return batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)

@@ -35,6 +35,15 @@ def test_the_placement_of_learners_changes_no_weight(train, algorithm, sharing):
     assert [run.lines[-1].learners for run in runs] == [1 + 2 * groups, groups, 1]
 
 
+@pytest.mark.parametrize("sharing", ["sharing.rule=none", "sharing.rule=all"])
+def test_critics_that_see_their_own_observation_too_are_the_same_in_every_placement(train, sharing):
+    seeing = ("algorithm.name=mappo", "algorithm.critic_input=state+observation", sharing)
+    runs = [train(*seeing, placement) for placement in PLACEMENTS]
+    runs.append(train(*seeing, PLACEMENTS[0], workers=2))
+    assert len({run.sha256 for run in runs}) == 1
+    assert runs[0].sha256 != train("algorithm.name=mappo", sharing).sha256
+
+
 @pytest.mark.parametrize("algorithm", VARIANTS)
 def test_groups_by_hand_are_fixed_and_the_same_however_they_are_written(train, algorithm):
     one, other = (train(algorithm, f"sharing.groups={groups}") for groups in (PAIR, PAIR_TURNED))

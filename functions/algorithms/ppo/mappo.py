@@ -4,18 +4,37 @@ Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games
 `ppo.py`; MAPPO only adds the centralised critic's inputs.
 """
 
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
 from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, CriticView, Ppo, PpoConfig
-from functions.algorithms.rows import state_width, team_state
+from functions.algorithms.rows import agent_state, agent_state_width, state_width, team_state
+
+CriticInput = Literal["state", "state+observation"]
+_VIEW = CriticView(state_width, team_state)
+_VIEWS: Mapping[CriticInput, CriticView] = {
+    "state": _VIEW,
+    "state+observation": CriticView(agent_state_width, agent_state),
+}
 
 
 class MappoConfig(PpoConfig, frozen=True, kw_only=True, tag_field="name", tag="mappo"):
     """PPO with a centralised critic."""
 
+    critic_input: Annotated[
+        CriticInput, Meta(description="what a critic sees: the team's state, or with it its own agent's observation")
+    ] = "state"
 
-_VIEW = CriticView(state_width, team_state)
+    def critic_view(self, view: CriticView) -> CriticView:
+        """See `PpoConfig`."""
+        return _VIEWS[self.critic_input]
+
+
 _PPO = Ppo(_VIEW)
 STAGES, SUMMARIES, initialise = _PPO.stages, PPO_SUMMARIES, _PPO.initialise
 merge = Merging(_VIEW).merge

@@ -56,6 +56,14 @@ Array = NDArray[Any]
 Count = Annotated[int, Meta(ge=1)]
 
 
+class CriticView(NamedTuple):
+    """The inputs of an algorithm's critic for an agent, without the one-hot identity: their width, and the arrays
+    ``[T, E, width]`` for all steps and ``[K, width]`` for the states after each cut."""
+
+    width: Callable[[EnvSpec, int], int]
+    inputs: Callable[[Batch, int], tuple[Array, Array]]
+
+
 class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     """The settings of the PPO family.
 
@@ -100,6 +108,10 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     def schedules(self) -> Mapping[str, ScheduleName]:
         return {"lr": self.lr_schedule, "clip_coef": self.clip_schedule, "ent_coef": self.ent_schedule}
 
+    def critic_view(self, view: CriticView) -> CriticView:
+        """What critics see with these settings, in an algorithm whose critics see `view`."""
+        return view
+
     def resolved(self, spec: EnvSpec) -> Self:
         """Fills in the learning rate, which is lower for larger teams, whose agents move each other's targets."""
         if self.lr is not None:
@@ -115,16 +127,8 @@ PPO_STAGES = (
 )
 
 
-class CriticView(NamedTuple):
-    """The inputs of an algorithm's critic for an agent, without the one-hot identity: their width, and the arrays
-    ``[T, E, width]`` for all steps and ``[K, width]`` for the states after each cut."""
-
-    width: Callable[[EnvSpec, int], int]
-    inputs: Callable[[Batch, int], tuple[Array, Array]]
-
-
 class Ppo:
-    """The stages of a PPO algorithm whose critic has the inputs of `view`."""
+    """The stages of a PPO algorithm whose critic has the inputs of `view`, unless its settings say otherwise."""
 
     def __init__(self, view: CriticView) -> None:
         self._view = view
@@ -134,8 +138,8 @@ class Ppo:
         """Networks, optimiser moments and normaliser of a group at round 0."""
         name, rng = group_name(group), generator(seed, "initialise", group)
         actor, critic = self._networks(spec, team, config, group)
-        agent = members(team, group)[0]
-        acting, valued = observation_shape(spec, agent), critic_shape(spec, agent, self._view.width(spec, agent))
+        agent, view = members(team, group)[0], config.critic_view(self._view)
+        acting, valued = observation_shape(spec, agent), critic_shape(spec, agent, view.width(spec, agent))
         return {
             **new_network(config, Part("policy", acting, 0.01, acts=True), actor, group, rng),
             **new_network(config, Part("critic", valued, 1.0), critic, group, rng),
@@ -202,7 +206,7 @@ class Ppo:
 
     def inputs(self, context: Context[PpoConfig], agent: int) -> tuple[Array, Array]:
         """The critic's inputs ``[T, E, width]`` and ``[K, width]``, identity included."""
-        inputs, cut = self._view.inputs(context.batch, agent)
+        inputs, cut = context.config.critic_view(self._view).inputs(context.batch, agent)
         return with_identity(context, agent, inputs), with_identity(context, agent, cut)
 
     def _networks(self, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> tuple[Network, Network]:
@@ -210,7 +214,7 @@ class Ppo:
         agent = members(team, group)[0]
         kind = next(kind for kind in spec.classes if agent in kind.agents)
         identity = len(spec.agents) if team.identity else 0
-        head, wide = distribution(kind), self._view.width(spec, agent)
+        head, wide = distribution(kind), config.critic_view(self._view).width(spec, agent)
         widths = (kind.observation_size + identity, *config.hidden, head.width)
         gaussian = head.log_std_size > 0
         actor = Network(widths, config.recurrent, gaussian, clipped=gaussian and config.clipped)

@@ -10,13 +10,15 @@ from functions.contract import BadRequest
 CASES = [(task, team, group) for task in TASKS.values() for team in teams(task) for group in team.learning]
 
 
-@pytest.mark.parametrize("recurrent", [False, True])
-@pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.name)
-def test_reported_bytes_are_those_of_all_networks_and_moments(spec, recurrent):
+VARIANTS = [(spec.name, {"recurrent": recurrent}) for spec in registry.BUILT_IN for recurrent in (False, True)]
+
+
+@pytest.mark.parametrize(("name", "settings"), [*VARIANTS, ("mappo", {"critic_input": "state+observation"})])
+def test_reported_bytes_are_those_of_all_networks_and_moments(name, settings):
     """Counts 4-byte numbers, without optimisers' step counts and the scales of rewards and values."""
-    compared = 0
+    spec, compared = registry.algorithm(name), 0
     for task, team, group in CASES:
-        config = registry.configuration(spec, {"hidden": [8, 4], "recurrent": recurrent}).resolved(task)
+        config = registry.configuration(spec, {"hidden": [8, 4]} | settings).resolved(task)
         try:
             made = registry.implementation(spec).initialise(task, team, config, 1, group)
         except BadRequest:
