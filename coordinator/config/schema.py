@@ -418,6 +418,10 @@ def _bad_rows(config: RunConfig) -> str:
     return f"sharing.rows=member leaves out rows, and {name} {why}; use pooled"
 
 
+# Settings of perceptrons and GRUs that other networks do not have, and why.
+_PERCEPTRONS_ALONE = {"recurrent": "has no hidden state", "layer_norm": "has norms of its own, or none"}
+
+
 def _bad_engine(config: RunConfig) -> str:
     """Why the engine cannot compute the networks, as a message; '' when it can."""
     settings = config.algorithm
@@ -432,8 +436,14 @@ def _bad_engine(config: RunConfig) -> str:
         return f"algorithm.network: {settings.network!r} is no network; {hint}It is {known}, or package.module:factory"
     if settings.engine == "numpy":
         return f"algorithm.network: numpy does not compute {settings.network}; set algorithm.engine=torch"
-    if getattr(settings, "recurrent", False):
-        return f"algorithm.recurrent: {settings.network} has no hidden state; set algorithm.network=mlp"
+    for name, why in _PERCEPTRONS_ALONE.items():
+        if getattr(settings, name, False):
+            return f"algorithm.{name}: {settings.network} {why}; set algorithm.network=mlp"
+    return _curvature_without_perceptrons(config)
+
+
+def _curvature_without_perceptrons(config: RunConfig) -> str:
+    """Which rule needs the Hessian of a network that is no perceptron, as a message; '' when none does."""
     if "curvature" in scaling.needs(config.scaling.rule):
         return f"scaling.rule={config.scaling.rule} needs the curvature of the loss, which only mlp has; use gns"
     if SHARING_MODES[config.sharing.rule].switches and "curvature" in BASES[config.sharing.base].needs:

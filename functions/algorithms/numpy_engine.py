@@ -26,7 +26,8 @@ class LossGradient:
         self.weights, self._views = network.weights(parameters), network.weights(self._gradient)
         self._passes = None
         if not network.recurrent:
-            self._passes = Passes(Mlp(network.sizes), parameters, self._gradient, network.rectified)
+            norms = self.weights.norms, self._views.norms
+            self._passes = Passes(Mlp(network.sizes), parameters, self._gradient, network.rectified, *norms)
 
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
         """See `engine.LossGradient`."""

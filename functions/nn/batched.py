@@ -17,9 +17,10 @@ from functions.environments.base import AgentClass, EnvSpec, FloatArray
 from functions.keys import group_name
 from functions.nn.gru import advance
 from functions.nn.heads import Head, head_of
-from functions.nn.mlp import RECTIFIED, Layer, activate, forward, layers_of
+from functions.nn.layer_norm import Norm, NormPass
+from functions.nn.mlp import RECTIFIED, Layer, forward, hidden, layers_of
 from functions.nn.onnx_acting import OnnxNetworks, made_by_factory, onnx_networks
-from functions.nn.recurrent import CLIPPED
+from functions.nn.recurrent import CLIPPED, norms_of
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class BatchedGru:
 @dataclass(frozen=True)
 class BatchedNetwork:
     """The networks of a class's n agents: the layers `before` the GRU, if there is one, and those `after` it, weights
-    ``[n, 1, in, out]`` and biases ``[n, 1, 1, out]``; `log_std` ``[n, 1, d]`` of Gaussian policies."""
+    ``[n, 1, in, out]`` and biases ``[n, 1, 1, out]``; `log_std` ``[n, 1, d]`` of Gaussian policies; the `norms` of the
+    hidden layers, the GRU last, ``[n, 1, 1, H]``, or none."""
 
     after: Sequence[Layer]
     before: Sequence[Layer] = ()
@@ -59,6 +61,7 @@ class BatchedNetwork:
     log_std: FloatArray | None = None
     rectified: bool = False
     clipped: bool = False
+    norms: Sequence[Norm] = ()
 
     @property
     def recurrent(self) -> bool:
@@ -76,16 +79,18 @@ class BatchedNetwork:
         weight = self.gru.weights[1]
         return np.zeros((len(weight), num_envs, self.gru.width), weight.dtype)
 
-    def outputs(self, inputs: FloatArray, hidden: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
-        """Outputs ``[n, blocks, E, width]`` and the next hidden state."""
+    def outputs(self, inputs: FloatArray, state: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
+        """Outputs ``[n, blocks, E, width]`` and the hidden state that follows `state`."""
+        norms = [NormPass(norm).forward for norm in self.norms]
         if self.gru is None:
-            return forward(self.after, inputs, self.rectified)[-1], None
-        assert hidden is not None
-        below = forward(self.before, inputs, self.rectified)[-1]
-        if self.before:
-            activate(below, self.rectified)
-        hidden = self.gru.step(below, hidden)
-        return forward(self.after, hidden, self.rectified)[-1], hidden
+            return forward(self.after, inputs, self.rectified, norms)[-1], None
+        assert state is not None
+        state = self.gru.step(hidden(self.before, inputs, self.rectified, norms)[-1], state)
+        seen = state
+        if norms:
+            seen = state.copy()
+            norms[-1](seen)
+        return forward(self.after, seen)[-1], state
 
 
 ActingNetworks = BatchedNetwork | OnnxNetworks
@@ -112,10 +117,11 @@ def batch_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]
         maps[0] = _folded(maps[0], kind.observation_size, kind.agents)
     log_stds = [network.log_std for network in networks if network.log_std is not None]
     log_std, marks = np.stack(log_stds)[:, None] if log_stds else None, (networks[0].rectified, networks[0].clipped)
+    own = log_std, *marks, _stacked_norms([network.norms for network in networks])
     if networks[0].gru is None:
-        return BatchedNetwork(maps, (), None, log_std, *marks)
+        return BatchedNetwork(maps, (), None, *own)
     (x, x_bias), (h, h_bias) = maps[-3:-1]
-    return BatchedNetwork(maps[-1:], maps[:-3], BatchedGru((x, h), (x_bias, h_bias)), log_std, *marks)
+    return BatchedNetwork(maps[-1:], maps[:-3], BatchedGru((x, h), (x_bias, h_bias)), *own)
 
 
 def single_agent_policy(
@@ -148,6 +154,7 @@ class _Network(NamedTuple):
     log_std: NDArray[Any] | None
     rectified: bool
     clipped: bool
+    norms: list[Norm]
 
     @property
     def maps(self) -> list[Layer]:
@@ -158,7 +165,14 @@ class _Network(NamedTuple):
     def shapes(self) -> tuple[object, ...]:
         """The properties that all networks of a class must share."""
         log_std = None if self.log_std is None else self.log_std.shape
-        return (self.gru is None, log_std, self.rectified, self.clipped, *(weight.shape for weight, _ in self.maps))
+        marks = self.rectified, self.clipped, len(self.norms)
+        return (self.gru is None, log_std, *marks, *(weight.shape for weight, _ in self.maps))
+
+    @property
+    def hidden(self) -> list[int]:
+        """The widths of the hidden layers."""
+        below = [weight.shape[1] for weight, _ in self.layers[:-1]]
+        return below if self.gru is None else [*below, self.gru[1][0].shape[0]]
 
 
 def _network(tensors: Mapping[str, NDArray[Any]], group: int) -> _Network:
@@ -170,7 +184,8 @@ def _network(tensors: Mapping[str, NDArray[Any]], group: int) -> _Network:
     except KeyError as error:
         raise BadRequest(f"the task's policies hold no network for group {group_name(group)}") from error
     rectified, clipped = (f"{prefix}/{mark}" in tensors for mark in (RECTIFIED, CLIPPED))
-    return _Network(layers, gru, tensors.get(f"{prefix}/log_std"), rectified, clipped)
+    log_std = tensors.get(f"{prefix}/log_std")
+    return _Network(layers, gru, log_std, rectified, clipped, norms_of(tensors, prefix))
 
 
 def _require_consistent(name: str, network: _Network) -> None:
@@ -186,6 +201,9 @@ def _require_consistent(name: str, network: _Network) -> None:
         if not fits or bias.shape != weight.shape[1:]:
             raise BadRequest(f"the policy of {name} is no network: its layer {place} does not fit what is before it")
         width = given
+    shapes = [part.shape for norm in network.norms for part in norm]
+    if shapes and shapes != [(width,) for width in network.hidden for _ in Norm._fields]:
+        raise BadRequest(f"the policy of {name} is no network: its norms do not fit its hidden layers")
 
 
 def _require_spaces(spec: EnvSpec, team: Team, index: int, name: str, network: _Network) -> None:
@@ -208,6 +226,14 @@ def _stacked(layers: list[Layer]) -> Layer:
     """``[n, 1, in, out]`` and ``[n, 1, 1, out]``."""
     weights, biases = zip(*layers, strict=True)
     return np.stack(weights)[:, None], np.stack(biases)[:, None, None]
+
+
+def _stacked_norms(networks: list[list[Norm]]) -> list[Norm]:
+    """``[n, 1, 1, H]`` for each hidden layer."""
+    return [
+        Norm(*(np.stack(parts)[:, None, None] for parts in zip(*norms, strict=True)))
+        for norms in zip(*networks, strict=True)
+    ]
 
 
 def _folded(first: Layer, width: int, agents: tuple[int, ...]) -> Layer:

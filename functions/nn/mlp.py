@@ -6,7 +6,7 @@ torch.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ RECTIFIED = "relu"
 
 Array = NDArray[Any]
 Layer = tuple[Array, Array]
+InPlace = Callable[[Array], None]
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,35 @@ def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> Array:
     return q if rows >= columns else q.T
 
 
-def forward(layers: Sequence[Layer], inputs: Array, rectified: bool = False) -> list[Array]:
-    """All activations, input first, output (linear) last; rows are samples."""
+def forward(
+    layers: Sequence[Layer], inputs: Array, rectified: bool = False, norms: Sequence[InPlace] = ()
+) -> list[Array]:
+    """All activations, input first, output (linear) last; rows are samples. `norms` are as in `hidden`."""
+    activations = hidden(layers[:-1], inputs, rectified, norms)
+    activations.append(_linear(layers[-1], activations[-1]))
+    return activations
+
+
+def hidden(layers: Sequence[Layer], inputs: Array, rectified: bool, norms: Sequence[InPlace] = ()) -> list[Array]:
+    """All activations, input first, of layers that are all hidden.
+
+    `norms` change the outputs of each layer before its activation, if there are any (`functions.nn.layer_norm`).
+    """
     activations = [inputs]
-    for index, (weight, bias) in enumerate(layers):
-        outputs = activations[-1] @ weight
-        outputs += bias
-        if index < len(layers) - 1:
-            activate(outputs, rectified)
+    for index, layer in enumerate(layers):
+        outputs = _linear(layer, activations[-1])
+        if norms:
+            norms[index](outputs)
+        activate(outputs, rectified)
         activations.append(outputs)
     return activations
+
+
+def _linear(layer: Layer, inputs: Array) -> Array:
+    weight, bias = layer
+    outputs: Array = inputs @ weight
+    outputs += bias
+    return outputs
 
 
 def backward(
@@ -81,11 +101,13 @@ def backward(
     grad_output: Array,
     gradient: Sequence[Layer] | None,
     rectified: bool = False,
+    norms: Sequence[InPlace] = (),
 ) -> Array:
     """Writes d loss / d parameters into `gradient`, if there is one, given `grad_output` = d loss / d output ``[rows,
     out]``.
 
-    Returns d loss / d first layer's outputs before the activation; its product with the transposed first weight is the
+    `norms` turn d loss / d normalised outputs of each hidden layer into d loss / d outputs, if there are any. Returns
+    d loss / d first layer's outputs before norm and activation; its product with the transposed first weight is the
     gradient at the inputs.
     """
     for index in range(len(layers) - 1, -1, -1):
@@ -96,6 +118,8 @@ def backward(
         if index:
             grad_output = grad_output @ layers[index][0].T
             backward_activation(grad_output, below, rectified)
+            if norms:
+                norms[index - 1](grad_output)
     return grad_output
 
 

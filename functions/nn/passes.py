@@ -6,10 +6,12 @@ hundred rows the number of operations decides the time outside the products.
 """
 
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from functions.nn.layer_norm import Norm, NormPass
 from functions.nn.mlp import Array, Mlp, activate, backward_activation
 
 # Rows of activations begin at multiples of this many numbers, a cache line of float32: products are faster so.
@@ -40,15 +42,25 @@ class Arrays(NamedTuple):
 
 
 class Passes:
-    """The passes of the perceptron with the parameters `flat`, whose gradient is written into the flat `gradient`."""
+    """The passes of the perceptron with the parameters `flat`, whose gradient is written into the flat `gradient`; the
+    hidden layers' `norms` and their gradients, if there are any, into `norm_gradients`."""
 
-    def __init__(self, mlp: Mlp, flat: Array, gradient: Array, rectified: bool) -> None:
+    def __init__(
+        self,
+        mlp: Mlp,
+        flat: Array,
+        gradient: Array,
+        rectified: bool,
+        norms: Sequence[Norm] = (),
+        norm_gradients: Sequence[Norm] = (),
+    ) -> None:
         self._sizes, self._type, self._rectified = mlp.sizes, flat.dtype, rectified
         self._layers, self._gradients = mlp.layers(flat), mlp.layers(gradient)
         self._with_biases, self._gradients_with_biases = _with_biases(mlp, flat), _with_biases(mlp, gradient)
         self._transposed = [
             np.empty((outputs, inputs), flat.dtype) for inputs, outputs in itertools.pairwise(mlp.sizes)
         ]
+        self._norms, self._norm_gradients = [NormPass(norm) for norm in norms], norm_gradients
         self._made: dict[int, Arrays] = {}
         self._arrays: Arrays
 
@@ -57,8 +69,10 @@ class Passes:
         self._arrays = self._of(len(inputs))
         self._arrays.inputs[...] = inputs
         below = self._arrays.with_ones
-        for weight, hidden in zip(self._with_biases, self._arrays.hidden, strict=True):
-            np.matmul(below, weight, out=hidden.own)
+        for index, hidden in enumerate(self._arrays.hidden):
+            np.matmul(below, self._with_biases[index], out=hidden.own)
+            if self._norms:
+                self._norms[index].forward(hidden.own)
             activate(hidden.activations, self._rectified)
             hidden.ones[...] = 1  # which the activation changed
             below = hidden.with_ones
@@ -78,6 +92,8 @@ class Passes:
             self._descend(index + 1, grad_output, here.own_slopes)
             backward_activation(here.slopes, here.activations, self._rectified)
             grad_output = here.own_slopes
+            if self._norms:
+                self._norms[index].backward(grad_output, self._norm_gradients[index])
             np.matmul(below.with_ones.T, grad_output, out=self._gradients_with_biases[index])
 
     def _top(self) -> Array:

@@ -1,11 +1,15 @@
 """Feed-forward and recurrent networks: a perceptron, or one whose last hidden layer is a gated recurrent unit (GRU).
 
 One flat vector holds all parameters in forward order. A feed-forward network gives the same bytes as
-`functions.nn.mlp`. A Gaussian policy ends with its log standard deviations, parameters that do not depend on the input.
+`functions.nn.mlp`. With layer norms, a hidden layer is normalised before its activation, and a GRU's output, not its
+hidden state, before the last layer, as in the code of MAPPO (Yu et al., 2022, `RNNLayer`); their parameters follow the
+layers. A Gaussian policy ends with its log standard deviations, parameters that do not depend on the input.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +17,13 @@ from numpy.typing import NDArray
 
 from functions.nn import gru
 from functions.nn import mlp as networks
+from functions.nn.layer_norm import Norm, NormPass
 from functions.nn.mlp import RECTIFIED, Array, Layer, Mlp, layers_of
 
 # The name of the empty tensor that marks policies whose continuous actions are clipped.
 CLIPPED = "clip"
+# The names of the parameters of a hidden layer's norm, before its number.
+GAIN, SHIFT = "gain", "shift"
 # The initial log of Gaussian policies' standard deviation 0.6, as in OpenAI's "Spinning Up in Deep RL".
 FIRST_LOG_STD = -0.5
 
@@ -26,7 +33,7 @@ class Weights(NamedTuple):
 
     A feed-forward network has only layers above. Only Gaussian policies have a `log_std` ``[out]``. Hidden layers are
     tanh, or ReLU if `rectified`; sampled continuous actions are squashed by tanh, or clipped if `clipped`. In storage
-    an empty tensor marks each of these two flags.
+    an empty tensor marks each of these two flags. `norms` has one for each hidden layer, the cell last, or none.
     """
 
     below: list[Layer]
@@ -35,6 +42,7 @@ class Weights(NamedTuple):
     log_std: Array | None
     rectified: bool = False
     clipped: bool = False
+    norms: Sequence[Norm] = ()
 
     @property
     def hidden_size(self) -> int:
@@ -53,16 +61,20 @@ class Weights(NamedTuple):
 
         `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`.
         """
+        passes = [NormPass(norm) for norm in self.norms]
+        norms = [norm.forward for norm in passes]
         if self.cell is None:
-            above = networks.forward(self.above, inputs, self.rectified)
-            return Trace(above[-1], [], None, above)
+            above = networks.forward(self.above, inputs, self.rectified, norms)
+            return Trace(above[-1], [], None, above, passes)
         steps, rows, width = inputs.shape
-        below = networks.forward(self.below, inputs.reshape(steps * rows, width), self.rectified)
-        if self.below:
-            networks.activate(below[-1], self.rectified)
+        below = networks.hidden(self.below, inputs.reshape(steps * rows, width), self.rectified, norms)
         unrolled = gru.forward(self.cell, _timed(below[-1], steps), starts, first, burn_in)
-        above = networks.forward(self.above, unrolled.hidden.reshape(steps * rows, self.cell.width))
-        return Trace(_timed(above[-1], steps), below, unrolled, above)
+        outputs = unrolled.hidden.reshape(steps * rows, self.cell.width)
+        if norms:
+            outputs = outputs.copy()  # the hidden state stays as it is
+            norms[-1](outputs)
+        above = networks.forward(self.above, outputs)
+        return Trace(_timed(above[-1], steps), below, unrolled, above, passes)
 
     def backward(self, trace: "Trace", grad_output: Array, gradient: "Weights | None") -> None:
         """Writes d loss / d parameters into `gradient`, given `grad_output` = d loss / d outputs, shaped like them.
@@ -86,6 +98,8 @@ class Weights(NamedTuple):
             tensors |= {f"gru_{name}": array for name, array in self.cell._asdict().items()}
         for index, (weight, bias) in enumerate(self.above, len(self.below)):
             tensors |= {f"w{index}": weight, f"b{index}": bias}
+        for index, norm in enumerate(self.norms):
+            tensors |= {f"{GAIN}{index}": norm.gain, f"{SHIFT}{index}": norm.shift}
         if self.rectified:
             tensors[RECTIFIED] = np.zeros(0, self.above[0][0].dtype)
         if self.clipped:
@@ -99,6 +113,7 @@ class Network:
 
     `sizes` are the widths from input to output; a `recurrent` network has at least one hidden layer. `gaussian`: it has
     a `log_std`. `rectified`: its hidden layers are ReLU. `clipped`: samples of the Gaussian are clipped to the bounds.
+    `layer_norm`: its hidden layers are normalised.
     """
 
     sizes: tuple[int, ...]
@@ -106,12 +121,13 @@ class Network:
     gaussian: bool = False
     rectified: bool = False
     clipped: bool = False
+    layer_norm: bool = False
 
     @property
     def parameters(self) -> int:
         """The number of parameters."""
         below, above = self._layer_sizes()
-        return below + self._cell_size() + above + self.gaussian * self.sizes[-1]
+        return below + self._cell_size() + above + self._norm_size() + self.gaussian * self.sizes[-1]
 
     @property
     def hidden_size(self) -> int:
@@ -122,11 +138,13 @@ class Network:
         """Views into a flat vector ``[parameters]``."""
         below, above = self._layer_sizes()
         end = below + self._cell_size()
-        log_std = flat[end + above :] if self.gaussian else None
+        rest = flat[end + above :]
+        log_std = rest[self._norm_size() :] if self.gaussian else None
+        own = log_std, self.rectified, self.clipped, self._norms(rest)
         if not self.recurrent:
-            return Weights([], None, Mlp(self.sizes).layers(flat[:above]), log_std, self.rectified, self.clipped)
+            return Weights([], None, Mlp(self.sizes).layers(flat[:above]), *own)
         under, over = Mlp(self.sizes[:-2]).layers(flat[:below]), Mlp(self.sizes[-2:]).layers(flat[end:])
-        return Weights(under, self._cell(flat[below:end]), over, log_std, self.rectified, self.clipped)
+        return Weights(under, self._cell(flat[below:end]), over, *own)
 
     def _layer_sizes(self) -> tuple[int, int]:
         """The numbers of parameters below and above the cell."""
@@ -136,6 +154,16 @@ class Network:
 
     def _cell_size(self) -> int:
         return (self.sizes[-3] + self.hidden_size + 2) * 3 * self.hidden_size if self.recurrent else 0
+
+    def _norm_size(self) -> int:
+        return 2 * sum(self.sizes[1:-1]) if self.layer_norm else 0
+
+    def _norms(self, flat: Array) -> list[Norm]:
+        """Views of the flat parameters that follow the layers."""
+        if not self.layer_norm:
+            return []
+        ends = accumulate((2 * width for width in self.sizes[1:-1]), initial=0)
+        return [Norm(*flat[start:end].reshape(2, -1)) for start, end in pairwise(ends)]
 
     def _cell(self, flat: Array) -> gru.Weights:
         inputs, width = self.sizes[-3], 3 * self.hidden_size
@@ -155,6 +183,7 @@ class Trace(NamedTuple):
     below: list[Array]
     unrolled: gru.Unrolled | None
     above: list[Array]
+    norms: list[NormPass]
 
     @property
     def hidden(self) -> Array:
@@ -174,7 +203,7 @@ class Trace(NamedTuple):
 
 
 def initialise(network: Network, rng: np.random.Generator, output_gain: float) -> NDArray[np.float32]:
-    """A flat vector of orthogonal weights and zero biases.
+    """A flat vector of orthogonal weights and zero biases; norms change no scale yet.
 
     Hidden layers have gain √2 and the last `output_gain`, as in `mlp.initialise`. Each of the cell's two matrices
     is one orthogonal matrix of gain 1 over its three parts, as in the code of MAPPO (Yu et al., 2022, `RNNLayer`) and
@@ -192,6 +221,8 @@ def initialise(network: Network, rng: np.random.Generator, output_gain: float) -
     else:
         mlp = Mlp(network.sizes)
         flat[: mlp.parameters] = networks.initialise(mlp, rng, output_gain)
+    for norm in weights.norms:
+        norm.gain[...] = 1
     if weights.log_std is not None:
         weights.log_std[...] = FIRST_LOG_STD
     return flat
@@ -202,20 +233,33 @@ def _backward(weights: Weights, trace: Trace, grad_output: Array, gradient: Weig
     width]``."""
     grad_output = grad_output.reshape(-1, grad_output.shape[-1])
     above = None if gradient is None else gradient.above
-    grad_output = networks.backward(weights.above, trace.above, grad_output, above, weights.rectified)
+    norms = _norms_backward(trace.norms, gradient)
     if weights.cell is None or trace.unrolled is None:
+        grad_output = networks.backward(weights.above, trace.above, grad_output, above, weights.rectified, norms)
         return grad_output, weights.above[0][0]
-    grad_output = (grad_output @ weights.above[0][0].T).reshape(trace.unrolled.hidden.shape)
+    grad_output = networks.backward(weights.above, trace.above, grad_output, above)
+    grad_output = grad_output @ weights.above[0][0].T
+    if norms:
+        norms[-1](grad_output)
     cell = None if gradient is None else gradient.cell
-    grad_inputs = gru.backward(weights.cell, trace.unrolled, grad_output, cell).inputs
+    grad_hidden = grad_output.reshape(trace.unrolled.hidden.shape)
+    grad_inputs = gru.backward(weights.cell, trace.unrolled, grad_hidden, cell).inputs
     grad_output = grad_inputs.reshape(-1, grad_inputs.shape[-1])
     if not weights.below:
         return grad_output, weights.cell.x
     grad_output = grad_output @ weights.cell.x.T
     networks.backward_activation(grad_output, trace.below[-1], weights.rectified)
+    if norms:
+        norms[-2](grad_output)
     below = None if gradient is None else gradient.below
-    grad_output = networks.backward(weights.below, trace.below, grad_output, below, weights.rectified)
+    grad_output = networks.backward(weights.below, trace.below, grad_output, below, weights.rectified, norms)
     return grad_output, weights.below[0][0]
+
+
+def _norms_backward(passes: Sequence[NormPass], gradient: Weights | None) -> list[networks.InPlace]:
+    """What turns the gradient at each norm's outputs into that at its inputs."""
+    into = [None] * len(passes) if gradient is None else gradient.norms
+    return [partial(norm.backward, gradient=own) for norm, own in zip(passes, into, strict=True)]
 
 
 def _timed(rows: Array, steps: int) -> Array:
@@ -236,7 +280,8 @@ def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Netw
         firsts.insert(len(weights.below), weights.cell.x.shape[0])
     sizes = (*firsts, weights.above[-1][0].shape[1])
     gaussian = weights.log_std is not None
-    network = Network(sizes, weights.cell is not None, gaussian, weights.rectified, weights.clipped)
+    marks = weights.rectified, weights.clipped, bool(weights.norms)
+    network = Network(sizes, weights.cell is not None, gaussian, *marks)
     return network, np.concatenate([array.ravel() for array in weights.named().values()])
 
 
@@ -244,8 +289,16 @@ def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:
     """The named tensors of `to_tensors`, not copied; raises `KeyError` when there is no such network."""
     layers = layers_of(tensors, prefix)
     rectified, clipped = (f"{prefix}/{mark}" in tensors for mark in (RECTIFIED, CLIPPED))
-    log_std = tensors.get(f"{prefix}/log_std")
+    own = tensors.get(f"{prefix}/log_std"), rectified, clipped, norms_of(tensors, prefix)
     if f"{prefix}/gru_x" not in tensors:
-        return Weights([], None, layers, log_std, rectified, clipped)
+        return Weights([], None, layers, *own)
     cell = gru.Weights(*(tensors[f"{prefix}/gru_{part}"] for part in gru.Weights._fields))
-    return Weights(layers[:-1], cell, layers[-1:], log_std, rectified, clipped)
+    return Weights(layers[:-1], cell, layers[-1:], *own)
+
+
+def norms_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> list[Norm]:
+    """The norms of the network's hidden layers, in order, not copied; none if it has no layer norms."""
+    norms: list[Norm] = []
+    while (gain := tensors.get(f"{prefix}/{GAIN}{len(norms)}")) is not None:
+        norms.append(Norm(gain, tensors[f"{prefix}/{SHIFT}{len(norms)}"]))
+    return norms

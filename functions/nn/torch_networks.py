@@ -5,6 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from functions.nn.layer_norm import EPSILON
+from functions.nn.recurrent import GAIN, SHIFT
+
 
 class Layers(NamedTuple):
     """The layers `named` as in storage, their weights ``[in, out]``, the transpose of torch.nn.Linear's.
@@ -40,7 +43,7 @@ class Layers(NamedTuple):
             state = torch.gru_cell(row, state, *cell)
             after.append(state)
         hidden = torch.stack(after)
-        return self._linear(self._last, hidden), torch.stack(before), hidden
+        return self._linear(self._last, self._normed(self._last, hidden)), torch.stack(before), hidden
 
     @property
     def _last(self) -> int:
@@ -49,9 +52,15 @@ class Layers(NamedTuple):
     def _below(self, values: Tensor) -> Tensor:
         """What the last layer, or the cell, gets."""
         for layer in range(self._last):
-            values = self._linear(layer, values)
+            values = self._normed(layer, self._linear(layer, values))
             values = torch.relu(values) if self.rectified else torch.tanh(values)
         return values
+
+    def _normed(self, layer: int, values: Tensor) -> Tensor:
+        """The outputs of a hidden layer after its norm, if it has one."""
+        if (gain := self.named.get(f"{GAIN}{layer}")) is None:
+            return values
+        return torch.nn.functional.layer_norm(values, gain.shape, gain, self.named[f"{SHIFT}{layer}"], EPSILON)
 
     def _linear(self, layer: int, inputs: Tensor) -> Tensor:
         rows = inputs.reshape(-1, inputs.shape[-1])

@@ -90,6 +90,23 @@ def test_packs_that_learn_are_those_of_the_round_in_flight_after_a_resume_with_o
     assert resumed.sha256 == train("task.agents=4", "sharing.rule=none", PLACEMENTS[2]).sha256
 
 
+@pytest.mark.parametrize(
+    "learning",
+    [
+        ("algorithm.name=mappo",),
+        ("algorithm.name=ippo", "algorithm.recurrent=true"),
+        ("algorithm.name=qmix", "algorithm.batch_size=16", "algorithm.updates_per_round=2"),
+        ("algorithm.name=maddpg", "algorithm.batch_size=16", "algorithm.updates_per_round=2"),
+    ],
+)
+def test_normalised_layers_are_the_same_in_every_placement(train, learning):
+    options = (*learning, "sharing.rule=all", "scaling.rollouts=2", "algorithm.hidden=[16,16]")
+    runs = [train(*options, "algorithm.layer_norm=true", rule) for rule in PLACEMENTS]
+    runs.append(train(*options, "algorithm.layer_norm=true", PLACEMENTS[0], workers=2))
+    assert len({run.sha256 for run in runs}) == 1
+    assert runs[0].sha256 != train(*options).sha256
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "learning",

@@ -59,8 +59,10 @@ def _networks(critics: Critics, spec: EnvSpec, team: Team, config: DdpgConfig, g
     """The group's policy and critic."""
     agent, identity = members(team, group)[0], len(spec.agents) if team.identity else 0
     kind = kind_of(spec, agent)
-    actor = Network((kind.observation_size + identity, *config.hidden, kind.actions), config.recurrent)
-    return actor, Network((critics.width(spec, team, agent) + identity, *config.hidden, 1), config.recurrent)
+    acting = kind.observation_size + identity, *config.hidden, kind.actions
+    valuing = critics.width(spec, team, agent) + identity, *config.hidden, 1
+    actor, critic = (Network(sizes, config.recurrent, layer_norm=config.layer_norm) for sizes in (acting, valuing))
+    return actor, critic
 
 
 def policy(context: Context[DdpgConfig], group: int) -> StageResult:

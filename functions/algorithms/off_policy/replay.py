@@ -59,6 +59,7 @@ class ReplayConfig(NetworkConfig, frozen=True, kw_only=True):
     adam_eps: Annotated[float, Meta(gt=0, description="Adam's denominator guard")] = 1e-5
     hidden: Annotated[tuple[Count, ...], Meta(min_length=1, description="widths of the hidden layers")] = (64, 64)
     recurrent: Annotated[bool, Meta(description="the last hidden layer is recurrent (a GRU)")] = False
+    layer_norm: Annotated[bool, Meta(description="hidden layers are normalised (LayerNorm)")] = False
     sequence_length: (
         Annotated[int, Meta(ge=1, description="steps in a segment; default: 1, or a whole rollout if 1 is too short")]
         | None

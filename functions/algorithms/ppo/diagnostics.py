@@ -122,7 +122,7 @@ def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
     rng = generator(before.seed, before.round, "curvature", group)
     wanted = max(LEAST, count // ONE_IN)
     weights = recurrent.weights_of(before.tensors, name)
-    quick = isinstance(known.head, OneChoice) and not weights.hidden_size
+    quick = isinstance(known.head, OneChoice) and not weights.hidden_size and not weights.norms
     hessian = (_hessian if quick else _differences)(before, group, known, wanted, rng)
     found = extremes(hessian.times, hessian.start(rng), PRODUCTS, RESIDUAL * LEAST / wanted)
     return SummaryResult({"largest": found.largest, "smallest": found.smallest}, {})
@@ -131,7 +131,7 @@ def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
 def _hessian(
     before: Context[PpoConfig], group: int, known: PolicyRows, wanted: int, rng: np.random.Generator
 ) -> Hessian:
-    """The Hessian on `wanted` rows, for one choice and a feed-forward policy."""
+    """The Hessian on `wanted` rows, for one choice and a feed-forward policy without layer norms."""
     count = len(known.actions)
     rows = rng.integers(count, size=wanted) if count > wanted else np.arange(count)
     legal = None if known.legal is None else known.legal[rows]

@@ -96,6 +96,7 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     data_chunk_length: Annotated[
         int, Meta(ge=1, description="steps that a recurrent network's gradients go back through")
     ] = 10
+    layer_norm: Annotated[bool, Meta(description="hidden layers are normalised (LayerNorm)")] = False
     reward: Annotated[
         Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
     ] = "own"
@@ -217,8 +218,9 @@ class Ppo:
         head, wide = distribution(kind), config.critic_view(self._view).width(spec, agent)
         widths = (kind.observation_size + identity, *config.hidden, head.width)
         gaussian = head.log_std_size > 0
-        actor = Network(widths, config.recurrent, gaussian, clipped=gaussian and config.clipped)
-        return actor, Network((wide + identity, *config.hidden, 1), config.recurrent)
+        clipped, norm = gaussian and config.clipped, config.layer_norm
+        actor = Network(widths, config.recurrent, gaussian, clipped=clipped, layer_norm=norm)
+        return actor, Network((wide + identity, *config.hidden, 1), config.recurrent, layer_norm=norm)
 
     def _values(self, context: Context[PpoConfig], group: int) -> tuple[Array, Array]:
         """The critic's values of the group's steps ``[n, T, E]``, and of the states after each cut ``[n, K]``."""

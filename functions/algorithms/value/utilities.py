@@ -128,7 +128,7 @@ def _network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> Ne
             what, advice = "numbers", "use ippo, mappo, iddpg or maddpg"
         raise BadRequest(f"{spec.agents[agent]} acts in {what}; the algorithm values single choices only: {advice}")
     sizes = (kind.observation_size + (len(spec.agents) if team.identity else 0), *config.hidden, kind.actions)
-    return Network(sizes, config.recurrent, rectified=True)
+    return Network(sizes, config.recurrent, rectified=True, layer_norm=config.layer_norm)
 
 
 class NextValues(NamedTuple):

@@ -27,11 +27,18 @@ class Network:
         """Outputs for rows, and the state afterwards."""
         named = self.named
         for layer in range(self.layers - 1):
-            inputs = torch.tanh(inputs @ named[f"w{layer}"] + named[f"b{layer}"])
+            inputs = torch.tanh(self._normed(layer, inputs @ named[f"w{layer}"] + named[f"b{layer}"]))
         if "gru_x" in named:
             weights = named["gru_x"].T, named["gru_h"].T, named["gru_bx"], named["gru_bh"]
-            inputs = state = torch.gru_cell(inputs, state, *weights)
+            state = torch.gru_cell(inputs, state, *weights)
+            inputs = self._normed(self.layers - 1, state)
         return inputs @ named[f"w{self.layers - 1}"] + named[f"b{self.layers - 1}"], state
+
+    def _normed(self, layer, values):
+        if f"gain{layer}" not in self.named:
+            return values
+        norm = self.named[f"gain{layer}"], self.named[f"shift{layer}"]
+        return torch.nn.functional.layer_norm(values, values.shape[-1:], *norm)
 
     def unrolled(self, inputs, begins, state):
         """``[T, B, F] -> [T, B, out]`` and the states before and after every step."""
@@ -100,7 +107,9 @@ class Group:
         batch = self.context.batch
         inputs = batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
         if part == "critic" and self.centralised:
-            inputs = batch.state, batch.cut_state
+            both = self.config.critic_input == "state+observation"
+            own = inputs if both else [x[..., :0] for x in inputs]
+            inputs = [np.concatenate(pair, axis=-1) for pair in zip((batch.state, batch.cut_state), own, strict=True)]
         elif part == "critic":  # zeros if the agent is dead
             left = (batch.alive[agent] & ~batch.terminated[agent])[tuple(batch.cut.T)]
             inputs = inputs[0] * batch.alive[agent][..., None], inputs[1] * left[:, None]

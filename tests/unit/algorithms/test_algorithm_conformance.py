@@ -21,19 +21,20 @@ from functions.nn.mlp import Mlp, initialise, to_tensors
 from functions.randomness import generator
 
 PPO = {"hidden": [8, 8], "epochs": 1, "num_minibatches": 2}
+NORMED = {"layer_norm": True}
 REPLAYED = {"hidden": [8, 8], "updates_per_round": 2, "batch_size": 8, "buffer_size": 42}
 PRIORITISED = REPLAYED | {"priority": 0.6}
 NOISY = REPLAYED | {"noise_start": 0.1}
 SETTINGS = {
-    "ippo": [PPO, PPO | {"recurrent": True}],
-    "mappo": [PPO, PPO | {"recurrent": True}],
+    "ippo": [PPO, PPO | {"recurrent": True}, PPO | NORMED],
+    "mappo": [PPO, PPO | {"recurrent": True}, PPO | NORMED | {"recurrent": True}],
     "happo": [PPO, PPO | {"recurrent": True}],
     "iql": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
     "vdn": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
-    "qmix": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
+    "qmix": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | NORMED | {"recurrent": True}],
     "qplex": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
     "iddpg": [REPLAYED, NOISY, NOISY | {"recurrent": True}],
-    "maddpg": [REPLAYED, NOISY, NOISY | {"recurrent": True}],
+    "maddpg": [REPLAYED, NOISY, NOISY | NORMED | {"recurrent": True}],
 }
 MIXED = TASKS["unequal agents with masks and a state"]
 

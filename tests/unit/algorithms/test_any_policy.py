@@ -26,8 +26,14 @@ CASES = {
     "several choices with memory": ("mappo", "several choices", True, {"recurrent": True, "hidden": [6]}),
     "numbers": ("ippo", "numbers", False, {"reward": "team"}),
     "numbers with memory": ("mappo", "numbers", False, {"recurrent": True, "reward": "team"}),
+    "the own observation behind the state": ("mappo", "one choice", True, {"critic_input": "state+observation"}),
+    "the same with memory and the team's reward": (
+        "mappo", "numbers", False, {"critic_input": "state+observation", "recurrent": True, "reward": "team"}
+    ),
+    "layer norms": ("ippo", "several choices", True, {"layer_norm": True}),
+    "layer norms with memory": ("mappo", "numbers", False, {"layer_norm": True, "recurrent": True}),
     "an end at time limits": ("ippo", "numbers", False, {"recurrent": True, "time_limit": "terminal"}),
-}
+}  # fmt: skip
 ALL = pytest.mark.parametrize("case", CASES)
 
 

@@ -10,7 +10,12 @@ from functions.contract import BadRequest
 CASES = [(task, team, group) for task in TASKS.values() for team in teams(task) for group in team.learning]
 
 
-VARIANTS = [(spec.name, {"recurrent": recurrent}) for spec in registry.BUILT_IN for recurrent in (False, True)]
+VARIANTS = [
+    (spec.name, {"recurrent": recurrent, "layer_norm": normed})
+    for spec in registry.BUILT_IN
+    for recurrent in (False, True)
+    for normed in (False, True)
+]
 
 
 @pytest.mark.parametrize(("name", "settings"), [*VARIANTS, ("mappo", {"critic_input": "state+observation"})])

@@ -74,10 +74,12 @@ def trained(name, precision, **settings):
 
 
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
+@pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("recurrent", [False, True])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_round_is_the_same_with_either_engine(name, recurrent, precision):
-    plain, other = (trained(name, precision, recurrent=recurrent, engine=library) for library in ("numpy", "torch"))
+def test_a_round_is_the_same_with_either_engine(name, recurrent, layer_norm, precision):
+    settings = {"recurrent": recurrent, "layer_norm": layer_norm}
+    plain, other = (trained(name, precision, engine=library, **settings) for library in ("numpy", "torch"))
     assert plain.tensors.keys() == other.tensors.keys() and plain.metrics.keys() == other.metrics.keys()
     for key, array in plain.tensors.items():
         assert other.tensors[key].dtype == array.dtype

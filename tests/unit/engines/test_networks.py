@@ -220,6 +220,7 @@ def test_a_missing_runtime_is_named(monkeypatch):
         (("algorithm.network=cn",), "'cn' is no network; did you mean cnn?"),
         (("algorithm.network=cnn", "algorithm.engine=numpy"), "numpy does not compute cnn; set algorithm.engine=torch"),
         (("algorithm.network=cnn", "algorithm.recurrent=true"), "cnn has no hidden state"),
+        (("algorithm.network=cnn", "algorithm.layer_norm=true"), "cnn has norms of its own, or none; set algorithm.n"),
         (("algorithm.network=cnn", "scaling.rule=paper"), "needs the curvature of the loss, which only mlp has"),
     ],
 )

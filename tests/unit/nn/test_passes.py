@@ -6,6 +6,8 @@ import torch
 
 from functions.nn.mlp import Mlp
 from functions.nn.passes import Passes
+from functions.nn.recurrent import Network
+from functions.nn.torch_networks import Layers
 
 
 def in_torch(mlp, flat, rectified):
@@ -40,6 +42,26 @@ def test_outputs_and_gradients_are_those_of_torch_for_minibatches_of_any_size(si
         np.testing.assert_allclose(passes.forward(inputs), outputs, rtol=0, atol=1e-12)
         passes.backward(grad_output)
         np.testing.assert_allclose(gradient, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("rectified", [False, True])
+def test_normalised_layers_have_the_gradients_of_torch(rectified):
+    network, rng = Network((18, 64, 15, 5), rectified=rectified, layer_norm=True), np.random.default_rng(1)
+    flat, gradient = rng.standard_normal(network.parameters) / 3, np.full(network.parameters, np.nan)
+    weights, views = network.weights(flat), network.weights(gradient)
+    passes = Passes(Mlp(network.sizes), flat, gradient, rectified, weights.norms, views.norms)
+    for rows in (50, 7, 50, 1):
+        inputs, grad_output = rng.standard_normal((rows, 18)), rng.standard_normal((rows, 5))
+        parameters = {name: torch.tensor(array, requires_grad=True) for name, array in weights.named().items()}
+        outputs = Layers(parameters, rectified).perceptron(torch.tensor(inputs))
+        outputs.backward(torch.tensor(grad_output))
+        np.testing.assert_allclose(passes.forward(inputs), outputs.detach().numpy(), rtol=0, atol=1e-12)
+        passes.backward(grad_output)
+        for name, found in views.named().items():
+            if name != "relu":
+                wanted = parameters[name].grad.numpy()
+                np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12 * max(1, np.abs(wanted).max()))
+        gradient[:] = np.nan
 
 
 def test_passes_follow_the_parameters_as_they_change():

@@ -18,11 +18,24 @@ SHAPES = [
     Network((4, 6, 5, 3), rectified=True),
     Network((5, 8, 7, 2), recurrent=True, rectified=True),
     Network((4, 6, 3), gaussian=True, clipped=True),
+    Network((5, 8, 6, 2), gaussian=True, layer_norm=True),
+    Network((4, 6, 5, 3), rectified=True, layer_norm=True),
+    Network((4, 6, 3), recurrent=True, layer_norm=True),
+    Network((5, 8, 6, 7, 2), recurrent=True, rectified=True, gaussian=True, layer_norm=True),
 ]
 
 
 def random_network(network, seed=0):
     return np.random.default_rng(seed).standard_normal(network.parameters) / 2
+
+
+def torch_norm(named, layer, values):
+    """The values of a hidden layer after torch's norm, if it has one."""
+    if f"gain{layer}" not in named:
+        return values
+    norm = torch.nn.LayerNorm(values.shape[-1], dtype=torch.float64)
+    parameters = {"weight": named[f"gain{layer}"], "bias": named[f"shift{layer}"]}
+    return torch.func.functional_call(norm, parameters, values)
 
 
 def torch_outputs(named, inputs, starts, first):
@@ -38,11 +51,12 @@ def torch_outputs(named, inputs, starts, first):
     count, state, found = sum(name.startswith("w") for name in named), first, []
     for values, begins in zip(inputs, starts, strict=True):
         for layer in range(count - 1):
-            values = values @ named[f"w{layer}"] + named[f"b{layer}"]
+            values = torch_norm(named, layer, values @ named[f"w{layer}"] + named[f"b{layer}"])
             values = torch.relu(values) if "relu" in named else torch.tanh(values)
         if unit is not None:
             state = torch.where(begins[:, None], 0.0, state)
-            values = state = torch.func.functional_call(cell, unit, (values, state))
+            state = torch.func.functional_call(cell, unit, (values, state))
+            values = torch_norm(named, count - 1, state)
         found.append(values @ named[f"w{count - 1}"] + named[f"b{count - 1}"])
     return torch.stack(found)
 

@@ -35,11 +35,11 @@ CASES = [
 ALL = pytest.mark.parametrize(("kind", "remembers"), CASES)
 
 
-def scene(kind, remembers, hidden=4, **fields):
+def scene(kind, remembers, hidden=4, layer_norm=False, **fields):
     """The input of the policy stage in double precision, and the learner's output."""
     made = synthetic.spec(kind, masked=kind != "numbers", sides=(0, 0, 1))
     context, algorithm = synthetic.context(
-        "ippo", made, {**SETTINGS, "hidden": [hidden], "recurrent": remembers}, **fields
+        "ippo", made, {**SETTINGS, "hidden": [hidden], "recurrent": remembers, "layer_norm": layer_norm}, **fields
     )
     names = [stage.name for stage in algorithm.stages]
     after = stages.run(algorithm, algorithms.implementation(algorithm), context, Share(names, [0, 1])).tensors
@@ -138,12 +138,20 @@ class Dense:
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize(("kind", "remembers"), [("one choice", True), ("several choices", False), ("numbers", True)])
-def test_curvature_is_of_the_loss_that_the_policy_is_trained_on(kind, remembers, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "remembers", "layer_norm"),
+    [
+        ("one choice", False, True),
+        ("one choice", True, False),
+        ("several choices", False, False),
+        ("numbers", True, False),
+    ],
+)
+def test_curvature_is_of_the_loss_that_the_policy_is_trained_on(kind, remembers, layer_norm, monkeypatch):
     monkeypatch.setattr(diagnostics, "LEAST", 10_000)  # all rows
     monkeypatch.setattr(diagnostics, "PRODUCTS", 60)
     monkeypatch.setattr(diagnostics, "RESIDUAL", 1e-6)
-    context, after, algorithm = scene(kind, remembers, hidden=2, steps=6, num_envs=2)
+    context, after, algorithm = scene(kind, remembers, 2, layer_norm, steps=6, num_envs=2)
     dense = Dense(context, algorithm, 0)
     spectrum = np.linalg.eigvalsh(torch.autograd.functional.hessian(dense.loss(dense.pieces), dense.flat).numpy())
     metrics = curvature(context, after, 0).metrics
