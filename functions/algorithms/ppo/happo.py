@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary
 from functions.algorithms.engine import weights_of
 from functions.algorithms.off_policy.replay import groups_of, side_of
+from functions.algorithms.ppo.mappo import TEAM, CentralisedConfig
 from functions.algorithms.ppo.merge import Merging
-from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, CriticView, PolicyRows, Ppo, PpoConfig, train_policy
-from functions.algorithms.rows import members, observations, pooled, starts, state_width, team_state
+from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, PolicyRows, Ppo, train_policy
+from functions.algorithms.rows import members, observations, pooled, starts
 from functions.contract import SummaryName
 from functions.keys import group_name
 from functions.nn.heads import distribution
@@ -30,7 +31,7 @@ from functions.nn.mlp import Array
 from functions.nn.networks import unroll
 
 
-class HappoConfig(PpoConfig, frozen=True, kw_only=True, tag_field="name", tag="happo"):
+class HappoConfig(CentralisedConfig, frozen=True, kw_only=True, tag_field="name", tag="happo"):
     """PPO with a centralised critic, group after group."""
 
     reward: Annotated[
@@ -69,12 +70,11 @@ def _ratio(context: Context[HappoConfig], group: int) -> Array:
     return np.asarray(np.exp(change))
 
 
-_VIEW = CriticView(state_width, team_state)
-_PPO = Ppo(_VIEW)
+_PPO = Ppo(TEAM)
 STAGES: Mapping[str, Stage] = {**_PPO.stages, "policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 initialise = _PPO.initialise
-merge = Merging(_VIEW).merge
+merge = Merging(TEAM).merge
 SPEC = AlgorithmSpec(
     "happo",
     HappoConfig,

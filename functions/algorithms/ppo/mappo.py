@@ -16,15 +16,15 @@ from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, CriticView, Ppo,
 from functions.algorithms.rows import agent_state, agent_state_width, state_width, team_state
 
 CriticInput = Literal["state", "state+observation"]
-_VIEW = CriticView(state_width, team_state)
+TEAM = CriticView(state_width, team_state)
 _VIEWS: Mapping[CriticInput, CriticView] = {
-    "state": _VIEW,
+    "state": TEAM,
     "state+observation": CriticView(agent_state_width, agent_state),
 }
 
 
-class MappoConfig(PpoConfig, frozen=True, kw_only=True, tag_field="name", tag="mappo"):
-    """PPO with a centralised critic."""
+class CentralisedConfig(PpoConfig, frozen=True, kw_only=True):
+    """The settings of PPO with centralised critics."""
 
     critic_input: Annotated[
         CriticInput, Meta(description="what a critic sees: the team's state, or with it its own agent's observation")
@@ -35,9 +35,13 @@ class MappoConfig(PpoConfig, frozen=True, kw_only=True, tag_field="name", tag="m
         return _VIEWS[self.critic_input]
 
 
-_PPO = Ppo(_VIEW)
+class MappoConfig(CentralisedConfig, frozen=True, kw_only=True, tag_field="name", tag="mappo"):
+    """PPO with a centralised critic."""
+
+
+_PPO = Ppo(TEAM)
 STAGES, SUMMARIES, initialise = _PPO.stages, PPO_SUMMARIES, _PPO.initialise
-merge = Merging(_VIEW).merge
+merge = Merging(TEAM).merge
 SPEC = AlgorithmSpec(
     "mappo",
     MappoConfig,
