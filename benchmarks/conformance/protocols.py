@@ -10,6 +10,8 @@ of these tasks. Win rates of SMAX's scenarios: none of the same kind are known t
 stand beside them in docs/explanation/learning.md.
 """
 
+from collections.abc import Mapping
+
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Measure, Protocol
 from coordinator.ablation.arms import Settings, Value
 from functions.algorithms import registry
@@ -56,6 +58,14 @@ PUBLISHED = {
 _FULL_SEEDS = (1, 2, 3, 4, 5)
 _SEEDS = (1, 2, 3)
 _SPREAD: Settings = {"task.name": "mpe/simple_spread", "task.agents": 3}
+# One wider network for all agents, with minibatches as large as those of one agent; examples/long_run.toml.
+_LONG: Settings = {
+    "sharing.rule": "all",
+    "algorithm.hidden": (128, 128),
+    "algorithm.num_minibatches": 24,
+    "algorithm.lr_schedule": "linear",
+}
+_LONG_BARS = {"mappo": -26.5, "ippo": -27.5}
 
 
 def published(task: str, algorithm: str) -> tuple[float, int] | None:
@@ -116,6 +126,21 @@ def _spread(treatment: str, gradient: int, value: int) -> list[Case]:
             bar=BARS.get(algorithm),
         )
         for algorithm in ALGORITHMS
+    ]
+
+
+def _long(task: str, bars: Mapping[str, float]) -> list[Case]:
+    """PPO with the settings for long runs, as many steps as the algorithms with a replay buffer have."""
+    return [
+        Case(
+            task="simple_spread_3" if task == "simple_spread" else task,
+            algorithm=algorithm,
+            treatment="long",
+            seeds=_FULL_SEEDS,
+            settings=_settings({"task.name": f"mpe/{task}"}, algorithm, 2_000_000, _LONG),
+            bar=bars.get(algorithm),
+        )
+        for algorithm in ("mappo", "ippo")
     ]
 
 
@@ -223,6 +248,8 @@ FULL = Protocol(
         _spread("terminal", 4_000_000, 2_000_000),
         # The best algorithm with 1M steps trains longer.
         _six("4M", ("vdn",), 4_000_000, -150.0),
+        _long("simple_spread", _LONG_BARS),
+        _long("simple_speaker_listener", {}),
     ),
 )
 PROTOCOLS = {protocol.name: protocol for protocol in (QUICK, FULL)}

@@ -21,7 +21,7 @@ from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
 from coordinator.rules.sharing import SHARING_MODES
 
-Value = str | int | float | bool
+Value = str | int | float | bool | tuple[int, ...]
 Settings = Mapping[str, Value]
 
 SHARING: dict[str, Settings] = {
