@@ -1,6 +1,7 @@
 """The table of returns in README.md, between two markers, from docs/results/conformance.json."""
 
 import json
+from collections.abc import Mapping
 
 from benchmarks.conformance.protocols import published
 from functions.algorithms.registry import BUILT_IN
@@ -9,6 +10,7 @@ from scripts.reference import markdown
 _BEGIN, _END = "<!-- returns: written by `make docs` -->", "<!-- end of returns -->"
 _ROOT = markdown.DATA.parents[1]
 _TASK = "simple_spread_3"
+_LONG = ", [long run](examples/long_run.toml)"
 
 
 def page() -> str:
@@ -17,19 +19,31 @@ def page() -> str:
     return f"{before}{_BEGIN}\n\n{returns()}\n\n{_END}{rest.split(_END)[1]}"
 
 
+def _treatments(name: str, measured: Mapping[str, object]) -> list[tuple[str, str]]:
+    """What is behind the algorithm's name in the table, and the key of its results: the settings that were trained
+    first, and those for long runs."""
+    first = next((key for key in (name, f"{name}-terminal") if key in measured), None)
+    long = f"{name}-long"
+    return [*([("", first)] if first else []), *([(_LONG, long)] if long in measured else [])]
+
+
 def returns() -> str:
     """The absolute metric of every algorithm that was trained under the full protocol, the best first; raises
     `ValueError` if an algorithm's seeds are incomplete."""
     measured = json.loads((_ROOT / "docs" / "results" / "conformance.json").read_bytes())[_TASK]
-    entries = {spec.name: measured[spec.name] for spec in BUILT_IN if spec.name in measured}
+    entries = [
+        (f"{markdown.code(spec.name)}{settings}", spec.name, measured[key])
+        for spec in BUILT_IN
+        for settings, key in _treatments(spec.name, measured)
+    ]
     rows = []
-    for name, entry in sorted(entries.items(), key=lambda item: -item[1]["mean"]):
+    for label, name, entry in sorted(entries, key=lambda item: -item[2]["mean"]):
         if (entry["protocol"], entry["seeds"]) != ("full", [1, 2, 3, 4, 5]):
             raise ValueError(f"conformance.json: {_TASK}, {name} is not of the full protocol with five seeds")
         low, high = entry["ci95"]
         mean = f"{entry['mean']:.1f} ({low:.1f} to {high:.1f})"
         value, steps = published(_TASK, name) or ("", None)
-        rows.append((markdown.code(name), mean, f"{entry['env_steps']:,}", str(value), f"{steps:,}" if steps else ""))
-    commits = sorted({commit for entry in entries.values() for commit in entry["commits"]})
+        rows.append((label, mean, f"{entry['env_steps']:,}", str(value), f"{steps:,}" if steps else ""))
+    commits = sorted({commit for _, _, entry in entries for commit in entry["commits"]})
     table = markdown.table(("algorithm", "return, 95 % interval", "env steps", "published", "its env steps"), rows)
     return f"{table}\n\nTrained by the commits {', '.join(commits)}."
