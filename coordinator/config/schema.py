@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, field
 
 from coordinator.config.renamed import RENAMED
-from coordinator.config.task_defaults import fill_defaults
+from coordinator.config.task_defaults import ANNEALED, ANNEALING, FEW, fill_defaults
 from coordinator.placement.rules import PLACEMENTS, fused
 from coordinator.pricing.prices import Architecture, StorageClass, load_prices
 from coordinator.registry import Family
@@ -29,6 +29,7 @@ from coordinator.rules.trend import TRENDS
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec
 from functions.algorithms.ppo.mappo import MappoConfig
+from functions.algorithms.ppo.ppo import PpoConfig
 from functions.contract import BadRequest, MissingExtra, Rows
 from functions.environments import registry
 from functions.environments.base import EnvTask
@@ -295,7 +296,8 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
     document = fill_defaults(document, valid_keys(name))
     try:
         config = msgspec.convert(_add_default_names(document), RunConfig)
-        config = _pack_by_default(_with_engine(_share_by_default(config, document)).effective(), document)
+        config = _with_engine(_share_by_default(config, document)).effective()
+        config = _anneal_by_default(_pack_by_default(config, document), document)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {_readable(str(error), name, document)}") from error
     if impossible := _impossible(config):
@@ -332,6 +334,19 @@ def _pack_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConfi
     if len(fused(algorithms.algorithm(config.algorithm.name).stages, [0], 2)) == 1:
         return config
     return msgspec.structs.replace(config, placement=msgspec.structs.replace(config.placement, rule="packed"))
+
+
+def _anneal_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
+    """With PPO's step size and entropy bonus falling to 0 where that was measured, if steps or rounds limit the run and
+    the document sets none of them: both can then be larger at first, see docs/data/algorithms.toml."""
+    algorithm = config.algorithm
+    limited = config.stop.rounds is not None or config.stop.env_steps is not None
+    measured = config.task.name in ANNEALED and (config.task.agents or 0) <= FEW
+    if not (limited and measured and isinstance(algorithm, PpoConfig)):
+        return config
+    if ANNEALING.keys() & document.get("algorithm", {}).keys():
+        return config
+    return msgspec.structs.replace(config, algorithm=msgspec.structs.replace(algorithm, **ANNEALING))
 
 
 def _convert_algorithm(document: Any) -> AlgorithmConfig:

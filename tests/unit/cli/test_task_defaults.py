@@ -9,7 +9,7 @@ from coordinator.config.task_defaults import FAMILIES, fill_defaults
 
 def changed(*settings):
     """The keys that differ from those of the same settings with another task, with their values."""
-    here, usual = flat(load(None, settings)), flat(load(None, (*settings, "task.name=mpe/simple_spread")))
+    here, usual = flat(load(None, settings)), flat(load(None, (*settings, "task.name=mpe/simple")))
     return {key: value for key, value in here.items() if key != "task.name" and usual[key] != value}
 
 
@@ -35,6 +35,19 @@ BATTLES = {**STEPPED, "sharing.rule": "all", "algorithm.gamma": 0.99}
 @pytest.mark.parametrize("name", ["mappo", "ippo"])
 def test_battles_are_fought_for_the_team_with_a_long_horizon_and_shared_networks(name):
     assert changed("task.name=smax/8m", f"algorithm.name={name}") == {**BATTLES, "algorithm.reward": "team"}
+
+
+def test_ppo_begins_with_large_steps_where_it_was_measured_and_the_length_of_the_run_is_known():
+    falling = {"algorithm.lr": 2e-3, "algorithm.lr_schedule": "linear"}
+    falling |= {"algorithm.ent_coef": 0.03, "algorithm.ent_schedule": "linear"}
+    for task in ("task.name=mpe/simple_spread", "task.name=mpe/simple_speaker_listener"):
+        for name in ("ippo", "mappo"):
+            assert changed(task, f"algorithm.name={name}") == falling
+            assert changed(task, f"algorithm.name={name}", "stop.env_steps=9000") == falling
+            for own in ("algorithm.lr=0.1", "algorithm.lr_schedule=cosine", "algorithm.ent_coef=0", "stop.seconds=9"):
+                assert changed(task, f"algorithm.name={name}", own) == {}
+    assert changed("task.name=mpe/simple_spread", "task.agents=6") == {}
+    assert changed("task.name=mpe/simple_spread", "algorithm.name=qmix") == {}
 
 
 def test_an_algorithm_is_given_only_settings_that_it_has():
