@@ -16,7 +16,7 @@ from functions.contract import BadRequest, Team
 from functions.environments.base import AgentClass, EnvSpec, FloatArray
 from functions.keys import group_name
 from functions.nn.gru import advance
-from functions.nn.heads import Head, head_of
+from functions.nn.heads import Head, head_of_network, outputs_of
 from functions.nn.layer_norm import Norm, NormPass
 from functions.nn.mlp import RECTIFIED, Layer, forward, hidden, layers_of
 from functions.nn.onnx_acting import OnnxNetworks, made_by_factory, onnx_networks
@@ -70,7 +70,7 @@ class BatchedNetwork:
 
     def head(self, kind: AgentClass) -> Head:
         """The action head of agents of the class."""
-        return head_of(kind, self.log_std is not None, self.clipped)
+        return head_of_network(kind, self.after[-1][0].shape[-1], self.log_std, self.clipped)
 
     def start(self, num_envs: int) -> FloatArray | None:
         """The hidden state at the start of episodes: zeros ``[n, E, H]``, or None for feed-forward networks."""
@@ -209,12 +209,12 @@ def _require_consistent(name: str, network: _Network) -> None:
 def _require_spaces(spec: EnvSpec, team: Team, index: int, name: str, network: _Network) -> None:
     """Raises `BadRequest` when the network does not fit the spaces of the class."""
     kind = spec.classes[index]
-    expected = (kind.observation_size + (len(spec.agents) if team.identity else 0), kind.actions)
-    actual = (network.maps[0][0].shape[0], network.maps[-1][0].shape[1])
-    if actual != expected:
+    width = kind.observation_size + (len(spec.agents) if team.identity else 0)
+    takes, knows = network.maps[0][0].shape[0], network.maps[-1][0].shape[1]
+    if takes != width or knows != outputs_of(kind, knows, network.log_std):
         raise BadRequest(
-            f"the policy of {name} takes {actual[0]} numbers and knows {actual[1]} actions;"
-            f" the task gives {expected[0]} numbers and {expected[1]} actions"
+            f"the policy of {name} takes {takes} numbers and knows {knows} actions;"
+            f" the task gives {width} numbers and {kind.actions} actions"
         )
     if network.log_std is not None and not kind.continuous:
         raise BadRequest(f"the policy of {name} acts in numbers (it has log_std); the task asks it for choices")

@@ -1,18 +1,19 @@
 """Action heads: how a policy network's outputs become actions, log-probabilities and entropies.
 
-A class of agents has one of four heads. `OneChoice` (discrete): outputs are logits, or action values. `Branches`
+A class of agents has one of five heads. `OneChoice` (discrete): outputs are logits, or action values. `Branches`
 (multi-discrete): the logits of several independent choices side by side. `Gaussian` (continuous, stochastic): outputs
-are means; the log standard deviations are parameters that do not depend on the observation. `Deterministic`
-(continuous): tanh of the outputs.
+are means; the log standard deviations are parameters that do not depend on the observation. `SquashedGaussian`
+(continuous, stochastic): outputs are means and log standard deviations. `Deterministic` (continuous): tanh of the
+outputs.
 
 Everything here is pure and works along the last axis: outputs ``[..., width]``, one choice ``[...]``, several
 ``[..., branches]``, continuous actions ``[..., d]``, log-probabilities and entropies ``[...]``. Results have the
 precision of the outputs. The logits of illegal actions must be masked before (`losses.mask_logits`).
 
-Continuous actions are recorded and learned from in *policy units*: the Gaussian sample before tanh or clipping brings
-it into [-1, 1], or the deterministic policy's number in [-1, 1]. `to_environment` rescales them to the task's bounds.
-The log-probability is that of the sample. The density of the squashed action has the further factor 1 / (1 - tanh²),
-which does not depend on the policy, so it cancels in probability ratios and has no gradient.
+Continuous actions are recorded and learned from in *policy units*: the sample of a `Gaussian` before tanh or clipping
+brings it into [-1, 1], or the number in [-1, 1] of the other two. `to_environment` rescales them to the task's bounds.
+The log-probability of a `Gaussian` is that of the sample. The density of the squashed action has the further factor
+1 / (1 - tanh²), which does not depend on the policy, so it cancels in probability ratios and has no gradient.
 """
 
 from typing import Any, Protocol
@@ -24,6 +25,7 @@ from functions.contract import BadRequest, Behaviour
 from functions.environments.base import ActionArray, AgentClass, BoolArray, FloatArray
 from functions.nn.continuous import Bounds, Deterministic, Gaussian, noisy
 from functions.nn.discrete import Branches, HeadGradient, OneChoice, epsilon_greedy
+from functions.nn.squashed import SquashedGaussian
 
 Array = NDArray[Any]
 
@@ -82,6 +84,20 @@ def head_of(kind: AgentClass, stochastic: bool, clipped: bool = False) -> Head:
     return distribution(kind, clipped)
 
 
+def outputs_of(kind: AgentClass, outputs: int, log_std: Array | None) -> int:
+    """How many outputs a policy network of this class has, given that it has `outputs`: one for each action, or two for
+    each continuous one where no parameter `log_std` is its standard deviation."""
+    squashed = kind.continuous and log_std is None and outputs == 2 * kind.actions
+    return outputs if squashed else kind.actions
+
+
+def head_of_network(kind: AgentClass, outputs: int, log_std: Array | None, clipped: bool) -> Head:
+    """The head of a policy network with this many outputs and these parameters of a Gaussian, or None."""
+    if kind.continuous and outputs == 2 * kind.actions:
+        return SquashedGaussian(Bounds(kind.low, kind.high))
+    return head_of(kind, log_std is not None, clipped)
+
+
 def act(
     head: Head,
     outputs: Array,
@@ -107,5 +123,5 @@ def require(head: Head, behaviour: Behaviour) -> None:
     """Raises `BadRequest` when the head does not support the behaviour."""
     if behaviour.kind == "epsilon" and not isinstance(head, OneChoice):
         raise BadRequest("the behaviour epsilon is for agents that make one choice only")
-    if behaviour.kind == "noise" and isinstance(head, Gaussian):
+    if behaviour.kind == "noise" and isinstance(head, Gaussian | SquashedGaussian):
         raise BadRequest("the behaviour noise is not for policies that draw numbers from a distribution")

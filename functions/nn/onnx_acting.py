@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from functions.contract import BadRequest, MissingExtra, Team
 from functions.environments.base import AgentClass, EnvSpec, FloatArray
 from functions.keys import group_name
-from functions.nn.heads import Head, head_of
+from functions.nn.heads import Head, head_of_network, outputs_of
 from functions.nn.recurrent import CLIPPED
 from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
 
@@ -45,7 +45,7 @@ class OnnxNetworks:
 
     def head(self, kind: AgentClass) -> Head:
         """The action head of agents of the class."""
-        return head_of(kind, self.log_std is not None, self.clipped)
+        return head_of_network(kind, self.outputs_size, self.log_std, self.clipped)
 
     def start(self, num_envs: int) -> None:
         """There is no hidden state."""
@@ -87,12 +87,13 @@ def onnx_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]
     identity = len(spec.agents) if team.identity else 0
     seen = kind.observation_shape or (kind.observation_size,)
     rest = kind.observation_size - math.prod(seen) + identity
+    outputs = outputs_of(kind, shapes[0].outputs, owned[0].get("log_std"))
     for agent, shape in zip(kind.agents, shapes, strict=True):
-        _require_spaces(spec.agents[agent], kind, shape, rest)
+        _require_spaces(spec.agents[agent], kind, shape, rest, outputs)
     log_stds = [own["log_std"] for own in owned if "log_std" in own]
     return OnnxNetworks(
         observation=seen,
-        outputs_size=kind.actions,
+        outputs_size=outputs,
         graphs=graphs,
         weights=tuple(
             {name: np.asarray(array, np.float32) for name, array in own.items() if name.startswith(PARAMETERS)}
@@ -108,10 +109,10 @@ def _own(tensors: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[
     return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
 
 
-def _require_spaces(name: str, kind: AgentClass, shape: NetworkShape, rest: int) -> None:
+def _require_spaces(name: str, kind: AgentClass, shape: NetworkShape, rest: int, outputs: int) -> None:
     seen = kind.observation_shape or (kind.observation_size,)
     same = seen[1:] == shape.observation[1:] and (shape.any_number or seen == shape.observation)
-    if not same or (shape.rest, shape.outputs) != (rest, kind.actions):
+    if not same or (shape.rest, shape.outputs) != (rest, outputs):
         raise BadRequest(
             f"the policy of {name} takes observations {list(shape.observation)} and {shape.rest} further numbers, and"
             f" knows {shape.outputs} actions; the task gives {list(seen)}, {rest} and {kind.actions}"
