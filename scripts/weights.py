@@ -71,6 +71,8 @@ RUNS = {
     "qplex": ("algorithm.name=qplex", *REPLAY),
     "iddpg": ("algorithm.name=iddpg", *REPLAY),
     "maddpg": ("algorithm.name=maddpg", *REPLAY),
+    "isac": ("algorithm.name=isac", *REPLAY),
+    "masac": ("algorithm.name=masac", *REPLAY),
     "recurrent-mappo": ("algorithm.name=mappo", "algorithm.recurrent=true", *PPO),
     "recurrent-qmix": ("algorithm.name=qmix", "algorithm.recurrent=true", *REPLAY),
     "qmix-prioritised": ("algorithm.name=qmix", "algorithm.priority=0.6", "algorithm.n_step=3", *REPLAY),

@@ -25,6 +25,7 @@ BARS = {
     "qplex": -27.0,
     "iql": -36.0,
     "maddpg": -38.0,
+    "masac": -29.3,
 }
 QUICK_BAR = -45.0
 # Slower learners train longer.
@@ -37,6 +38,8 @@ QUICK_STEPS = {
     "qmix": 480_000,
     "qplex": 320_000,
     "maddpg": 240_000,
+    "isac": 240_000,
+    "masac": 240_000,
     "iddpg": 240_000,
 }
 # For an algorithm that is not named above.
@@ -148,6 +151,21 @@ def _long(task: str, bars: Mapping[str, float]) -> list[Case]:
     ]
 
 
+def _numbers(env_steps: int) -> list[Case]:
+    """Actions are forces, not choices."""
+    task: Settings = {**_SPREAD, "task.options.continuous_actions": True}
+    return [
+        Case(
+            task="simple_spread_3_continuous",
+            algorithm=algorithm,
+            treatment="default",
+            seeds=_SEEDS,
+            settings=_settings(task, algorithm, env_steps),
+        )
+        for algorithm in ("maddpg", "masac")
+    ]
+
+
 def _six(treatment: str, algorithms: tuple[str, ...], env_steps: int, bar: float) -> list[Case]:
     task: Settings = {"task.name": "mpe/simple_spread", "task.agents": 6}
     return [
@@ -252,6 +270,7 @@ FULL = Protocol(
         _spread("terminal", 4_000_000, 2_000_000),
         # The best algorithm with 1M steps trains longer.
         _six("4M", ("vdn",), 4_000_000, -150.0),
+        _numbers(500_000),
         _long("simple_spread", _LONG_BARS),
         _long("simple_speaker_listener", {}),
     ),

@@ -17,6 +17,7 @@ import msgspec
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Implementation
 from functions.algorithms.ddpg import iddpg, maddpg
 from functions.algorithms.ppo import happo, ippo, mappo
+from functions.algorithms.sac import isac, masac
 from functions.algorithms.specification import missing_stages, violation
 from functions.algorithms.value import iql, qmix, qplex, vdn
 from functions.contract import BadRequest, Hyperparameters, MissingExtra
@@ -34,6 +35,8 @@ BUILT_IN: tuple[AlgorithmSpec, ...] = (
     qplex.SPEC,
     iddpg.SPEC,
     maddpg.SPEC,
+    isac.SPEC,
+    masac.SPEC,
 )
 
 ALGORITHMS: dict[str, AlgorithmSpec] = {spec.name: spec for spec in BUILT_IN}

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from functions.contract import BadRequest, Behaviour
 from functions.environments.base import ActionArray, AgentClass, BoolArray, FloatArray
-from functions.nn.continuous import Bounds, Deterministic, Gaussian, noisy
+from functions.nn.continuous import Bounds, Deterministic, Gaussian, SquashedGaussian, noisy
 from functions.nn.discrete import Branches, HeadGradient, OneChoice, epsilon_greedy
-from functions.nn.squashed import SquashedGaussian
 
 Array = NDArray[Any]
 

@@ -26,7 +26,7 @@ ACTIONS = {
     "continuous": AgentClass("all", (0, 1), 3, 1, low=(-1.0,), high=(1.0,)),
 }
 # Families by package, and settings of the run whose default depends on the algorithm.
-COLUMNS = {"ppo": "PPO family", "value": "value methods", "ddpg": "DDPG family"}
+COLUMNS = {"ppo": "PPO family", "value": "value methods", "ddpg": "DDPG family", "sac": "SAC family"}
 RUN = ("actors.num_envs", "sharing.rule", "placement.rule")
 
 

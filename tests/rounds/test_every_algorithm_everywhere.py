@@ -26,7 +26,7 @@ REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=24")
 ON_POLICY = ("algorithm.epochs=1", "algorithm.num_minibatches=2")
 EACH = {spec.name: (ON_POLICY if family_of(spec) == "on-policy" else REPLAYED) for spec in BUILT_IN}
 
-VALUES, GRADIENTS = named("value"), named("deterministic")
+VALUES, GRADIENTS = named("value"), named("actor-critic")
 FIVE = ("task.options.max_cycles=5",)
 ONE_CHOICE = "use ippo or mappo, or with PettingZoo and RWARE task.options.joint_actions=true"
 STUDIO = "pettingzoo:many_spaces:Studio"
@@ -50,12 +50,12 @@ class Family:
 
 def unvalued(agent, what):
     """Value methods take single choices."""
-    advice = "use ippo, mappo, iddpg or maddpg" if what == "numbers" else ONE_CHOICE
+    advice = "use ippo, mappo, iddpg, maddpg, isac or masac" if what == "numbers" else ONE_CHOICE
     return dict.fromkeys(VALUES, f"{agent} acts in {what}; the algorithm values single choices only: {advice}")
 
 
 def several(agent):
-    """Value methods and deterministic policies do not support agents with several choices a step."""
+    """Value methods and off-policy actor-critic methods do not support agents with several choices a step."""
     message = f"{agent} makes several choices at once; the algorithm takes one, or numbers: {ONE_CHOICE}"
     return unvalued(agent, "several choices at once") | dict.fromkeys(GRADIENTS, message)
 
@@ -231,8 +231,8 @@ def has_learned(run, drawn, policies, family):
 
 
 def test_nobody_is_left_out():
-    assert {"iql", "vdn", "qmix"} <= {*VALUES} and {"iddpg", "maddpg"} <= {*GRADIENTS}
-    # By hand: value methods refuse five families of tasks, deterministic policies two.
+    assert {"iql", "vdn", "qmix"} <= {*VALUES} and {"iddpg", "maddpg", "isac", "masac"} <= {*GRADIENTS}
+    # By hand: value methods refuse five families of tasks, off-policy actor-critic methods two.
     assert len(REFUSED) == len(VALUES) * 5 + len(GRADIENTS) * 2
     assert len(SUPPORTED) + len(REFUSED) == len(BUILT_IN) * len(FAMILIES)
 

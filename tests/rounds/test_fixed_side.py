@@ -32,6 +32,8 @@ METHODS = {
     "qmix, shared": ("algorithm.name=qmix", "sharing.rule=all", *REPLAY),
     "maddpg": ("algorithm.name=maddpg", *REPLAY),
     "maddpg in numbers": ("algorithm.name=maddpg", *NOISY, *REPLAY),
+    "masac": ("algorithm.name=masac", *REPLAY),
+    "masac in numbers": ("algorithm.name=masac", *NUMBERS, *REPLAY),
     "iddpg in numbers": ("algorithm.name=iddpg", *NOISY, *REPLAY),
 }
 PLACEMENTS = [

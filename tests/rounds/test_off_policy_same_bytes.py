@@ -20,10 +20,10 @@ SIGNAL = (
     "task.options.elimination=true", "task.options.mixed=true",
 )  # fmt: skip
 # Agents of two sides with continuous actions.
-NUMBERS = (
+SOFT_NUMBERS = (
     *WINDOW, "algorithm.buffer_size=1300", "task.name=mpe/simple_adversary", "task.options.continuous_actions=true",
-    "algorithm.noise_start=0.5", "algorithm.noise_steps=1500",
 )  # fmt: skip
+NUMBERS = (*SOFT_NUMBERS, "algorithm.noise_start=0.5", "algorithm.noise_steps=1500")
 MEMORY = ("algorithm.recurrent=true", "algorithm.burn_in=1")
 REPLAYED = (*SIGNAL, "algorithm.epsilon_steps=300")
 SHARED, PRIORITY = "sharing.rule=all", "algorithm.priority=0.7"
@@ -42,10 +42,22 @@ METHODS = {
     "maddpg in numbers": (*NUMBERS, "algorithm.name=maddpg"),
     "iddpg": (*SIGNAL, "algorithm.name=iddpg"),
     "iddpg in numbers with memory": (*NUMBERS, "algorithm.name=iddpg", *MEMORY),
+    "masac": (*SIGNAL, "algorithm.name=masac"),
+    "masac, shared": (*SIGNAL, "algorithm.name=masac", SHARED, "algorithm.reward=own"),
+    "masac in numbers with memory": (*SOFT_NUMBERS, "algorithm.name=masac", *MEMORY),
+    "isac": (*SIGNAL, "algorithm.name=isac"),
+    "isac in numbers": (*SOFT_NUMBERS, "algorithm.name=isac"),
 }
 METHODS |= {f"{name} by priority": (*METHODS[name], PRIORITY) for name in ("iql", "vdn", "qmix")}
 # The quick tests have one case per mechanism: one or all groups a learner, shared, recurrent, continuous, prioritised.
-QUICK = ("iql, shared", "qmix with memory", "vdn by priority", "iddpg in numbers with memory")
+QUICK = (
+    "iql, shared",
+    "qmix with memory",
+    "vdn by priority",
+    "iddpg in numbers with memory",
+    "masac",
+    "isac in numbers",
+)
 EVERY_METHOD = [
     method if method in QUICK else pytest.param(method, marks=pytest.mark.conformance) for method in METHODS
 ]
@@ -94,7 +106,7 @@ def test_no_method_depends_on_where_and_by_how_many_it_is_learned(train, method)
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("rule", ["fused", "auto"])
-@pytest.mark.parametrize("name", ["iql", "vdn", "maddpg", "iddpg"])
+@pytest.mark.parametrize("name", ["iql", "vdn", "maddpg", "iddpg", "masac", "isac"])
 def test_the_placement_changes_nothing_of_any_algorithm(train, name, rule):
     same(train(*METHODS[name], f"placement.rule={rule}"), train(*METHODS[name], SPLIT))
 

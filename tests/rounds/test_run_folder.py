@@ -30,6 +30,7 @@ _CRITICS = (
     {"policy/policy_grad_norm", "critic/critic_grad_norm"},
     {"critic/td_loss", "critic/value", "critic/overestimation", "policy/entropy"},
 )
+_SOFT = (_CRITICS[0] | {"critic/twin_grad_norm", "policy/temperature"}, _CRITICS[1])
 _JOINT = {"policy/policy_grad_norm", "mix/td_loss", "mix/joint_value", "mix/overestimation"}
 METRICS = {
     "ippo": _PPO,
@@ -41,6 +42,8 @@ METRICS = {
     "qplex": (_JOINT | {"mix/mixer_grad_norm"}, set()),
     "iddpg": _CRITICS,
     "maddpg": _CRITICS,
+    "isac": _SOFT,
+    "masac": _SOFT,
 }
 
 FILES = {

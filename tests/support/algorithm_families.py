@@ -5,10 +5,10 @@ from functions.algorithms.registry import BUILT_IN
 
 
 def family(spec: AlgorithmSpec) -> str:
-    """`on-policy` without a replay buffer; else `deterministic` with a critic beside the policy, `value` without."""
+    """`on-policy` without a replay buffer; else `actor-critic` with a critic beside the policy, `value` without."""
     if not spec.config().replayed_steps:
         return "on-policy"
-    return "deterministic" if "critic" in spec.parts else "value"
+    return "actor-critic" if "critic" in spec.parts else "value"
 
 
 def named(kind: str) -> tuple[str, ...]:

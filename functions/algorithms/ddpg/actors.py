@@ -14,18 +14,16 @@ from functions.algorithms.base import Context
 from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.engine import weights_of
 from functions.algorithms.metrics import ByAgent
+from functions.algorithms.off_policy.critic_inputs import kind_of
 from functions.algorithms.off_policy.networks import (
-    ONE_CHOICE,
     alive_next,
     by_agent,
     by_column,
+    group_outputs_after,
     legal_next,
-    next_outputs,
     observation_inputs,
 )
 from functions.algorithms.rows import members
-from functions.contract import BadRequest
-from functions.environments.base import AgentClass, EnvSpec
 from functions.keys import group_name
 from functions.nn import gumbel
 from functions.nn.continuous import Deterministic
@@ -36,16 +34,6 @@ from functions.nn.losses import mask_logits
 from functions.nn.mlp import Array
 from functions.nn.networks import Trace, Weights
 from functions.randomness import generator
-
-
-def kind_of(spec: EnvSpec, agent: int) -> AgentClass:
-    """The agent's class; raises `BadRequest` where the agent makes several choices at once."""
-    kind = next(kind for kind in spec.classes if agent in kind.agents)
-    if kind.branches:
-        raise BadRequest(
-            f"{spec.agents[agent]} makes several choices at once; the algorithm takes one, or numbers: {ONE_CHOICE}"
-        )
-    return kind
 
 
 class PolicyActions(NamedTuple):
@@ -100,11 +88,7 @@ def _legal(context: Context[DdpgConfig], agents: list[int]) -> Flags | None:
 def next_actions(context: Context[DdpgConfig], group: int) -> Array:
     """The target policy's actions after every step ``[n, T, E, width]``; for discrete actions the most probable."""
     agents, head = members(context.team, group), _deterministic(context, group)
-    weights = weights_of(context, f"target/{group_name(group)}")
-    inputs = observation_inputs(context, group)
-    needs_steps = context.config.recurrent or len(context.batch.ended) > 1
-    steps = inputs.unroll(weights) if needs_steps else (None, None)
-    outputs = next_outputs(context, weights, inputs, len(agents), *steps)
+    outputs = group_outputs_after(context, "target", group)
     if head is not None:
         actions = head.greedy(outputs)
     else:
@@ -119,15 +103,6 @@ def current_actions(context: Context[DdpgConfig], group: int) -> Array:
     weights = weights_of(context, f"policy/{group_name(group)}")
     actions = by_agent(policy_actions(context, group, weights).actions, len(agents))
     return actions * context.batch.alive[agents][..., None]
-
-
-def recorded_actions(context: Context[DdpgConfig], agent: int) -> Array:
-    """The agent's recorded actions ``[T, E, width]``; zeros once it is dead."""
-    batch, kind = context.batch, kind_of(context.spec, agent)
-    recorded, precision = batch.of(batch.actions, agent), batch.state.dtype
-    if not kind.continuous:
-        recorded = gumbel.one_hot(recorded.ravel(), kind.actions, precision).reshape(*recorded.shape, kind.actions)
-    return np.asarray(recorded * batch.alive[agent][..., None], precision)
 
 
 def _deterministic(context: Context[DdpgConfig], group: int) -> Deterministic | None:

@@ -1,31 +1,24 @@
 """The settings of IDDPG and MADDPG."""
 
-from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from msgspec import Meta
 from msgspec.structs import replace
 
-from functions.algorithms.base import ScheduleName
-from functions.algorithms.off_policy.replay import ReplayConfig
+from functions.algorithms.off_policy.critics import TWIN_PARTS, CriticConfig
 from functions.contract import Behaviour
 from functions.environments.base import EnvSpec
 
 _NOISE = 0.5
 
 
-class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
+class DdpgConfig(CriticConfig, frozen=True, kw_only=True):
     """The settings of both: agents explore by sampling discrete actions, or by adding noise to continuous ones.
 
-    Agents learn from the reward of their side by default, as in Papoudakis et al., "Benchmarking Multi-Agent Deep
-    Reinforcement Learning Algorithms in Cooperative Tasks", 2021. Critics have larger step sizes than policies, ten
-    times as large in Lillicrap et al.: a policy that learns faster than its critic saturates softmax and tanh, whose
-    gradients then vanish. `regularisation` also prevents this. It must be small where actions change rewards little, or
-    it dominates the gradient; docs/data/algorithms.toml lists the values tried.
+    `regularisation` prevents the saturation of softmax and tanh. It must be small where actions change rewards little,
+    or it dominates the gradient; docs/data/algorithms.toml lists the values tried.
     """
 
-    lr: Annotated[float, Meta(gt=0, description="Adam's step for policies")] = 1e-3
-    critic_lr: Annotated[float, Meta(gt=0, description="Adam's step for critics")] = 3e-3
     regularisation: Annotated[
         float, Meta(ge=0, description="weight of the policy outputs' mean square in its loss")
     ] = 0.01
@@ -43,9 +36,9 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
         Annotated[float, Meta(ge=0, description="noise on numbers in the end; default: a tenth of noise_start")] | None
     ) = None
     noise_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
-    reward: Annotated[
-        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
-    ] = "team"
+    twin_critics: Annotated[bool, Meta(description="two critics, the lesser of whose values is the target (TD3)")] = (
+        False
+    )
 
     def behaviour(self, env_steps: int) -> Behaviour:
         """Noise that decreases linearly; without noise, samples of the distribution."""
@@ -55,8 +48,12 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
         return Behaviour(kind="noise", amount=start + share * (end - start))
 
     @property
-    def schedules(self) -> Mapping[str, ScheduleName]:
-        return {"lr": self.lr_schedule, "critic_lr": self.lr_schedule}
+    def critics(self) -> tuple[str, ...]:
+        return super().critics if self.twin_critics else ("critic",)
+
+    @property
+    def idle_parts(self) -> tuple[str, ...]:
+        return () if self.twin_critics else TWIN_PARTS
 
     @property
     def noisy(self) -> bool:

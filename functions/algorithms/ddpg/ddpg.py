@@ -6,11 +6,12 @@ reinforcement learning", 2016; choices by the Gumbel-softmax as in Lowe et al., 
 """
 
 from functions.algorithms.base import Context, StageResult
-from functions.algorithms.ddpg.actors import entropy_metrics, kind_of, policy_actions
+from functions.algorithms.ddpg.actors import entropy_metrics, policy_actions
 from functions.algorithms.ddpg.config import DdpgConfig
-from functions.algorithms.ddpg.critics import Critics
 from functions.algorithms.metrics import due
 from functions.algorithms.new_networks import Part, as_target, new_network
+from functions.algorithms.off_policy.critic_inputs import View, kind_of
+from functions.algorithms.off_policy.critics import CRITIC_PARTS, critic_bytes, new_critics
 from functions.algorithms.off_policy.networks import by_column, grad_output_for, update_target
 from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
@@ -24,43 +25,37 @@ from functions.nn.recurrent import Network
 from functions.randomness import generator
 
 POLICY_PARTS = ("policy", "policy_optimiser", "target")
-CRITIC_PARTS = ("critic", "critic_optimiser", "critic_target", "normaliser")
 PARTS = (*POLICY_PARTS, *CRITIC_PARTS)
 
 
-def initialise(
-    critics: Critics, spec: EnvSpec, team: Team, config: DdpgConfig, seed: int, group: int
-) -> dict[str, Array]:
+def initialise(view: View, spec: EnvSpec, team: Team, config: DdpgConfig, seed: int, group: int) -> dict[str, Array]:
     """A group's networks, their targets, zero moments and normaliser; raises `BadRequest` for unsupported actions."""
     _require(spec, team, config)
     name, rng = group_name(group), generator(seed, "initialise", group)
-    actor, critic = _networks(critics, spec, team, config, group)
+    actor, critic = _networks(view, spec, team, config, group)
     tensors: dict[str, Array] = {f"normaliser/{name}": RewardScale().tensor}
     # Initially discrete actions are almost equally probable, and continuous actions near the middle of their range.
     agent = members(team, group)[0]
-    acting = Part("policy", observation_shape(spec, agent), 0.01, acts=True)
-    judging = Part("critic", critics.shape(spec, agent), 1.0)
-    for part, network, target in ((acting, actor, "target"), (judging, critic, "critic_target")):
-        made = new_network(config, part, network, group, rng)
-        tensors |= made | as_target(made, part.name, target)
-    return tensors
+    made = new_network(config, Part("policy", observation_shape(spec, agent), 0.01, acts=True), actor, group, rng)
+    tensors |= made | as_target(made, "policy", "target")
+    return tensors | new_critics(config, view.shape(spec, agent), critic, group, rng)
 
 
-def part_bytes(critics: Critics, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> dict[str, int]:
+def part_bytes(view: View, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> dict[str, int]:
     """The bytes of a group's networks, targets and moments; raises `BadRequest` for several choices at once."""
-    actor, critic = _networks(critics, spec, team, config, group)
+    actor, critic = _networks(view, spec, team, config, group)
     if config.network != "mlp":
         return {}  # which only its factory knows
-    sizes = trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
-    return {**sizes, "target": sizes["policy"], "critic_target": sizes["critic"]}
+    sizes = trained_bytes("policy", actor.parameters)
+    return {**sizes, "target": sizes["policy"], **critic_bytes(config, critic.parameters)}
 
 
-def _networks(critics: Critics, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> tuple[Network, Network]:
+def _networks(view: View, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> tuple[Network, Network]:
     """The group's policy and critic."""
     agent, identity = members(team, group)[0], len(spec.agents) if team.identity else 0
     kind = kind_of(spec, agent)
     acting = kind.observation_size + identity, *config.hidden, kind.actions
-    valuing = critics.width(spec, team, agent) + identity, *config.hidden, 1
+    valuing = view.whole_width(spec, team, agent) + identity, *config.hidden, 1
     actor, critic = (Network(sizes, config.recurrent, layer_norm=config.layer_norm) for sizes in (acting, valuing))
     return actor, critic
 

@@ -10,14 +10,16 @@ from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult
 from functions.algorithms.ddpg import ddpg
 from functions.algorithms.ddpg.actors import current_actions, next_actions
 from functions.algorithms.ddpg.config import DdpgConfig
-from functions.algorithms.ddpg.critics import Critics, View
-from functions.algorithms.ddpg.ddpg import CRITIC_PARTS, PARTS, POLICY_PARTS, policy
+from functions.algorithms.ddpg.critics import train_step
+from functions.algorithms.ddpg.ddpg import PARTS, POLICY_PARTS, policy
 from functions.algorithms.metrics import due
+from functions.algorithms.off_policy.critic_inputs import View
+from functions.algorithms.off_policy.critics import CRITIC_PARTS
 from functions.algorithms.off_policy.replay import with_minibatch
 from functions.algorithms.rows import members, observation_width, own_observation
 from functions.contract import SummaryName
 
-_CRITICS = Critics(View(observation_width, own_observation, agents=lambda spec, team, agent: [agent]))
+_VIEW = View(observation_width, own_observation, agents=lambda spec, team, agent: [agent])
 
 
 class IddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag="iddpg"):
@@ -29,10 +31,10 @@ def critic(context: Context[DdpgConfig], group: int) -> StageResult:
     minibatch, agents = with_minibatch(context), members(context.team, group)
     after = dict(zip(agents, next_actions(minibatch, group), strict=True))
     played = dict(zip(agents, next_actions(context, group), strict=True)) if due(context) else {}
-    return _CRITICS.train_step(context, group, current_actions(minibatch, group), after, played)
+    return train_step(_VIEW, context, group, current_actions(minibatch, group), after, played)
 
 
-initialise = partial(ddpg.initialise, _CRITICS)
+initialise = partial(ddpg.initialise, _VIEW)
 STAGES: Mapping[str, Stage] = {"critic": critic, "policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
@@ -45,5 +47,5 @@ SPEC = AlgorithmSpec(
     ),
     PARTS,
     __name__,
-    part_bytes=partial(ddpg.part_bytes, _CRITICS),
+    part_bytes=partial(ddpg.part_bytes, _VIEW),
 )

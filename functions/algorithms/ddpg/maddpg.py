@@ -12,9 +12,11 @@ from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult
 from functions.algorithms.ddpg import ddpg
 from functions.algorithms.ddpg.actors import current_actions, next_actions
 from functions.algorithms.ddpg.config import DdpgConfig
-from functions.algorithms.ddpg.critics import Critics, View
-from functions.algorithms.ddpg.ddpg import CRITIC_PARTS, PARTS, POLICY_PARTS, policy
+from functions.algorithms.ddpg.critics import train_step
+from functions.algorithms.ddpg.ddpg import PARTS, POLICY_PARTS, policy
 from functions.algorithms.metrics import OWN, due
+from functions.algorithms.off_policy.critic_inputs import View
+from functions.algorithms.off_policy.critics import CRITIC_PARTS
 from functions.algorithms.off_policy.replay import with_minibatch
 from functions.algorithms.rows import members, state_width, team_state
 from functions.contract import SummaryName, Team
@@ -28,7 +30,7 @@ def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
     return list(team.learners)
 
 
-_CRITICS = Critics(View(state_width, team_state, agents=_learners))
+_VIEW = View(state_width, team_state, agents=_learners)
 
 
 class MaddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag="maddpg"):
@@ -51,7 +53,7 @@ def critic(context: Context[DdpgConfig], group: int) -> StageResult:
     """One step of the group's critic, and the gradient of its values with respect to the policy's actions."""
     now, after = context.tensors[f"action/{group_name(group)}"], _by_agent(context, "next_action")
     played = _by_agent(context, f"next_action{OWN}") if due(context) else {}
-    return _CRITICS.train_step(context, group, now, after, played)
+    return train_step(_VIEW, context, group, now, after, played)
 
 
 def _by_agent(context: Context[DdpgConfig], part: str) -> dict[int, Array]:
@@ -62,7 +64,7 @@ def _by_agent(context: Context[DdpgConfig], part: str) -> dict[int, Array]:
     return arrays
 
 
-initialise = partial(ddpg.initialise, _CRITICS)
+initialise = partial(ddpg.initialise, _VIEW)
 STAGES: Mapping[str, Stage] = {"actors": actors, "critic": critic, "policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
@@ -76,5 +78,5 @@ SPEC = AlgorithmSpec(
     ),
     PARTS,
     __name__,
-    part_bytes=partial(ddpg.part_bytes, _CRITICS),
+    part_bytes=partial(ddpg.part_bytes, _VIEW),
 )

@@ -10,8 +10,10 @@ import numpy as np
 
 from functions.algorithms.advantages import Flags, next_values
 from functions.algorithms.base import Context
+from functions.algorithms.engine import weights_of
 from functions.algorithms.off_policy.replay import ReplayConfig
 from functions.algorithms.rows import members, own_observation, starts, with_identity
+from functions.keys import group_name
 from functions.nn.mlp import Array
 from functions.nn.networks import Trace, Weights, unroll
 
@@ -86,6 +88,15 @@ def next_outputs(
     if outputs is None:
         outputs = np.zeros((steps, agents * num_envs, after.shape[-1]), after.dtype)
     return next_values(by_agent(outputs, agents), after, batch.cut)
+
+
+def group_outputs_after(context: Context[ReplayConfig], part: str, group: int) -> Array:
+    """Outputs of the group's network `part` for the observations after every step ``[n, T, E, out]``."""
+    agents, weights = members(context.team, group), weights_of(context, f"{part}/{group_name(group)}")
+    inputs = observation_inputs(context, group)
+    needs_steps = context.config.recurrent or len(context.batch.ended) > 1
+    steps = inputs.unroll(weights) if needs_steps else (None, None)
+    return next_outputs(context, weights, inputs, len(agents), *steps)
 
 
 def legal_next(context: Context[ReplayConfig], agents: list[int]) -> Flags | None:

@@ -125,7 +125,7 @@ def _network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> Ne
     if kind.continuous or kind.branches:
         what, advice = ("several choices at once", ONE_CHOICE)
         if kind.continuous:
-            what, advice = "numbers", "use ippo, mappo, iddpg or maddpg"
+            what, advice = "numbers", "use ippo, mappo, iddpg, maddpg, isac or masac"
         raise BadRequest(f"{spec.agents[agent]} acts in {what}; the algorithm values single choices only: {advice}")
     sizes = (kind.observation_size + (len(spec.agents) if team.identity else 0), *config.hidden, kind.actions)
     return Network(sizes, config.recurrent, rectified=True, layer_norm=config.layer_norm)

@@ -22,11 +22,19 @@ class Agents:
         faster = structs.replace(config, lr=config.critic_lr)
         self.groups = sorted(set(team.groups))
         self.policy = {g: Network(tensors, "policy", f"g{g:02d}", config) for g in self.groups}
-        self.critic = {g: Network(tensors, "critic", f"g{g:02d}", faster) for g in self.groups}
-        self.policy_target = {g: Network(tensors, "target", f"g{g:02d}", config) for g in self.groups}
-        self.critic_target = {g: Network(tensors, "critic_target", f"g{g:02d}", config) for g in self.groups}
+        self.critics = {
+            part: {g: Network(tensors, part, f"g{g:02d}", faster) for g in self.groups} for part in config.critics
+        }
+        self.followers = {f"{part}_target": critics for part, critics in self.critics.items()} | self.policy_followers()
+        self.targets = {
+            part: {g: Network(tensors, part, f"g{g:02d}", config) for g in self.groups} for part in self.followers
+        }
         self.rewards, self.done = {g: tuple(tensors[f"normaliser/g{g:02d}"]) for g in self.groups}, 0
         self.norms, self.own = {}, own
+
+    def policy_followers(self):
+        """Policies by the parts that follow them."""
+        return {"target": self.policy}
 
     def members(self, group):
         return [agent for agent, of in enumerate(self.team.groups) if of == group]
@@ -38,17 +46,22 @@ class Agents:
     def update(self, batch, round_, update):
         """One update of all agents; all targets are computed before any network is updated."""
         self.look_at(batch)
-        self.noise = {g: self.gumbel(g, round_, update) for g in self.groups}
+        self.draw(round_, update)
         after = {a: self.policy_after(a) for a in range(len(self.spec.agents))}
-        targets = {g: self.targets(g, after) for g in self.groups}
+        wanted = {g: self.wanted(g, after) for g in self.groups}
         for g in self.groups:
-            self.step_critic(g, targets[g])
+            for part in self.critics:
+                self.step_critic(part, g, wanted[g])
         for g in self.groups:
             self.step_policy(g)
         self.done += 1
-        for online, slow in ((self.policy, self.policy_target), (self.critic, self.critic_target)):
+        for part, online in self.followers.items():
             for g in self.groups:
-                self.follow(online[g], slow[g])
+                self.follow(online[g], self.targets[part][g])
+
+    def draw(self, round_, update):
+        """The random numbers of an update."""
+        self.noise = {g: self.gumbel(g, round_, update) for g in self.groups}
 
     def look_at(self, batch):
         self.batch, (self.steps, self.num_envs) = batch, batch.ended.shape
@@ -90,15 +103,13 @@ class Agents:
 
     def critic_sees(self, agent, t, e, actions, after=False):
         """`actions` by agent."""
-        if not self.centralised:
-            seen = (self.observed_after if after else self.observed)(agent, t, e)
-            return self.identified_last(agent, seen, [actions[agent]])
         cut = self.cut(t, e) if after else None
-        state = self.batch.cut_state[cut] if cut is not None else self.batch.state[t + after, e]
-        return self.identified_last(agent, torch.tensor(state), [actions[a] for a in range(len(self.spec.agents))])
-
-    def identified_last(self, agent, seen, actions):
-        return self.identified(agent, torch.cat([seen, *actions]))
+        everybody = range(len(self.spec.agents)) if self.centralised else [agent]
+        if self.centralised:
+            seen = torch.tensor(self.batch.cut_state[cut] if cut is not None else self.batch.state[t + after, e])
+        else:
+            seen = (self.observed_after if after else self.observed)(agent, t, e)
+        return self.identified(agent, torch.cat([seen, *(actions[other] for other in everybody)]))
 
     def legal(self, agent, t, e, after=False):
         if self.batch.masks is None or self.kinds[agent].continuous:
@@ -130,7 +141,7 @@ class Agents:
 
     def policy_after(self, agent):
         """The target policy's action after each step by (t, e), where the step has a successor."""
-        network, found = self.policy_target[self.team.groups[agent]], {}
+        network, found = self.targets["target"][self.team.groups[agent]], {}
         for e in range(self.num_envs):
             hidden = network.empty(1)
             for t in range(self.steps):
@@ -140,13 +151,14 @@ class Agents:
                     continue
                 seen = self.identified(agent, self.observed_after(agent, t, e))
                 output = network.after(seen[None], hidden)[0][0].detach()
-                if self.kinds[agent].continuous:
-                    action = torch.tanh(output)
-                else:
-                    legal = self.legal(agent, t, e, after=True)
-                    action = self.one_hot(agent, int(torch.where(legal, output, -torch.inf).argmax()))
-                found[t, e] = action * self.left(agent, t, e)
+                found[t, e] = self.action_after(agent, t, e, output) * self.left(agent, t, e)
         return found
+
+    def action_after(self, agent, t, e, output):
+        if self.kinds[agent].continuous:
+            return torch.tanh(output)
+        legal = self.legal(agent, t, e, after=True)
+        return self.one_hot(agent, int(torch.where(legal, output, -torch.inf).argmax()))
 
     def detached_after_burn_in(self, hidden, t):
         """The hidden state at the first learned step is detached."""
@@ -210,23 +222,30 @@ class Agents:
         self.look_at(drawn)
         return np.mean(returns)
 
-    def targets(self, group, after):
-        rows, network, found = self.rows(group, self.paying), self.critic_target[group], {}
+    def wanted(self, group, after):
+        """What critics learn, by agent, step and environment: values less the offset, as outputs are."""
+        rows, found = self.rows(group, self.paying), {}
         scale, offset = self.scale(group, rows)
-        for a, t, e, hidden in self.stepped(network, group):
+        critics = [self.targets[f"{part}_target"][group] for part in self.critics]
+        for steps in zip(*(self.stepped(network, group) for network in critics), strict=True):
+            a, t, e, _ = steps[0]
             if (a, t, e) not in rows:
                 continue
             future = 0.0
             if not self.over(a, t, e):
-                actions = {other: after[other][t, e] for other in after}
-                seen = self.critic_sees(a, t, e, actions, after=True)
-                future = network.after(seen[None], hidden[1])[0].item() + offset
-            # Outputs are values less the offset.
+                seen = self.critic_sees(a, t, e, {other: after[other][t, e] for other in after}, after=True)
+                hidden = [state[1] for _, _, _, state in steps]
+                outputs = [n.after(seen[None], h)[0][0].detach() for n, h in zip(critics, hidden, strict=True)]
+                future = self.future(a, t, e, torch.stack(outputs).min(dim=0).values) + offset
             found[a, t, e] = self.reward(a, t, e) / scale + self.config.gamma * future - offset
         return found
 
+    def future(self, agent, t, e, outputs):
+        """The value after a step, of the least of the critics' outputs."""
+        return outputs.item()
+
     def stepped(self, network, group):
-        """Agent, step, environment, and the critic's hidden state before and after the step."""
+        """Agent, step, environment, and of the critic the hidden state before and after, the value, and the actions."""
         for a in self.members(group):
             for e in range(self.num_envs):
                 hidden = network.empty(1)
@@ -236,8 +255,8 @@ class Agents:
                     value, hidden = network.after(self.critic_sees(a, t, e, done)[None], before)
                     yield a, t, e, (before, hidden, value[0, 0], done)
 
-    def step_critic(self, group, targets):
-        network, delta = self.critic[group], self.config.huber_delta
+    def step_critic(self, part, group, targets):
+        network, delta = self.critics[part][group], self.config.huber_delta
         losses = []
         for a, t, e, (_, _, value, _) in self.stepped(network, group):
             if (a, t, e) in targets:
@@ -247,19 +266,11 @@ class Agents:
                     off**2 if delta is None else torch.where(inside, off**2 / 2, delta * (off.abs() - delta / 2))
                 )
         torch.stack(losses).mean().backward()
-        self.norms[f"critic/critic_grad_norm/g{group:02d}"] = network.step()
+        self.norms[f"critic/{part}_grad_norm/g{group:02d}"] = network.step()
 
     def step_policy(self, group):
-        network, critic = self.policy[group], self.critic[group]
-        outputs = {}
-        for a in self.members(group):
-            for e in range(self.num_envs):
-                hidden = network.empty(1)
-                for t in range(self.steps):
-                    hidden = network.empty(1) if self.begins(t, e) else self.detached_after_burn_in(hidden, t)
-                    seen = self.identified(a, self.observed(a, t, e))
-                    output, hidden = network.after(seen[None], hidden)
-                    outputs[a, t, e] = output[0]
+        network, critic = self.policy[group], self.critics["critic"][group]
+        outputs = self.outputs(group)
         rows, values = self.rows(group, lambda agent: [agent]), []
         for a, t, e, (before, _, _, done) in self.stepped(critic, group):
             if (a, t, e) in rows:
@@ -271,11 +282,26 @@ class Agents:
         critic.optimiser.zero_grad()
         self.norms[f"policy/policy_grad_norm/g{group:02d}"] = network.step()
 
+    def outputs(self, group):
+        """The policy's outputs by agent, step and environment."""
+        network, outputs = self.policy[group], {}
+        for a in self.members(group):
+            for e in range(self.num_envs):
+                hidden = network.empty(1)
+                for t in range(self.steps):
+                    hidden = network.empty(1) if self.begins(t, e) else self.detached_after_burn_in(hidden, t)
+                    seen = self.identified(a, self.observed(a, t, e))
+                    output, hidden = network.after(seen[None], hidden)
+                    outputs[a, t, e] = output[0]
+        return outputs
+
     def tensors(self):
         found = {}
         for g in self.groups:
-            found |= self.policy[g].tensors() | self.critic[g].tensors()
-            for part, networks in (("target", self.policy_target), ("critic_target", self.critic_target)):
+            found |= self.policy[g].tensors()
+            for critics in self.critics.values():
+                found |= critics[g].tensors()
+            for part, networks in self.targets.items():
                 for name, parameter in networks[g].named.items():
                     found[f"{part}/g{g:02d}/{name}"] = parameter.detach().numpy()
             found[f"normaliser/g{g:02d}"] = np.array(self.rewards[g])

@@ -196,6 +196,7 @@ EXPLORING, FAST_CRITIC = {"epsilon_steps": 8192}, {"critic_lr": 0.01}
         ("qmix", EXPLORING),
         slow(("iddpg", FAST_CRITIC)),
         slow(("maddpg", FAST_CRITIC)),
+        slow(("masac", FAST_CRITIC)),
     ],
 )
 def test_who_learns_from_replay_with_memory_learns_what_one_without_cannot(name, own, seed):

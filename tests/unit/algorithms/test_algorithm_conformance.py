@@ -25,6 +25,9 @@ NORMED = {"layer_norm": True}
 REPLAYED = {"hidden": [8, 8], "updates_per_round": 2, "batch_size": 8, "buffer_size": 42}
 PRIORITISED = REPLAYED | {"priority": 0.6}
 NOISY = REPLAYED | {"noise_start": 0.1}
+SOFT = REPLAYED | {"entropy_per_number": -0.5}
+# Settings of continuous actions.
+OF_NUMBERS = {"noise_start", "entropy_per_number"}
 SETTINGS = {
     "ippo": [PPO, PPO | {"recurrent": True}, PPO | NORMED],
     "mappo": [PPO, PPO | {"recurrent": True}, PPO | NORMED | {"recurrent": True}],
@@ -34,7 +37,9 @@ SETTINGS = {
     "qmix": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | NORMED | {"recurrent": True}],
     "qplex": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
     "iddpg": [REPLAYED, NOISY, NOISY | {"recurrent": True}],
-    "maddpg": [REPLAYED, NOISY, NOISY | NORMED | {"recurrent": True}],
+    "maddpg": [REPLAYED, NOISY, NOISY | NORMED | {"recurrent": True}, NOISY | {"twin_critics": True}],
+    "isac": [REPLAYED, REPLAYED | {"recurrent": True}, SOFT],
+    "masac": [REPLAYED, REPLAYED | {"recurrent": True}, SOFT | NORMED, SOFT | {"recurrent": True}],
 }
 MIXED = TASKS["unequal agents with masks and a state"]
 
@@ -46,7 +51,7 @@ def test_our_own_algorithms_pass(spec):
     refused = check(spec, first)
     assert len(refused) < 3 and all("acts in" in line or "choices" in line or "numbers" in line for line in refused)
     for settings in others:
-        task = TASKS["numbers"] if "noise_start" in settings else MIXED
+        task = TASKS["numbers"] if OF_NUMBERS & settings.keys() else MIXED
         assert check(spec, settings, [task]) == ()
 
 

@@ -192,7 +192,7 @@ def test_a_plug_in_s_settings_are_listed_with_their_descriptions():
         ("algorithm.rat=1", "there is no key algorithm.rat; did you mean algorithm.rate?"),
         (
             "algorithm.gamma=1",
-            "gamma is a key of ippo, mappo, happo, iql, vdn, qmix, qplex, iddpg and maddpg, not of house",
+            "gamma is a key of ippo, mappo, happo, iql, vdn, qmix, qplex, iddpg, maddpg, isac and masac, not of house",
         ),
         ("algorithm.rate=0", "algorithm.rate: Expected `float` > 0.0 (a number)"),
         ("algorithm.widths=3", "algorithm.widths: Expected `array`, got `int` (whole numbers)"),

@@ -5,6 +5,7 @@ import pytest
 from coordinator.config.schema import ConfigError, load
 from functions.algorithms.ddpg.maddpg import MaddpgConfig
 from functions.algorithms.ppo.ippo import IppoConfig
+from functions.algorithms.sac.isac import IsacConfig
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,8 @@ def test_only_what_has_a_schedule_falls():
 def test_critics_slow_down_with_policies():
     found = MaddpgConfig(lr=0.001, critic_lr=0.004, lr_schedule="linear").at(0.5)
     assert (found.lr, found.critic_lr) == (0.0005, 0.002)
+    soft = IsacConfig(lr=0.001, critic_lr=0.004, temperature_lr=0.003, lr_schedule="linear").at(0.5)
+    assert (soft.lr, soft.critic_lr, soft.temperature_lr) == (0.0005, 0.002, 0.0015)
 
 
 def test_a_run_of_unknown_length_has_no_schedule():

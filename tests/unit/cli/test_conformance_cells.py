@@ -108,6 +108,7 @@ def test_the_long_protocol_keeps_the_benchmarks_terms():
         "maddpg": -38,
         "happo": -31.5,
         "qplex": -27,
+        "masac": -29.3,
     }
 
 

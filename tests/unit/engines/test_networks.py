@@ -97,6 +97,7 @@ def initial(network, team, task=None):
         ("mappo", ENTITIES, PPO | {"network": "attention"}),
         ("qmix", ENTITIES, REPLAYED | {"network": "attention"}),
         ("maddpg", NUMBERS, REPLAYED | {"network": "my_networks:wide", "noise_start": 0.1}),
+        ("masac", NUMBERS, REPLAYED | {"network": "my_networks:wide"}),
     ],
 )
 def test_algorithms_keep_their_rules_with_networks_of_factories(name, task, settings):

@@ -9,9 +9,8 @@ from torch.distributions.transforms import TanhTransform
 from functions.contract import BadRequest, Behaviour, Team
 from functions.environments.base import AgentClass, EnvSpec, Observation
 from functions.nn import heads
-from functions.nn.continuous import Bounds, Deterministic, Gaussian
+from functions.nn.continuous import Bounds, Deterministic, Gaussian, SquashedGaussian, SquashedSample
 from functions.nn.mlp import Mlp, to_tensors
-from functions.nn.squashed import SquashedGaussian, SquashedSample
 from functions.policies import Policy
 
 ROWS, NUMBERS = 200, 3

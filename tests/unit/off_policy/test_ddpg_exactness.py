@@ -1,4 +1,4 @@
-"""MADDPG and IDDPG against a plain computation in torch, in float64, under every placement."""
+"""MADDPG, IDDPG, MASAC and ISAC against a plain computation in torch, in float64, under every placement."""
 
 import functools
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plain_ddpg import Agents
+from plain_sac import SoftAgents
 from synthetic import SIZE, meddled, rollout_of
 
 from coordinator.placement.rules import LEARNER_PLACEMENTS
@@ -22,6 +23,8 @@ POOLED, APART = Team(groups=(0, 1, 0), identity=True), Team(groups=(0, 1, 2))
 # Norm caps that clip every network, on both sides. Adam's epsilon is large enough for gradients near 0 to stay
 # comparable.
 TIGHT, MIDDLE = 0.01, 0.4
+# The norms of the gradients of soft critics and policies are on both sides of this one.
+SOFT_MIDDLE = 1.5
 SETTINGS = {
     "updates_per_round": UPDATES,
     "batch_size": 6,
@@ -49,16 +52,22 @@ CASES = {
         APART,
         {**NUMBERS, "sequence_length": 3, "reward": "own", "burn_in": 1},
     ),
+    "choices with two critics": ("one choice", POOLED, {"twin_critics": True, "max_grad_norm": MIDDLE}),
+    "numbers with two critics, recurrent": ("numbers", APART, {**NUMBERS, **RECURRENT, "twin_critics": True}),
     "whole rollouts": (
         "one choice",
         APART,
         {"recurrent": True, "batch_size": 2, "target_update_interval": 3},
     ),
 }
+# Settings that only deterministic policies have, and only soft ones.
+ONLY_DETERMINISTIC = ("noise_start", "temperature", "twin_critics")
+SOFT = {"temperature_lr": 0.03, "entropy_share": 0.4, "entropy_per_number": -0.7, "initial_temperature": 0.3}
 # Cases that start with a reward scale and level; in the others the first update sets them.
 LATER = [case for case in CASES if "first update" not in case]
 EACH_CASE = pytest.mark.parametrize("case", CASES)
-EACH = pytest.mark.parametrize("name", ["maddpg", "iddpg"])
+SOFT_NAMES = ("masac", "isac")
+EACH = pytest.mark.parametrize("name", ["maddpg", "iddpg", *SOFT_NAMES])
 
 
 def spec_of(kind, state_size=5):
@@ -90,14 +99,19 @@ def scene(name, case, changed=None, state_size=5):
     rollout."""
     kind, team, own = CASES[case]
     spec, algorithm, state = spec_of(kind, state_size), algorithms.algorithm(name), {}
+    if name in SOFT_NAMES:
+        own = {key: value for key, value in own.items() if key not in ONLY_DETERMINISTIC} | SOFT
+        if "max_grad_norm" in own:
+            own["max_grad_norm"] = SOFT_MIDDLE
     config = algorithms.configuration(algorithm, {**SETTINGS, **own}).resolved(spec)
+    algorithm = algorithm.without(config.idle_parts)
     for group in sorted(set(team.groups)):
         state |= algorithms.implementation(algorithm).initialise(spec, team, config, 3, group)
     state = {key: array.astype(np.float64) if array.dtype == np.float32 else array for key, array in state.items()}
     # Networks whose last layers do not start near 0, so that masks, ties and saturation occur at once.
     rng = np.random.default_rng(1)
     for key in state:
-        if key.split("/")[0] in ("policy", "target", "critic", "critic_target"):
+        if key.split("/")[0] in ("policy", "target", "critic", "critic_target", "twin", "twin_target"):
             state[key] = state[key] + 0.5 * rng.standard_normal(state[key].shape)
         elif key.startswith("normaliser/") and case in LATER:
             state[key] = np.array([0.002, 0.01, 0.004, 0.3])
@@ -153,7 +167,8 @@ def learned(name, case, rule, changed=None, state_size=5):
 
 def plainly(name, case):
     _, context = scene(name, case)
-    agents = Agents(context.spec, context.team, context.config, name == "maddpg", 3, context.tensors, context.batch)
+    kind, central = (SoftAgents if name in SOFT_NAMES else Agents), name in ("maddpg", "masac")
+    agents = kind(context.spec, context.team, context.config, central, 3, context.tensors, context.batch)
     whole = context.replay_buffer.steps if context.config.recurrent else 1
     for round_ in range(ROUNDS):
         for update in range(UPDATES):
@@ -194,7 +209,7 @@ def test_several_rounds_are_those_of_a_plain_computation(name, case):
         assert np.abs(found[key] - before[key]).max() > 1e-4 * scale, f"{key} did not move"
     norms = {key: value for key, value in metrics.items() if "grad_norm" in key}
     assert norms == {key: pytest.approx(norm, rel=1e-9) for key, norm in plain.norms.items()}
-    capped = [network.capped for networks in (plain.policy, plain.critic) for network in networks.values()]
+    capped = [network.capped for networks in (plain.policy, *plain.critics.values()) for network in networks.values()]
     most = len(capped) * ROUNDS * UPDATES
     assert all(capped) if CASES[case][2].get("max_grad_norm") is None else 0 < sum(capped) < most
 

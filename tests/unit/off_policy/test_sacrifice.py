@@ -16,9 +16,11 @@ SETTINGS = {
     "qmix": {**REPLAYING, "lr": 0.01, "epsilon_end": 0.2, "epsilon_steps": 1000, "tau": 0.05, "max_grad_norm": 10.0},
     "iddpg": {**REPLAYING, "lr": 0.003, "critic_lr": 0.02, "tau": 0.05},
     "maddpg": {**REPLAYING, "lr": 0.003, "critic_lr": 0.02, "tau": 0.05},
+    "isac": {**REPLAYING, "lr": 0.003, "critic_lr": 0.02, "tau": 0.05},
+    "masac": {**REPLAYING, "lr": 0.003, "critic_lr": 0.02, "tau": 0.05},
 }
 JOINT = ("vdn", "qmix")
-QUICK = ("mappo", "qmix", "iddpg")
+QUICK = ("mappo", "qmix", "iddpg", "masac")
 
 
 @each_seed

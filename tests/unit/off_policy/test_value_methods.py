@@ -348,7 +348,7 @@ def initialised(name, spec, groups):
         (
             {"low": (-1.0, -1.0), "high": (1.0, 1.0), "actions": 2},
             "numbers",
-            "use ippo, mappo, iddpg or maddpg",
+            "use ippo, mappo, iddpg, maddpg, isac or masac",
         ),
         (
             {"branches": (3, 2), "actions": 5},

@@ -1,0 +1,153 @@
+"""The inputs of action-value critics, and what follows from them: values after each step, gradients by own actions.
+
+The inputs of an agent's critic are its `View`: observations or the state, then the actions of some agents, and last the
+one-hot identity where the team uses it. Critics read a discrete action as its one-hot and a continuous one as recorded,
+in [-1, 1]; the actions of a dead agent are all zeros. The hidden state of a recurrent critic follows the recorded
+actions; the policy's own action, or the actions after a step, are one step from it, whose hidden state is discarded.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from functions.algorithms.advantages import next_values
+from functions.algorithms.base import Context
+from functions.algorithms.off_policy.networks import ONE_CHOICE, NetworkInputs, by_agent
+from functions.algorithms.off_policy.replay import ReplayConfig
+from functions.algorithms.rows import critic_shape, starts, with_identity
+from functions.contract import BadRequest, Team
+from functions.data.batch import Batch
+from functions.environments.base import AgentClass, EnvSpec
+from functions.nn import gumbel
+from functions.nn.mlp import Array
+from functions.nn.networks import Trace, Weights
+
+Actions = Mapping[int, Array]
+"""Actions at the steps of a minibatch, by agent ``[T, E, width]``."""
+
+
+def kind_of(spec: EnvSpec, agent: int) -> AgentClass:
+    """The agent's class; raises `BadRequest` where the agent makes several choices at once."""
+    kind = next(kind for kind in spec.classes if agent in kind.agents)
+    if kind.branches:
+        raise BadRequest(
+            f"{spec.agents[agent]} makes several choices at once; the algorithm takes one, or numbers: {ONE_CHOICE}"
+        )
+    return kind
+
+
+def recorded_actions(context: Context[ReplayConfig], agent: int) -> Array:
+    """The agent's recorded actions ``[T, E, width]``; zeros once it is dead."""
+    batch, kind = context.batch, kind_of(context.spec, agent)
+    recorded, precision = batch.of(batch.actions, agent), batch.state.dtype
+    if not kind.continuous:
+        recorded = gumbel.one_hot(recorded.ravel(), kind.actions, precision).reshape(*recorded.shape, kind.actions)
+    return np.asarray(recorded * batch.alive[agent][..., None], precision)
+
+
+class View(NamedTuple):
+    """The inputs of an agent's critic: `inputs` ``[T, E, width]`` and, after each cut, ``[K, width]``, and the actions
+    of `agents`."""
+
+    width: Callable[[EnvSpec, int], int]
+    inputs: Callable[[Batch, int], tuple[Array, Array]]
+    agents: Callable[[EnvSpec, Team, int], list[int]]
+
+    def whole_width(self, spec: EnvSpec, team: Team, agent: int) -> int:
+        """The width of all inputs of the agent's critic, without identity."""
+        return self.width(spec, agent) + sum(kind_of(spec, other).actions for other in self.agents(spec, team, agent))
+
+    def shape(self, spec: EnvSpec, agent: int) -> tuple[int, ...]:
+        """See `rows.critic_shape`."""
+        return critic_shape(spec, agent, self.width(spec, agent))
+
+
+@dataclass(frozen=True)
+class CriticInputs:
+    """The inputs of the critics of some agents in a minibatch, columns ordered by agent."""
+
+    view: View
+    context: Context[ReplayConfig]
+    agents: list[int]
+
+    def steps(self, own: Array | None = None) -> NetworkInputs:
+        """The steps with the recorded actions; `own` ``[n, T, E, width]`` replaces those of each critic's own agent."""
+        batch = self.context.batch
+        acting = {other for agent in self.agents for other in self._acting(agent)}
+        recorded: Actions = {other: recorded_actions(self.context, other) for other in acting}
+        each = [recorded if own is None else {**recorded, agent: own[row]} for row, agent in enumerate(self.agents)]
+        columns = self._columns([self.view.inputs(batch, agent)[0] for agent in self.agents], each)
+        begins = np.tile(starts(self.context), (1, len(self.agents)))
+        return NetworkInputs(columns, columns[:0], begins, self.context.config.burn_in)
+
+    def after_steps(self, actions: Actions) -> Array:
+        """The inputs after each step ``[T, n * E, F]``, with these `actions`."""
+        pairs = [self.view.inputs(self.context.batch, agent) for agent in self.agents]
+        inputs = [next_values(now[None], cut[None], self.context.batch.cut)[0] for now, cut in pairs]
+        return self._columns(inputs, [actions] * len(pairs))
+
+    def own_action(self, agent: int) -> slice:
+        """The agent's own action in the inputs of its critic."""
+        spec, acting = self.context.spec, self._acting(agent)
+        before = sum(kind_of(spec, other).actions for other in acting[: acting.index(agent)])
+        first = self.view.width(spec, agent) + before
+        return slice(first, first + kind_of(spec, agent).actions)
+
+    def _acting(self, agent: int) -> list[int]:
+        return self.view.agents(self.context.spec, self.context.team, agent)
+
+    def _columns(self, inputs: Sequence[Array], actions: Sequence[Actions]) -> Array:
+        columns = []
+        for agent, rows, by_actor in zip(self.agents, inputs, actions, strict=True):
+            joined = np.concatenate([rows, *(by_actor[other] for other in self._acting(agent))], axis=-1)
+            columns.append(with_identity(self.context, agent, joined))
+        return np.concatenate(columns, axis=1)
+
+
+def values_after(weights: Weights, inputs: CriticInputs, steps: NetworkInputs, actions: Actions) -> Array:
+    """The critic's outputs after each step ``[n, T, E]``, with these `actions` after it."""
+    columns, hidden = inputs.after_steps(actions), _hidden_states(weights, steps)
+    rows, first = _independent(columns, None if hidden is None else hidden.hidden)
+    return by_agent(weights.forward(rows, first=first).outputs.reshape(columns.shape[:2]), len(inputs.agents))
+
+
+class OwnActions(NamedTuple):
+    """The steps of a minibatch with other actions of the critics' own agents, each from the hidden state `first` of the
+    recorded ones: `rows` as `Weights.forward` takes them, and their `shape` ``[T, n * E, F]``."""
+
+    inputs: CriticInputs
+    rows: Array
+    first: Array | None
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, weights: Weights, inputs: CriticInputs, steps: NetworkInputs, own: Array) -> Self:
+        """With the agents' actions `own` ``[n, T, E, width]``, the others' as recorded."""
+        hidden, columns = _hidden_states(weights, steps), inputs.steps(own).steps
+        return cls(inputs, *_independent(columns, None if hidden is None else hidden.before), columns.shape)
+
+    def values(self, weights: Weights) -> Array:
+        """The critic's values ``[T, n * E]``."""
+        return weights.forward(self.rows, first=self.first).outputs.reshape(self.shape[:2])
+
+    def gradient(self, weights: Weights, grad_output: Array) -> Array:
+        """d loss / d `own`, from d loss / d the critic's value ``[T, n * E]``."""
+        gradient = weights.input_gradient(self.rows, grad_output.reshape(*self.rows.shape[:-1], 1), self.first)
+        of_critics = by_agent(gradient.reshape(self.shape), len(self.inputs.agents))
+        return np.stack(
+            [of_critics[row][..., self.inputs.own_action(agent)] for row, agent in enumerate(self.inputs.agents)]
+        )
+
+
+def _independent(columns: Array, hidden: Array | None) -> tuple[Array, Array | None]:
+    """The inputs of independent steps ``[T, n * E, F]``, each from its own hidden state ``[T, n * E, H]``, and the
+    states, as `Weights.forward` takes them."""
+    rows = columns.reshape(-1, columns.shape[-1])
+    return (rows, None) if hidden is None else (rows[None], hidden.reshape(-1, hidden.shape[-1]))
+
+
+def _hidden_states(weights: Weights, steps: NetworkInputs) -> Trace | None:
+    """A pass over the steps, with the hidden states of a recurrent critic; else None."""
+    return steps.unroll(weights)[1] if weights.hidden_size else None

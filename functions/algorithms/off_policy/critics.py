@@ -1,0 +1,139 @@
+"""Critics of off-policy actor-critic methods in training: one, or two of which the lesser value counts.
+
+A maximised value that is uncertain is biased upwards, and the lesser of two values less so: Fujimoto et al.,
+"Addressing Function Approximation Error in Actor-Critic Methods" (TD3), 2018. Both critics learn the same targets from
+the same minibatches, and differ by their first weights.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+from msgspec import Meta
+
+from functions.algorithms.advantages import Flags
+from functions.algorithms.base import Context, ScheduleName
+from functions.algorithms.engine import weights_of
+from functions.algorithms.new_networks import Part, as_target, new_network
+from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, values_after
+from functions.algorithms.off_policy.networks import (
+    NetworkInputs,
+    by_agent,
+    by_column,
+    grad_output_for,
+    update_target,
+)
+from functions.algorithms.off_policy.replay import ReplayConfig
+from functions.algorithms.off_policy.td import TdLoss, td_loss
+from functions.algorithms.trainable import Trainable, trained_bytes
+from functions.nn.mlp import Array
+from functions.nn.networks import Weights
+from functions.nn.recurrent import Network
+
+TWIN_PARTS = ("twin", "twin_optimiser", "twin_target")
+CRITIC_PARTS = ("critic", "critic_optimiser", "critic_target", *TWIN_PARTS, "normaliser")
+
+
+class CriticConfig(ReplayConfig, frozen=True, kw_only=True):
+    """The settings of policies that follow critics.
+
+    Critics have larger step sizes than policies, ten times as large in Lillicrap et al., "Continuous control with deep
+    reinforcement learning", 2016: a policy that learns faster than its critic saturates softmax and tanh, whose
+    gradients then vanish. Agents learn from the reward of their side by default, as in Papoudakis et al., "Benchmarking
+    Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021.
+    """
+
+    lr: Annotated[float, Meta(gt=0, description="Adam's step for policies")] = 1e-3
+    critic_lr: Annotated[float, Meta(gt=0, description="Adam's step for critics")] = 3e-3
+    reward: Annotated[
+        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
+    ] = "team"
+
+    @property
+    def critics(self) -> tuple[str, ...]:
+        """The parts that are critics."""
+        return ("critic", "twin")
+
+    @property
+    def schedules(self) -> Mapping[str, ScheduleName]:
+        return {"lr": self.lr_schedule, "critic_lr": self.lr_schedule}
+
+
+def new_critics(
+    config: CriticConfig, shape: tuple[int, ...], network: Network, group: int, rng: np.random.Generator
+) -> dict[str, Array]:
+    """New critics of a group, of what has this `shape` first, with their targets and zero moments."""
+    tensors: dict[str, Array] = {}
+    for part in config.critics:
+        made = new_network(config, Part(part, shape, 1.0), network, group, rng)
+        tensors |= made | as_target(made, part, f"{part}_target")
+    return tensors
+
+
+def critic_bytes(config: CriticConfig, parameters: int) -> dict[str, int]:
+    """The bytes of a group's critics, targets and moments, by part."""
+    sizes: dict[str, int] = {}
+    for part in config.critics:
+        sizes |= trained_bytes(part, parameters)
+        sizes[f"{part}_target"] = sizes[part]
+    return sizes
+
+
+class CriticRows(NamedTuple):
+    """The rows that critics learn from: `steps` of some `agents`, and `learned` ``[n, T, E]``. Values are outputs plus
+    the `offset` of the reward scale."""
+
+    steps: NetworkInputs
+    agents: Sequence[int]
+    learned: Flags
+    offset: float
+
+    def value(self, outputs: Array) -> Array:
+        """The value of the actions taken ``[n, T, E]``, from outputs ``[T, n * E, 1]``."""
+        return by_agent(outputs[..., 0], len(self.agents)) + self.offset
+
+
+class CriticStep(NamedTuple):
+    """A step of all critics: the `loss` and `value` ``[n, T, E]`` of the first one before it, the `weights` after it,
+    the tensors, and the norms of the gradients as metrics."""
+
+    loss: TdLoss
+    value: Array
+    weights: list[Weights]
+    tensors: dict[str, Array]
+    norms: dict[str, float]
+
+
+def critic_step(minibatch: Context[CriticConfig], name: str, rows: CriticRows, targets: Array) -> CriticStep:
+    """One step of each critic of group `name` towards `targets` ``[n, T, E]``, and then one of its target."""
+    config, losses, values, weights = minibatch.config, [], [], []
+    tensors, norms = dict[str, Array](), dict[str, float]()
+    for part in config.critics:
+        network = Trainable.load(minibatch, part, name, config.critic_lr)
+        outputs, trace = rows.steps.unroll(network.weights)
+        values.append(rows.value(outputs))
+        losses.append(td_loss(values[-1], targets.astype(outputs.dtype), config.huber_delta, alive=rows.learned))
+        grad_output = by_column(losses[-1].grad_output)[..., None]
+        norms[f"{part}_grad_norm"] = network.descend(trace, grad_output_for(network.weights, grad_output))
+        tensors |= network.tensors(part, name)
+        tensors |= update_target(minibatch, tensors, part, f"{part}_target", name)
+        weights.append(network.weights)
+    return CriticStep(losses[0], values[0], weights, tensors, norms)
+
+
+def least_value(context: Context[CriticConfig], name: str, rows: CriticRows) -> Array:
+    """The least of the critics' values of the actions taken ``[n, T, E]``."""
+    weights = [weights_of(context, f"{part}/{name}") for part in context.config.critics]
+    return _least([rows.value(rows.steps.unroll(each)[0]) for each in weights])
+
+
+def least_after(
+    context: Context[CriticConfig], name: str, inputs: CriticInputs, steps: NetworkInputs, actions: Actions
+) -> Array:
+    """The least of the target critics' outputs after each step ``[n, T, E]``, with these `actions` after it."""
+    weights = [weights_of(context, f"{part}_target/{name}") for part in context.config.critics]
+    return _least([values_after(each, inputs, steps, actions) for each in weights])
+
+
+def _least(values: Sequence[Array]) -> Array:
+    return np.asarray(np.minimum.reduce(values))

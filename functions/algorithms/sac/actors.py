@@ -1,0 +1,83 @@
+"""Actions of a group's soft policies at and after the steps of a minibatch.
+
+Samples are drawn at the addresses (seed, round, "sample" or "sample_after", update, group), so every stage of an update
+uses the same ones.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from functions.algorithms.advantages import Flags
+from functions.algorithms.base import Context
+from functions.algorithms.engine import weights_of
+from functions.algorithms.off_policy.critic_inputs import kind_of
+from functions.algorithms.off_policy.networks import (
+    alive_next,
+    by_agent,
+    by_column,
+    group_outputs_after,
+    legal_next,
+    observation_inputs,
+)
+from functions.algorithms.rows import members
+from functions.algorithms.sac.config import SacConfig
+from functions.algorithms.sac.distributions import Choices, Numbers, sampled
+from functions.environments.base import AgentClass
+from functions.keys import group_name
+from functions.nn.mlp import Array
+from functions.nn.networks import Trace, Weights
+from functions.randomness import generator
+
+
+def group_kind(context: Context[SacConfig], group: int) -> AgentClass:
+    """The class of a group's agents."""
+    return kind_of(context.spec, members(context.team, group)[0])
+
+
+def policy_samples(context: Context[SacConfig], group: int, weights: Weights) -> tuple[Choices | Numbers, Trace]:
+    """Samples of the policy with these weights at the minibatch's steps, in the order of columns, and the network's
+    trace."""
+    outputs, trace = observation_inputs(context, group).unroll(weights)
+    rng = generator(context.seed, context.round, "sample", context.update, group)
+    return sampled(group_kind(context, group), _rows(outputs), legal_rows(context, group), rng), trace
+
+
+def legal_rows(context: Context[SacConfig], group: int) -> Flags | None:
+    """The legal actions at the minibatch's steps ``[T * n * E, actions]``, in the order of columns; None if all are."""
+    batch = context.batch
+    if batch.masks is None:
+        return None
+    return _rows(by_column(np.stack([batch.of(batch.masks, agent) for agent in members(context.team, group)])))
+
+
+def current_actions(context: Context[SacConfig], group: int) -> Array:
+    """Samples of the policy's actions at every step ``[n, T, E, width]``; zeros once an agent is dead."""
+    agents, steps = members(context.team, group), len(context.batch.ended)
+    samples, _ = policy_samples(context, group, weights_of(context, f"policy/{group_name(group)}"))
+    columns = samples.actions.reshape(steps, -1, samples.actions.shape[-1])
+    return by_agent(columns, len(agents)) * context.batch.alive[agents][..., None]
+
+
+class After(NamedTuple):
+    """What a group's agents do after every step: sampled `actions` ``[n, T, E, width]``, and the `entropy` of what they
+    were sampled from ``[n, T, E]``; both are 0 for dead agents."""
+
+    actions: Array
+    entropy: Array
+
+
+def actions_after(context: Context[SacConfig], group: int, address: str = "") -> After:
+    """What the policy does after every step of the context; `address` tells several draws of an update apart."""
+    agents, kind = members(context.team, group), group_kind(context, group)
+    outputs = group_outputs_after(context, "policy", group)
+    rng = generator(context.seed, context.round, f"sample_after{address}", context.update, group)
+    legal = None if kind.continuous else legal_next(context, agents)
+    samples = sampled(kind, _rows(outputs), None if legal is None else _rows(legal), rng)
+    alive = alive_next(context, agents)
+    actions, entropy = samples.actions.reshape(*alive.shape, -1), samples.entropy.reshape(alive.shape)
+    return After(actions * alive[..., None], entropy * alive)
+
+
+def _rows(array: Array) -> Array:
+    return array.reshape(-1, array.shape[-1])

@@ -1,0 +1,84 @@
+"""Soft critics: their training, and the gradient of their values with respect to the actions.
+
+The value is the lesser one of two critics. The return of a soft policy has the entropies of all later steps, times the
+temperature: an agent's own, so critics of different agents of a team differ (as in Iqbal and Sha,
+"Actor-Attention-Critic for Multi-Agent Reinforcement Learning", 2019).
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from functions.algorithms.base import Context, StageResult
+from functions.algorithms.metrics import ByAgent, due
+from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions, View
+from functions.algorithms.off_policy.critics import CriticRows, critic_step, least_after, least_value
+from functions.algorithms.off_policy.networks import NetworkInputs, by_column
+from functions.algorithms.off_policy.overestimation import overestimation
+from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
+from functions.algorithms.off_policy.reward_scale import scale_rewards, value_scale
+from functions.algorithms.off_policy.td import one_step
+from functions.algorithms.rows import members
+from functions.algorithms.sac.config import SacConfig
+from functions.algorithms.sac.temperature import temperature
+from functions.keys import group_name
+from functions.nn.mlp import Array
+from functions.nn.networks import Weights
+
+
+class Followed(NamedTuple):
+    """What follows every step: the `actions` of all agents that critics see, by agent, and the `entropy` of the
+    policies of the group's own agents ``[n, T, E]``."""
+
+    actions: Actions
+    entropy: Array
+
+
+def train_step(
+    view: View, context: Context[SacConfig], group: int, now: Array, after: Followed, played: Followed | None
+) -> StageResult:
+    """One step of the group's critics and their targets, and d policy loss / d policy's actions, without the entropy.
+
+    `context` is not a minibatch's. `now` ``[n, T, E, width]`` are samples of the policy's actions at the minibatch's
+    steps, `after` is what follows these steps, and `played` what follows all of the round's own steps, in its last
+    update.
+    """
+    metrics = {} if played is None else _overestimation(view, context, group, played)
+    minibatch, name, agents = with_minibatch(context), group_name(group), members(context.team, group)
+    config = context.config
+    signal_of = partial(learning_signal, agents=agents, team=config.reward == "team")
+    inputs, signal = CriticInputs(view, minibatch, agents), signal_of(minibatch)
+    rewards, scale, offset, normaliser = scale_rewards(context, name, signal, signal_of)
+    steps = inputs.steps()
+    future = least_after(minibatch, name, inputs, steps, after.actions) + offset
+    targets = one_step(rewards, future + temperature(context, name) * after.entropy, signal.terminal, config.gamma)
+    step = critic_step(minibatch, name, CriticRows(steps, agents, signal.learned, offset), targets)
+    gradient = _action_gradient(step.weights, inputs, steps, now)
+    if due(context):
+        rows = {"td_loss": step.loss.rows[signal.learned], "value": scale * step.value[signal.learned]}
+        metrics |= {**step.norms, **ByAgent.of(agents, signal.learned).means(rows)}
+    return StageResult(step.tensors | {f"normaliser/{name}": normaliser, f"gradient/{name}": gradient}, metrics)
+
+
+def _action_gradient(weights: list[Weights], inputs: CriticInputs, steps: NetworkInputs, own: Array) -> Array:
+    """d(-mean Q) / d `own` of living agents' rows ``[n, T, E, width]``, Q the lesser value; the others' actions are as
+    recorded."""
+    learned = by_column(learning_signal(inputs.context, inputs.agents, team=False).learned)
+    share = learned * own.dtype.type(-1 / max(1, int(learned.sum())))
+    rows = [OwnActions.of(each, inputs, steps, own) for each in weights]
+    least = np.argmin([part.values(each) for part, each in zip(rows, weights, strict=True)], axis=0)
+    pairs = enumerate(zip(rows, weights, strict=True))
+    return np.asarray(np.add.reduce([part.gradient(each, share * (least == index)) for index, (part, each) in pairs]))
+
+
+def _overestimation(view: View, context: Context[SacConfig], group: int, after: Followed) -> dict[str, float]:
+    """Of soft values: returns have the discounted entropies of later steps, as values do."""
+    name, agents, config = group_name(group), members(context.team, group), context.config
+    inputs, scale = CriticInputs(view, context, agents), value_scale(context, name)
+    signal, steps = learning_signal(context, agents, config.reward == "team"), inputs.steps()
+    future = least_after(context, name, inputs, steps, after.actions) + scale.offset
+    bonus = config.gamma * scale.reward * temperature(context, name) * after.entropy * ~signal.terminal
+    soft = signal._replace(rewards=signal.rewards + bonus)
+    value = least_value(context, name, CriticRows(steps, agents, signal.learned, scale.offset))
+    return overestimation(context, name, value, future, soft, agents)

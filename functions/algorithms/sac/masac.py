@@ -1,0 +1,85 @@
+"""Multi-agent SAC: policies see their own observations, and their critics the state and the actions of all learners.
+
+SAC with the critics of MADDPG (Lowe et al., "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive Environments",
+2017): the other agents' actions are the recorded ones in a policy's gradient, and samples of their policies in the
+critics' targets. A critic sees the agents of all sides that learn, and learns from the reward of its own side.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
+from functions.algorithms.metrics import OWN, due
+from functions.algorithms.off_policy.critic_inputs import View
+from functions.algorithms.off_policy.critics import CRITIC_PARTS
+from functions.algorithms.off_policy.replay import with_minibatch
+from functions.algorithms.rows import members, state_width, team_state
+from functions.algorithms.sac import sac
+from functions.algorithms.sac.actors import After, actions_after, current_actions
+from functions.algorithms.sac.config import SacConfig
+from functions.algorithms.sac.critics import Followed, train_step
+from functions.algorithms.sac.sac import PARTS, POLICY_PARTS, policy
+from functions.contract import SummaryName, Team
+from functions.environments.base import EnvSpec
+from functions.keys import group_name
+from functions.nn.mlp import Array
+
+
+def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
+    """All agents except fixed opponents, which are part of the environment; the critic sees its state."""
+    return list(team.learners)
+
+
+_VIEW = View(state_width, team_state, agents=_learners)
+
+
+class MasacConfig(SacConfig, frozen=True, kw_only=True, tag_field="name", tag="masac"):
+    """Multi-agent SAC."""
+
+
+def actors(context: Context[SacConfig], group: int) -> StageResult:
+    """Samples of the group's policy at the minibatch's steps, and after them."""
+    minibatch = with_minibatch(context)
+    tensors = {f"action/{group_name(group)}": current_actions(minibatch, group)}
+    tensors |= _named(actions_after(minibatch, group), group)
+    if due(context):
+        tensors |= _named(actions_after(context, group, OWN), group, OWN)
+    return StageResult(tensors, {})
+
+
+def critic(context: Context[SacConfig], group: int) -> StageResult:
+    """One step of the group's critics, and the gradient of their values with respect to the policy's actions."""
+    played = _followed(context, group, OWN) if due(context) else None
+    now = context.tensors[f"action/{group_name(group)}"]
+    return train_step(_VIEW, context, group, now, _followed(context, group), played)
+
+
+def _named(after: After, group: int, of: str = "") -> dict[str, Array]:
+    name = group_name(group)
+    return {f"next_action{of}/{name}": after.actions, f"next_entropy{of}/{name}": after.entropy}
+
+
+def _followed(context: Context[SacConfig], group: int, of: str = "") -> Followed:
+    arrays = dict[int, Array]()
+    for other in context.team.learning:
+        each = context.tensors[f"next_action{of}/{group_name(other)}"]
+        arrays |= dict(zip(members(context.team, other), each, strict=True))
+    return Followed(arrays, context.tensors[f"next_entropy{of}/{group_name(group)}"])
+
+
+initialise = partial(sac.initialise, _VIEW)
+STAGES: Mapping[str, Stage] = {"actors": actors, "critic": critic, "policy": policy}
+SUMMARIES: Mapping[SummaryName, Summary] = {}
+merge = as_base
+SPEC = AlgorithmSpec(
+    "masac",
+    MasacConfig,
+    (
+        StageSpec("actors", (), "group", ("policy",), ()),
+        StageSpec("critic", ("actors",), "group", ("temperature", *CRITIC_PARTS), CRITIC_PARTS, couples=True),
+        StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
+    ),
+    PARTS,
+    __name__,
+    part_bytes=partial(sac.part_bytes, _VIEW),
+)

@@ -1,0 +1,91 @@
+"""Soft actor-critic: stochastic policies that earn reward and entropy.
+
+The common part of ISAC and MASAC; their critics are in `critics.py`. Haarnoja et al., "Soft Actor-Critic Algorithms and
+Applications", 2018; discrete actions after Christodoulou, "Soft Actor-Critic for Discrete Action Settings", 2019.
+"""
+
+import numpy as np
+
+from functions.algorithms.base import Context, StageResult
+from functions.algorithms.metrics import ByAgent, due
+from functions.algorithms.new_networks import Part, new_network
+from functions.algorithms.off_policy.critic_inputs import View, kind_of
+from functions.algorithms.off_policy.critics import CRITIC_PARTS, critic_bytes, new_critics
+from functions.algorithms.off_policy.networks import by_agent, by_column, grad_output_for
+from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
+from functions.algorithms.off_policy.reward_scale import RewardScale
+from functions.algorithms.rows import members, observation_shape
+from functions.algorithms.sac.actors import group_kind, legal_rows, policy_samples
+from functions.algorithms.sac.config import SacConfig
+from functions.algorithms.sac.temperature import TEMPERATURE_PARTS, new_temperature, temperature, temperature_step
+from functions.algorithms.trainable import Trainable, trained_bytes
+from functions.contract import Team
+from functions.environments.base import EnvSpec
+from functions.keys import group_name
+from functions.nn.mlp import Array
+from functions.nn.recurrent import Network
+from functions.randomness import generator
+
+POLICY_PARTS = ("policy", "policy_optimiser", *TEMPERATURE_PARTS)
+PARTS = (*POLICY_PARTS, *CRITIC_PARTS)
+
+
+def initialise(view: View, spec: EnvSpec, team: Team, config: SacConfig, seed: int, group: int) -> dict[str, Array]:
+    """A group's networks, their targets, zero moments, normaliser and temperature; raises `BadRequest` for several
+    choices at once."""
+    name, rng = group_name(group), generator(seed, "initialise", group)
+    actor, critic = _networks(view, spec, team, config, group)
+    agent = members(team, group)[0]
+    # Initially discrete actions are almost equally probable, and continuous ones have a standard deviation near 1.
+    tensors = new_network(config, Part("policy", observation_shape(spec, agent), 0.01, acts=True), actor, group, rng)
+    tensors |= new_critics(config, view.shape(spec, agent), critic, group, rng)
+    return tensors | {f"normaliser/{name}": RewardScale().tensor} | new_temperature(config, name)
+
+
+def part_bytes(view: View, spec: EnvSpec, team: Team, config: SacConfig, group: int) -> dict[str, int]:
+    """The bytes of a group's networks, targets and moments; raises `BadRequest` for several choices at once."""
+    actor, critic = _networks(view, spec, team, config, group)
+    if config.network != "mlp":
+        return {}  # which only its factory knows
+    sizes = trained_bytes("policy", actor.parameters) | trained_bytes("temperature", 1)
+    return sizes | critic_bytes(config, critic.parameters)
+
+
+def _networks(view: View, spec: EnvSpec, team: Team, config: SacConfig, group: int) -> tuple[Network, Network]:
+    """The group's policy and critic."""
+    agent, identity = members(team, group)[0], len(spec.agents) if team.identity else 0
+    kind = kind_of(spec, agent)
+    outputs = 2 * kind.actions if kind.continuous else kind.actions
+    acting = kind.observation_size + identity, *config.hidden, outputs
+    valuing = view.whole_width(spec, team, agent) + identity, *config.hidden, 1
+    actor, critic = (Network(sizes, config.recurrent, layer_norm=config.layer_norm) for sizes in (acting, valuing))
+    return actor, critic
+
+
+def policy(context: Context[SacConfig], group: int) -> StageResult:
+    """One gradient step of the group's policy on its critics' values and its entropy, and one of the temperature."""
+    minibatch, name, agents = with_minibatch(context), group_name(group), members(context.team, group)
+    network = Trainable.load(minibatch, "policy", name)
+    samples, trace = policy_samples(minibatch, group, network.weights)
+    alive = learning_signal(minibatch, agents, team=False).learned
+    learned, gradient = by_column(alive), by_column(context.tensors[f"gradient/{name}"])
+    weight = -temperature(context, name) / max(1, int(alive.sum()))
+    grad_entropy = learned.ravel() * samples.entropy.dtype.type(weight)
+    grad_output = samples.backward(gradient.reshape(-1, gradient.shape[-1]), grad_entropy)
+    norm = network.descend(trace, grad_output_for(network.weights, grad_output.reshape(*learned.shape, -1)))
+    excess = samples.entropy - _target_entropy(minibatch, group)
+    tensors = network.tensors("policy", name) | temperature_step(context, name, excess[learned.ravel()])
+    metrics = {"policy_grad_norm": norm, "temperature": temperature(context, name)}
+    if due(context):
+        entropy = by_agent(samples.entropy.reshape(learned.shape), len(agents))
+        metrics |= ByAgent.of(agents, alive).means({"entropy": entropy[alive]})
+    return StageResult(tensors, metrics)
+
+
+def _target_entropy(context: Context[SacConfig], group: int) -> Array:
+    """The target of the entropy in each row, in the order of columns ``[T * n * E]``, or of all ``[1]``."""
+    kind, config, legal = group_kind(context, group), context.config, legal_rows(context, group)
+    if kind.continuous:
+        return np.full(1, config.entropy_per_number * kind.actions)
+    counts = np.full(1, kind.actions) if legal is None else legal.sum(axis=-1)
+    return np.asarray(config.entropy_share * np.log(np.maximum(counts, 1)))
