@@ -434,7 +434,11 @@ def _bad_rows(config: RunConfig) -> str:
 
 
 # Settings of perceptrons and GRUs that other networks do not have, and why.
-_PERCEPTRONS_ALONE = {"recurrent": "has no hidden state", "layer_norm": "has norms of its own, or none"}
+_PERCEPTRONS_ALONE = {
+    "recurrent": "has no hidden state",
+    "layer_norm": "has norms of its own, or none",
+    "normalise_observations": "takes observations as they are",
+}
 
 
 def _bad_engine(config: RunConfig) -> str:

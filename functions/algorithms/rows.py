@@ -13,8 +13,10 @@ from functions.algorithms.base import AlgorithmConfig, Context
 from functions.contract import Team
 from functions.data.batch import Batch
 from functions.environments.base import EnvSpec
+from functions.keys import group_name
 from functions.nn.mlp import Array
 from functions.nn.networks import Trace, Weights
+from functions.nn.normaliser import SEEN, InputStatistics
 from functions.randomness import generator
 
 Mask = NDArray[np.bool_]
@@ -35,8 +37,16 @@ def with_identity(context: Context[AlgorithmConfig], agent: int, inputs: Array) 
 
 
 def observations(context: Context[AlgorithmConfig], agent: int) -> Array:
-    """The agent's observations ``[T, E, F]``, identity included."""
-    return with_identity(context, agent, context.batch.of(context.batch.observations, agent))
+    """The agent's observations ``[T, E, F]`` as its policy takes them, identity included."""
+    own = context.batch.of(context.batch.observations, agent)
+    return with_identity(context, agent, standardised(context, "policy", agent, own))
+
+
+def standardised(context: Context[AlgorithmConfig], part: str, agent: int, inputs: Array) -> Array:
+    """Inputs ``[..., F]`` as the network `part` of the agent's group takes them, without identity; the same inputs if
+    the network has no statistics (`input_statistics`)."""
+    seen = context.tensors.get(f"{part}/{group_name(context.team.groups[agent])}/{SEEN}")
+    return inputs if seen is None else InputStatistics(seen).standardiser(inputs.dtype).standardise(inputs)
 
 
 def observation_shape(spec: EnvSpec, agent: int) -> tuple[int, ...]:

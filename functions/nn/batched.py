@@ -19,6 +19,7 @@ from functions.nn.gru import advance
 from functions.nn.heads import Head, head_of_network, outputs_of
 from functions.nn.layer_norm import Norm, NormPass
 from functions.nn.mlp import RECTIFIED, Layer, forward, hidden, layers_of
+from functions.nn.normaliser import SEEN, InputStatistics, Standardiser
 from functions.nn.onnx_acting import OnnxNetworks, made_by_factory, onnx_networks
 from functions.nn.recurrent import CLIPPED, norms_of
 
@@ -53,7 +54,7 @@ class BatchedGru:
 class BatchedNetwork:
     """The networks of a class's n agents: the layers `before` the GRU, if there is one, and those `after` it, weights
     ``[n, 1, in, out]`` and biases ``[n, 1, 1, out]``; `log_std` ``[n, 1, d]`` of Gaussian policies; the `norms` of the
-    hidden layers, the GRU last, ``[n, 1, 1, H]``, or none."""
+    hidden layers, the GRU last, ``[n, 1, 1, H]``, or none; what standardises their observations ``[n, 1, 1, F]``."""
 
     after: Sequence[Layer]
     before: Sequence[Layer] = ()
@@ -62,6 +63,7 @@ class BatchedNetwork:
     rectified: bool = False
     clipped: bool = False
     norms: Sequence[Norm] = ()
+    standardiser: Standardiser | None = None
 
     @property
     def recurrent(self) -> bool:
@@ -82,6 +84,8 @@ class BatchedNetwork:
     def outputs(self, inputs: FloatArray, state: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
         """Outputs ``[n, blocks, E, width]`` and the hidden state that follows `state`."""
         norms = [NormPass(norm).forward for norm in self.norms]
+        if self.standardiser is not None:
+            inputs = self.standardiser.standardise(inputs)
         if self.gru is None:
             return forward(self.after, inputs, self.rectified, norms)[-1], None
         assert state is not None
@@ -117,7 +121,7 @@ def batch_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]
         maps[0] = _folded(maps[0], kind.observation_size, kind.agents)
     log_stds = [network.log_std for network in networks if network.log_std is not None]
     log_std, marks = np.stack(log_stds)[:, None] if log_stds else None, (networks[0].rectified, networks[0].clipped)
-    own = log_std, *marks, _stacked_norms([network.norms for network in networks])
+    own = log_std, *marks, _stacked_norms([network.norms for network in networks]), _standardiser(networks)
     if networks[0].gru is None:
         return BatchedNetwork(maps, (), None, *own)
     (x, x_bias), (h, h_bias) = maps[-3:-1]
@@ -155,6 +159,7 @@ class _Network(NamedTuple):
     rectified: bool
     clipped: bool
     norms: list[Norm]
+    seen: NDArray[Any] | None
 
     @property
     def maps(self) -> list[Layer]:
@@ -165,7 +170,7 @@ class _Network(NamedTuple):
     def shapes(self) -> tuple[object, ...]:
         """The properties that all networks of a class must share."""
         log_std = None if self.log_std is None else self.log_std.shape
-        marks = self.rectified, self.clipped, len(self.norms)
+        marks = self.rectified, self.clipped, len(self.norms), self.seen is None
         return (self.gru is None, log_std, *marks, *(weight.shape for weight, _ in self.maps))
 
     @property
@@ -185,7 +190,8 @@ def _network(tensors: Mapping[str, NDArray[Any]], group: int) -> _Network:
         raise BadRequest(f"the task's policies hold no network for group {group_name(group)}") from error
     rectified, clipped = (f"{prefix}/{mark}" in tensors for mark in (RECTIFIED, CLIPPED))
     log_std = tensors.get(f"{prefix}/log_std")
-    return _Network(layers, gru, log_std, rectified, clipped, norms_of(tensors, prefix))
+    norms, seen = norms_of(tensors, prefix), tensors.get(f"{prefix}/{SEEN}")
+    return _Network(layers, gru, log_std, rectified, clipped, norms, seen)
 
 
 def _require_consistent(name: str, network: _Network) -> None:
@@ -216,6 +222,8 @@ def _require_spaces(spec: EnvSpec, team: Team, index: int, name: str, network: _
             f"the policy of {name} takes {takes} numbers and knows {knows} actions;"
             f" the task gives {width} numbers and {kind.actions} actions"
         )
+    if network.seen is not None and network.seen.shape != (3, kind.observation_size):
+        raise BadRequest(f"the policy of {name} has statistics of other observations, {network.seen.shape}")
     if network.log_std is not None and not kind.continuous:
         raise BadRequest(f"the policy of {name} acts in numbers (it has log_std); the task asks it for choices")
     if network.log_std is not None and network.log_std.shape != (kind.actions,):
@@ -234,6 +242,13 @@ def _stacked_norms(networks: list[list[Norm]]) -> list[Norm]:
         Norm(*(np.stack(parts)[:, None, None] for parts in zip(*norms, strict=True)))
         for norms in zip(*networks, strict=True)
     ]
+
+
+def _standardiser(networks: list[_Network]) -> Standardiser | None:
+    """``[n, 1, 1, F]``, or None for networks that take observations as they are."""
+    precision = networks[0].maps[0][0].dtype
+    each = [InputStatistics(net.seen).standardiser(precision) for net in networks if net.seen is not None]
+    return Standardiser(*(np.stack(parts)[:, None, None] for parts in zip(*each, strict=True))) if each else None
 
 
 def _folded(first: Layer, width: int, agents: tuple[int, ...]) -> Layer:

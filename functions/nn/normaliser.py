@@ -1,12 +1,20 @@
-"""Running scale of value targets."""
+"""Running scales of value targets and of networks' inputs."""
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from functions.nn.mlp import Array
 
 MINIMUM_VARIANCE = 1e-2
+# The name of the tensor with the statistics of a network's inputs.
+SEEN = "seen"
+# Normalised inputs end this many standard deviations from the mean, as in Andrychowicz et al., "What Matters in
+# On-Policy Reinforcement Learning?", 2021; the guard of entries that never change is that of OpenAI Baselines.
+MOST_DEVIATIONS = 10.0
+INPUT_EPSILON = 1e-8
 
 
 @dataclass(frozen=True)
@@ -47,3 +55,53 @@ class Normaliser:
     def denormalise(self, values: Array) -> Array:
         """The inverse of `normalise`."""
         return values * self.scale + self.centre
+
+
+class Standardiser(NamedTuple):
+    """The mean of inputs ``[..., F]`` and the inverse of their standard deviation."""
+
+    mean: Array
+    inverse: Array
+
+    def standardise(self, inputs: Array) -> Array:
+        """Inputs ``[..., F]`` in standard deviations from the mean, cut off at ±10."""
+        found: Array = inputs - self.mean
+        found *= self.inverse
+        return np.clip(found, -MOST_DEVIATIONS, MOST_DEVIATIONS, out=found)
+
+
+@dataclass(frozen=True)
+class InputStatistics:
+    """Statistics ``[3, F]`` of all inputs so far, in double precision: for each entry how often it was seen, its mean,
+    and the sum of its squared distances from the mean."""
+
+    tensor: NDArray[np.float64]
+
+    @classmethod
+    def none(cls, width: int) -> "InputStatistics":
+        """Before the first input; they leave inputs within ±10 as they are."""
+        return cls(np.zeros((3, width)))
+
+    def merged(self, rows: Array, present: NDArray[np.bool_] | None = None) -> "InputStatistics":
+        """With those of further rows ``[B, F]``, of which only entries that are `present` count.
+
+        Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983.
+        """
+        wide = np.array(rows, np.float64, order="C")  # the order of a sum depends on the layout
+        there = np.ones(wide.shape, np.bool_) if present is None else present
+        wide[~there] = 0
+        count = there.sum(axis=0, dtype=np.float64)
+        mean = wide.sum(axis=0) / np.maximum(count, 1)
+        wide -= mean
+        wide[~there] = 0
+        known, before, squares = self.tensor
+        together, apart = known + count, mean - before
+        share = count / np.maximum(together, 1)
+        spread = squares + np.square(wide).sum(axis=0) + apart * apart * known * share
+        return InputStatistics(np.stack([together, before + share * apart, spread]))
+
+    def standardiser(self, precision: np.dtype[Any]) -> Standardiser:
+        """What standardises inputs of this precision."""
+        count, mean, squares = self.tensor
+        variance = np.where(count > 0, squares / np.maximum(count, 1), 1 - INPUT_EPSILON)
+        return Standardiser(mean.astype(precision), (1 / np.sqrt(variance + INPUT_EPSILON)).astype(precision))

@@ -90,6 +90,18 @@ def test_packs_that_learn_are_those_of_the_round_in_flight_after_a_resume_with_o
     assert resumed.sha256 == train("task.agents=4", "sharing.rule=none", PLACEMENTS[2]).sha256
 
 
+@pytest.mark.parametrize("rows", ["pooled", "member"])
+@pytest.mark.parametrize("algorithm", VARIANTS)
+def test_normalised_observations_are_the_same_in_every_placement(train, algorithm, rows):
+    options = (algorithm, f"sharing.groups={PAIR}", f"sharing.rows={rows}", "scaling.rollouts=3")
+    normalised = (*options, "algorithm.normalise_observations=true")
+    runs = [train(*normalised, placement) for placement in (*PLACEMENTS, "placement.rule=whole")]
+    runs.append(train(*normalised, PLACEMENTS[0], "placement.rollouts_per_invocation=2", workers=2))
+    assert len({run.sha256 for run in runs}) == 1
+    assert len({run.state.final for run in runs}) == 1
+    assert runs[0].sha256 != train(*options).sha256
+
+
 @pytest.mark.parametrize(
     "learning",
     [

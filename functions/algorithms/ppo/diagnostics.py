@@ -8,6 +8,7 @@ class alone, so independent learners report on the same observations.
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from functions.algorithms.engine import engine_of, weights_of
 from functions.algorithms.ppo.curvature import Derivatives, DifferenceHessian, Hessian, extremes, policy_derivatives
 from functions.algorithms.ppo.distil import branchwise
 from functions.algorithms.ppo.ppo import PolicyRows, PpoConfig
-from functions.algorithms.rows import members, observations, pooled, starts, with_identity
+from functions.algorithms.rows import members, observations, pooled, standardised, starts, with_identity
 from functions.contract import SummaryName
 from functions.environments.base import AgentClass
 from functions.keys import group_name
@@ -61,10 +62,10 @@ def behaviour(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
     rows = drawn(before, index, "behaviour", OBSERVATIONS)
     legal = None if batch.masks is None else _at(batch.masks[index], rows)
     weights = engine_of(before.config).weights(after, f"policy/{group_name(group)}")
-    sizes = kind.branches or (kind.actions,)
+    new, sizes = replace(before, tensors=after), kind.branches or (kind.actions,)
 
     def probabilities(agent: int) -> Array:
-        found = np.exp(branchwise(_outputs(before, weights, agent, index, rows), sizes, legal))
+        found = np.exp(branchwise(_outputs(new, weights, agent, index, rows), sizes, legal))
         return found if len(sizes) == 1 else found / found.dtype.type(len(sizes))
 
     return SummaryResult({}, {agent: probabilities(agent) for agent in agents})
@@ -83,7 +84,7 @@ def gaussian(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryR
     rows, deviation = drawn(before, index, "behaviour", OBSERVATIONS), np.exp(weights.log_std)
 
     def moments(agent: int) -> Array:
-        means = _outputs(before, weights, agent, index, rows)
+        means = _outputs(replace(before, tensors=after), weights, agent, index, rows)
         return np.stack([means, np.broadcast_to(deviation, means.shape)], axis=1)
 
     return SummaryResult({}, {agent: moments(agent) for agent in agents})
@@ -291,18 +292,22 @@ def compress(vectors: Array, dimensions: int) -> NDArray[np.float64]:
 
 
 def _outputs(
-    before: Context[PpoConfig], weights: Weights, agent: int, index: int, rows: list[NDArray[np.int64]]
+    context: Context[PpoConfig], weights: Weights, agent: int, index: int, rows: list[NDArray[np.int64]]
 ) -> Array:
-    """The policy's outputs ``[sum of rows, width]`` for the steps `rows` of the agents of class `index`, with the
-    identity of `agent`."""
-    arrays = before.batch.observations[index]
+    """The outputs ``[sum of rows, width]`` of the policy in `context` for the steps `rows` of the agents of class
+    `index`, with the identity of `agent`."""
+
+    def seen(observations: Array) -> Array:
+        return with_identity(context, agent, standardised(context, "policy", agent, observations))
+
+    arrays = context.batch.observations[index]
     if not weights.hidden_size:
-        return weights.forward(with_identity(before, agent, _at(arrays, rows))).outputs
-    begins, outputs = starts(before), []
+        return weights.forward(seen(_at(arrays, rows))).outputs
+    begins, outputs = starts(context), []
     for array, own in zip(arrays, rows, strict=True):
         steps, columns = np.divmod(own, begins.shape[1])
         environments, column = np.unique(columns, return_inverse=True)
-        inputs = with_identity(before, agent, array[:, environments])
+        inputs = seen(array[:, environments])
         outputs.append(weights.forward(inputs, begins[:, environments]).outputs[steps, column])
     return np.concatenate(outputs)
 

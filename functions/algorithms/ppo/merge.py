@@ -26,7 +26,7 @@ from functions.nn import recurrent
 from functions.nn.heads import distribution
 from functions.nn.mlp import Array
 from functions.nn.networks import Weights, unroll
-from functions.nn.normaliser import Normaliser
+from functions.nn.normaliser import SEEN, Normaliser
 from functions.nn.recurrent import Network
 from functions.nn.shape import SHAPE
 from functions.randomness import generator
@@ -40,11 +40,16 @@ class Estimates(NamedTuple):
 
 
 class Distillation:
-    """The pooled rows of a new group's living members, and the minibatches of distillation."""
+    """The pooled rows of a new group's living members, and the minibatches of distillation.
 
-    def __init__(self, context: Context[PpoConfig], group: int, steps: int) -> None:
-        """`context.team` is the new team."""
-        self.context, self.group = context, group
+    In `context` they are members of the new team, whose inputs are normalised as those of the base; in `apart` each is
+    a group with its old networks.
+    """
+
+    def __init__(self, apart: Context[PpoConfig], target: Team, group: int, base: int, steps: int) -> None:
+        seen = _renamed(apart.tensors, group_name(base), group_name(group))
+        context = replace(apart, team=target, tensors={**apart.tensors, **seen})
+        self.apart, self.context, self.group = apart, context, group
         alive = context.batch.alive[members(context.team, group)]
         rng = generator(context.seed, context.round, "distil", group)
         if context.config.recurrent:  # whole rollouts, so that hidden states are never those of older weights
@@ -95,7 +100,7 @@ class Merging:
         made[f"normaliser/{name}"] = np.array([after.mean, after.square, after.weight])
         metrics: dict[str, float] = {}
         if distil_steps:
-            distillation = Distillation(replace(context, team=target), group, distil_steps)
+            distillation = Distillation(context, target, group, base, distil_steps)
             made |= self._distilled_critic(distillation, made, after.normalise(known.values))
             policy, metrics = distilled_policy(distillation, base)
             made |= policy
@@ -144,6 +149,12 @@ def _critic_of(
     return recurrent.to_tensors(network, flat, f"critic/{name}")
 
 
+def _renamed(tensors: Tensors, base: str, name: str) -> dict[str, Array]:
+    """The statistics of the inputs of the networks of `base`, if they have any, as those of the group `name`."""
+    parts = [part for part in ("policy", "critic") if f"{part}/{base}/{SEEN}" in tensors]
+    return {f"{part}/{name}/{SEEN}": tensors[f"{part}/{base}/{SEEN}"] for part in parts}
+
+
 def estimated(targets: Array, weight: float) -> Normaliser:
     """The normaliser with the statistics of `targets`, and with this `weight`."""
     return Normaliser(weight * float(targets.mean()), weight * float(np.square(targets).mean()), weight)
@@ -160,7 +171,7 @@ def distilled_policy(distillation: Distillation, base: int) -> tuple[dict[str, A
     """The base's policy distilled from every member's own policy, and its distance from them before and after."""
     context, group = distillation.context, distillation.group
     distil_target = _target(distillation)
-    student = distillation.student(context.tensors, "policy", group_name(base))
+    student = distillation.student(distillation.apart.tensors, "policy", group_name(base))
     pieces = distillation.pieces(student.weights, lambda agent: observations(context, agent))
 
     def distance() -> float:
@@ -174,14 +185,14 @@ def distilled_policy(distillation: Distillation, base: int) -> tuple[dict[str, A
 
 def _target(distillation: Distillation) -> distil.DistilTarget:
     """The action distributions of every member's own policy."""
-    context, group = distillation.context, distillation.group
+    context, apart, group = distillation.context, distillation.apart, distillation.group
     kind, _ = context.batch.place(members(context.team, group)[0])
 
     def own(agent: int) -> Weights:
-        return weights_of(context, f"policy/{group_name(agent)}")
+        return weights_of(apart, f"policy/{group_name(agent)}")
 
     def acted(agent: int) -> Array:
-        return unroll(own(agent), observations(context, agent), starts(context))[0]
+        return unroll(own(agent), observations(apart, agent), starts(apart))[0]
 
     def spread(agent: int) -> Array:
         return np.tile(np.asarray(own(agent).log_std), (*context.batch.ended.shape, 1))

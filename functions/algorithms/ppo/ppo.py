@@ -18,6 +18,7 @@ from functions.algorithms.advantages import LearningSignal, gae, next_values
 from functions.algorithms.base import Context, NetworkConfig, ScheduleName, Stage, StageResult, StageSpec
 from functions.algorithms.chunks import RowIndices, training_samples
 from functions.algorithms.engine import weights_of
+from functions.algorithms.input_statistics import initial_statistics, updated_statistics
 from functions.algorithms.metrics import ByAgent
 from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.rows import (
@@ -26,9 +27,11 @@ from functions.algorithms.rows import (
     learned_from,
     members,
     observation_shape,
+    observation_width,
     observations,
     pooling,
     share,
+    standardised,
     starts,
     with_identity,
 )
@@ -97,6 +100,9 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
         int, Meta(ge=1, description="steps that a recurrent network's gradients go back through")
     ] = 10
     layer_norm: Annotated[bool, Meta(description="hidden layers are normalised (LayerNorm)")] = False
+    normalise_observations: Annotated[
+        bool, Meta(description="what networks see is normalised by its running mean and variance, and cut off at ±10")
+    ] = False
     reward: Annotated[
         Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
     ] = "own"
@@ -141,11 +147,15 @@ class Ppo:
         actor, critic = self._networks(spec, team, config, group)
         agent, view = members(team, group)[0], config.critic_view(self._view)
         acting, valued = observation_shape(spec, agent), critic_shape(spec, agent, view.width(spec, agent))
-        return {
+        made = {
             **new_network(config, Part("policy", acting, 0.01, acts=True), actor, group, rng),
             **new_network(config, Part("critic", valued, 1.0), critic, group, rng),
             f"normaliser/{name}": np.zeros(3),
         }
+        if config.normalise_observations:
+            made |= initial_statistics("policy", group, observation_width(spec, agent))
+            made |= initial_statistics("critic", group, view.width(spec, agent))
+        return made
 
     def part_bytes(self, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:
         """The bytes of networks and moments."""
@@ -203,12 +213,17 @@ class Ppo:
             "value_loss": _mean(step.loss.loss for step in steps),
             "critic_grad_norm": _mean(step.norm for step in steps),
         }
-        return StageResult(network.tensors("critic", name), metrics)
+        return StageResult({**network.tensors("critic", name), **self._statistics(context, group)}, metrics)
 
     def inputs(self, context: Context[PpoConfig], agent: int) -> tuple[Array, Array]:
         """The critic's inputs ``[T, E, width]`` and ``[K, width]``, identity included."""
-        inputs, cut = context.config.critic_view(self._view).inputs(context.batch, agent)
-        return with_identity(context, agent, inputs), with_identity(context, agent, cut)
+        steps, cut = context.config.critic_view(self._view).inputs(context.batch, agent)
+        inputs, after = (standardised(context, "critic", agent, rows) for rows in (steps, cut))
+        return with_identity(context, agent, inputs), with_identity(context, agent, after)
+
+    def _statistics(self, context: Context[PpoConfig], group: int) -> dict[str, Array]:
+        view = context.config.critic_view(self._view)
+        return updated_statistics(context, "critic", group, lambda batch, agent: view.inputs(batch, agent)[0])
 
     def _networks(self, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> tuple[Network, Network]:
         """The group's policy and critic."""
@@ -301,7 +316,7 @@ def train_policy(context: Context[PpoConfig], group: int, known: PolicyRows) -> 
         "policy_grad_norm": _mean(step.norm for step in steps),
         **ByAgent.of(agents, learned_from(context, group)).means(_by_row(steps)),
     }
-    return StageResult(network.tensors("policy", name), metrics)
+    return StageResult({**network.tensors("policy", name), **updated_statistics(context, "policy", group)}, metrics)
 
 
 def _by_row(steps: list[OptimiserStep[PolicyLoss]]) -> dict[str, Array]:

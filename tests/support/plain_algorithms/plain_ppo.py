@@ -18,7 +18,7 @@ class Network:
         self.named = {
             key[len(prefix) :]: torch.nn.Parameter(torch.tensor(array))
             for key, array in tensors.items()
-            if key.startswith(prefix)
+            if key.startswith(prefix) and key != f"{prefix}seen"
         }
         self.layers = sum(key.startswith("w") for key in self.named)
         self.optimiser = torch.optim.Adam(self.named.values(), lr=config.lr, eps=config.adam_eps)
@@ -82,6 +82,7 @@ class Group:
         self.critic = Network(context.tensors, "critic", name, self.config)
         self.kind = next(kind for kind in context.spec.classes if self.agents[0] in kind.agents)
         self.seen, self.norms = (0.0, 0.0, 0.0), {}
+        self.inputs_so_far = {"policy": [], "critic": []}
         sides = context.spec.sides or (0, 0, 0)
         self.side = {agent: [other for other in range(3) if sides[other] == sides[agent]] for agent in self.agents}
 
@@ -101,9 +102,21 @@ class Group:
                 self.loss_of([pieces[place] for place in chosen], network, loss).backward()
                 norms.append(network.step())
             self.norms[part] = np.mean(norms[-self.config.num_minibatches :])
+        for part, rows in self.inputs_so_far.items():
+            rows += [self._raw_inputs(part, agent)[0][self.context.batch.alive[agent]] for agent in self.agents]
 
     def _inputs(self, part, agent):
-        """``[T, E, F]`` and after cuts ``[K, F]``, with the one-hot."""
+        """``[T, E, F]`` and after cuts ``[K, F]``, normalised by all of the rounds before, with the one-hot."""
+        inputs = self._raw_inputs(part, agent)
+        if self.config.normalise_observations and self.inputs_so_far[part]:
+            known = np.concatenate(self.inputs_so_far[part])
+            inputs = [np.clip((x - known.mean(axis=0)) / np.sqrt(known.var(axis=0) + 1e-8), -10, 10) for x in inputs]
+        return [
+            torch.cat([torch.tensor(x), torch.eye(3, dtype=torch.float64)[agent].expand(*x.shape[:-1], 3)], dim=-1)
+            for x in inputs
+        ]
+
+    def _raw_inputs(self, part, agent):
         batch = self.context.batch
         inputs = batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
         if part == "critic" and self.centralised:
@@ -113,10 +126,7 @@ class Group:
         elif part == "critic":  # zeros if the agent is dead
             left = (batch.alive[agent] & ~batch.terminated[agent])[tuple(batch.cut.T)]
             inputs = inputs[0] * batch.alive[agent][..., None], inputs[1] * left[:, None]
-        return [
-            torch.cat([torch.tensor(x), torch.eye(3, dtype=torch.float64)[agent].expand(*x.shape[:-1], 3)], dim=-1)
-            for x in inputs
-        ]
+        return inputs
 
     def _raw(self, values):
         mean, square, weight = self.seen
@@ -274,4 +284,15 @@ class Group:
 
     def tensors(self):
         normaliser = {f"normaliser/g{self.group:02d}": np.array(self.seen)}
-        return self.policy.tensors() | self.critic.tensors() | normaliser
+        return self.policy.tensors() | self.critic.tensors() | normaliser | self._statistics()
+
+    def _statistics(self):
+        if not self.config.normalise_observations:
+            return {}
+        known = {part: np.concatenate(rows) for part, rows in self.inputs_so_far.items()}
+        return {
+            f"{part}/g{self.group:02d}/seen": np.stack(
+                [np.full(rows.shape[1], float(len(rows))), rows.mean(axis=0), len(rows) * rows.var(axis=0)]
+            )
+            for part, rows in known.items()
+        }

@@ -98,15 +98,15 @@ def trained(environment, name, settings, rounds, steps, seed=2):
     return report, context
 
 
-@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("normalised", [(), ("layer_norm",), ("normalise_observations",)])
 @pytest.mark.parametrize("memory", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_before_its_first_step_a_learner_finds_actions_as_likely_as_the_actor_did(kind, memory, layer_norm):
+def test_before_its_first_step_a_learner_finds_actions_as_likely_as_the_actor_did(kind, memory, normalised):
     environment = Wanderers(kind, 64)  # in fewer rows rounding is less even
     settings = {
         "hidden": [16, 12],
         "recurrent": memory,
-        "layer_norm": layer_norm,
+        **dict.fromkeys(normalised, True),
         "data_chunk_length": 6,
         "lr": 0.02,
         "clip_coef": 1e-4,

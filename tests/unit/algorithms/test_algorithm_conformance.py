@@ -29,7 +29,7 @@ SOFT = REPLAYED | {"entropy_per_number": -0.5}
 # Settings of continuous actions.
 OF_NUMBERS = {"noise_start", "entropy_per_number"}
 SETTINGS = {
-    "ippo": [PPO, PPO | {"recurrent": True}, PPO | NORMED],
+    "ippo": [PPO, PPO | {"recurrent": True}, PPO | NORMED, PPO | {"normalise_observations": True}],
     "mappo": [PPO, PPO | {"recurrent": True}, PPO | NORMED | {"recurrent": True}],
     "happo": [PPO, PPO | {"recurrent": True}],
     "iql": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],

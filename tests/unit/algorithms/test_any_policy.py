@@ -30,6 +30,11 @@ CASES = {
     "the same with memory and the team's reward": (
         "mappo", "numbers", False, {"critic_input": "state+observation", "recurrent": True, "reward": "team"}
     ),
+    "normalised inputs": ("ippo", "one choice", True, {"normalise_observations": True}),
+    "normalised inputs with memory": (
+        "mappo", "numbers", False,
+        {"normalise_observations": True, "recurrent": True, "reward": "team", "critic_input": "state+observation"},
+    ),
     "layer norms": ("ippo", "several choices", True, {"layer_norm": True}),
     "layer norms with memory": ("mappo", "numbers", False, {"layer_norm": True, "recurrent": True}),
     "an end at time limits": ("ippo", "numbers", False, {"recurrent": True, "time_limit": "terminal"}),

@@ -1,0 +1,66 @@
+"""Networks whose inputs are normalised by running statistics, which are a tensor of the network, `seen`.
+
+A round samples and learns by the statistics that its policies were published with; the stage that trains a network then
+adds the round's inputs. The batch is that of all rollouts in their order, so no byte depends on who collected what. As
+in Yu et al. 2022 and Andrychowicz et al., "What Matters in On-Policy Reinforcement Learning?", 2021. One-hot identities
+are not normalised.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.algorithms.base import AlgorithmConfig, Context
+from functions.algorithms.rows import own_observation, pooled
+from functions.data.batch import Batch, side_by_side
+from functions.keys import group_name
+from functions.nn.mlp import Array
+from functions.nn.normaliser import SEEN, InputStatistics
+
+
+def initial_statistics(part: str, group: int, width: int) -> dict[str, NDArray[np.float64]]:
+    """The statistics of the network `<part>/<group>` before its first input, by name."""
+    return {_key(part, group): InputStatistics.none(width).tensor}
+
+
+def _observed(batch: Batch, agent: int) -> Array:
+    return own_observation(batch, agent)[0]
+
+
+def updated_statistics(
+    context: Context[AlgorithmConfig], part: str, group: int, of: Callable[[Batch, int], Array] = _observed
+) -> dict[str, NDArray[np.float64]]:
+    """The statistics of the network `<part>/<group>` after the round, by name; none if it has none.
+
+    ``of(batch, agent)`` are its inputs ``[T, E, F]``, observations by default. Steps after the agent's death do not
+    count, nor do the zeros of other dead agents among the inputs.
+    """
+    if (seen := context.tensors.get(_key(part, group))) is None:
+        return {}
+    rows = pooled(context, group, lambda agent: of(context.batch, agent))
+    present = None
+    if not context.batch.alive.all():
+        living = _living(context.batch)
+        present = pooled(context, group, lambda agent: of(living, agent)) != 0
+    return {_key(part, group): InputStatistics(seen).merged(rows, present).tensor}
+
+
+def _living(batch: Batch) -> Batch:
+    """The batch with 1 in place of what living agents saw, and of an environment's own state."""
+    spec = batch.spec
+    ones = [batch.alive[list(kind.agents)][..., np.newaxis] for kind in spec.classes]
+    seen = tuple(
+        np.broadcast_to(one, array.shape).astype(array.dtype)
+        for one, array in zip(ones, batch.observations, strict=True)
+    )
+    return replace(
+        batch,
+        observations=seen,
+        state=np.ones_like(batch.state) if spec.state_size else side_by_side(spec, seen),
+    )
+
+
+def _key(part: str, group: int) -> str:
+    return f"{part}/{group_name(group)}/{SEEN}"
