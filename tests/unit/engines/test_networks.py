@@ -223,7 +223,7 @@ def test_a_missing_runtime_is_named(monkeypatch):
         (("algorithm.network=cnn", "algorithm.recurrent=true"), "cnn has no hidden state"),
         (("algorithm.network=cnn", "algorithm.layer_norm=true"), "cnn has norms of its own, or none; set algorithm.n"),
         (("algorithm.network=cnn", "algorithm.normalise_observations=true"), "cnn takes observations as they are"),
-        (("algorithm.name=qmix", "algorithm.normalise_observations=true"), "is a key of ippo and mappo, not of qmix"),
+        (("algorithm.name=qmix", "algorithm.normalise_observations=true"), "is a key of ippo, mappo and happo"),
         (("algorithm.network=cnn", "scaling.rule=paper"), "needs the curvature of the loss, which only mlp has"),
     ],
 )
