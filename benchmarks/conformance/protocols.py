@@ -10,8 +10,6 @@ of these tasks. Win rates of SMAX's scenarios: none of the same kind are known t
 stand beside them in docs/explanation/learning.md.
 """
 
-from collections.abc import Mapping
-
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Measure, Protocol
 from coordinator.ablation.arms import Settings, Value
 from functions.algorithms import registry
@@ -136,16 +134,32 @@ def _spread(treatment: str, gradient: int, value: int) -> list[Case]:
     ]
 
 
-def _long(task: str, bars: Mapping[str, float]) -> list[Case]:
+def _long() -> list[Case]:
     """PPO with the settings for long runs, as many steps as the algorithms with a replay buffer have."""
     return [
         Case(
-            task="simple_spread_3" if task == "simple_spread" else task,
+            task="simple_spread_3",
             algorithm=algorithm,
             treatment="long",
             seeds=_FULL_SEEDS,
-            settings=_settings({"task.name": f"mpe/{task}"}, algorithm, 2_000_000, _LONG),
-            bar=bars.get(algorithm),
+            settings=_settings({"task.name": "mpe/simple_spread"}, algorithm, 2_000_000, _LONG),
+            bar=bar,
+        )
+        for algorithm, bar in _LONG_BARS.items()
+    ]
+
+
+def _speaking() -> list[Case]:
+    """PPO with today's defaults of speaker-listener."""
+    settings: Settings = {"task.name": "mpe/simple_speaker_listener", "placement.rule": "packed"}
+    more: Settings = {"stop.env_steps": 2_000_000, "evaluation.every": 25}
+    return [
+        Case(
+            task="simple_speaker_listener",
+            algorithm=algorithm,
+            treatment="annealed",
+            seeds=_FULL_SEEDS,
+            settings={**settings, "algorithm.name": algorithm, **more},
         )
         for algorithm in ("mappo", "ippo")
     ]
@@ -271,8 +285,8 @@ FULL = Protocol(
         # The best algorithm with 1M steps trains longer.
         _six("4M", ("vdn",), 4_000_000, -150.0),
         _numbers(500_000),
-        _long("simple_spread", _LONG_BARS),
-        _long("simple_speaker_listener", {}),
+        _long(),
+        _speaking(),
     ),
 )
 PROTOCOLS = {protocol.name: protocol for protocol in (QUICK, FULL)}

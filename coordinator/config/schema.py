@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, field
 
 from coordinator.config.renamed import RENAMED
-from coordinator.config.task_defaults import ANNEALED, ANNEALING, FEW, fill_defaults
+from coordinator.config.task_defaults import FEW, PPO_TASKS, fill_defaults
 from coordinator.placement.rules import PLACEMENTS, fused
 from coordinator.pricing.prices import Architecture, StorageClass, load_prices
 from coordinator.registry import Family
@@ -337,16 +337,14 @@ def _pack_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConfi
 
 
 def _anneal_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
-    """With PPO's step size and entropy bonus falling to 0 where that was measured, if steps or rounds limit the run and
-    the document sets none of them: both can then be larger at first, see docs/data/algorithms.toml."""
-    algorithm = config.algorithm
+    """With PPO's step size and entropy bonus falling to 0 where that was measured, for perceptrons, if steps or rounds
+    limit the run and the document sets none of these settings: both can then be larger at first."""
+    algorithm, settings = config.algorithm, PPO_TASKS.get(config.task.name, {})
     limited = config.stop.rounds is not None or config.stop.env_steps is not None
-    measured = config.task.name in ANNEALED and (config.task.agents or 0) <= FEW
-    if not (limited and measured and isinstance(algorithm, PpoConfig)):
+    measured = isinstance(algorithm, PpoConfig) and algorithm.network == "mlp" and (config.task.agents or 0) <= FEW
+    if not (limited and measured) or settings.keys() & document.get("algorithm", {}).keys():
         return config
-    if ANNEALING.keys() & document.get("algorithm", {}).keys():
-        return config
-    return msgspec.structs.replace(config, algorithm=msgspec.structs.replace(algorithm, **ANNEALING))
+    return msgspec.structs.replace(config, algorithm=msgspec.structs.replace(algorithm, **settings))
 
 
 def _convert_algorithm(document: Any) -> AlgorithmConfig:

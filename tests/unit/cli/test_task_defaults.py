@@ -40,7 +40,10 @@ def test_battles_are_fought_for_the_team_with_a_long_horizon_and_shared_networks
 def test_ppo_begins_with_large_steps_where_it_was_measured_and_the_length_of_the_run_is_known():
     falling = {"algorithm.lr": 2e-3, "algorithm.lr_schedule": "linear"}
     falling |= {"algorithm.ent_coef": 0.03, "algorithm.ent_schedule": "linear"}
-    for task in ("task.name=mpe/simple_spread", "task.name=mpe/simple_speaker_listener"):
+    both = {"mpe/simple_spread": falling}
+    both["mpe/simple_speaker_listener"] = {**falling, "algorithm.normalise_observations": True}
+    for task, falling in both.items():
+        task = f"task.name={task}"
         for name in ("ippo", "mappo"):
             assert changed(task, f"algorithm.name={name}") == falling
             assert changed(task, f"algorithm.name={name}", "stop.env_steps=9000") == falling
@@ -48,6 +51,7 @@ def test_ppo_begins_with_large_steps_where_it_was_measured_and_the_length_of_the
                 assert changed(task, f"algorithm.name={name}", own) == {}
     assert changed("task.name=mpe/simple_spread", "task.agents=6") == {}
     assert changed("task.name=mpe/simple_spread", "algorithm.name=qmix") == {}
+    assert changed("task.name=mpe/simple_spread", "algorithm.network=attention") == {}
 
 
 def test_an_algorithm_is_given_only_settings_that_it_has():
