@@ -35,6 +35,9 @@ from functions.nn.mlp import Array
 from functions.nn.networks import Trace, Weights
 from functions.randomness import generator
 
+# The noise on target actions at most, in deviations: Fujimoto et al. have 0.2, cut off at 0.5.
+MOST_SMOOTHING = 2.5
+
 
 class PolicyActions(NamedTuple):
     """Columns ordered by agent: `actions` ``[T, n * E, width]``, the network's `outputs` in the same shape, and its
@@ -86,15 +89,27 @@ def _legal(context: Context[DdpgConfig], agents: list[int]) -> Flags | None:
 
 
 def next_actions(context: Context[DdpgConfig], group: int) -> Array:
-    """The target policy's actions after every step ``[n, T, E, width]``; for discrete actions the most probable."""
+    """The target policy's actions after every step ``[n, T, E, width]``; for discrete actions the most probable, for
+    continuous ones with the noise that smooths targets over similar actions (Fujimoto et al., 2018, section 5.3)."""
     agents, head = members(context.team, group), _deterministic(context, group)
     outputs = group_outputs_after(context, "target", group)
     if head is not None:
-        actions = head.greedy(outputs)
+        actions = _smoothed(context, group, head.greedy(outputs))
     else:
         legal = legal_next(context, agents)
         actions = gumbel.greedy(_rows(outputs), None if legal is None else _rows(legal)).reshape(outputs.shape)
-    return actions * alive_next(context, agents)[..., None]
+    return np.asarray(actions * alive_next(context, agents)[..., None])
+
+
+def _smoothed(context: Context[DdpgConfig], group: int, actions: Array) -> Array:
+    """Actions of [-1, 1] with normal noise, cut off, which is drawn at the address (seed, round, "smoothing", update,
+    group)."""
+    spread = context.config.target_noise
+    if not spread:
+        return actions
+    rng = generator(context.seed, context.round, "smoothing", context.update, group)
+    noise = spread * rng.standard_normal(actions.shape, dtype=np.float32).astype(actions.dtype)
+    return np.asarray(np.clip(actions + np.clip(noise, -MOST_SMOOTHING * spread, MOST_SMOOTHING * spread), -1, 1))
 
 
 def current_actions(context: Context[DdpgConfig], group: int) -> Array:

@@ -36,6 +36,13 @@ class DdpgConfig(CriticConfig, frozen=True, kw_only=True):
         Annotated[float, Meta(ge=0, description="noise on numbers in the end; default: a tenth of noise_start")] | None
     ) = None
     noise_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
+    target_noise: Annotated[
+        float,
+        Meta(ge=0, description="noise on the target policy's numbers, in half ranges, at most 2.5 times as much (TD3)"),
+    ] = 0.0
+    policy_delay: Annotated[
+        int, Meta(ge=1, description="updates of critics for each one of policies and targets (TD3)")
+    ] = 1
     twin_critics: Annotated[bool, Meta(description="two critics, the lesser of whose values is the target (TD3)")] = (
         False
     )
@@ -50,6 +57,10 @@ class DdpgConfig(CriticConfig, frozen=True, kw_only=True):
     @property
     def critics(self) -> tuple[str, ...]:
         return super().critics if self.twin_critics else ("critic",)
+
+    @property
+    def target_delay(self) -> int:
+        return self.policy_delay
 
     @property
     def idle_parts(self) -> tuple[str, ...]:

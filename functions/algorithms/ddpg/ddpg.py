@@ -11,7 +11,13 @@ from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.metrics import due
 from functions.algorithms.new_networks import Part, as_target, new_network
 from functions.algorithms.off_policy.critic_inputs import View, kind_of
-from functions.algorithms.off_policy.critics import CRITIC_PARTS, critic_bytes, new_critics
+from functions.algorithms.off_policy.critics import (
+    CRITIC_PARTS,
+    critic_bytes,
+    new_critics,
+    policies_move,
+    unchanged,
+)
 from functions.algorithms.off_policy.networks import by_column, grad_output_for, update_target
 from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
@@ -61,8 +67,12 @@ def _networks(view: View, spec: EnvSpec, team: Team, config: DdpgConfig, group: 
 
 
 def policy(context: Context[DdpgConfig], group: int) -> StageResult:
-    """One gradient step of the group's policy on its critic's values, and then one of its target."""
-    minibatch, name, config = with_minibatch(context), group_name(group), context.config
+    """One gradient step of the group's policy on its critic's values, and then one of its target; nothing between the
+    updates in which policies move."""
+    name, config = group_name(group), context.config
+    if not policies_move(context):
+        return StageResult(unchanged(context, POLICY_PARTS, name), {})
+    minibatch = with_minibatch(context)
     network = Trainable.load(minibatch, "policy", name)
     actions = policy_actions(minibatch, group, network.weights)
     alive = learning_signal(minibatch, members(context.team, group), team=False).learned

@@ -55,6 +55,11 @@ class CriticConfig(ReplayConfig, frozen=True, kw_only=True):
         return ("critic", "twin")
 
     @property
+    def target_delay(self) -> int:
+        """Updates of critics for each one of policies and targets."""
+        return 1
+
+    @property
     def schedules(self) -> Mapping[str, ScheduleName]:
         return {"lr": self.lr_schedule, "critic_lr": self.lr_schedule}
 
@@ -116,9 +121,22 @@ def critic_step(minibatch: Context[CriticConfig], name: str, rows: CriticRows, t
         grad_output = by_column(losses[-1].grad_output)[..., None]
         norms[f"{part}_grad_norm"] = network.descend(trace, grad_output_for(network.weights, grad_output))
         tensors |= network.tensors(part, name)
-        tensors |= update_target(minibatch, tensors, part, f"{part}_target", name)
+        follow = update_target(minibatch, tensors, part, f"{part}_target", name)
+        tensors |= follow if policies_move(minibatch) else unchanged(minibatch, (f"{part}_target",), name)
         weights.append(network.weights)
     return CriticStep(losses[0], values[0], weights, tensors, norms)
+
+
+def policies_move(context: Context[CriticConfig]) -> bool:
+    """Whether policies and targets take a step in this update."""
+    updates = context.round * context.config.updates_per_round + context.update + 1
+    return updates % context.config.target_delay == 0
+
+
+def unchanged(context: Context[CriticConfig], parts: Sequence[str], name: str) -> dict[str, Array]:
+    """The tensors of parts of group `name` as they are."""
+    prefixes = tuple(f"{part}/{name}/" for part in parts)
+    return {key: array for key, array in context.tensors.items() if key.startswith(prefixes)}
 
 
 def least_value(context: Context[CriticConfig], name: str, rows: CriticRows) -> Array:

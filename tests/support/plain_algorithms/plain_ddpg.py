@@ -52,9 +52,11 @@ class Agents:
         for g in self.groups:
             for part in self.critics:
                 self.step_critic(part, g, wanted[g])
+        self.done += 1
+        if self.done % getattr(self.config, "policy_delay", 1):
+            return
         for g in self.groups:
             self.step_policy(g)
-        self.done += 1
         for part, online in self.followers.items():
             for g in self.groups:
                 self.follow(online[g], self.targets[part][g])
@@ -62,6 +64,14 @@ class Agents:
     def draw(self, round_, update):
         """The random numbers of an update."""
         self.noise = {g: self.gumbel(g, round_, update) for g in self.groups}
+        self.smoothing = {g: self.smooth(g, round_, update) for g in self.groups}
+
+    def smooth(self, group, round_, update):
+        """Normal noise for the target actions of numbers, cut off at 2.5 deviations."""
+        members, spread = self.members(group), getattr(self.config, "target_noise", 0)
+        shape = len(members), self.steps, self.num_envs, self.kinds[members[0]].actions
+        drawn = generator(self.seed, round_, "smoothing", update, group).standard_normal(shape, dtype=np.float32)
+        return torch.tensor(drawn.astype(np.float64)).clamp(-2.5, 2.5) * spread
 
     def look_at(self, batch):
         self.batch, (self.steps, self.num_envs) = batch, batch.ended.shape
@@ -156,7 +166,9 @@ class Agents:
 
     def action_after(self, agent, t, e, output):
         if self.kinds[agent].continuous:
-            return torch.tanh(output)
+            group = self.team.groups[agent]
+            noise = self.smoothing[group][self.members(group).index(agent), t, e]
+            return (torch.tanh(output) + noise).clamp(-1, 1)
         legal = self.legal(agent, t, e, after=True)
         return self.one_hot(agent, int(torch.where(legal, output, -torch.inf).argmax()))
 

@@ -25,6 +25,7 @@ NORMED = {"layer_norm": True}
 REPLAYED = {"hidden": [8, 8], "updates_per_round": 2, "batch_size": 8, "buffer_size": 42}
 PRIORITISED = REPLAYED | {"priority": 0.6}
 NOISY = REPLAYED | {"noise_start": 0.1}
+TD3 = {"twin_critics": True, "policy_delay": 2, "target_noise": 0.2}
 SOFT = REPLAYED | {"entropy_per_number": -0.5}
 # Settings of continuous actions.
 OF_NUMBERS = {"noise_start", "entropy_per_number"}
@@ -37,7 +38,7 @@ SETTINGS = {
     "qmix": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | NORMED | {"recurrent": True}],
     "qplex": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
     "iddpg": [REPLAYED, NOISY, NOISY | {"recurrent": True}],
-    "maddpg": [REPLAYED, NOISY, NOISY | NORMED | {"recurrent": True}, NOISY | {"twin_critics": True}],
+    "maddpg": [REPLAYED, NOISY, NOISY | NORMED | {"recurrent": True}, NOISY | TD3],
     "isac": [REPLAYED, REPLAYED | {"recurrent": True}, SOFT],
     "masac": [REPLAYED, REPLAYED | {"recurrent": True}, SOFT | NORMED, SOFT | {"recurrent": True}],
 }

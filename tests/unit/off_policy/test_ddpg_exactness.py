@@ -37,6 +37,7 @@ SETTINGS = {
 }
 NUMBERS = {"noise_start": 0.1}
 RECURRENT = {"recurrent": True, "sequence_length": 4}
+TD3 = {"twin_critics": True, "target_noise": 0.5, "policy_delay": 2}
 CASES = {
     "choices": ("one choice", POOLED, {"max_grad_norm": MIDDLE}),
     "choices apart": ("one choice", APART, {"huber_delta": 0.2, "target_update_interval": 2}),
@@ -54,6 +55,8 @@ CASES = {
     ),
     "choices with two critics": ("one choice", POOLED, {"twin_critics": True, "max_grad_norm": MIDDLE}),
     "numbers with two critics, recurrent": ("numbers", APART, {**NUMBERS, **RECURRENT, "twin_critics": True}),
+    "TD3": ("numbers", POOLED, {**NUMBERS, **TD3}),
+    "TD3, recurrent": ("both", APART, {**NUMBERS, **RECURRENT, **TD3}),
     "whole rollouts": (
         "one choice",
         APART,
@@ -61,7 +64,7 @@ CASES = {
     ),
 }
 # Settings that only deterministic policies have, and only soft ones.
-ONLY_DETERMINISTIC = ("noise_start", "temperature", "twin_critics")
+ONLY_DETERMINISTIC = ("noise_start", "temperature", *TD3)
 SOFT = {"temperature_lr": 0.03, "entropy_share": 0.4, "entropy_per_number": -0.7, "initial_temperature": 0.3}
 # Cases that start with a reward scale and level; in the others the first update sets them.
 LATER = [case for case in CASES if "first update" not in case]
@@ -198,11 +201,13 @@ def test_all_placements_give_the_same_bytes(name, case):
 def test_several_rounds_are_those_of_a_plain_computation(name, case):
     (found, metrics), plain = learned(name, case, "packed"), plainly(name, case)
     wanted = plain.tensors()
-    before = scene(name, case)[1].tensors
+    context = scene(name, case)[1]
+    before = context.tensors
     assert found.keys() == before.keys()
     for key in sorted(found):
         if key.endswith("/steps"):
-            assert found[key] == ROUNDS * UPDATES
+            delay = context.config.target_delay if key.startswith("policy") else 1
+            assert found[key] == ROUNDS * UPDATES // delay
             continue
         scale = np.abs(wanted[key]).max()
         np.testing.assert_allclose(found[key], wanted[key], rtol=0, atol=1e-10 * scale, err_msg=key)
