@@ -43,7 +43,7 @@ else:
 DEFAULT_ROUNDS = 400
 RANDOM = "random"
 # What `algorithm.network` may be besides a factory of one's own.
-NETWORKS = ("mlp", "cnn", "attention")
+NETWORKS = ("mlp", "gru", "cnn", "attention")
 # Lambda's largest function, MB.
 MOST_MB = 10_240
 
@@ -296,7 +296,7 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
     document = fill_defaults(document, valid_keys(name))
     try:
         config = msgspec.convert(_add_default_names(document), RunConfig)
-        config = _with_engine(_share_by_default(config, document)).effective()
+        config = _with_engine(_with_memory(_share_by_default(config, document))).effective()
         config = _anneal_by_default(_pack_by_default(config, document), document)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {_readable(str(error), name, document)}") from error
@@ -314,6 +314,14 @@ def _share_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConf
         return config
     rule = "groups" if by_hand else "all"
     return msgspec.structs.replace(config, sharing=msgspec.structs.replace(config.sharing, rule=rule))
+
+
+def _with_memory(config: RunConfig) -> RunConfig:
+    """With `recurrent` in place of the network `gru`, which is a perceptron whose last hidden layer is a GRU."""
+    algorithm = config.algorithm
+    if algorithm.network != "gru" or not hasattr(algorithm, "recurrent"):
+        return config
+    return msgspec.structs.replace(config, algorithm=msgspec.structs.replace(algorithm, network="mlp", recurrent=True))
 
 
 def _with_engine(config: RunConfig) -> RunConfig:

@@ -105,7 +105,9 @@ class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
     device: Annotated[Literal["cpu", "cuda"], Meta(description="where torch computes; actors use the CPU")] = "cpu"
     network: Annotated[
         str,
-        Meta(description="mlp; cnn for images, attention for entities; or a torch module's package.module:factory"),
+        Meta(
+            description="mlp or gru; cnn for images, attention for entities; or a torch module's package.module:factory"
+        ),
     ] = "mlp"
     lr_schedule: Annotated[
         ScheduleName, Meta(description="how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer")

@@ -246,10 +246,11 @@ def test_who_takes_the_one_hot_follows_from_the_rule_unless_it_is_set(settings, 
 
 
 def test_the_networks_that_a_user_may_name_are_those_that_there_are():
-    assert ("mlp", *BUILT_IN) == NETWORKS
+    assert ("mlp", "gru", *BUILT_IN) == NETWORKS
 
 
 def test_a_factory_is_computed_by_torch():
+    assert load(None, ["algorithm.network=gru"]) == load(None, ["algorithm.recurrent=true"])
     assert load(None, ["algorithm.network=cnn"]).algorithm.engine == "torch"
 
 
