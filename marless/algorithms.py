@@ -22,6 +22,7 @@ from functions.algorithms.base import (
     as_base,
 )
 from functions.algorithms.chunks import training_samples
+from functions.algorithms.input_statistics import updated_statistics
 from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, CriticView, Ppo, PpoConfig
@@ -76,6 +77,7 @@ __all__ = [
     "recurrent",
     "torch_loss",
     "training_samples",
+    "updated_statistics",
 ]
 
 

@@ -349,8 +349,11 @@ def _anneal_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunCon
     limit the run and the document sets none of these settings: both can then be larger at first."""
     algorithm, settings = config.algorithm, PPO_TASKS.get(config.task.name, {})
     limited = config.stop.rounds is not None or config.stop.env_steps is not None
-    measured = isinstance(algorithm, PpoConfig) and algorithm.network == "mlp" and (config.task.agents or 0) <= FEW
-    if not (limited and measured) or settings.keys() & document.get("algorithm", {}).keys():
+    ours = isinstance(algorithm, PpoConfig) and algorithm.name in algorithms.ALGORITHMS and algorithm.network == "mlp"
+    if (
+        not (limited and ours and (config.task.agents or 0) <= FEW)
+        or settings.keys() & document.get("algorithm", {}).keys()
+    ):
         return config
     return msgspec.structs.replace(config, algorithm=msgspec.structs.replace(algorithm, **settings))
 

@@ -156,6 +156,7 @@ def test_a_plug_in_s_placements_have_the_same_weights(marless):
 def test_an_algorithm_with_a_loss_in_torch_keeps_its_promises(tmp_path, monkeypatch, engine):
     install(tmp_path, monkeypatch, "my_loss")
     settings = {"hidden": [8], "epochs": 1, "num_minibatches": 2, "engine": engine, "recurrent": engine == "torch"}
+    settings["normalise_observations"] = True
     check(algorithm("spo"), settings)
 
 

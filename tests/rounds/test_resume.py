@@ -165,12 +165,16 @@ def test_a_driver_that_comes_too_late_to_take_over_deletes_nothing(drivers, undi
     assert weights_sha256(old.state, backend.storage) == undisturbed.sha256
 
 
-def test_a_finished_run_that_goes_on_arrives_where_a_longer_one_does(tmp_path, undisturbed):
-    drive(tmp_path, [*OPTIONS, "stop.rounds=3"])
-    longer = drive(tmp_path, [*OPTIONS, "stop.rounds=5"])
-    assert longer.sha256 == undisturbed.sha256
-    assert longer.state.final == undisturbed.state.final
+def test_a_finished_run_that_goes_on_arrives_where_a_longer_one_does_unless_its_step_falls(tmp_path, undisturbed):
+    constant = [*OPTIONS, "algorithm.lr_schedule=constant"]
+    drive(tmp_path / "one", [*constant, "stop.rounds=3"])
+    longer, whole = (drive(tmp_path / name, [*constant, "stop.rounds=5"]) for name in ("one", "other"))
+    assert longer.sha256 == whole.sha256
+    assert longer.state.final == whole.state.final
     assert [line.round for line in longer.lines] == [1, 2, 3, 4, 5]
+    # By default the step falls to 0 at the limit, and was smaller in the first rounds.
+    drive(tmp_path / "falling", [*OPTIONS, "stop.rounds=3"])
+    assert drive(tmp_path / "falling", [*OPTIONS, "stop.rounds=5"]).sha256 != undisturbed.sha256
 
 
 def test_a_finished_run_resumed_without_a_higher_limit_keeps_its_weights(tmp_path):

@@ -47,6 +47,14 @@ class DdpgConfig(CriticConfig, frozen=True, kw_only=True):
         False
     )
 
+    def __post_init__(self) -> None:
+        """Raises `ValueError` also where the last update of a round would not move the policy."""
+        super().__post_init__()
+        if self.updates_per_round % self.policy_delay:
+            raise ValueError(
+                f"policy_delay is {self.policy_delay}, and a round has {self.updates_per_round} updates; set a divisor"
+            )
+
     def behaviour(self, env_steps: int) -> Behaviour:
         """Noise that decreases linearly; without noise, samples of the distribution."""
         if not self.noisy:

@@ -96,3 +96,5 @@ def _require(spec: EnvSpec, team: Team, config: DdpgConfig) -> None:
         raise BadRequest("agents act in numbers, and nothing explores: set noise_start above 0")
     if config.noisy and not any(kind.continuous for kind in spec.classes):
         raise BadRequest("agents choose, and noise is for numbers: set noise_start and noise_end to 0")
+    if config.target_noise and not any(kind.continuous for kind in spec.classes):
+        raise BadRequest("agents choose, and target_noise is for numbers: set it to 0")

@@ -28,7 +28,7 @@ from functions.keys import group_name
 from functions.nn.heads import distribution
 from functions.nn.losses import mask_logits
 from functions.nn.mlp import Array
-from functions.nn.networks import unroll
+from functions.nn.networks import Weights, unroll
 
 
 class HappoConfig(CentralisedConfig, frozen=True, kw_only=True, tag_field="name", tag="happo"):
@@ -44,7 +44,8 @@ def policy(context: Context[HappoConfig], group: int) -> StageResult:
     factor, rows = _factor(context, group), PolicyRows.living(context, group)
     weights = pooled(context, group, lambda agent: factor)
     trained = train_policy(context, group, rows._replace(advantage=rows.advantage * weights))
-    ratio = _ratio(replace(context, tensors={**context.tensors, **trained.tensors}), group)
+    new = weights_of(replace(context, tensors=trained.tensors), f"policy/{group_name(group)}")
+    ratio = _ratio(context, group, new)
     return trained._replace(tensors={**trained.tensors, f"ratio/{group_name(group)}": ratio})
 
 
@@ -56,9 +57,12 @@ def _factor(context: Context[HappoConfig], group: int) -> Array:
     return factor
 
 
-def _ratio(context: Context[HappoConfig], group: int) -> Array:
-    """The probability of the actions of the group's agents ``[T, E]`` by the new policy over that by the old one."""
-    batch, weights = context.batch, weights_of(context, f"policy/{group_name(group)}")
+def _ratio(context: Context[HappoConfig], group: int, weights: Weights) -> Array:
+    """The probability of the actions of the group's agents ``[T, E]`` by the new `weights` over that by the old ones.
+
+    Both are on inputs as the round sampled them: new statistics of inputs are no step of the policy.
+    """
+    batch = context.batch
     assert batch.log_probability is not None  # see `PolicyRows.living`
     change: NDArray[np.floating] = np.zeros(batch.ended.shape, weights.dtype)
     for agent in members(context.team, group):

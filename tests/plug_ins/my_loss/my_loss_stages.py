@@ -15,6 +15,7 @@ from marless.algorithms import (
     pooling,
     torch_loss,
     training_samples,
+    updated_statistics,
 )
 
 # A critic sees what its agent sees: at every step, and after each cut.
@@ -60,7 +61,8 @@ def policy(context, group):
         context, group, network.weights, lambda agent: observations(context, agent), config.data_chunk_length
     )
     steps = network.learn(minibatches(samples, context, "policy", group), torch_loss(loss))
-    return StageResult(network.tensors("policy", name), {"policy_loss": steps[-1].loss.value})
+    seen = updated_statistics(context, "policy", group)  # with algorithm.normalise_observations
+    return StageResult(network.tensors("policy", name) | seen, {"policy_loss": steps[-1].loss.value})
 
 
 STAGES = {**PPO.stages, "policy": policy}

@@ -102,6 +102,7 @@ class Group:
                 self.loss_of([pieces[place] for place in chosen], network, loss).backward()
                 norms.append(network.step())
             self.norms[part] = np.mean(norms[-self.config.num_minibatches :])
+        self.changed = self._ratio()
         for part, rows in self.inputs_so_far.items():
             rows += [self._raw_inputs(part, agent)[0][self.context.batch.alive[agent]] for agent in self.agents]
 
@@ -264,8 +265,9 @@ class Group:
         return torch.exp(log_p - batch.of(batch.log_probability, agent)[t, e])
 
     @torch.no_grad()
-    def ratio(self):
-        """The product of the ratios of the group's living agents ``[T, E]``, by its policy as it is now."""
+    def _ratio(self):
+        """The product of the ratios of the group's living agents ``[T, E]``, by its policy as it is now, on inputs as
+        the round had them."""
         found = torch.ones_like(self.factor)
         for agent in self.agents:
             inputs = self._inputs("policy", agent)[0]

@@ -314,8 +314,9 @@ SEVERAL = EnvSpec(("a",), (AgentClass("x", (0,), 2, 4, branches=(2, 2)),), 5)
         ),
         (pair(numbers=True), {"noise_start": 0}, "agents act in numbers, and nothing explores: set noise_start"),
         (pair(), {"noise_end": 0.1}, "agents choose, and noise is for numbers: set noise_start and noise_end to 0"),
+        (pair(), {"target_noise": 0.1}, "agents choose, and target_noise is for numbers: set it to 0"),
     ],
-    ids=["numbers without noise beside choices", "several", "numbers without noise", "choices with noise"],
+    ids=["numbers without noise beside choices", "several", "numbers without noise", "choices with noise", "smoothed"],
 )
 def test_tasks_that_it_cannot_explore_are_refused_in_one_line(name, spec, settings, message):
     algorithm = algorithms.algorithm(name)

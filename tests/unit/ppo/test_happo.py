@@ -22,6 +22,7 @@ CASES = {
     "one choice with memory": ("one choice", True, {"recurrent": True}),
     "several choices, own rewards": ("several choices", True, {"reward": "own"}),
     "numbers": ("numbers", False, {}),
+    "normalised observations": ("one choice", True, {"normalise_observations": True}),
 }
 
 
@@ -46,7 +47,7 @@ def test_a_round_is_that_of_one_plain_computation_group_after_group(case):
         orders.add((first, second))
         groups[first].factor = groups[first].factor * 0 + 1
         groups[first].round(number)
-        groups[second].factor = groups[first].ratio()
+        groups[second].factor = groups[first].changed
         assert groups[second].factor.std() > 1e-3
         groups[second].round(number)
         for group in groups:
