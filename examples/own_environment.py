@@ -22,6 +22,7 @@ class Parity:
         return self._observation()
 
     def step(self, actions):
+        """Pays where the number of raised hands is the parity of the bits, and resets after the fourth step."""
         odd, hands = self.bits.sum(axis=1) % 2, actions[0].sum(axis=1)
         rewards = np.repeat((hands == odd)[:, None].astype(float), 2, axis=1) / 2
         self.t += 1

@@ -8,6 +8,7 @@ from marless.environments import EnvTask, make
 
 
 def main(rounds: int = 100) -> None:
+    """Trains, prints the result, and acts with the policies."""
     run = marless.train(seed=1, stop={"rounds": rounds}, evaluation={"final_episodes": 320})
     summary = run.summary
     print(

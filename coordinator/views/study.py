@@ -106,6 +106,7 @@ class JsonEvents:
         self._print({"event": "started", "folder": str(study.folder), "runs": [run.name for run in study.runs]})
 
     def changed(self, study: Study, run: StudyRun) -> None:
+        """Prints how far the run has come."""
         fields = (
             "name",
             "setting",

@@ -39,14 +39,14 @@ def with_identity(context: Context[AlgorithmConfig], agent: int, inputs: Array) 
 def observations(context: Context[AlgorithmConfig], agent: int) -> Array:
     """The agent's observations ``[T, E, F]`` as its policy takes them, identity included."""
     own = context.batch.of(context.batch.observations, agent)
-    return with_identity(context, agent, standardised(context, "policy", agent, own))
+    return with_identity(context, agent, normalised(context, "policy", agent, own))
 
 
-def standardised(context: Context[AlgorithmConfig], part: str, agent: int, inputs: Array) -> Array:
+def normalised(context: Context[AlgorithmConfig], part: str, agent: int, inputs: Array) -> Array:
     """Inputs ``[..., F]`` as the network `part` of the agent's group takes them, without identity; the same inputs if
     the network has no statistics (`input_statistics`)."""
     seen = context.tensors.get(f"{part}/{group_name(context.team.groups[agent])}/{SEEN}")
-    return inputs if seen is None else InputStatistics(seen).standardiser(inputs.dtype).standardise(inputs)
+    return inputs if seen is None else InputStatistics(seen).normaliser(inputs.dtype).normalise(inputs)
 
 
 def observation_shape(spec: EnvSpec, agent: int) -> tuple[int, ...]:

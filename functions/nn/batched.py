@@ -19,7 +19,7 @@ from functions.nn.gru import advance
 from functions.nn.heads import Head, head_of_network, outputs_of
 from functions.nn.layer_norm import Norm, NormPass
 from functions.nn.mlp import RECTIFIED, Layer, forward, hidden, layers_of
-from functions.nn.normaliser import SEEN, InputStatistics, Standardiser
+from functions.nn.normaliser import SEEN, InputNormaliser, InputStatistics
 from functions.nn.onnx_acting import OnnxNetworks, made_by_factory, onnx_networks
 from functions.nn.recurrent import CLIPPED, norms_of
 
@@ -54,7 +54,7 @@ class BatchedGru:
 class BatchedNetwork:
     """The networks of a class's n agents: the layers `before` the GRU, if there is one, and those `after` it, weights
     ``[n, 1, in, out]`` and biases ``[n, 1, 1, out]``; `log_std` ``[n, 1, d]`` of Gaussian policies; the `norms` of the
-    hidden layers, the GRU last, ``[n, 1, 1, H]``, or none; what standardises their observations ``[n, 1, 1, F]``."""
+    hidden layers, the GRU last, ``[n, 1, 1, H]``, or none; what normalises their observations ``[n, 1, 1, F]``."""
 
     after: Sequence[Layer]
     before: Sequence[Layer] = ()
@@ -63,7 +63,7 @@ class BatchedNetwork:
     rectified: bool = False
     clipped: bool = False
     norms: Sequence[Norm] = ()
-    standardiser: Standardiser | None = None
+    normaliser: InputNormaliser | None = None
 
     @property
     def recurrent(self) -> bool:
@@ -84,8 +84,8 @@ class BatchedNetwork:
     def outputs(self, inputs: FloatArray, state: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
         """Outputs ``[n, blocks, E, width]`` and the hidden state that follows `state`."""
         norms = [NormPass(norm).forward for norm in self.norms]
-        if self.standardiser is not None:
-            inputs = self.standardiser.standardise(inputs)
+        if self.normaliser is not None:
+            inputs = self.normaliser.normalise(inputs)
         if self.gru is None:
             return forward(self.after, inputs, self.rectified, norms)[-1], None
         assert state is not None
@@ -121,7 +121,7 @@ def batch_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]
         maps[0] = _folded(maps[0], kind.observation_size, kind.agents)
     log_stds = [network.log_std for network in networks if network.log_std is not None]
     log_std, marks = np.stack(log_stds)[:, None] if log_stds else None, (networks[0].rectified, networks[0].clipped)
-    own = log_std, *marks, _stacked_norms([network.norms for network in networks]), _standardiser(networks)
+    own = log_std, *marks, _stacked_norms([network.norms for network in networks]), _normaliser(networks)
     if networks[0].gru is None:
         return BatchedNetwork(maps, (), None, *own)
     (x, x_bias), (h, h_bias) = maps[-3:-1]
@@ -244,11 +244,11 @@ def _stacked_norms(networks: list[list[Norm]]) -> list[Norm]:
     ]
 
 
-def _standardiser(networks: list[_Network]) -> Standardiser | None:
+def _normaliser(networks: list[_Network]) -> InputNormaliser | None:
     """``[n, 1, 1, F]``, or None for networks that take observations as they are."""
     precision = networks[0].maps[0][0].dtype
-    each = [InputStatistics(net.seen).standardiser(precision) for net in networks if net.seen is not None]
-    return Standardiser(*(np.stack(parts)[:, None, None] for parts in zip(*each, strict=True))) if each else None
+    each = [InputStatistics(net.seen).normaliser(precision) for net in networks if net.seen is not None]
+    return InputNormaliser(*(np.stack(parts)[:, None, None] for parts in zip(*each, strict=True))) if each else None
 
 
 def _folded(first: Layer, width: int, agents: tuple[int, ...]) -> Layer:

@@ -57,13 +57,13 @@ class Normaliser:
         return values * self.scale + self.centre
 
 
-class Standardiser(NamedTuple):
+class InputNormaliser(NamedTuple):
     """The mean of inputs ``[..., F]`` and the inverse of their standard deviation."""
 
     mean: Array
     inverse: Array
 
-    def standardise(self, inputs: Array) -> Array:
+    def normalise(self, inputs: Array) -> Array:
         """Inputs ``[..., F]`` in standard deviations from the mean, cut off at ±10."""
         found: Array = inputs - self.mean
         found *= self.inverse
@@ -100,8 +100,8 @@ class InputStatistics:
         spread = squares + np.square(wide).sum(axis=0) + apart * apart * known * share
         return InputStatistics(np.stack([together, before + share * apart, spread]))
 
-    def standardiser(self, precision: np.dtype[Any]) -> Standardiser:
-        """What standardises inputs of this precision."""
+    def normaliser(self, precision: np.dtype[Any]) -> InputNormaliser:
+        """What normalises inputs of this precision."""
         count, mean, squares = self.tensor
         variance = np.where(count > 0, squares / np.maximum(count, 1), 1 - INPUT_EPSILON)
-        return Standardiser(mean.astype(precision), (1 / np.sqrt(variance + INPUT_EPSILON)).astype(precision))
+        return InputNormaliser(mean.astype(precision), (1 / np.sqrt(variance + INPUT_EPSILON)).astype(precision))

@@ -48,6 +48,7 @@ class Died(msgspec.Struct, frozen=True, tag="died"):
 
 
 def main() -> None:
+    """Imports the modules named on the command line, then forks workers on request until the pool is gone."""
     pool = socket.socket(fileno=int(sys.argv[1]))
     pool.set_inheritable(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

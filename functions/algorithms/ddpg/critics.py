@@ -1,17 +1,14 @@
 """Critics of deterministic policies: their training, and the gradient of their values with respect to the actions."""
 
-from functools import partial
-
 from functions.algorithms.base import Context, StageResult
 from functions.algorithms.ddpg.config import DdpgConfig
-from functions.algorithms.metrics import ByAgent, due
+from functions.algorithms.metrics import due
 from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions, View
-from functions.algorithms.off_policy.critics import CriticRows, critic_step, least_after, least_value
+from functions.algorithms.off_policy.critics import CriticRows, learn_values, least_after, least_value
 from functions.algorithms.off_policy.networks import NetworkInputs, by_column
 from functions.algorithms.off_policy.overestimation import overestimation
-from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
-from functions.algorithms.off_policy.reward_scale import scale_rewards, value_scale
-from functions.algorithms.off_policy.td import one_step
+from functions.algorithms.off_policy.replay import learning_signal
+from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.rows import members
 from functions.keys import group_name
 from functions.nn.mlp import Array
@@ -28,21 +25,9 @@ def train_step(
     its last update. Of two critics the policy follows the first one, as in TD3.
     """
     metrics = _overestimation(view, context, group, played) if due(context) else {}
-    minibatch, name, agents = with_minibatch(context), group_name(group), members(context.team, group)
-    config = context.config
-    signal_of = partial(learning_signal, agents=agents, team=config.reward == "team")
-    inputs, signal = CriticInputs(view, minibatch, agents), signal_of(minibatch)
-    rewards, scale, offset, normaliser = scale_rewards(context, name, signal, signal_of)
-    steps = inputs.steps()
-    future = least_after(minibatch, name, inputs, steps, after) + offset
-    targets = one_step(rewards, future, signal.terminal, config.gamma)
-    step = critic_step(minibatch, name, CriticRows(steps, agents, signal.learned, offset), targets)
-    gradient = _action_gradient(step.weights[0], inputs, steps, now)
-    if due(context):
-        rows = {"td_loss": step.loss.rows[signal.learned], "value": scale * step.value[signal.learned]}
-        metrics |= {**step.norms, **ByAgent.of(agents, signal.learned).means(rows)}
-    tensors = step.tensors | {f"normaliser/{name}": normaliser, f"gradient/{name}": gradient}
-    return StageResult(tensors, metrics)
+    found = learn_values(view, context, group, after)
+    gradient = _action_gradient(found.weights[0], found.inputs, found.steps, now)
+    return StageResult({**found.tensors, f"gradient/{group_name(group)}": gradient}, metrics | found.metrics)
 
 
 def _action_gradient(weights: Weights, inputs: CriticInputs, steps: NetworkInputs, own: Array) -> Array:

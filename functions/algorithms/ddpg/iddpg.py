@@ -13,13 +13,11 @@ from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.ddpg.critics import train_step
 from functions.algorithms.ddpg.ddpg import PARTS, POLICY_PARTS, policy
 from functions.algorithms.metrics import due
-from functions.algorithms.off_policy.critic_inputs import View
+from functions.algorithms.off_policy.critic_inputs import OWN_VIEW
 from functions.algorithms.off_policy.critics import CRITIC_PARTS
 from functions.algorithms.off_policy.replay import with_minibatch
-from functions.algorithms.rows import members, observation_width, own_observation
+from functions.algorithms.rows import members
 from functions.contract import SummaryName
-
-_VIEW = View(observation_width, own_observation, agents=lambda spec, team, agent: [agent])
 
 
 class IddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag="iddpg"):
@@ -31,10 +29,10 @@ def critic(context: Context[DdpgConfig], group: int) -> StageResult:
     minibatch, agents = with_minibatch(context), members(context.team, group)
     after = dict(zip(agents, next_actions(minibatch, group), strict=True))
     played = dict(zip(agents, next_actions(context, group), strict=True)) if due(context) else {}
-    return train_step(_VIEW, context, group, current_actions(minibatch, group), after, played)
+    return train_step(OWN_VIEW, context, group, current_actions(minibatch, group), after, played)
 
 
-initialise = partial(ddpg.initialise, _VIEW)
+initialise = partial(ddpg.initialise, OWN_VIEW)
 STAGES: Mapping[str, Stage] = {"critic": critic, "policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
@@ -47,5 +45,5 @@ SPEC = AlgorithmSpec(
     ),
     PARTS,
     __name__,
-    part_bytes=partial(ddpg.part_bytes, _VIEW),
+    part_bytes=partial(ddpg.part_bytes, OWN_VIEW),
 )

@@ -15,22 +15,13 @@ from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.ddpg.critics import train_step
 from functions.algorithms.ddpg.ddpg import PARTS, POLICY_PARTS, policy
 from functions.algorithms.metrics import OWN, due
-from functions.algorithms.off_policy.critic_inputs import View
+from functions.algorithms.off_policy.critic_inputs import TEAM_VIEW
 from functions.algorithms.off_policy.critics import CRITIC_PARTS
 from functions.algorithms.off_policy.replay import with_minibatch
-from functions.algorithms.rows import members, state_width, team_state
-from functions.contract import SummaryName, Team
-from functions.environments.base import EnvSpec
+from functions.algorithms.rows import members
+from functions.contract import SummaryName
 from functions.keys import group_name
 from functions.nn.mlp import Array
-
-
-def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
-    """All agents except fixed opponents, which are part of the environment; the critic sees its state."""
-    return list(team.learners)
-
-
-_VIEW = View(state_width, team_state, agents=_learners)
 
 
 class MaddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag="maddpg"):
@@ -53,7 +44,7 @@ def critic(context: Context[DdpgConfig], group: int) -> StageResult:
     """One step of the group's critic, and the gradient of its values with respect to the policy's actions."""
     now, after = context.tensors[f"action/{group_name(group)}"], _by_agent(context, "next_action")
     played = _by_agent(context, f"next_action{OWN}") if due(context) else {}
-    return train_step(_VIEW, context, group, now, after, played)
+    return train_step(TEAM_VIEW, context, group, now, after, played)
 
 
 def _by_agent(context: Context[DdpgConfig], part: str) -> dict[int, Array]:
@@ -64,7 +55,7 @@ def _by_agent(context: Context[DdpgConfig], part: str) -> dict[int, Array]:
     return arrays
 
 
-initialise = partial(ddpg.initialise, _VIEW)
+initialise = partial(ddpg.initialise, TEAM_VIEW)
 STAGES: Mapping[str, Stage] = {"actors": actors, "critic": critic, "policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
@@ -78,5 +69,5 @@ SPEC = AlgorithmSpec(
     ),
     PARTS,
     __name__,
-    part_bytes=partial(ddpg.part_bytes, _VIEW),
+    part_bytes=partial(ddpg.part_bytes, TEAM_VIEW),
 )

@@ -16,7 +16,15 @@ from functions.algorithms.advantages import next_values
 from functions.algorithms.base import Context
 from functions.algorithms.off_policy.networks import ONE_CHOICE, NetworkInputs, by_agent
 from functions.algorithms.off_policy.replay import ReplayConfig
-from functions.algorithms.rows import critic_shape, starts, with_identity
+from functions.algorithms.rows import (
+    critic_shape,
+    observation_width,
+    own_observation,
+    starts,
+    state_width,
+    team_state,
+    with_identity,
+)
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
 from functions.environments.base import AgentClass, EnvSpec
@@ -62,6 +70,16 @@ class View(NamedTuple):
     def shape(self, spec: EnvSpec, agent: int) -> tuple[int, ...]:
         """See `rows.critic_shape`."""
         return critic_shape(spec, agent, self.width(spec, agent))
+
+
+def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
+    """All agents except fixed opponents, which are part of the environment; the critic sees its state."""
+    return list(team.learners)
+
+
+# Independent critics see their agent, centralised ones all learners.
+OWN_VIEW = View(observation_width, own_observation, agents=lambda spec, team, agent: [agent])
+TEAM_VIEW = View(state_width, team_state, agents=_learners)
 
 
 @dataclass(frozen=True)

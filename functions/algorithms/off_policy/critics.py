@@ -6,6 +6,7 @@ the same minibatches, and differ by their first weights.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
@@ -14,8 +15,9 @@ from msgspec import Meta
 from functions.algorithms.advantages import Flags
 from functions.algorithms.base import Context, ScheduleName
 from functions.algorithms.engine import weights_of
+from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.new_networks import Part, as_target, new_network
-from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, values_after
+from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, View, values_after
 from functions.algorithms.off_policy.networks import (
     NetworkInputs,
     by_agent,
@@ -23,9 +25,12 @@ from functions.algorithms.off_policy.networks import (
     grad_output_for,
     update_target,
 )
-from functions.algorithms.off_policy.replay import ReplayConfig
-from functions.algorithms.off_policy.td import TdLoss, td_loss
+from functions.algorithms.off_policy.replay import ReplayConfig, learning_signal, with_minibatch
+from functions.algorithms.off_policy.reward_scale import scale_rewards
+from functions.algorithms.off_policy.td import TdLoss, one_step, td_loss
+from functions.algorithms.rows import members
 from functions.algorithms.trainable import Trainable, trained_bytes
+from functions.keys import group_name
 from functions.nn.mlp import Array
 from functions.nn.networks import Weights
 from functions.nn.recurrent import Network
@@ -125,6 +130,41 @@ def critic_step(minibatch: Context[CriticConfig], name: str, rows: CriticRows, t
         tensors |= follow if policies_move(minibatch) else unchanged(minibatch, (f"{part}_target",), name)
         weights.append(network.weights)
     return CriticStep(losses[0], values[0], weights, tensors, norms)
+
+
+class Learned(NamedTuple):
+    """The result of an update of a group's critics: their `inputs` in the minibatch and the `steps` of these, the
+    `weights` after the update, tensors and metrics."""
+
+    inputs: CriticInputs
+    steps: NetworkInputs
+    weights: list[Weights]
+    tensors: dict[str, Array]
+    metrics: dict[str, float]
+
+
+def learn_values(
+    view: View, context: Context[CriticConfig], group: int, after: Actions, bonus: Array | float = 0.0
+) -> Learned:
+    """One step of the group's critics and their targets towards one-step returns.
+
+    `context` is not a minibatch's. `after` are the actions after the minibatch's steps, and `bonus` ``[n, T, E]`` is
+    added to their values.
+    """
+    minibatch, name, agents = with_minibatch(context), group_name(group), members(context.team, group)
+    config = context.config
+    signal_of = partial(learning_signal, agents=agents, team=config.reward == "team")
+    inputs, signal = CriticInputs(view, minibatch, agents), signal_of(minibatch)
+    rewards, scale, offset, normaliser = scale_rewards(context, name, signal, signal_of)
+    steps = inputs.steps()
+    future = least_after(minibatch, name, inputs, steps, after) + offset + bonus
+    targets = one_step(rewards, future, signal.terminal, config.gamma)
+    step = critic_step(minibatch, name, CriticRows(steps, agents, signal.learned, offset), targets)
+    metrics: dict[str, float] = {}
+    if due(context):
+        rows = {"td_loss": step.loss.rows[signal.learned], "value": scale * step.value[signal.learned]}
+        metrics = {**step.norms, **ByAgent.of(agents, signal.learned).means(rows)}
+    return Learned(inputs, steps, step.weights, step.tensors | {f"normaliser/{name}": normaliser}, metrics)
 
 
 def policies_move(context: Context[CriticConfig]) -> bool:

@@ -21,7 +21,7 @@ from functions.algorithms.engine import engine_of, weights_of
 from functions.algorithms.ppo.curvature import Derivatives, DifferenceHessian, Hessian, extremes, policy_derivatives
 from functions.algorithms.ppo.distil import branchwise
 from functions.algorithms.ppo.ppo import PolicyRows, PpoConfig
-from functions.algorithms.rows import members, observations, pooled, standardised, starts, with_identity
+from functions.algorithms.rows import members, normalised, observations, pooled, starts, with_identity
 from functions.contract import SummaryName
 from functions.environments.base import AgentClass
 from functions.keys import group_name
@@ -298,7 +298,7 @@ def _outputs(
     `index`, with the identity of `agent`."""
 
     def seen(observations: Array) -> Array:
-        return with_identity(context, agent, standardised(context, "policy", agent, observations))
+        return with_identity(context, agent, normalised(context, "policy", agent, observations))
 
     arrays = context.batch.observations[index]
     if not weights.hidden_size:

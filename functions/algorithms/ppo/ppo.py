@@ -26,12 +26,12 @@ from functions.algorithms.rows import (
     critic_shape,
     learned_from,
     members,
+    normalised,
     observation_shape,
     observation_width,
     observations,
     pooling,
     share,
-    standardised,
     starts,
     with_identity,
 )
@@ -218,7 +218,7 @@ class Ppo:
     def inputs(self, context: Context[PpoConfig], agent: int) -> tuple[Array, Array]:
         """The critic's inputs ``[T, E, width]`` and ``[K, width]``, identity included."""
         steps, cut = context.config.critic_view(self._view).inputs(context.batch, agent)
-        inputs, after = (standardised(context, "critic", agent, rows) for rows in (steps, cut))
+        inputs, after = (normalised(context, "critic", agent, rows) for rows in (steps, cut))
         return with_identity(context, agent, inputs), with_identity(context, agent, after)
 
     def _statistics(self, context: Context[PpoConfig], group: int) -> dict[str, Array]:

@@ -19,7 +19,7 @@ class SacConfig(CriticConfig, frozen=True, kw_only=True):
     """
 
     initial_temperature: Annotated[
-        float, Meta(gt=0, description="weight of the entropy at first, in standardised rewards per nat")
+        float, Meta(gt=0, description="weight of the entropy at first, in scaled rewards per nat")
     ] = 0.1
     temperature_lr: Annotated[float, Meta(gt=0, description="Adam's step for the logarithm of the temperature")] = 1e-3
     entropy_share: Annotated[

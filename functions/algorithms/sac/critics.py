@@ -5,20 +5,17 @@ temperature: an agent's own, so critics of different agents of a team differ (as
 "Actor-Attention-Critic for Multi-Agent Reinforcement Learning", 2019).
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from functions.algorithms.base import Context, StageResult
-from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions, View
-from functions.algorithms.off_policy.critics import CriticRows, critic_step, least_after, least_value
+from functions.algorithms.off_policy.critics import CriticRows, learn_values, least_after, least_value
 from functions.algorithms.off_policy.networks import NetworkInputs, by_column
 from functions.algorithms.off_policy.overestimation import overestimation
-from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
-from functions.algorithms.off_policy.reward_scale import scale_rewards, value_scale
-from functions.algorithms.off_policy.td import one_step
+from functions.algorithms.off_policy.replay import learning_signal
+from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.rows import members
 from functions.algorithms.sac.config import SacConfig
 from functions.algorithms.sac.temperature import temperature
@@ -45,20 +42,10 @@ def train_step(
     update.
     """
     metrics = {} if played is None else _overestimation(view, context, group, played)
-    minibatch, name, agents = with_minibatch(context), group_name(group), members(context.team, group)
-    config = context.config
-    signal_of = partial(learning_signal, agents=agents, team=config.reward == "team")
-    inputs, signal = CriticInputs(view, minibatch, agents), signal_of(minibatch)
-    rewards, scale, offset, normaliser = scale_rewards(context, name, signal, signal_of)
-    steps = inputs.steps()
-    future = least_after(minibatch, name, inputs, steps, after.actions) + offset
-    targets = one_step(rewards, future + temperature(context, name) * after.entropy, signal.terminal, config.gamma)
-    step = critic_step(minibatch, name, CriticRows(steps, agents, signal.learned, offset), targets)
-    gradient = _action_gradient(step.weights, inputs, steps, now)
-    if due(context):
-        rows = {"td_loss": step.loss.rows[signal.learned], "value": scale * step.value[signal.learned]}
-        metrics |= {**step.norms, **ByAgent.of(agents, signal.learned).means(rows)}
-    return StageResult(step.tensors | {f"normaliser/{name}": normaliser, f"gradient/{name}": gradient}, metrics)
+    name = group_name(group)
+    found = learn_values(view, context, group, after.actions, temperature(context, name) * after.entropy)
+    gradient = _action_gradient(found.weights, found.inputs, found.steps, now)
+    return StageResult({**found.tensors, f"gradient/{name}": gradient}, metrics | found.metrics)
 
 
 def _action_gradient(weights: list[Weights], inputs: CriticInputs, steps: NetworkInputs, own: Array) -> Array:

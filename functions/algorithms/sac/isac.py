@@ -8,18 +8,16 @@ from functools import partial
 
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.metrics import OWN, due
-from functions.algorithms.off_policy.critic_inputs import View
+from functions.algorithms.off_policy.critic_inputs import OWN_VIEW
 from functions.algorithms.off_policy.critics import CRITIC_PARTS
 from functions.algorithms.off_policy.replay import with_minibatch
-from functions.algorithms.rows import members, observation_width, own_observation
+from functions.algorithms.rows import members
 from functions.algorithms.sac import sac
 from functions.algorithms.sac.actors import actions_after, current_actions
 from functions.algorithms.sac.config import SacConfig
 from functions.algorithms.sac.critics import Followed, train_step
 from functions.algorithms.sac.sac import PARTS, POLICY_PARTS, policy
 from functions.contract import SummaryName
-
-_VIEW = View(observation_width, own_observation, agents=lambda spec, team, agent: [agent])
 
 
 class IsacConfig(SacConfig, frozen=True, kw_only=True, tag_field="name", tag="isac"):
@@ -29,7 +27,7 @@ class IsacConfig(SacConfig, frozen=True, kw_only=True, tag_field="name", tag="is
 def critic(context: Context[SacConfig], group: int) -> StageResult:
     """One step of the group's critics, and the gradient of their values with respect to the policy's actions."""
     minibatch, played = with_minibatch(context), _followed(context, group, OWN) if due(context) else None
-    return train_step(_VIEW, context, group, current_actions(minibatch, group), _followed(minibatch, group), played)
+    return train_step(OWN_VIEW, context, group, current_actions(minibatch, group), _followed(minibatch, group), played)
 
 
 def _followed(context: Context[SacConfig], group: int, address: str = "") -> Followed:
@@ -37,7 +35,7 @@ def _followed(context: Context[SacConfig], group: int, address: str = "") -> Fol
     return Followed(dict(zip(members(context.team, group), actions, strict=True)), entropy)
 
 
-initialise = partial(sac.initialise, _VIEW)
+initialise = partial(sac.initialise, OWN_VIEW)
 STAGES: Mapping[str, Stage] = {"critic": critic, "policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
@@ -50,5 +48,5 @@ SPEC = AlgorithmSpec(
     ),
     PARTS,
     __name__,
-    part_bytes=partial(sac.part_bytes, _VIEW),
+    part_bytes=partial(sac.part_bytes, OWN_VIEW),
 )

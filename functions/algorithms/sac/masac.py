@@ -10,27 +10,18 @@ from functools import partial
 
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.metrics import OWN, due
-from functions.algorithms.off_policy.critic_inputs import View
+from functions.algorithms.off_policy.critic_inputs import TEAM_VIEW
 from functions.algorithms.off_policy.critics import CRITIC_PARTS
 from functions.algorithms.off_policy.replay import with_minibatch
-from functions.algorithms.rows import members, state_width, team_state
+from functions.algorithms.rows import members
 from functions.algorithms.sac import sac
 from functions.algorithms.sac.actors import After, actions_after, current_actions
 from functions.algorithms.sac.config import SacConfig
 from functions.algorithms.sac.critics import Followed, train_step
 from functions.algorithms.sac.sac import PARTS, POLICY_PARTS, policy
-from functions.contract import SummaryName, Team
-from functions.environments.base import EnvSpec
+from functions.contract import SummaryName
 from functions.keys import group_name
 from functions.nn.mlp import Array
-
-
-def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
-    """All agents except fixed opponents, which are part of the environment; the critic sees its state."""
-    return list(team.learners)
-
-
-_VIEW = View(state_width, team_state, agents=_learners)
 
 
 class MasacConfig(SacConfig, frozen=True, kw_only=True, tag_field="name", tag="masac"):
@@ -51,7 +42,7 @@ def critic(context: Context[SacConfig], group: int) -> StageResult:
     """One step of the group's critics, and the gradient of their values with respect to the policy's actions."""
     played = _followed(context, group, OWN) if due(context) else None
     now = context.tensors[f"action/{group_name(group)}"]
-    return train_step(_VIEW, context, group, now, _followed(context, group), played)
+    return train_step(TEAM_VIEW, context, group, now, _followed(context, group), played)
 
 
 def _named(after: After, group: int, of: str = "") -> dict[str, Array]:
@@ -67,7 +58,7 @@ def _followed(context: Context[SacConfig], group: int, of: str = "") -> Followed
     return Followed(arrays, context.tensors[f"next_entropy{of}/{group_name(group)}"])
 
 
-initialise = partial(sac.initialise, _VIEW)
+initialise = partial(sac.initialise, TEAM_VIEW)
 STAGES: Mapping[str, Stage] = {"actors": actors, "critic": critic, "policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
@@ -81,5 +72,5 @@ SPEC = AlgorithmSpec(
     ),
     PARTS,
     __name__,
-    part_bytes=partial(sac.part_bytes, _VIEW),
+    part_bytes=partial(sac.part_bytes, TEAM_VIEW),
 )

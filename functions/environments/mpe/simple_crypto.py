@@ -43,6 +43,7 @@ class SimpleCrypto(Scenario):
         alice[:_WORDS] = _MEANING.take(secret, axis=1)
 
     def reward(self, world: World, out: Real) -> None:
+        """Eve loses her cost; Alice and Bob gain it, and lose Bob's."""
         guesses = world.said[:2]
         wrong = np.square(guesses - _MEANING.take(world.goals[0], axis=1))
         # Word by word, as mpe2 adds: the order of a reduction would depend on the number of environments.

@@ -31,6 +31,7 @@ class SimplePush(Scenario):
         )
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
+        """Only the agent sees the goal; the adversary sees landmarks without their meaning."""
         (adversary,), (good,) = features
         seen = world.relative_observations(slice(0, 2))
         adversary[0:2], good[0:2] = world.velocity

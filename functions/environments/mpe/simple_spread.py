@@ -33,6 +33,7 @@ class SimpleSpread(Scenario):
         self._touching = 2 * self.agents[0].size
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
+        """Own velocity and position, then landmarks and other agents relative to it; or all of it as entities."""
         (rows,) = features
         seen = world.relative_observations(slice(0, world.agents))
         if self._entities:

@@ -26,6 +26,7 @@ class SimpleTag(Pursuit):
         )
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
+        """Writes own velocity and position, others relative to it, and the velocities of the (other) prey."""
         for rows, members in zip(features, (slice(0, self.chasers), slice(self.chasers, world.agents)), strict=True):
             rows[:, 0:2] = world.velocity[members]
             rows[:, 2:4] = world.position[members]

@@ -48,6 +48,7 @@ class SimpleWorldComm(Pursuit):
         self.classes = self._classes(num_good, num_forests)
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
+        """Writes what each agent sees; what forests hide from it is zeros."""
         inside = world.distance[:, self._forests] < self._inside
         sees = _sees(inside)
         around = world.relative_observations(slice(0, world.agents))
@@ -67,6 +68,7 @@ class SimpleWorldComm(Pursuit):
                 _write_rest_of_prey(rest, speeds[members][prey, self.fellows], hiding[members])
 
     def reward(self, world: World, out: Real) -> None:
+        """Chasers gain by touches and lose by distance; prey lose by touches and far outside, and gain by food."""
         caught = self.caught(world)
         chasers, prey = out[: self.chasers], out[self.chasers :]
         np.multiply(world.distance[: self.chasers, self.chasers : world.agents].min(axis=1), -0.1, out=chasers)

@@ -152,6 +152,7 @@ class _Nested:
     layout: tuple[int, ...] = ()
 
     def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
+        """See `ObservationEncoder`."""
         if self.named:
             whole = isinstance(seen, dict) and all(key in seen for key, *_ in self.parts)
         else:

@@ -33,25 +33,25 @@ def test_entries_that_are_not_there_do_not_count():
 
 
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
-def test_inputs_are_standardised_and_cut_off_at_ten_deviations(precision):
+def test_inputs_are_normalised_and_cut_off_at_ten_deviations(precision):
     # Means 2 and 0.1, variances 4 and 0.
     found = InputStatistics.none(2).merged(np.array([[0, 0.1], [4, 0.1]], precision))
     inputs = np.array([[0, 0.1], [2, 0.1], [30, 0.2], [-30, 0.0]], precision)
     wanted = [[-1, 0], [0, 0], [10, 10], [-10, -10]]
-    standardised = found.standardiser(np.dtype(precision)).standardise(inputs)
-    assert standardised.dtype == precision
-    np.testing.assert_allclose(standardised, wanted, rtol=0, atol=1e-6)
+    normalised = found.normaliser(np.dtype(precision)).normalise(inputs)
+    assert normalised.dtype == precision
+    np.testing.assert_allclose(normalised, wanted, rtol=0, atol=1e-6)
 
 
 def test_before_the_first_input_nothing_changes_within_ten():
     inputs = np.array([[-9.5, 0.0, 12.0]], np.float32)
-    found = InputStatistics.none(3).standardiser(inputs.dtype).standardise(inputs)
+    found = InputStatistics.none(3).normaliser(inputs.dtype).normalise(inputs)
     np.testing.assert_array_equal(found, [[-9.5, 0, 10]])
 
 
 @pytest.mark.parametrize("team", [ALONE, SHARED], ids=["alone", "shared with identity"])
-def test_actors_act_on_standardised_observations_and_plain_identities(team):
-    """As networks without statistics act on observations that are standardised beforehand."""
+def test_actors_act_on_normalised_observations_and_plain_identities(team):
+    """As networks without statistics act on observations that are normalised beforehand."""
     tensors, seen, rng = weights(team, np.float64), observation(np.float64, 50), np.random.default_rng(3)
     groups, made = sorted(set(team.groups)), {}
     for group in groups:
