@@ -44,8 +44,11 @@ COMMANDS = {
 }
 
 
-# Modules of the folder commands/deployment.
-_DEPLOYMENT = ("deploy", "policy", "teardown")
+# The folders of commands, and their modules there; the others are in `commands` itself.
+_FOLDERS = {
+    "deployment": ("deploy", "policy", "teardown"),
+    "results": ("evaluate", "compare", "timeline", "verify"),
+}
 
 
 class Parser(ArgumentParser):
@@ -77,8 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def module_of(name: str) -> ModuleType:
     """The module of a command."""
-    folder = "coordinator.cli.commands" + ".deployment" * (name in _DEPLOYMENT)
-    return import_module(f"{folder}.{name}")
+    folder = "".join(f".{folder}" for folder, names in _FOLDERS.items() if name in names)
+    return import_module(f"coordinator.cli.commands{folder}.{name}")
 
 
 def _run(argv: list[str], options: Namespace) -> int:
