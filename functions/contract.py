@@ -156,6 +156,16 @@ class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
     team: Team
 
 
+class Match(Message, frozen=True, kw_only=True):
+    """Agents of one side play by the newest policies and learn; all others play by those of an earlier round."""
+
+    agents: tuple[int, ...]
+    # The team of the earlier round.
+    team: Team
+    # Its policies are deterministic.
+    greedy: bool = False
+
+
 class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
     """Collect `rollouts`, each of `rollout_length` steps in `num_envs` environments."""
 
@@ -166,6 +176,9 @@ class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
     num_envs: int
     rollout_length: int
     behaviour: Behaviour = Behaviour()
+    # The policies of the earlier round, where there is a match.
+    match: Match | None = None
+    match_policies: tuple[Ref, ...] = ()
 
 
 # Which rows a group of several agents learns from: those of all members, or one member's share of them.
@@ -297,6 +310,9 @@ class SampleReply(Message, frozen=True, kw_only=True, tag="sample"):
     agent_returns: tuple[tuple[float, ...], ...] = ()
     # Means over the episodes.
     env_metrics: dict[str, float] = {}
+    # In a match, the mean over the episodes: 1 where the side that learns had the higher return, 0 where it had the
+    # lower one, and a half where both were equal.
+    score: float | None = None
 
 
 class LearnReply(Message, frozen=True, kw_only=True, tag="learn"):

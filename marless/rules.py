@@ -2,7 +2,8 @@
 
 A package offers a rule by an entry point of the group ``marless.rules`` whose name is ``<family>.<name>`` and whose
 value is a `Rule`. Families: ``trend`` (`TrendRule`), ``distance`` (`DistanceRule`), ``grouping`` (`GroupingRule`),
-``base`` (`BaseRule`), ``sharing`` (`SharingMode`), ``scaling`` (`ScalingRule`) and ``placement`` (`PlacementRule`).
+``base`` (`BaseRule`), ``sharing`` (`SharingMode`), ``scaling`` (`ScalingRule`), ``placement`` (`PlacementRule`) and
+``league`` (`LeagueRule`).
 
 Examples:
     >>> from marless.rules import Bounds, Rule, ScalingRule
@@ -12,6 +13,7 @@ Examples:
 from coordinator.placement.rules import PlacementRule, Work
 from coordinator.registry import Rule
 from coordinator.rules.grouping import GroupingRule
+from coordinator.rules.league import LeagueRule
 from coordinator.rules.scaling import Bounds, ScalingRule
 from coordinator.rules.sharing import BaseRule, SharingMode
 from coordinator.rules.similarity import DistanceRule
@@ -22,6 +24,7 @@ __all__ = [
     "Bounds",
     "DistanceRule",
     "GroupingRule",
+    "LeagueRule",
     "PlacementRule",
     "Rule",
     "ScalingRule",

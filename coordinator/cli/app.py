@@ -30,6 +30,7 @@ COMMANDS = {
     "runs": "list all runs",
     "evaluate": "play a run's policies and print their return",
     "study": "train many runs over settings and seeds, all at once",
+    "crossplay": "play the policies of runs, or of a run's league, against one another",
     "compare": "compare trained runs over seeds, with intervals",
     "ablate": "compare sharing, scaling and placement rules over seeds",
     "estimate": "estimate the cost and duration of a run",
@@ -47,7 +48,7 @@ COMMANDS = {
 # The folders of commands, and their modules there; the others are in `commands` itself.
 _FOLDERS = {
     "deployment": ("deploy", "policy", "teardown"),
-    "results": ("evaluate", "compare", "timeline", "verify"),
+    "results": ("evaluate", "crossplay", "compare", "timeline", "verify"),
 }
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from coordinator.comparison.comparison import Comparison, Lines, Row
 from coordinator.comparison.curve import Axis
 from coordinator.comparison.table import amount
+from coordinator.comparison.tournament import Tournament
 from coordinator.reports.drawing import Line, draw_lines, finish, heading, look, quiet, save, sheet
 from coordinator.reports.text import counted, money
 
@@ -128,3 +129,24 @@ def _drawn(lines: Lines) -> dict[str, Line]:
     return {
         name: Line(x, np.array(y), np.array(lines.low[name]), np.array(lines.high[name])) for name, y in lines.y.items()
     }
+
+
+def draw_scores(tournament: Tournament, path: Path) -> None:
+    """The scores of all pairs as a matrix; raises `MissingExtra` without matplotlib."""
+    count = len(tournament.teams)
+    figure = sheet(3.2 + 0.62 * count, 2.0 + 0.5 * count)
+    axes = figure.subplots()
+    axes.imshow(tournament.scores, vmin=0, vmax=1, cmap="RdBu", aspect="auto")
+    for i, row in enumerate(tournament.scores):
+        for j, score in enumerate(row):
+            strong = abs(score - 0.5) > 0.3
+            axes.text(j, i, f"{score:.2f}", ha="center", va="center", fontsize=8, color="white" if strong else "black")
+    labels = [f"{team} ({rating:,.0f})" for team, rating in zip(tournament.teams, tournament.ratings, strict=True)]
+    axes.set_xticks(range(count), list(tournament.teams), rotation=45, ha="right", fontsize=8, parse_math=False)
+    axes.set_yticks(range(count), labels, fontsize=8, parse_math=False)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    over = f"share of episodes won by the row's team, {tournament.episodes:,} per pair and side; Elo in brackets"
+    heading(figure, f"{tournament.task}: cross-play", over)
+    save(figure, path)

@@ -22,6 +22,7 @@ from coordinator.pricing.prices import Architecture, StorageClass, load_prices
 from coordinator.registry import Family
 from coordinator.rules import scaling, sharing
 from coordinator.rules.grouping import GROUPINGS, Cap
+from coordinator.rules.league import LEAGUE_RULES
 from coordinator.rules.scaling import SCALING_RULES
 from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.similarity import DISTANCES
@@ -68,6 +69,7 @@ RULES: dict[str, Family[Any]] = {
     "sharing.base": BASES,
     "scaling.rule": SCALING_RULES,
     "placement.rule": PLACEMENTS,
+    "league.rule": LEAGUE_RULES,
 }
 
 
@@ -208,6 +210,15 @@ class Opponents(Section, frozen=True, kw_only=True):
     )
 
 
+class League(Section, frozen=True, kw_only=True):
+    """Rollouts in which one side of a competitive task learns against earlier policies of the run."""
+
+    rule: Annotated[str, Meta(description=LEAGUE_RULES.described())] = "none"
+    every: Annotated[int, Meta(ge=1, description="rounds between checkpoints; twice as many once it is full")] = 10
+    size: Annotated[int, Meta(ge=2, le=64, description="the most checkpoints")] = 8
+    share: Annotated[float, Meta(gt=0, le=1, description="part of a round's rollouts, but for one, against them")] = 0.5
+
+
 class Stop(Section, frozen=True, kw_only=True):
     """Limits of the run, which ends with the first round that meets one of them. Default: 400 rounds."""
 
@@ -262,6 +273,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
     placement: Placement = Placement()
     evaluation: Evaluation = Evaluation()
     opponents: Opponents = Opponents()
+    league: League = League()
     stop: Stop = Stop()
     functions: Functions = Functions()
     pricing: Pricing = Pricing()
@@ -516,10 +528,26 @@ def _conflicting_rules(config: RunConfig) -> str:
         return conflict
     if config.opponents.side is None and config.opponents.policies != RANDOM:
         return "opponents.policies: name the side that does not learn as opponents.side"
+    if conflict := _conflicting_league(config):
+        return conflict
     if config.placement.inline_objects and config.algorithm.replayed_steps:
         return f"placement.inline_objects: {name} learns from earlier rounds, which stay in storage; leave it false"
     if config.placement.deadline_s is not None and config.placement.dollars_per_hour is not None:
         return "placement.deadline_s: give a deadline or placement.dollars_per_hour, not both"
+    return ""
+
+
+def _conflicting_league(config: RunConfig) -> str:
+    """Which setting a league excludes, as a message; '' when it excludes none."""
+    rule, placement = config.league.rule, PLACEMENTS[config.placement.rule]
+    if LEAGUE_RULES[rule].weights is None:
+        return ""
+    if config.opponents.side is not None:
+        return f"league.rule={rule}: side {config.opponents.side} does not learn (opponents.side); leave one out"
+    if placement.one_function or placement.planned:
+        return f"league.rule={rule}: placement.rule={config.placement.rule} may play without actors; use fused"
+    if config.scaling.rollouts < 2:
+        return f"league.rule={rule}: a round's first rollout is not against checkpoints; set scaling.rollouts=4"
     return ""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator.core import budget, opponents, planning
+from coordinator.core import budget, league, opponents, planning
 from coordinator.core.compatibility import incompatibility
 from coordinator.core.controller import (
     ControllerState,
@@ -195,7 +195,10 @@ def _after_initialise(plan: Plan, state: State) -> State:
         parts |= dict.fromkeys(opponents.parts(state.team, plan.opponents), len(refs))
         refs = (*refs, plan.opponents.policies)
     controller = plan_first_round(plan.config, len(state.env_spec.agents), round_price(plan, state))
-    return _start_round(plan, replace(state, slots={}, objects=refs, parts=parts, controller=controller))
+    state = replace(state, slots={}, objects=refs, parts=parts, controller=controller)
+    assert state.team is not None
+    state = replace(state, league=league.first(plan.config, state.env_spec, state.team, state.policies))
+    return _start_round(plan, state)
 
 
 def _start_round(plan: Plan, state: State) -> State:
@@ -316,6 +319,7 @@ def _end_with_proposal(plan: Plan, state: State, event: str) -> State:
 
 def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions: list[Decision], event: str) -> State:
     """Ends the rounds: new objects, lines of metrics, and the objects that have become garbage."""
+    state = _with_ratings(plan, state, rounds)
     lines = round_lines(plan, state, rounds, decisions, event)
     (objects, parts), team, controller = locations_after_learning(plan, state), state.team, decisions[-1].controller
     if state.proposal is not None and event in _ACCEPTED.values():
@@ -342,9 +346,22 @@ def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions:
         lines=lines,
         past=remember_rounds(plan, state, len(rounds)),
     )
+    if following.league is not None and following.team is not None:
+        added = league.add_checkpoint(
+            plan.config.league, following.league, following.round, following.team, following.policies
+        )
+        following = replace(following, league=added)
     before = {ref.key for ref in state.durable_refs} | _round_keys(state) | set(state.garbage)
     following = replace(following, garbage=tuple(sorted(before - _needed_keys(following))))
     return _start_round(plan, following)
+
+
+def _with_ratings(plan: Plan, state: State, rounds: list[RoundReplies]) -> State:
+    """With the ratings that the round's matches give."""
+    if state.league is None:
+        return state
+    played = league.matches(plan.config, state.env_spec, state.league, state.round, state.controller.rollouts)
+    return replace(state, league=league.rate(state.league, played, rounds[0].samples))
 
 
 def _after_rejection(plan: Plan, state: State, proposal: Proposal, controller: ControllerState) -> ControllerState:

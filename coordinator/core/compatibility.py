@@ -1,7 +1,7 @@
 """Incompatibilities of a configuration with its task, known once a function has described the task."""
 
 from coordinator.config.schema import MOST_MB, RunConfig
-from coordinator.core import footprint, opponents, sides
+from coordinator.core import footprint, league, opponents, sides
 from coordinator.core.footprint import Footprint
 from coordinator.core.opponents import Fixed
 from coordinator.core.planning import rollout_bytes
@@ -17,6 +17,8 @@ _MEMORY_FACTOR = 3
 def incompatibility(config: RunConfig, spec: EnvSpec, fixed: Fixed | None = None) -> str:
     """Why the run is impossible, and what to set instead; '' when it is possible."""
     if problem := sides.incompatibility(spec, config.evaluation.side) or opponents.incompatibility(config, spec, fixed):
+        return problem
+    if problem := league.incompatibility(config, spec):
         return problem
     if problem := misnamed(spec.agents, sides.classes_by_side(spec), config.sharing.groups or ()):
         return f"sharing.groups: {problem}"

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from coordinator.core import budget, sides
+from coordinator.core import budget, league, sides
 from coordinator.core.controller import Decision, RoundSignals
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
@@ -88,7 +88,7 @@ def round_lines(
                 return_sd=float(returns.std(ddof=1)) if len(returns) > 1 else None,
                 agent_returns=round_.agent_returns,
                 env_metrics=mean_env_metrics(round_.samples),
-                metrics=dict(round_.signals.metrics),
+                metrics={**round_.signals.metrics, **league.metrics(state.env_spec, state.league)},
                 evaluation=evaluation_in_flight(plan, state) if index == 0 else None,
                 team=state.team.groups if state.team else (),
                 slope=decision.slope,

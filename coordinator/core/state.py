@@ -10,6 +10,7 @@ from msgspec import field
 
 from coordinator.config.schema import RunConfig
 from coordinator.core.controller import ControllerState, Decision, Proposal
+from coordinator.core.league import LeagueState
 from coordinator.core.opponents import Fixed
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.timings import Timings
@@ -174,6 +175,8 @@ class State(Message, frozen=True, kw_only=True):
     # The round of the last checkpoint.
     saved: int | None = None
     controller: ControllerState = ControllerState()
+    # The run's own checkpoints, as opponents.
+    league: LeagueState | None = None
     # How the round in flight is spread over functions.
     round_placement: RoundPlacement | None = None
     # A team that the round may end with, and the rest of the decision that proposed it.
@@ -235,7 +238,8 @@ class State(Message, frozen=True, kw_only=True):
         """The objects that a resume needs, each once."""
         best = self.best.policies if self.best else ()
         past = (ref for round_ in self.past for ref in round_.trajectories)
-        return tuple(dict.fromkeys((*self.objects, *best, *past)))
+        league = (ref for one in (self.league.checkpoints if self.league else ()) for ref in one.policies)
+        return tuple(dict.fromkeys((*self.objects, *best, *past, *league)))
 
     def refs(self, parts: set[str]) -> tuple[Ref, ...]:
         """The objects that hold any of `parts` (`part/group`), each once, in order."""

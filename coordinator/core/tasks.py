@@ -8,7 +8,9 @@ import msgspec
 from msgspec.structs import replace
 
 from coordinator.core import controller
+from coordinator.core.league import matches
 from coordinator.core.opponents import evaluated_side
+from coordinator.core.sides import Side
 from coordinator.core.state import Phase, Plan, State, WorkItem
 from coordinator.core.state_location import (
     REGROUP,
@@ -29,6 +31,7 @@ from functions.contract import (
     Hyperparameters,
     InitialiseTask,
     LearnTask,
+    Match,
     Order,
     Past,
     Ref,
@@ -98,7 +101,10 @@ def samples(plan: Plan, state: State) -> list[PlannedTask]:
     """The round's sampling tasks; with placement `whole` one task that samples and learns."""
     if PLACEMENTS[state.placement.rule].one_function:
         return [_whole(plan, state)]
-    shares = _shares(state.controller.rollouts, state.placement.rollouts_per_invocation)
+    rollouts = state.controller.rollouts
+    played = matches(plan.config, state.env_spec, state.league, state.round, rollouts)
+    # Each rollout of a league has opponents of its own.
+    shares = _shares(rollouts, 1 if state.league else state.placement.rollouts_per_invocation)
     like = SampleTask(
         **_address(plan, state, "sample"),
         **_rollout_fields(plan, state),
@@ -109,12 +115,22 @@ def samples(plan: Plan, state: State) -> list[PlannedTask]:
         behaviour=behaviour(plan, state),
     )
     sizes = {len(pack) for pack in shares.values()}
-    items = {size: _sample_item(plan, state, size, len(shares), len(like.policies)) for size in sizes}
+    most = max((len(one.policies) for one in state.league.checkpoints), default=0) if state.league else 0
+    items = {size: _sample_item(plan, state, size, len(shares), len(like.policies) + most) for size in sizes}
 
     def make(work: str, pack: tuple[int, ...]) -> SampleTask:
-        return replace(like, **_names(like, work), rollouts=pack)
+        named = replace(like, **_names(like, work), rollouts=pack)
+        return named if pack[0] not in played else _as_match(plan, state, named, *played[pack[0]])
 
     return [PlannedTask(work, items[len(pack)], make, pack) for work, pack in shares.items()]
+
+
+def _as_match(plan: Plan, state: State, task: SampleTask, side: Side, position: int) -> SampleTask:
+    """The task with the policies of a checkpoint for all sides but one."""
+    assert state.league is not None
+    checkpoint, greedy = state.league.checkpoints[position], task.behaviour.kind != "sample"
+    match = Match(agents=side.agents, team=checkpoint.team, greedy=greedy)
+    return replace(task, match=match, match_policies=checkpoint.policies)
 
 
 @lru_cache(maxsize=8)

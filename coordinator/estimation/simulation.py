@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator.config.schema import RANDOM, RunConfig, Stop
+from coordinator.config.schema import RANDOM, League, RunConfig, Stop
 from coordinator.core.attempt_record import AttemptRecord
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive.driver import Driver, Ports
@@ -164,6 +164,7 @@ def _config(config: RunConfig, setting: Setting) -> RunConfig:
         scaling=replace(config.scaling, rule="constant", rollouts=setting.rollouts, min_rollouts=None),
         sharing=sharing,
         opponents=replace(opponents, policies=RANDOM),
+        league=League(),
     )
 
 

@@ -65,11 +65,19 @@ def play(
 def totals(
     task: EnvTask, own: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
 ) -> FloatArray:
-    """Undiscounted return of every episode, sum over the agents of `side`, which act greedily as `own` says.
+    """Undiscounted return of every episode, sum over the agents of `side`; otherwise as `agent_returns`."""
+    found: FloatArray = agent_returns(task, own, side, opponent, episodes, seed)[:, members(task, side)].sum(axis=1)
+    return found
 
-    All other agents act greedily as `opponent` says; agents without a team draw uniformly from the legal actions.
-    Raises `ValueError` for an unknown side, for a team that lacks a policy of its agents, and for a team that was
-    trained on another task.
+
+def agent_returns(
+    task: EnvTask, own: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
+) -> FloatArray:
+    """Undiscounted return of every episode and agent ``[episodes, N]``.
+
+    The agents of `side` act greedily as `own` says, all others greedily as `opponent` says; agents without a team draw
+    uniformly from the legal actions. Raises `ValueError` for an unknown side, for a team that lacks a policy of its
+    agents, and for a team that was trained on another task.
     """
     for team in (own, opponent):
         if team is not None and team.task != task:
@@ -140,8 +148,7 @@ class _Match:
             if not running.any():
                 break
             seen = step.observation
-        returns: FloatArray = episodes.agent_returns()[:, self._agents].sum(axis=1)
-        return returns
+        return episodes.agent_returns()
 
     def _actions(self, seen: Observation) -> tuple[ActionArray, ...]:
         """Actions by class, as the environment takes them."""

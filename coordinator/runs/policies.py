@@ -59,6 +59,22 @@ def load_team(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
     return found, TeamPolicy(header_of(found.plan, found.kept.env_spec, team), tensors)
 
 
+def load_checkpoints(folder: RunFolder) -> tuple[Stored, dict[str, TeamPolicy]]:
+    """The run's stored state and its league's checkpoints, ready to play, as ``round 40``; raises `UserError`."""
+    teams = {}
+    with look(folder) as found:
+        state, storage = found.kept, found.storage
+        for checkpoint in state.league.checkpoints if state.league else ():
+            tensors = codec.Tensors()
+            for ref in checkpoint.policies:
+                tensors |= codec.decode(codec.fetch(storage, ref), ref.key)
+            header = header_of(found.plan, state.env_spec, checkpoint.team)
+            teams[f"round {checkpoint.round}"] = TeamPolicy(header, tensors)
+        if not teams:
+            raise UserError(f"{folder.name} has no checkpoints (league.rule); name several runs")
+        return found, teams
+
+
 def _download_policies(folder: RunFolder, found: Stored, target: Path) -> None:
     """Links the objects of a local run; downloads those of a run in the cloud."""
     if found.identity.deployment_ref is None:

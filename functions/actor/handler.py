@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 
+from functions.actor.match import earlier_agents, mean_score, meet
 from functions.actor.rollout import InBlocks, Rollout, collect, collect_side_by_side
 from functions.contract import (
     BadRequest,
@@ -14,6 +15,7 @@ from functions.contract import (
     SampleTask,
     WholeTask,
 )
+from functions.data.trajectory import EARLIER, rollout_prefix
 from functions.environments import registry
 from functions.environments.base import VectorEnvironment
 from functions.episodes import summary
@@ -40,24 +42,38 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
 
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
     """Collects the task's rollouts into one object, which `functions.serving` stores."""
-    tensors, reply = play(task, read(blobs, task.policies), task.round, task.behaviour)
+    weights = read(blobs, task.policies)
+    earlier = read(blobs, task.match_policies) if task.match else {}
+    tensors, reply = play(task, weights, task.round, task.behaviour, earlier)
     return [("trajectory", tensors)], reply
 
 
-def play(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour = SAMPLE) -> tuple[Tensors, SampleReply]:
-    """The trajectories of the task's rollouts in round `round_` with the policies in `weights`; pure.
+def play(
+    task: Playing, weights: Tensors, round_: int, behaviour: Behaviour = SAMPLE, earlier: Tensors | None = None
+) -> tuple[Tensors, SampleReply]:
+    """The trajectories of the task's rollouts in round `round_` with the policies in `weights`, and in a match those in
+    `earlier`; pure.
 
     The bytes of a rollout do not depend on other rollouts. Raises `BadRequest` when rollouts are shorter than an
     episode, or agents do not support `behaviour`.
     """
+    match = task.match if isinstance(task, SampleTask) else None
+    if match is not None and isinstance(task, SampleTask):
+        task, weights = meet(task, match, registry.spec(task.environment), weights, earlier or {})
     rollouts = list(_rollouts(task, weights, round_, behaviour))
     returns, _, env_metrics = summary([rollout.episodes for rollout in rollouts])
     by_rollout = tuple(tuple(rollout.episodes.agent_returns().sum(axis=0).tolist()) for rollout in rollouts)
     tensors: Tensors = {}
-    for rollout in rollouts:
+    for number, rollout in zip(task.rollouts, rollouts, strict=True):
         tensors |= rollout.tensors
+        if match is not None:
+            tensors[f"{rollout_prefix(number)}/{EARLIER}"] = earlier_agents(match)
     env_steps = task.rollout_length * task.num_envs * len(task.rollouts)
-    return tensors, SampleReply(env_steps=env_steps, returns=returns, agent_returns=by_rollout, env_metrics=env_metrics)
+    score = None if match is None else mean_score(match, [rollout.episodes.agent_returns() for rollout in rollouts])
+    reply = SampleReply(
+        env_steps=env_steps, returns=returns, agent_returns=by_rollout, env_metrics=env_metrics, score=score
+    )
+    return tensors, reply
 
 
 def _rollouts(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour) -> Iterator[Rollout]:

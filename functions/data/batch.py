@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.data.trajectory import named, rollout_prefix
+from functions.data.trajectory import EARLIER, named, rollout_prefix
 from functions.environments.base import EnvSpec
 
 Array = NDArray[Any]
@@ -101,8 +101,14 @@ def side_by_side(spec: EnvSpec, observations: tuple[Array, ...]) -> Array:
 
 
 def living(spec: EnvSpec, rollout: Mapping[str, Array]) -> Mapping[str, Array]:
-    """A rollout with zeros for observations, actions and rewards of dead agents; masks stay."""
-    there = rollout["alive"]
+    """A rollout with zeros for observations, actions and rewards of dead agents; masks stay.
+
+    Agents that played by earlier policies keep theirs, which a central critic sees, and count as dead: nothing is
+    learned from their rows.
+    """
+    rollout, there = dict(rollout), rollout["alive"]
+    if EARLIER in rollout:
+        rollout["alive"] = there & ~rollout.pop(EARLIER)[:, None, None]
     left = (there & ~rollout["terminated"])[:, rollout["cut"][:, 0], rollout["cut"][:, 1]]
     if there.all() and left.all():
         return rollout

@@ -12,6 +12,8 @@ from functions.policies import Choice
 
 Array = NDArray[Any]
 
+# ``[N]``: the agents that played by policies of an earlier round; absent where there are none.
+EARLIER = "earlier"
 _OF_POLICY = ("action/", "log_probability/")
 
 

@@ -18,6 +18,7 @@ QUESTIONS: Mapping[str, str] = {
     "sharing.base": "Which weights does a new group start from?",
     "scaling.rule": "How many rollouts does the next round sample?",
     "placement.rule": "Over how many functions is a round spread?",
+    "league.rule": "Which checkpoints of the run are opponents?",
 }
 
 

@@ -20,8 +20,8 @@ PUBLIC = {
     " minibatches moments names observations pooling recurrent torch_loss training_samples updated_statistics",
     "marless.environments": "AgentClass EnvSpec EnvTask EnvironmentFault MissingExtra Observation Step Unsupported"
     " VectorEnvironment check make roles_of spec",
-    "marless.rules": "BaseRule Bounds DistanceRule GroupingRule PlacementRule Rule ScalingRule SharingMode TrendRule"
-    " Work slope",
+    "marless.rules": "BaseRule Bounds DistanceRule GroupingRule LeagueRule PlacementRule Rule ScalingRule SharingMode"
+    " TrendRule Work slope",
     "marless.backends": "Backend Connection FileStorage Invoker Ledger LocalBackend Part Platform Readiness"
     " RemoteBackend Report SqliteLedger Storage WorkerPool backend names",
 }

@@ -204,7 +204,7 @@ def test_the_command_resumes_after_the_other_run_is_gone(marless):
 
 
 def test_a_past_checkpoint_is_an_opponent_as_the_documentation_says(marless):
-    text = Path(__file__).parents[2].joinpath("docs/how-to/opponents.md").read_text(encoding="utf-8")
+    text = Path(__file__).parents[3].joinpath("docs/how-to/opponents.md").read_text(encoding="utf-8")
     recipe = text.split("## Against a past checkpoint\n")[1].split("```\n")[1].replace("200", "1").replace("400", "3")
     for line in recipe.splitlines():
         program, *arguments = shlex.split(line, comments=True)

@@ -1,0 +1,101 @@
+"""marless crossplay: every team plays every other with either side; a matrix of scores, and ratings."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+import msgspec
+
+from coordinator.cli import arguments as common
+from coordinator.comparison import pictures, tournament
+from coordinator.comparison.tournament import Tournament
+from coordinator.errors import FINISHED, UserError
+from coordinator.reports.files import replace
+from coordinator.reports.policy import TeamPolicy
+from coordinator.reports.text import table
+from coordinator.runs import cross_evaluation
+from coordinator.runs.folder import RunFolder
+from coordinator.runs.policies import load_checkpoints, load_team
+from functions.contract import BadRequest, MissingExtra
+from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+
+EXAMPLES = """examples:
+  marless crossplay chase                    the checkpoints of a league, and the newest policies
+  marless crossplay first second random      the newest policies of runs, and random play
+
+Scores are shares of episodes won by the row's team, a draw being a half, over both sides of the task."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument("runs", nargs="+", metavar="RUN|FILE|random", help="a run with a league, or several teams")
+    parser.add_argument(
+        "--episodes", type=common.count, default=320, metavar="N", help="of each pair and side (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder of crossplay.json and crossplay.png (default: the first run's)"
+    )
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Plays all pairs, and writes and prints the matrix."""
+    if options.episodes < 2:
+        raise UserError("--episodes: an interval needs 2 at least")
+    folder = RunFolder.find(options.runs[0])
+    task, seed, teams = _league(folder) if len(options.runs) == 1 else _teams(folder, options.runs)
+    try:
+        found = tournament.play(teams, task, options.episodes, seed, _progress)
+    except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
+        raise UserError(f"{folder.name}: {error}") from error
+    _write(found, options.out or folder.path)
+    print(msgspec.json.encode(found).decode() if options.json else "\n".join(_lines(found)))
+    return FINISHED
+
+
+def _league(folder: RunFolder) -> tuple[EnvTask, int, dict[str, TeamPolicy | None]]:
+    found, checkpoints = load_checkpoints(folder)
+    _, newest = load_team(folder)
+    teams: dict[str, TeamPolicy | None] = {**checkpoints, f"round {found.kept.round}": newest}
+    return newest.task, found.plan.config.seed, teams
+
+
+def _teams(folder: RunFolder, texts: list[str]) -> tuple[EnvTask, int, dict[str, TeamPolicy | None]]:
+    found, own = load_team(folder)
+    teams = {texts[0]: own, **{text: cross_evaluation.opponent(text, own) for text in texts[1:]}}
+    if len(teams) < len(texts):
+        raise UserError(f"a team is named twice: {' '.join(texts)}")
+    return own.task, found.plan.config.seed, teams
+
+
+def _progress(pair: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{pair}", end="", file=sys.stderr, flush=True)
+
+
+def _write(found: Tournament, folder: Path) -> None:
+    """The files; a missing matplotlib costs only the picture."""
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+    folder.mkdir(parents=True, exist_ok=True)
+    replace(folder / "crossplay.json", msgspec.json.encode(found))
+    try:
+        pictures.draw_scores(found, folder / "crossplay.png")
+    except MissingExtra as error:
+        print(f"no picture: {error}", file=sys.stderr)
+    else:
+        print(f"drawn in {folder / 'crossplay.png'}", file=sys.stderr)
+
+
+def _lines(found: Tournament) -> list[str]:
+    rows = [
+        (team, f"{rating:,.0f}", *(f"{score:.2f}" for score in scores))
+        for team, rating, scores in zip(found.teams, found.ratings, found.scores, strict=True)
+    ]
+    widest = max(max(row) for row in found.errors)
+    return [
+        f"{found.task}, greedy, {found.episodes:,} episodes of each pair and side",
+        table(("team", "Elo", *found.teams), rows),
+        "(share of episodes won by the row's team over both sides, a draw being a half;"
+        f" 95 % interval ± {widest:.2f} at most)",
+    ]

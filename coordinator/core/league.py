@@ -1,0 +1,159 @@
+"""League training: some rollouts are played against checkpoints of the run itself, one side at a time.
+
+In such a rollout one side acts by the newest policies and learns; all others act by the policies of an earlier round
+and do not learn from it. Ratings are Elo's (Elo, "The Rating of Chessplayers, Past and Present", 1978). A side may have
+an advantage by the rules of the task, as White has in chess: in the first round all policies are untrained, so its
+scores show the advantages.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from coordinator.config.schema import League, RunConfig
+from coordinator.core.sides import Side, sides_of
+from coordinator.rules.league import LEAGUE_RULES, probabilities
+from functions.contract import Message, Ref, SampleReply, Team
+from functions.environments.base import EnvSpec
+from functions.randomness import generator
+
+FIRST_RATING = 1200.0
+# Points that the ratings of two opponents are apart where one is expected to win ten times as often (Elo's scale).
+_TENFOLD = 400.0
+# The most that a rating changes by one rollout.
+_STEP = 16.0
+# Scores are taken for at least this far from 0 and 1 where they show an advantage.
+_LEAST = 0.02
+# The weight of a rollout in the running score against a checkpoint.
+_NEWEST = 0.2
+
+
+class Checkpoint(Message, frozen=True, kw_only=True):
+    """The policies of all sides after `round` rounds."""
+
+    round: int
+    team: Team
+    policies: tuple[Ref, ...]
+    # By side: the ratings after that round, and the running mean scores of the newest policies against it.
+    ratings: tuple[float, ...]
+    scores: tuple[float, ...]
+
+
+class LeagueState(Message, frozen=True, kw_only=True):
+    """The checkpoints, oldest first, the rounds between them, and by side the newest policies' ratings and the points
+    that the side is ahead by the rules of the task (empty before the first round has shown them)."""
+
+    interval: int
+    checkpoints: tuple[Checkpoint, ...]
+    ratings: tuple[float, ...]
+    advantages: tuple[float, ...] = ()
+
+
+def first(config: RunConfig, spec: EnvSpec, team: Team, policies: tuple[Ref, ...]) -> LeagueState | None:
+    """The league before the first round, with the untrained policies in it; None for a run without one."""
+    if LEAGUE_RULES[config.league.rule].weights is None:
+        return None
+    ratings = (FIRST_RATING,) * len(sides_of(spec))
+    start = Checkpoint(round=0, team=team, policies=policies, ratings=ratings, scores=(0.5,) * len(ratings))
+    return LeagueState(interval=config.league.every, checkpoints=(start,), ratings=ratings)
+
+
+def matches(
+    config: RunConfig, spec: EnvSpec, league: LeagueState | None, round_: int, rollouts: int
+) -> dict[int, tuple[Side, int]]:
+    """By rollout that is played against a checkpoint: the side that learns from it, and the checkpoint's position.
+
+    The first rollout never is, so that every side learns in every round.
+    """
+    if league is None:
+        return {}
+    sides, count = sides_of(spec), min(rollouts - 1, round(config.league.share * rollouts))
+    found = {}
+    for rollout in range(rollouts - count, rollouts):
+        side = sides[(round_ * count + rollout) % len(sides)]
+        scores = np.array([checkpoint.scores[side.number] for checkpoint in league.checkpoints])
+        chances = probabilities(LEAGUE_RULES[config.league.rule], scores)
+        rng = generator(config.seed, "league", round_, rollout)
+        found[rollout] = side, int(rng.choice(len(chances), p=chances))
+    return found
+
+
+def rate(league: LeagueState, played: dict[int, tuple[Side, int]], samples: Sequence[SampleReply]) -> LeagueState:
+    """With the ratings and scores after a round; `samples` holds one reply for each rollout."""
+    if not league.advantages:
+        scores_of_sides = [(side.number, samples[rollout].score) for rollout, (side, _) in played.items()]
+        return replace(league, advantages=_advantages(scores_of_sides, len(league.ratings)))
+    ratings, checkpoints = list(league.ratings), list(league.checkpoints)
+    for rollout, (side, position) in played.items():
+        score, opponent = samples[rollout].score, checkpoints[position]
+        if score is None:
+            continue
+        others = [rating for number, rating in enumerate(opponent.ratings) if number != side.number]
+        own = ratings[side.number] + league.advantages[side.number]
+        ratings[side.number] += _STEP * (score - expected_score(own, sum(others) / len(others)))
+        scores = list(opponent.scores)
+        scores[side.number] += _NEWEST * (score - scores[side.number])
+        checkpoints[position] = replace(opponent, scores=tuple(scores))
+    return replace(league, ratings=tuple(ratings), checkpoints=tuple(checkpoints))
+
+
+def _advantages(scores: Sequence[tuple[int, float | None]], sides: int) -> tuple[float, ...]:
+    """By side, from the sides' scores among untrained policies; sides without a score are behind by what the others are
+    ahead."""
+    by_side: dict[int, list[float]] = {}
+    for side, score in scores:
+        if score is not None:
+            by_side.setdefault(side, []).append(score)
+    means = {side: min(max(sum(own) / len(own), _LEAST), 1 - _LEAST) for side, own in by_side.items()}
+    known = {side: _TENFOLD * math.log10(mean / (1 - mean)) for side, mean in means.items()}
+    others = -sum(known.values()) / len(known) if known else 0.0
+    return tuple(known.get(side, others) for side in range(sides))
+
+
+def expected_score(own: float, other: float) -> float:
+    """The score that Elo's ratings predict, between 0 and 1."""
+    return float(1 / (1 + 10 ** ((other - own) / _TENFOLD)))
+
+
+def add_checkpoint(
+    settings: League, league: LeagueState, finished: int, team: Team, policies: tuple[Ref, ...]
+) -> LeagueState:
+    """With the policies after `finished` rounds, if their turn has come.
+
+    A league of more than `settings.size` checkpoints keeps every second one and takes half as many from then on, so
+    that they are always spread over the whole run.
+    """
+    if finished % league.interval:
+        return league
+    scores = (0.5,) * len(league.ratings)
+    new = Checkpoint(round=finished, team=team, policies=policies, ratings=league.ratings, scores=scores)
+    league = replace(league, checkpoints=(*league.checkpoints, new))
+    while len(league.checkpoints) > settings.size:
+        interval = 2 * league.interval
+        kept = tuple(one for one in league.checkpoints if one.round % interval == 0)
+        league = replace(league, interval=interval, checkpoints=kept)
+    return league
+
+
+def metrics(spec: EnvSpec, league: LeagueState | None) -> dict[str, float]:
+    """The ratings of the newest policies by side, and their mean scores against all checkpoints."""
+    if league is None:
+        return {}
+    found = {"league/checkpoints": float(len(league.checkpoints))}
+    for side in sides_of(spec):
+        found[f"league/elo/{side.name}"] = league.ratings[side.number]
+        scores = [checkpoint.scores[side.number] for checkpoint in league.checkpoints]
+        found[f"league/score/{side.name}"] = float(np.mean(scores))
+    return found
+
+
+def incompatibility(config: RunConfig, spec: EnvSpec) -> str:
+    """Why the task cannot have the configured league; '' when they can."""
+    rule = config.league.rule
+    if LEAGUE_RULES[rule].weights is None:
+        return ""
+    if len(sides_of(spec)) < 2:
+        return f"league.rule={rule}: all agents of the task are on one side; use none"
+    return ""

@@ -1,0 +1,45 @@
+"""Matches of the newest policies of one side against those of an earlier round; see `functions.contract.Match`."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from functions.contract import Match, Opponents, SampleTask, Team
+from functions.environments.base import EnvSpec
+from functions.keys import group_name
+from functions.nn.batched import single_agent_policy
+from functions.serving import Tensors
+
+
+def meet(
+    task: SampleTask, match: Match, spec: EnvSpec, newest: Tensors, earlier: Tensors
+) -> tuple[SampleTask, Tensors]:
+    """The task with the team of both, in which each agent of the earlier round is a group by itself, and its policies.
+
+    Raises `BadRequest` for a factory's policies of another `identity`.
+    """
+    agents = tuple(np.flatnonzero(earlier_agents(match)).tolist())
+    groups = tuple(agent if agent in agents else group for agent, group in enumerate(task.team.groups))
+    opponents = Opponents(agents=agents, acting="greedy" if match.greedy else "drawn")
+    team = Team(groups=groups, identity=task.team.identity, opponents=opponents)
+    learning = {f"policy/{group_name(group)}/" for group in team.learning}
+    weights = {name: array for name, array in newest.items() if name.startswith(tuple(learning))}
+    for agent in agents:
+        weights |= single_agent_policy(earlier, spec, match.team, agent, task.team.identity)
+    return replace(task, team=team), weights
+
+
+def earlier_agents(match: Match) -> NDArray[np.bool_]:
+    """Which agents ``[N]`` play by the policies of the earlier round."""
+    return ~np.isin(np.arange(len(match.team.groups)), match.agents)
+
+
+def mean_score(match: Match, agent_returns: Sequence[NDArray[np.float64]]) -> float | None:
+    """The mean score of the agents that learn over the episodes ``[episodes, N]`` of all rollouts; None without one."""
+    returns, earlier = np.concatenate(agent_returns), earlier_agents(match)
+    if not len(returns):
+        return None
+    lead = returns[:, ~earlier].sum(axis=1) - returns[:, earlier].sum(axis=1)
+    return float(np.mean((1 + np.sign(lead)) / 2))

@@ -1,0 +1,193 @@
+"""Leagues: who plays whom, the ratings by hand, and what a rollout of a match holds."""
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from coordinator.config.schema import ConfigError, League, load
+from coordinator.core import league
+from coordinator.core.compatibility import incompatibility
+from coordinator.core.league import Checkpoint, LeagueState
+from coordinator.core.sides import sides_of
+from coordinator.rules.league import LEAGUE_RULES, probabilities
+from functions.actor.handler import play
+from functions.actor.match import mean_score
+from functions.algorithms.ppo import mappo
+from functions.contract import Match, Ref, SampleReply, SampleTask, Team
+from functions.data.batch import join
+from functions.environments import registry
+from functions.environments.base import EnvTask
+
+TAG = EnvTask(name="mpe/simple_tag")
+SPEC = registry.spec(TAG)
+TEAM = Team(groups=(0, 0, 0, 3))
+LEAGUE = ("task.name=mpe/simple_tag", "league.rule=uniform", "scaling.rollouts=4")
+PREDATORS, PREY = sides_of(SPEC)
+
+
+def ref(round_):
+    return (Ref(key=f"rounds/{round_}", sha256="", size=1),)
+
+
+def checkpoint(round_, ratings=(1200.0, 1200.0), scores=(0.5, 0.5)):
+    return Checkpoint(round=round_, team=TEAM, policies=ref(round_), ratings=ratings, scores=scores)
+
+
+def state(*checkpoints, advantages=(0.0, 0.0), ratings=(1200.0, 1200.0), interval=10):
+    return LeagueState(interval=interval, checkpoints=checkpoints, ratings=ratings, advantages=advantages)
+
+
+def replies(*scores):
+    return [SampleReply(env_steps=1, score=score) for score in scores]
+
+
+def test_weights_of_opponents_by_hand():
+    """A policy that wins all, half and none of its games: (1 - p)^2 is 0, 1/4 and 1, of 5/4 in all."""
+    scores = np.array([1.0, 0.5, 0.0])
+    np.testing.assert_allclose(probabilities(LEAGUE_RULES["prioritised"], scores), [0, 0.2, 0.8])
+    np.testing.assert_allclose(probabilities(LEAGUE_RULES["uniform"], scores), [1 / 3] * 3)
+    np.testing.assert_allclose(probabilities(LEAGUE_RULES["prioritised"], np.ones(2)), [0.5, 0.5])
+
+
+def test_a_share_of_the_rollouts_is_played_against_checkpoints_and_the_first_never():
+    config, checkpoints = load(None, LEAGUE), state(checkpoint(0), checkpoint(10))
+    assert league.matches(config, SPEC, None, 0, 4) == {}
+    for round_ in range(20):
+        assert sorted(league.matches(config, SPEC, checkpoints, round_, 4)) == [2, 3]
+    all_but_one = load(None, [*LEAGUE, "league.share=1"])
+    assert sorted(league.matches(all_but_one, SPEC, checkpoints, 0, 4)) == [1, 2, 3]
+    assert league.matches(all_but_one, SPEC, checkpoints, 0, 1) == {}
+
+
+def test_sides_take_turns_and_every_checkpoint_is_met():
+    config, checkpoints = load(None, [*LEAGUE, "scaling.rollouts=2"]), state(checkpoint(0), checkpoint(10))
+    drawn = [league.matches(config, SPEC, checkpoints, round_, 2)[1] for round_ in range(200)]
+    assert [side.number for side, _ in drawn] == [1, 0] * 100
+    met = sum(position for _, position in drawn)
+    assert 60 < met < 140  # binomial: 100 on average, standard deviation 7
+    assert drawn == [league.matches(config, SPEC, checkpoints, round_, 2)[1] for round_ in range(200)]
+
+
+def test_ratings_by_hand():
+    """Equal ratings: half a win is expected, so a whole one is worth 16 * 0.5 points. 400 points ahead: 10 of 11 wins
+    are expected, so that half of them cost 16 * (10/11 - 1/2)."""
+    found = league.rate(state(checkpoint(0)), {1: (PREY, 0)}, replies(None, 1.0))
+    assert found.ratings == (1200.0, 1208.0)
+    assert found.checkpoints[0].scores == (0.5, pytest.approx(0.6))
+    ahead = state(checkpoint(0), ratings=(1600.0, 1200.0))
+    found = league.rate(ahead, {0: (PREDATORS, 0)}, replies(0.5))
+    assert found.ratings == (pytest.approx(1600 - 16 * (10 / 11 - 0.5)), 1200.0)
+
+
+def test_an_advantage_by_the_rules_is_no_strength():
+    """In the first round the predators win 10 of 11: 400 points. The same later changes no rating."""
+    found = league.rate(state(checkpoint(0), advantages=()), {0: (PREDATORS, 0)}, replies(10 / 11))
+    assert found.advantages == (pytest.approx(400.0), pytest.approx(-400.0)) and found.ratings == (1200.0, 1200.0)
+    both = {0: (PREDATORS, 0), 1: (PREY, 0)}
+    again = league.rate(found, both, replies(10 / 11, 1 / 11))
+    assert again.ratings == (pytest.approx(1200.0), pytest.approx(1200.0))
+    better = league.rate(found, both, replies(1.0, 0.2))
+    assert min(better.ratings) > 1200
+
+
+def test_a_side_that_won_everything_at_first_has_a_finite_advantage():
+    found = league.rate(state(checkpoint(0), advantages=()), {0: (PREDATORS, 0)}, replies(1.0))
+    assert found.advantages[0] == pytest.approx(400 * np.log10(0.98 / 0.02))
+
+
+def test_a_full_league_stays_spread_over_the_run():
+    found, settings = state(checkpoint(0), interval=1), League(rule="uniform", every=1, size=4)
+    for round_ in range(1, 33):
+        found = league.add_checkpoint(settings, found, round_, TEAM, ref(round_))
+        assert len(found.checkpoints) <= 4
+    assert [one.round for one in found.checkpoints] == [0, 16, 32] and found.interval == 16
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        (("opponents.side=0",), "opponents.side"),
+        (("placement.rule=whole",), "placement.rule=whole"),
+        (("placement.rule=auto",), "placement.rule=auto"),
+        (("scaling.rollouts=1",), "scaling.rollouts"),
+        (("league.rule=best",), "league"),
+    ],
+)
+def test_what_a_league_excludes_is_refused(settings, word):
+    with pytest.raises(ConfigError, match=word):
+        load(None, [*LEAGUE, *settings])
+
+
+def test_a_task_without_sides_has_no_league():
+    spread = load(None, ["league.rule=uniform", "scaling.rollouts=2"])
+    assert "one side" in incompatibility(spread, registry.spec(spread.task))
+
+
+def test_the_score_is_the_share_of_episodes_with_the_higher_return():
+    """The predators' sums are 3, 0 and -1, the prey's 1, 0 and 2: a win, a draw and a loss."""
+    returns = [np.array([[1.0, 1.0, 1.0, 1.0], [0, 0, 0, 0]]), np.array([[-1.0, 0, 0, 2.0]])]
+    assert mean_score(Match(agents=(0, 1, 2), team=TEAM), returns) == 0.5
+    assert mean_score(Match(agents=(0, 1, 2), team=TEAM), returns[:1]) == 0.75
+    assert mean_score(Match(agents=(0, 1, 2), team=TEAM), [np.empty((0, 4))]) is None
+
+
+def policies(seed, team=TEAM):
+    config, tensors = mappo.MappoConfig(hidden=(8,)), {}
+    for group in sorted({*team.groups}):
+        tensors |= mappo.initialise(SPEC, team, config, seed, group)
+    return {name: array for name, array in tensors.items() if name.startswith("policy/")}
+
+
+def sampled(match=None, earlier=None):
+    task = SampleTask(
+        id="r/000000/x", run="r", round=0, output="x", timeout_s=9.0, seed=1, environment=TAG, team=TEAM,
+        policies=(), rollouts=(2,), num_envs=8, rollout_length=25, match=match,
+    )  # fmt: skip
+    return play(task, policies(1), 0, earlier=earlier)
+
+
+@pytest.mark.parametrize("agents", [(0, 1, 2), (3,)])
+def test_against_its_own_policies_a_side_plays_as_without_a_match(agents):
+    alone, _ = sampled()
+    found, reply = sampled(Match(agents=agents, team=TEAM), policies(1))
+    assert (found.pop("u00002/earlier") == [agent not in agents for agent in range(4)]).all()
+    assert found.keys() == alone.keys() and 0 <= reply.score <= 1
+    for name, array in alone.items():
+        np.testing.assert_array_equal(found[name], array, name)
+
+
+def test_a_checkpoint_may_have_other_groups_and_inputs():
+    """The earlier team shared no networks and took no one-hots; the newest has both."""
+    team = Team(groups=(0, 1, 2, 3))
+    match, earlier = Match(agents=(3,), team=team), policies(5, team)
+    found, _ = sampled(match, earlier)
+    changed, _ = sampled(match, {**earlier, "policy/g01/b1": earlier["policy/g01/b1"] + 1})
+    assert any((found[name] != changed[name]).any() for name in found)
+    unused, _ = sampled(match, {**earlier, "policy/g03/b1": earlier["policy/g03/b1"] + 1})
+    assert all((found[name] == unused[name]).all() for name in found)
+
+
+def test_nothing_is_learned_from_the_rows_of_earlier_policies_and_critics_see_them():
+    tensors, _ = sampled(Match(agents=(3,), team=TEAM), policies(2))
+    batch = join(SPEC, tensors, [2])
+    assert not batch.alive[:3].any() and batch.alive[3].all()
+    assert np.abs(batch.state).sum() > np.abs(batch.of(batch.observations, 3)).sum() > 0
+
+
+def test_metrics_name_the_sides():
+    checkpoints = state(checkpoint(0, scores=(0.5, 0.25)), checkpoint(10, scores=(1.0, 0.75)), ratings=(1300.0, 1100.0))
+    assert league.metrics(SPEC, checkpoints) == {
+        "league/checkpoints": 2,
+        "league/elo/adversary": 1300,
+        "league/score/adversary": 0.75,
+        "league/elo/agent": 1100,
+        "league/score/agent": 0.5,
+    }
+    assert league.metrics(SPEC, None) == {}
+
+
+def test_a_run_without_a_league_has_none():
+    config = load(None, ["task.name=mpe/simple_tag"])
+    assert league.first(config, SPEC, TEAM, ref(0)) is None
+    first = league.first(load(None, LEAGUE), SPEC, TEAM, ref(0))
+    assert first == replace(state(checkpoint(0)), advantages=())
