@@ -259,3 +259,16 @@ def test_numbers_are_learned_and_their_deviation_shrinks(seed):
     assert context.batch.rewards.mean() > -1 / 9
     assert np.exp(context.tensors["policy/g00/log_std"]).max() < 0.1
     assert report[-1]["policy/entropy/g00"] < report[0]["policy/entropy/g00"] - 1
+
+
+@each_seed
+@pytest.mark.parametrize("name", ["isac", "masac"])
+def test_numbers_are_learned_from_soft_values_and_their_entropy_falls_towards_its_target(name, seed):
+    kind = {"actions": 2, "low": (-2.0, -1.0), "high": (2.0, 1.0)}
+    settings = {"hidden": [32], "lr": 0.003, "critic_lr": 0.01, "updates_per_round": 40, "batch_size": 128, "tau": 0.05}
+    report, context = trained(Naming(64, kind), name, settings, rounds=12, steps=8, seed=seed)
+    policy = Policy(context.spec, context.team, context.tensors)
+    # A blind policy loses 2/9 at least, see above.
+    assert play(Naming(640, kind), policy, np.random.default_rng(7), True, 640).agent_returns().mean() > -1 / 9
+    # Two tanh of standard normal numbers have 1.34 nats at first, and the target is -1 for each.
+    assert report[-1]["policy/entropy/g00"] < -0.5 < 0.5 < report[0]["policy/entropy/g00"]
