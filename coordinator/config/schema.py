@@ -341,7 +341,7 @@ def _with_engine(config: RunConfig) -> RunConfig:
     cannot."""
     if config.algorithm.engine != "auto":
         return config
-    engine = "numpy" if config.algorithm.device == "cpu" and config.algorithm.network == "mlp" else "torch"
+    engine = "numpy" if config.algorithm.device == "cpu" and not config.algorithm.needs_torch else "torch"
     return msgspec.structs.replace(config, algorithm=msgspec.structs.replace(config.algorithm, engine=engine))
 
 
@@ -468,7 +468,8 @@ def _bad_engine(config: RunConfig) -> str:
     if settings.engine == "numpy" and settings.device != "cpu":
         return f"algorithm.device: numpy does not compute on {settings.device}; set algorithm.engine=torch"
     if settings.network == "mlp":
-        return ""
+        without = settings.needs_torch and settings.engine == "numpy"
+        return "algorithm.engine: numpy computes no torch modules; set algorithm.engine=torch" if without else ""
     if settings.network not in NETWORKS and ":" not in settings.network:
         nearest = difflib.get_close_matches(settings.network, NETWORKS, n=1)
         hint = f"did you mean {nearest[0]}? " if nearest else ""

@@ -54,6 +54,11 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         return "mlp"
 
     @property
+    def needs_torch(self) -> bool:
+        """Whether numpy cannot compute what these settings name."""
+        return False
+
+    @property
     def updates_per_round(self) -> int:
         """How many times the stages run in a round."""
         return 1
@@ -112,6 +117,10 @@ class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
     lr_schedule: Annotated[
         ScheduleName, Meta(description="how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer")
     ] = "constant"
+
+    @property
+    def needs_torch(self) -> bool:
+        return self.network != "mlp"
 
     @property
     def schedules(self) -> Mapping[str, ScheduleName]:

@@ -1,7 +1,7 @@
 """Networks that torch makes: built-in factories, and those of a user, ``package.module:factory``.
 
 A factory takes a `NetworkShape` and returns a `torch.nn.Module`, whose ``forward(observation, rest)`` maps B rows to
-``[B, outputs]``; see `functions.nn.shape`.
+``[B, outputs]``; see `functions.nn.shape`. A `MixerShape` has factories of a user alone.
 """
 
 import importlib
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from functions.contract import BadRequest
-from functions.nn.shape import NetworkShape
+from functions.nn.shape import MixerShape, NetworkShape
 
 HEADS = 4
 # Channels of successive convolutions, each with half the sides of the one before until the sides are at most this.
@@ -107,12 +107,12 @@ def dense(inputs: int, shape: NetworkShape) -> nn.Sequential:
     return nn.Sequential(*layers, _scaled(nn.Linear(widths[-1], shape.outputs), shape.output_gain))
 
 
-def build(shape: NetworkShape, seed: int = 0) -> nn.Module:
+def build(shape: NetworkShape | MixerShape, seed: int = 0) -> nn.Module:
     """A module of this shape, its weights drawn from `seed`, without a change of torch's own generator.
 
     Raises `BadRequest` for a factory that cannot be found, or makes something else.
     """
-    factory = _factory(shape.factory)
+    factory = _factory(shape)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
@@ -120,33 +120,34 @@ def build(shape: NetworkShape, seed: int = 0) -> nn.Module:
         except (BadRequest, MemoryError):
             raise
         except Exception as error:
-            raise BadRequest(f"algorithm.network={shape.factory}: {type(error).__name__}: {_line(error)}") from error
+            raise BadRequest(f"{shape.setting}: {type(error).__name__}: {_line(error)}") from error
     if not isinstance(module, nn.Module):
-        raise BadRequest(f"algorithm.network={shape.factory} makes a {type(module).__name__}, not a torch.nn.Module")
+        raise BadRequest(f"{shape.setting} makes a {type(module).__name__}, not a torch.nn.Module")
     if kept := sorted(name for name in module.state_dict() if name not in dict(module.named_parameters())):
         raise BadRequest(
-            f"algorithm.network={shape.factory} keeps {kept[0]} beside its parameters, which no round would store;"
+            f"{shape.setting} keeps {kept[0]} beside its parameters, which no round would store;"
             " normalise by layers, not by batches"
         )
     return module.eval()
 
 
 @cache
-def stateless(shape: NetworkShape) -> nn.Module:
+def stateless(shape: NetworkShape | MixerShape) -> nn.Module:
     """A module of this shape for `torch.func.functional_call`, whose own weights mean nothing."""
     return build(shape)
 
 
-def _factory(name: str) -> Callable[[NetworkShape], object]:
-    if name in BUILT_IN:
-        return BUILT_IN[name]
-    module, _, attribute = name.partition(":")
+def _factory(shape: NetworkShape | MixerShape) -> Callable[..., object]:
+    built_in = BUILT_IN if isinstance(shape, NetworkShape) else {}
+    if shape.factory in built_in:
+        return built_in[shape.factory]
+    module, _, attribute = shape.factory.partition(":")
     try:
-        found: Callable[[NetworkShape], object] = getattr(importlib.import_module(module), attribute)
+        found: Callable[..., object] = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
+        others = f"mlp, {', '.join(built_in)}, or " if built_in else ""
         raise BadRequest(
-            f"algorithm.network={name} cannot be imported: {_line(error)}; it is mlp, {', '.join(BUILT_IN)}, or"
-            " package.module:factory"
+            f"{shape.setting} cannot be imported: {_line(error)}; it is {others}package.module:factory"
         ) from error
     return found
 

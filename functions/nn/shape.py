@@ -1,6 +1,6 @@
-"""The shape of a network that a factory makes, as it is stored beside its weights."""
+"""The shapes of what factories make, as they are stored beside the weights."""
 
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -10,20 +10,44 @@ from numpy.typing import NDArray
 SHAPE, GRAPH, PARAMETERS = "shape", "graph", "net/"
 
 
-class NetworkShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class FactoryShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The base of all: `factory` is its name."""
+
+    factory: str
+
+    @property
+    def setting(self) -> str:
+        """The setting that names the factory, with its value."""
+        raise NotImplementedError
+
+    def encode(self) -> NDArray[np.uint8]:
+        """The shape as a tensor."""
+        return np.frombuffer(msgspec.json.encode(self), np.uint8)
+
+    @classmethod
+    def decode(cls, tensor: NDArray[Any]) -> Self:
+        """The inverse of `encode`; raises `ValueError` for anything else."""
+        return msgspec.json.decode(np.asarray(tensor, np.uint8).tobytes(), type=cls)
+
+
+class NetworkShape(FactoryShape, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a factory makes a module of: ``module(observation, rest)`` is ``[B, outputs]``.
 
-    `factory` is its name. A row of inputs is an `observation` ``[B, *observation]``, an image ``[H, W, C]``, a set of
+    A row of inputs is an `observation` ``[B, *observation]``, an image ``[H, W, C]``, a set of
     entities ``[N, features]`` or a vector, and the `rest` ``[B, rest]``: the agent's one-hot, or actions. `hidden` are
     the widths of the configuration. Weights of the last layer are to begin with the gain `output_gain`.
     """
 
-    factory: str
     observation: tuple[int, ...]
     rest: int
     outputs: int
     hidden: tuple[int, ...]
     output_gain: float
+
+    @property
+    def setting(self) -> str:
+        """See `FactoryShape`."""
+        return f"algorithm.network={self.factory}"
 
     @property
     def any_number(self) -> bool:
@@ -35,11 +59,20 @@ class NetworkShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         """The numbers of an observation."""
         return int(np.prod(self.observation))
 
-    def encode(self) -> NDArray[np.uint8]:
-        """The shape as a tensor."""
-        return np.frombuffer(msgspec.json.encode(self), np.uint8)
 
-    @classmethod
-    def decode(cls, tensor: NDArray[Any]) -> "NetworkShape":
-        """The inverse of `encode`; raises `ValueError` for anything else."""
-        return msgspec.json.decode(np.asarray(tensor, np.uint8).tobytes(), type=cls)
+class MixerShape(FactoryShape, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a factory makes a mixing network of: ``module(utilities, state, alive)`` is ``[B]``, the joint values.
+
+    The inputs are the utilities ``[B, agents]`` of a side, 0 for dead agents, the state ``[B, state]``, and which
+    agents are alive ``[B, agents]``. The other fields are settings of the configuration.
+    """
+
+    agents: int
+    state: int
+    mixing_embed_dim: int
+    hypernet_embed: int
+
+    @property
+    def setting(self) -> str:
+        """See `FactoryShape`."""
+        return f"algorithm.mixer={self.factory}"

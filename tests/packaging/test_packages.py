@@ -41,8 +41,8 @@ OWNERS = importlib.metadata.packages_distributions()
 ENVIRONMENTS = {*registry.BUILT_IN.values(), *(family.module for family in registry.FAMILIES.values())}
 ALGORITHMS = {spec.implementation for spec in BUILT_IN}
 TORCH = {
-    "functions.algorithms.torch_engine", "functions.nn.modules", "functions.nn.onnx_export",
-    "functions.nn.torch_networks",
+    "functions.algorithms.torch_engine", "functions.algorithms.value.module_mixer", "functions.nn.modules",
+    "functions.nn.onnx_export", "functions.nn.torch_networks",
 }  # fmt: skip
 EXTRAS = {"gymnasium", "onnx", "onnxruntime", "torch"}
 

@@ -35,6 +35,7 @@ METHODS = {
     "vdn with memory": (*REPLAYED, "algorithm.name=vdn", *MEMORY),
     "qmix": (*REPLAYED, "algorithm.name=qmix"),
     "qmix with memory": (*REPLAYED, "algorithm.name=qmix", *MEMORY, "algorithm.n_step=2"),
+    "qmix with a module": (*REPLAYED, "algorithm.name=qmix", "algorithm.mixer=mixing_modules:qmix"),
     "qplex": (*REPLAYED, "algorithm.name=qplex"),
     "maddpg": (*SIGNAL, "algorithm.name=maddpg"),
     "maddpg, shared": (*SIGNAL, "algorithm.name=maddpg", SHARED, "algorithm.reward=own"),
@@ -53,6 +54,7 @@ METHODS |= {f"{name} by priority": (*METHODS[name], PRIORITY) for name in ("iql"
 QUICK = (
     "iql, shared",
     "qmix with memory",
+    "qmix with a module",
     "vdn by priority",
     "iddpg in numbers with memory",
     "masac",

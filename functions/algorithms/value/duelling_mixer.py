@@ -65,6 +65,10 @@ class DuellingMixer:
         shapes = {name: Mlp((self.state, *hidden, width)) for name, width in widths.items()}
         return Hypernetworks({**shapes, "action": Mlp((self.state + self.actions, *hidden, by_head))})
 
+    def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
+        """See `Hypernetworks.to_tensors`."""
+        return self.hypernetworks.to_tensors(flat, prefix)
+
     def forward(
         self,
         flat: Array,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from functions.algorithms.advantages import next_values
 from functions.algorithms.base import Context, StageResult, StageSpec
 from functions.algorithms.metrics import OWN, due
+from functions.algorithms.new_networks import as_target
 from functions.algorithms.off_policy.networks import update_target
 from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.replay import joint_signal, learning_signal
@@ -57,8 +58,8 @@ class MixedConfig(UtilityConfig, frozen=True, kw_only=True):
 class MixingNetwork(Protocol):
     """A mixing network of a side; the inputs of `forward` are state, utilities, who is alive, and its own others."""
 
-    @property
-    def hypernetworks(self) -> Hypernetworks: ...
+    def to_tensors(self, flat: Array, prefix: str, /) -> dict[str, Array]:
+        """The network's tensors by name; parameters are views of `flat`."""
 
     def forward(self, flat: Array, /, *args: Any, **kwargs: Any) -> tuple[Array, Any]:
         """The joint values ``[B]`` and the trace."""
@@ -67,17 +68,31 @@ class MixingNetwork(Protocol):
         """The parameters' gradient and d loss / d utilities ``[B, n]``, given d loss / d joint values ``[B]``."""
 
 
+class HypernetworkMixer(MixingNetwork, Protocol):
+    """One whose parameters are those of hypernetworks."""
+
+    @property
+    def hypernetworks(self) -> Hypernetworks: ...
+
+
 C = TypeVar("C", bound=MixedConfig)
 
 
 class MixedValue(Generic[C]):
     """The stage `mix` and the state of an algorithm whose joint value is a mixing network's."""
 
-    def network(self, spec: EnvSpec, team: Team, config: C, group: int) -> MixingNetwork:
-        """The mixing network of the side that `group` leads."""
+    def network(self, spec: EnvSpec, team: Team, config: C, group: int) -> HypernetworkMixer:
+        """The shape of the built-in mixing network of the side that `group` leads."""
         raise NotImplementedError
 
-    def load(self, tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[MixingNetwork, Array]:
+    def made(
+        self, spec: EnvSpec, team: Team, config: C, group: int, rng: np.random.Generator
+    ) -> Mapping[str, NDArray[Any]]:
+        """A new mixing network of the side that `group` leads, by the names of its tensors."""
+        mixer = self.network(spec, team, config, group)
+        return mixer.to_tensors(mixer.hypernetworks.initialise(rng), f"mixer/{group_name(group)}")
+
+    def load(self, context: Context[C], prefix: str) -> tuple[MixingNetwork, Array]:
         """A stored mixing network and its flat vector (a copy)."""
         raise NotImplementedError
 
@@ -94,14 +109,10 @@ class MixedValue(Generic[C]):
         tensors, name = decomposed.initialise(spec, team, config, seed, group), group_name(group)
         if not leads_side(spec, team, group):
             return tensors
-        networks = self.network(spec, team, config, group).hypernetworks
-        flat = networks.initialise(generator(seed, "initialise", "mixer", group))
-        return {
-            **tensors,
-            **networks.to_tensors(flat, f"mixer/{name}"),
-            **networks.to_tensors(flat.copy(), f"mixer_target/{name}"),
-            **moments(f"mixer_optimiser/{name}", networks.parameters),
-        }
+        mixer = self.made(spec, team, config, group, generator(seed, "initialise", "mixer", group))
+        parameters = sum(array.size for array in mixer.values() if array.dtype.kind == "f")
+        optimiser = moments(f"mixer_optimiser/{name}", parameters)
+        return {**tensors, **mixer, **as_target(mixer, "mixer", "mixer_target"), **optimiser}
 
     def part_bytes(self, spec: EnvSpec, team: Team, config: C, group: int) -> dict[str, int]:
         """As `utilities.part_bytes`, and of the side's mixing network if the group is the side's first."""
@@ -123,7 +134,7 @@ class MixedValue(Generic[C]):
         future = self._future(minibatch, name, mixing.utilities, side) + rewards.offset
         multi_step = multi_step_returns(rewards.rewards, signal.terminal, batch.ended, config)
         targets = multi_step.targets(future)
-        mixer, flat = self.load(minibatch.tensors, f"mixer/{name}")
+        mixer, flat = self.load(minibatch, f"mixer/{name}")
         joint, trace = mixer.forward(flat, *self._inputs(minibatch, side, mixing.utilities))
         joint = joint.reshape(targets.shape) + rewards.offset
         loss = mixing.loss(joint, targets)
@@ -136,7 +147,7 @@ class MixedValue(Generic[C]):
 
     def _overestimation(self, context: Context[C], side: list[int], group: int) -> dict[str, float]:
         batch, name, utilities = context.batch, group_name(group), SideUtilities.load(context, side, OWN)
-        mixer, flat = self.load(context.tensors, f"mixer/{name}")
+        mixer, flat = self.load(context, f"mixer/{name}")
         joint, _ = mixer.forward(flat, *self._inputs(context, side, utilities, OWN))
         offset = value_scale(context, name).offset
         joint = joint.reshape(batch.ended.shape) + offset
@@ -156,7 +167,7 @@ class MixedValue(Generic[C]):
         """The target network's joint value ``[T, E]`` of the next actions of the agents that are still alive."""
         batch = context.batch
         alive_next = batch.alive[side] & ~learning_signal(context, side, team=False).terminal
-        mixer, flat = self.load(context.tensors, f"mixer_target/{name}")
+        mixer, flat = self.load(context, f"mixer_target/{name}")
         state = next_values(batch.state[None], batch.cut_state[None], batch.cut)[0]
         inputs = rows_of(state), columns(utilities.future), columns(alive_next), *self.following(context, side, data)
         joint, _ = mixer.forward(flat, *inputs)
@@ -182,7 +193,7 @@ def _train_step(
     steps = int(context.tensors[f"{prefix}/steps"][0])
     optimiser = Adam(flat, first, second, steps, config.lr, config.adam_eps, config.max_grad_norm)
     norm = optimiser.step(gradient)
-    online = mixer.hypernetworks.to_tensors(flat, f"mixer/{name}")
+    online = mixer.to_tensors(flat, f"mixer/{name}")
     state = {"first": first, "second": second, "steps": np.array([optimiser.steps], np.int64)}
     return {
         **online,

@@ -62,6 +62,10 @@ class Mixer:
         )
         return Hypernetworks(dict(zip(NAMES, map(Mlp, widths), strict=True)))
 
+    def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
+        """See `Hypernetworks.to_tensors`."""
+        return self.hypernetworks.to_tensors(flat, prefix)
+
     def forward(
         self, flat: Array, state: Array, utilities: Array, alive: NDArray[np.bool_] | None = None
     ) -> tuple[Array, MixerTrace]:

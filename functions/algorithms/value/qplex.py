@@ -6,11 +6,10 @@ every utility; here the joint value also depends on the joint action, through ag
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, Summary, as_base
@@ -41,8 +40,8 @@ class _Qplex(MixedValue[QplexConfig]):
         side, width = side_of(spec, team, group), state_width(spec, members(team, group)[0])
         return DuellingMixer(len(side), width, sum(_choices(spec, side)), config.mixing_heads, config.hypernet_embed)
 
-    def load(self, tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[DuellingMixer, Array]:
-        return duelling_mixer_of(tensors, prefix)
+    def load(self, context: Context[QplexConfig], prefix: str) -> tuple[DuellingMixer, Array]:
+        return duelling_mixer_of(context.tensors, prefix)
 
     def taken(self, context: Context[QplexConfig], side: list[int], data: str) -> tuple[Array, ...]:
         batch = context.batch
