@@ -1,4 +1,7 @@
-"""Any PettingZoo `ParallelEnv` as an env task ``pettingzoo:package.module:factory``; E environments, stepped in a loop.
+"""Any PettingZoo environment as an env task ``pettingzoo:package.module:factory``; E environments, stepped in a loop.
+
+In a `ParallelEnv` all agents act in every step; an `AECEnv`, in which they take turns, is played a turn per step (see
+`turns`).
 
 `task.options` are the factory's keyword arguments and four options of this module. `horizon` is the longest episode in
 steps, for environments without the attribute or metadata `max_cycles`; longer episodes are truncated. `joint_actions`
@@ -8,7 +11,7 @@ whose `reset` keeps state of the last episode: episodes must depend on the gener
 
 `spaces` and `action_spaces` list the supported observations and actions. Action masks are taken from observations of
 the form ``{"observation": ..., "action_mask": ...}``, the convention of PettingZoo; masks of several choices are
-concatenated. Infos are not read, neither for masks nor for metrics. A dead agent, also in `Step.final`, has zeros for
+concatenated. Infos are not read, except for the masks of an `AECEnv`. A dead agent, also in `Step.final`, has zeros for
 observations and rewards and every action legal; its actions are ignored. The state is the environment's own, zeros when
 no agent is left.
 """
@@ -31,6 +34,7 @@ from functions.environments.pettingzoo.agents import agents_of, classes_of, side
 from functions.environments.pettingzoo.copy import Copy
 from functions.environments.pettingzoo.factory import build, factory_of
 from functions.environments.pettingzoo.guard import Guard, describe_error_with_location
+from functions.environments.pettingzoo.horizon import horizon_of
 from functions.environments.pettingzoo.spaces import ObservationEncoder, numbers
 
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
@@ -70,7 +74,7 @@ class PettingZooEnvironment:
         if task.agents not in (None, len(agents)):
             raise ValueError(f"{task.name}: task.agents is {task.agents}, but the environment has {len(agents)} agents")
         sides = sides_of(task.name, agents, task.options.get("sides", ""))
-        horizon = _horizon(task, guards[0].environment)
+        horizon = horizon_of(task, guards[0].environment)
         state = _state(guards[0])
         self.num_envs = len(guards)
         self.spec = EnvSpec(
@@ -156,26 +160,6 @@ def _flag(task: EnvTask, name: str) -> bool:
     if not isinstance(said, bool):
         raise ValueError(f"{task.name}: task.options.{name} is {said!r}; it must be true or false")
     return said
-
-
-def _horizon(task: EnvTask, environment: Any) -> int:
-    """The longest episode in steps: `task.options.horizon`, else the environment's own."""
-    said = task.options.get("horizon", _own_horizon(environment))
-    if said is None:
-        said = task.options.get("max_cycles")
-    if said is None:
-        raise ValueError(f"{task.name} does not say how long an episode is: add task.options.horizon, in steps")
-    if isinstance(said, bool) or not isinstance(said, int | np.integer) or said < 1:
-        raise ValueError(f"{task.name}: the horizon is {said!r}; it must be a whole number of steps, at least 1")
-    return int(said)
-
-
-def _own_horizon(environment: Any) -> Any:
-    """`max_cycles` of the environment, its metadata, or its inner game, where PettingZoo's families keep it."""
-    inner = getattr(environment, "unwrapped", environment)
-    metadata = getattr(inner, "metadata", None) or {}
-    game = getattr(inner, "env", None)
-    return getattr(inner, "max_cycles", metadata.get("max_cycles", getattr(game, "max_cycles", None)))
 
 
 def _state(guard: Guard) -> ObservationEncoder | None:

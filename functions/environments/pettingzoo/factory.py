@@ -11,6 +11,7 @@ from typing import Any
 from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.environments.pettingzoo.guard import describe_error, describe_error_with_location, foreign_location
+from functions.environments.pettingzoo.turns import TurnEnvironment
 
 Factory = Callable[..., Any]
 
@@ -26,8 +27,7 @@ _NAME = re.compile(r"pettingzoo:(\w+(?:\.\w+)*):(\w+)")
 def factory_of(name: str) -> Factory:
     """The factory that a task name of the form ``pettingzoo:package.module:factory`` names.
 
-    Raises `ValueError`, with the nearest existing names, `Unsupported` for a module of turn-based games, `MissingExtra`
-    or `EnvironmentFault`.
+    Raises `ValueError`, with the nearest existing names, `MissingExtra` or `EnvironmentFault`.
     """
     match = _NAME.fullmatch(name)
     if match is None:
@@ -39,7 +39,7 @@ def factory_of(name: str) -> Factory:
         return named_factory
     # A module of PettingZoo that has `env` but no `parallel_env`.
     if match[2] == "parallel_env" and _FAMILY.match(match[1]) and hasattr(module, "env"):
-        raise Unsupported(f"{name}: the game of module '{match[1]}' is turn-based, which is not supported")
+        raise ValueError(f"{name}: in the game of module '{match[1]}' agents take turns; name its 'env' instead")
     public = [word for word, value in vars(module).items() if callable(value) and not word.startswith("_")]
     raise ValueError(f"{name}: module '{match[1]}' has no factory '{match[2]}'{_nearest(match[2], public)}")
 
@@ -77,7 +77,8 @@ def foreign_options(task: EnvTask) -> dict[str, str | int | float | bool]:
 
 
 def build(task: EnvTask, factory: Factory) -> Any:
-    """One environment with the task's options; raises `Unsupported` when it is not a parallel environment."""
+    """One environment with the task's options, an `AECEnv` as a `TurnEnvironment`; raises `Unsupported` when it is
+    neither that nor a parallel one, and `ValueError` when the factory refuses the options."""
     options = foreign_options(task)
     try:
         environment = factory(**options)
@@ -90,22 +91,24 @@ def build(task: EnvTask, factory: Factory) -> Any:
             ) from error
         raise EnvironmentFault(f"{task.name}, factory: {describe_error_with_location(error)}") from error
     if hasattr(environment, "agent_iter"):
-        raise Unsupported(f"{task.name} makes an AECEnv (agents take turns); {_instead(environment)}")
-    if absent := [method for method in ("reset", "step", "close") if not hasattr(environment, method)]:
-        raise Unsupported(
-            f"{task.name} makes a {type(environment).__name__}, not a ParallelEnv (it has no {absent[0]})"
-        )
+        return _in_turns(task, environment)
+    return _checked(task, environment, "reset", "step", "close")
+
+
+def _in_turns(task: EnvTask, game: Any) -> TurnEnvironment:
+    """An `AECEnv`, a turn per step; refuses one whose agents can act at once, because that takes fewer steps."""
+    if (getattr(game, "metadata", None) or {}).get("is_parallelizable", False):
+        raise Unsupported(f"{task.name} makes an AECEnv whose agents can act at once; name its parallel_env instead")
+    return TurnEnvironment(task.name, _checked(task, game, "reset", "step", "close", "observe"))
+
+
+def _checked(task: EnvTask, environment: Any, *methods: str) -> Any:
+    if absent := [method for method in methods if not hasattr(environment, method)]:
+        kind = type(environment).__name__
+        raise Unsupported(f"{task.name} makes a {kind}, neither a ParallelEnv nor an AECEnv (it has no {absent[0]})")
     if not getattr(environment, "possible_agents", None):
         raise Unsupported(f"{task.name} does not list its possible_agents")
     return environment
-
-
-def _instead(environment: Any) -> str:
-    """The advice for turn-based environments; metadata of PettingZoo's games say whether a parallel one exists."""
-    metadata = getattr(environment, "metadata", None) or {}
-    if metadata.get("is_parallelizable", True):
-        return "name its parallel_env instead"
-    return "turn-based games are not supported"
 
 
 def _nearest(word: str, choices: list[str]) -> str:

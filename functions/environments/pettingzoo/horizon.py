@@ -1,0 +1,30 @@
+"""The longest episode of a PettingZoo environment."""
+
+from typing import Any
+
+import numpy as np
+
+from functions.environments.base import EnvTask
+
+
+def horizon_of(task: EnvTask, environment: Any) -> int:
+    """The longest episode in steps: `task.options.horizon`, else the environment's own.
+
+    Raises `ValueError` when neither is known, or when it is not a whole number from 1.
+    """
+    said = task.options.get("horizon", own_horizon(environment))
+    if said is None:
+        said = task.options.get("max_cycles")
+    if said is None:
+        raise ValueError(f"{task.name} does not say how long an episode is: add task.options.horizon, in steps")
+    if isinstance(said, bool) or not isinstance(said, int | np.integer) or said < 1:
+        raise ValueError(f"{task.name}: the horizon is {said!r}; it must be a whole number of steps, at least 1")
+    return int(said)
+
+
+def own_horizon(environment: Any) -> Any:
+    """`max_cycles` of the environment, its metadata, or its inner game, where PettingZoo's families keep it."""
+    inner = getattr(environment, "unwrapped", environment)
+    metadata = getattr(inner, "metadata", None) or {}
+    game = getattr(inner, "env", None)
+    return getattr(inner, "max_cycles", metadata.get("max_cycles", getattr(game, "max_cycles", None)))
