@@ -295,9 +295,7 @@ def test_ways_of_playing_that_are_not_supported_are_refused_by_name(fault, messa
     [
         (relay("Anonymous"), "does not list its possible_agents"),
         (EnvTask(name="pettingzoo:mpe2.simple_spread_v3:env"), "makes an AECEnv .*; name its parallel_env instead"),
-        (EnvTask(name=f"{TURNS}:env"), r"makes an AECEnv .*; turn-based games are not supported$"),
-        (EnvTask(name=f"{TURNS}:parallel_env"), "the game of module '.*tictactoe_v3' is turn-based, which is not supp"),
-        (EnvTask(name="pettingzoo:collections:OrderedDict"), "makes a OrderedDict, not a ParallelEnv"),
+        (EnvTask(name="pettingzoo:collections:OrderedDict"), "makes a OrderedDict, neither a ParallelEnv nor"),
     ],
 )
 def test_environments_that_are_not_supported_are_refused_by_name(task, message):
@@ -351,6 +349,7 @@ def test_a_family_of_pettingzoo_that_is_not_installed_is_named_as_its_extra(monk
             "no module 'simple_spread_v9'; nearest: .*_v3",
         ),
         (EnvTask(name="pettingzoo:mpe2.simple_spread_v3:paralel_env"), ValueError, "nearest: parallel_env"),
+        (EnvTask(name=f"{TURNS}:parallel_env"), ValueError, "agents take turns; name its 'env' instead"),
         (
             EnvTask(name="pettingzoo:nobody_has_this.x:y"),
             MissingExtra,

@@ -1,0 +1,164 @@
+"""Games in which agents take turns, through our protocol."""
+
+import numpy as np
+import pytest
+from challenges import OUT, challenge
+
+from functions.environments import registry
+from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+from functions.environments.conformance import check
+from functions.environments.pettingzoo import adapter
+from functions.nn.losses import clipped_policy_loss
+
+FIRST = [True, False, False]
+
+
+def opened(**options):
+    environment = adapter.make(challenge(**options), 1)
+    return environment, environment.reset(np.random.default_rng(0))
+
+
+def turn(environment, *choices):
+    return environment.step((np.array([choices]),))
+
+
+@pytest.mark.parametrize("masks", ["observation", "info", "none"])
+@pytest.mark.parametrize("leaving", ["at once", "in turn"])
+def test_a_game_of_turns_keeps_every_promise_of_an_environment(masks, leaving):
+    task = challenge(masks=masks, leaving=leaving, limit=20)
+    check(lambda num_envs: adapter.make(task, num_envs))
+
+
+def test_a_game_has_one_class_of_masked_agents_whose_tables_keep_their_shape():
+    spec = registry.spec(challenge(sides="player_0,player_1,player_2"))
+    (kind,) = spec.classes
+    assert (kind.agents, kind.observation_size, kind.observation_shape, kind.actions) == ((0, 1, 2), 4, (2, 2), 3)
+    assert (spec.masked, spec.sides, spec.horizon, spec.state_size) == (True, (0, 1, 2), 30, 0)
+
+
+@pytest.mark.parametrize("masks", ["observation", "info"])
+def test_only_the_agent_whose_turn_it_is_has_a_choice(masks):
+    environment, seen = opened(masks=masks)
+    assert seen.masks[0][0].tolist() == [[True] * 3, FIRST, FIRST]
+    seen = turn(environment, 1, 0, 0).observation
+    assert seen.masks[0][0].tolist() == [FIRST, [True] * 3, FIRST]
+    turn(environment, 0, 0, 0)
+    seen = turn(environment, 0, 0, 1).observation
+    assert seen.masks[0][0].tolist() == [[True, False, True], FIRST, FIRST]  # what it took last it may not take again
+
+
+def test_without_masks_everything_is_legal_in_a_turn():
+    environment, _ = opened(masks="none")
+    for player in (0, 1, 2, 0):
+        seen = turn(environment, 1, 1, 1).observation
+        legal = [FIRST] * 3
+        legal[(player + 1) % 3] = [True] * 3
+        assert seen.masks[0][0].tolist() == legal
+
+
+def test_what_an_agent_does_while_it_waits_has_no_effect():
+    (one, _), (other, _) = opened(), opened()
+    first, second = turn(one, 1, 0, 0), turn(other, 1, 2, 2)
+    assert first.rewards.tolist() == second.rewards.tolist() == [[1, -0.5, -0.5]]
+    assert first.observation.values[0].tobytes() == second.observation.values[0].tobytes()
+
+
+@pytest.mark.parametrize("leaving", ["at once", "in turn"])
+def test_waiting_agents_are_paid_and_one_that_is_thrown_out_is_gone(leaving):
+    environment, _ = opened(leaving=leaving)
+    played = [
+        turn(environment, 1, 0, 0),
+        turn(environment, 0, OUT, 0),  # the next in order is player 2
+        turn(environment, 0, 0, 0),
+        turn(environment, 0, 1, 0),
+        turn(environment, OUT, 0, 0),
+    ]
+    assert [step.rewards[0].tolist() for step in played] == [
+        [1, -0.5, -0.5],
+        [0, 0, -1],
+        [0, 0, 0],
+        [-0.5, 1, 0],
+        [2, -1, 0],
+    ]
+    assert [step.terminated[0].tolist() for step in played] == [
+        [False, False, False],
+        [False, False, True],
+        [False, False, False],
+        [False, False, False],
+        [True, True, False],
+    ]
+    gone = played[1].observation
+    assert gone.alive[0].tolist() == [True, True, False]
+    assert not gone.values[0][0, 2].any()
+    # Number, turns; players, and the last choice, which is -1 before the first.
+    first = gone.values[0][0, 1, 3] - OUT
+    assert gone.values[0][0, 0].tolist()[:2] == [0, 2]
+    assert gone.values[0][0, 0, 3] == first + 1
+    assert [bool(step.ended[0]) for step in played] == [False, False, False, False, True]
+    assert not any(step.truncated[0] for step in played)
+
+
+def test_a_time_limit_of_the_game_shows_its_last_observations():
+    environment, _ = opened(limit=2)
+    turn(environment, 1, 0, 0)
+    step = turn(environment, 0, 1, 0)
+    assert step.truncated.tolist() == [True]
+    assert not step.terminated.any()
+    assert step.final.alive.all()
+    assert step.final.values[0][0, :, 1].tolist() == [2, 2, 2]  # turns
+    assert step.observation.values[0][0, :, 1].tolist() == [0, 0, 0]
+
+
+def test_the_horizon_is_in_turns():
+    environment, _ = opened(horizon=4)
+    cut = [bool(turn(environment, t % 2, t % 2, t % 2).truncated[0]) for t in (0, 0, 0, 1)]
+    assert cut == [False, False, False, True]
+
+
+def test_several_choices_wait_with_the_first_of_each():
+    _, seen = opened(masks="none", space="choices")
+    assert seen.masks[0][0].tolist() == [[True] * 5, [*FIRST, True, False], [*FIRST, True, False]]
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (challenge(space="numbers"), "'player_0' takes turns with continuous actions, which cannot be masked$"),
+        (challenge(parallelizable=True), "makes an AECEnv whose agents can act at once; name its parallel_env instead"),
+    ],
+)
+def test_games_that_are_not_supported_are_refused_by_name(task, message):
+    with pytest.raises(Unsupported, match=message) as refused:
+        adapter.make(task, 1)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "message"),
+    [
+        ("late agent", Unsupported, r"step 0, reset: an episode starts without agents \['player_0'\]"),
+        ("joins", EnvironmentFault, r"step 1, step: KeyError: 'stranger'"),
+        ("a ghost's turn", EnvironmentFault, r"step 2, step: RuntimeError: it is the turn of agent 'player_2', which"),
+        ("stays", EnvironmentFault, r"step 2, step: RuntimeError: agent 'player_2' does not leave by step\(None\)"),
+    ],
+)
+def test_games_that_break_the_rules_of_turns_are_faults_in_one_line(fault, kind, message):
+    with pytest.raises(kind, match=message) as said:
+        environment, _ = opened(fault=fault)
+        turn(environment, 1, 0, 0)
+        turn(environment, 0, OUT, 0)
+    assert "\n" not in str(said.value)
+
+
+def test_a_game_without_a_horizon_asks_for_one():
+    with pytest.raises(ValueError, match=r"does not say how long an episode is: add task\.options\.horizon, in steps"):
+        adapter.make(EnvTask(name="pettingzoo:challenges:Challenge"), 1)
+
+
+def test_waiting_gives_no_gradient_to_the_policy():
+    outputs = np.array([[0.3, -1.2, 2.0], [0.3, -1.2, 2.0]], dtype=np.float32)
+    legal = np.array([FIRST, [True] * 3])
+    actions, advantage = np.array([0, 1]), np.array([5.0, 5.0], dtype=np.float32)
+    loss = clipped_policy_loss(outputs, actions, np.zeros(2, np.float32), advantage, 0.2, 0.01, legal)
+    assert not loss.grad_output[0].any()
+    assert loss.grad_output[1].all()
