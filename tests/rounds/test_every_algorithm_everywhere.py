@@ -101,6 +101,21 @@ FAMILIES = {
         groups=2,
         refused=unvalued("artist_1", "numbers"),
     ),
+    "turns, with agents that leave": Family(
+        ("task.name=pettingzoo:challenges:Challenge", "task.options.limit=12", "task.options.horizon=12"),
+        horizon=12,
+        groups=3,
+    ),
+    "turns of two sides": Family(
+        (
+            "task.name=pettingzoo:pettingzoo.classic.tictactoe_v3:env",
+            "task.options.sides=player_1,player_2",
+            "task.options.horizon=9",
+        ),
+        horizon=9,
+        groups=2,
+        package="pygame",
+    ),
     "classic": Family(
         (
             "task.name=pettingzoo:pettingzoo.classic.rps_v2:parallel_env",
