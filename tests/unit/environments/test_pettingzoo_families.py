@@ -13,6 +13,14 @@ KNIGHTS = "pettingzoo.butterfly.knights_archers_zombies_v11:parallel_env"
 FAMILIES = [
     ("pettingzoo.classic.rps_v2:parallel_env", ["pygame"], {"max_cycles": 4}, False),
     (KNIGHTS, ["pygame"], {"max_cycles": 12}, False),
+    ("pettingzoo.classic.connect_four_v3:env", ["pygame"], {"horizon": 42, "sides": "player_0,player_1"}, False),
+    ("pettingzoo.classic.tictactoe_v3:env", ["pygame"], {"horizon": 9, "sides": "player_1,player_2"}, False),
+    ("pettingzoo.classic.go_v5:env", ["pygame"], {"horizon": 20, "board_size": 5}, False),
+    ("pettingzoo.classic.chess_v6:env", ["chess"], {"horizon": 12}, False),
+    ("pettingzoo.classic.leduc_holdem_v4:env", ["rlcard"], {"horizon": 12, "sides": "player_0,player_1"}, True),
+    ("pettingzoo.classic.texas_holdem_v4:env", ["rlcard"], {"horizon": 30}, True),
+    ("pettingzoo.classic.texas_holdem_no_limit_v6:env", ["rlcard"], {"horizon": 30}, True),
+    ("pettingzoo.classic.hanabi_v5:env", ["pyspiel", "shimmy"], {"horizon": 30}, True),
     ("pettingzoo.butterfly.cooperative_pong_v6:parallel_env", ["pygame"], {"max_cycles": 1}, False),
     (
         "pettingzoo.butterfly.pistonball_v6:parallel_env",
@@ -41,7 +49,7 @@ FAMILIES = [
     ),
 ]
 # Packages that `make test` does not install.
-LARGE = {"pymunk", "Box2D"}
+LARGE = {"pymunk", "Box2D", "chess", "rlcard", "pyspiel"}
 ROWS = [
     pytest.param(*row, id=row[0], marks=[pytest.mark.packages] if LARGE.intersection(row[1]) else [])
     for row in FAMILIES
