@@ -1,7 +1,7 @@
 """Connect four in PettingZoo itself: a scripted player, and how often a run's policies win against it.
 
-``python tests/support/environments/connect_four.py RUN [GAMES]`` prints the wins of a run's greedy policies, half of the games as
-each player, against random play and against the script.
+``python tests/support/environments/connect_four.py RUN [GAMES]`` prints the wins of a run's greedy policies, half of
+the games as each player, against random play and against the script.
 """
 
 import sys
