@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 from connect_four import random_player, results, win_rate
-from training_runs import train_seeds
+from training_runs import train, train_seeds
+
+from coordinator.runs.cross_evaluation import plays
+from coordinator.runs.folder import RunFolder
 
 pytestmark = pytest.mark.conformance
 
@@ -18,3 +21,14 @@ def test_connect_four_against_itself_beats_random_play_for_every_seed(tmp_path):
         rate, half = win_rate(results(tmp_path / f"seed_{seed}" / "runs" / "run", random_player, games=400))
         print(f"seed {seed}: {rate:.3f} ± {half:.3f}")
         assert rate - half > 0.5, seed
+
+
+def test_leduc_holdem_against_itself_takes_chips_from_random_play_as_either_player(tmp_path, monkeypatch):
+    pytest.importorskip("rlcard")
+    game = ("task.name=pettingzoo:pettingzoo.classic.leduc_holdem_v4:env", "task.options.horizon=12")
+    train(tmp_path, str(EXAMPLE), *game, "seed=1", *FEW_EVALUATIONS)
+    monkeypatch.chdir(tmp_path)
+    found = plays(RunFolder.find("run"), ["random"], episodes=2000).plays
+    print([(play.side, play.returns.mean, play.returns.ci95) for play in found])
+    assert [play.side for play in found] == ["player_0", "player_1"]
+    assert all(play.returns.ci95[0] > 0 for play in found)
