@@ -125,7 +125,7 @@ def _overrides(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for key, value in settings.items():
         if isinstance(value, Mapping):
             yield from _overrides(value, f"{prefix}{key}.")
-        elif isinstance(value, int | float | str):
+        elif isinstance(value, int | float | str | list):
             yield f"{prefix}{key}={value}"
         else:
-            raise ConfigError(f"{prefix}{key}: {value!r} is no number and no text")
+            raise ConfigError(f"{prefix}{key}: {value!r} is no number, text or list")

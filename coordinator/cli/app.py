@@ -31,6 +31,7 @@ COMMANDS = {
     "evaluate": "play a run's policies and print their return",
     "study": "train many runs over settings and seeds, all at once",
     "crossplay": "play the policies of runs, or of a run's league, against one another",
+    "log": "log a run to TensorBoard, Weights & Biases, MLflow or a CSV file",
     "compare": "compare trained runs over seeds, with intervals",
     "ablate": "compare sharing, scaling and placement rules over seeds",
     "estimate": "estimate the cost and duration of a run",
@@ -48,7 +49,7 @@ COMMANDS = {
 # The folders of commands, and their modules there; the others are in `commands` itself.
 _FOLDERS = {
     "deployment": ("deploy", "policy", "teardown"),
-    "results": ("evaluate", "crossplay", "compare", "timeline", "verify"),
+    "results": ("evaluate", "crossplay", "compare", "timeline", "verify", "log"),
 }
 
 

@@ -14,6 +14,7 @@ from coordinator.runs import summary
 from coordinator.runs.documents import Documents
 from coordinator.runs.folder import METRICS, Identity, RunFolder
 from coordinator.runs.plateau_monitor import PlateauMonitor
+from coordinator.runs.run_log import RunLog
 from coordinator.runs.session import Stopping
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Measured
@@ -39,10 +40,12 @@ class Watch:
         self._lines = LedgerJournal(there.outside(identity.run).ledger)
         self._plateau_monitor = PlateauMonitor(self._plan, ())
         self._last_round = 0
+        self._log = RunLog(folder, identity, self._plan.config, view.remark)
 
     def follow(self) -> Ending:
         """Polls until the run ends, has no driver any more, or a signal arrives."""
         self._view.started(self._folder.name, str(self._folder.path))
+        self._log.begin()
         while True:
             # The lease first: a driver commits before it releases the lease.
             held, _ = lease.read(self._backend.ledger)
@@ -52,6 +55,7 @@ class Watch:
                 return self._ended(state, held.problem)
             if self._signals.received:
                 name = self._folder.name
+                self._log.close()
                 return Ending(FINISHED, f"{name} is still running; follow it with: marless watch {name}")
             time.sleep(_POLL_S)
 
@@ -60,6 +64,7 @@ class Watch:
             for line in self._lines.lines_after(self._last_round):
                 self._journal.record(line)
                 self._show_round(line)
+                self._log.add([line], lambda: state.env_spec.agents)
         self._view.notice(self._plan, state, time.monotonic() - self._started)
 
     def _show_round(self, line: RoundLine) -> None:
@@ -87,6 +92,7 @@ class Watch:
         documents = Documents(self._folder, self._plan, self._identity, self._backend.storage)
         results = documents.complete(state, measured, status)
         self._check_plateau()  # the last evaluation is in no round line
+        self._log.finish(results)
         self._view.ended(self._plan, results, self._folder.name, str(self._folder.path))
         if state.status == "finished":
             return Ending(FINISHED, "")

@@ -256,6 +256,14 @@ class Pricing(Section, frozen=True, kw_only=True):
     storage: Annotated[StorageClass, Meta(description="S3 class: standard or express")] = "standard"
 
 
+class Log(Section, frozen=True, kw_only=True):
+    """Where the run is logged besides its own files; it changes no weight, and may be set anew at a resume."""
+
+    to: Annotated[
+        tuple[str, ...], Meta(description="loggers: csv, tensorboard, wandb, mlflow, or those of other packages")
+    ] = ()
+
+
 class RunConfig(Section, frozen=True, kw_only=True):
     """A run."""
 
@@ -277,6 +285,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
     stop: Stop = Stop()
     functions: Functions = Functions()
     pricing: Pricing = Pricing()
+    log: Log = Log()
 
     def __post_init__(self) -> None:
         if not isinstance(self.algorithm, AlgorithmConfig):

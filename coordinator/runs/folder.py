@@ -26,7 +26,7 @@ from infra.local.sqlite import LEDGER_FILE
 ROOT = Path("runs")
 LATEST = "latest"
 CONFIG, IDENTITY, METRICS, BILL, SUMMARY = "config.toml", "plan.json", "metrics.jsonl", "bill.json", "summary.json"
-CURVE, EVALUATIONS, ERRORS = "curve.png", "evaluations.json", "error.log"
+CURVE, REPLAY, EVALUATIONS, ERRORS = "curve.png", "replay.gif", "evaluations.json", "error.log"
 ATTEMPTS, TIMELINE = "attempts.jsonl", "timeline.html"
 POLICIES, BEST_POLICIES = "policies.safetensors", "best_policies.safetensors"
 

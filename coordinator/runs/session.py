@@ -19,6 +19,7 @@ from coordinator.runs.folder import ATTEMPTS, METRICS, Identity, RunFolder
 from coordinator.runs.instrumented_invoker import InstrumentedInvoker
 from coordinator.runs.lease_renewal import renew_lease
 from coordinator.runs.plateau_monitor import PlateauMonitor
+from coordinator.runs.run_log import RunLog
 from coordinator.runs.signals import Signals
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Measured
@@ -72,6 +73,7 @@ class Session:
         ports = Ports(backend.storage, backend.ledger, self._invoker, journal, backend.repeated, attempts.record)
         self._driver = Driver(plan, ports, patience_s=PATIENCE_S if alone else 0.0)
         self._documents = Documents(folder, plan, identity, backend.storage, pictures=alone)
+        self._log = RunLog(folder, identity, plan.config, view.remark)
         self._earlier = summary.read(folder)
         self._plateau_monitor = PlateauMonitor(plan, ())
         # What the view was told: the round, the commit, when it is told next; and what happens once.
@@ -96,8 +98,11 @@ class Session:
         """Starts the run, or resumes it from its ledger. Raises `StorageFault` and `Unresumable`; also after these the
         run can be resumed."""
         self._driver.begin()
-        path, done = self._folder.path / METRICS, self.state.round
-        self._plateau_monitor = PlateauMonitor(self._plan, (line for line in read(path) if line.round <= done))
+        done = self.state.round
+        lines = [line for line in read(self._folder.path / METRICS) if line.round <= done]
+        self._plateau_monitor = PlateauMonitor(self._plan, lines)
+        self._log.begin()
+        self._log.add(lines, self._agents)
         self._reported_round, self._noticed_version, self._due = done, self._driver.version, 0.0
 
     def step(self, pause_at: int | None = None) -> bool:
@@ -125,7 +130,11 @@ class Session:
             self._view.remark("stopping after the tasks in flight; press again to stop at once")
         self._view.notice(self._plan, state, time.monotonic() - self._started)
 
+    def _agents(self) -> tuple[str, ...]:
+        return self.state.env_spec.agents
+
     def _finished_round(self) -> None:
+        self._log.add(self.state.lines, self._agents)
         for line in self.state.lines:
             self._plateau_monitor.add(line)
             self._view.round(self._plan, line)
@@ -149,6 +158,7 @@ class Session:
         status = "interrupted" if state.status == "running" else state.status
         figures = self._documents.complete(state, self._measured(), status)
         self._warn_of_plateau()  # no line holds the last evaluation
+        self._log.finish(figures)
         self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
         go_on = onwards(state, f"marless resume {self._folder.name}")
         match state.status:
@@ -159,6 +169,10 @@ class Session:
             case _:
                 code = USER_ERROR if self._user_is_to_blame() else UNFINISHED
                 return Ending(code, f"{state.status} after round {state.round}: {state.reason}; {go_on}", kept=True)
+
+    def close(self) -> None:
+        """Ends what goes on beside the run; needed after a call that raised, and harmless after `end`."""
+        self._log.close()
 
     def _user_is_to_blame(self) -> bool:
         # A run that fails before there are networks has a task that is configured wrongly.
@@ -226,4 +240,5 @@ def launch(
         line = f"{fault}; then go on with: marless resume {folder.name}"
         return Ending(USER_ERROR, line)
     finally:
+        session.close()
         view.close()

@@ -15,6 +15,7 @@ from coordinator.config.schema import Functions, RunConfig, convert, override
 from coordinator.core.opponents import KEY, Fixed
 from coordinator.drive import run_manifest
 from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
+from coordinator.loggers import registry as loggers
 from coordinator.pricing.prices import ELSEWHERE, USUAL, priced_as
 from coordinator.reports import provenance
 from coordinator.reports.evaluations import names
@@ -26,7 +27,7 @@ from functions.contract import StorageFault
 from infra.aws.deployment_ref import DeploymentRef
 
 # Settings that do not change a byte of the weights.
-_LIMITS = ("stop.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
+_LIMITS = ("stop.", "log.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
 
 
 def train(config: RunConfig, place: Place, drive: Drive, run: str | None = None) -> tuple[RunFolder, Ending]:
@@ -35,6 +36,7 @@ def train(config: RunConfig, place: Place, drive: Drive, run: str | None = None)
     if drive.detach and not isinstance(backend, RemoteBackend):
         remote = ", or ".join(f"--backend {name}" for name in registry.remote_names())
         raise UserError(f"--detach needs a run in the cloud: {remote}")
+    loggers.require(config.log.to)
     folder = RunFolder.create(run, _suggestion(config))
     drive.on_folder(folder.path)
     with Signals() as signals, folder.driving():
@@ -57,6 +59,7 @@ def resume(folder: RunFolder, settings: list[str], drive: Drive) -> Ending:
             raise UserError(f"{folder.name} is a run on this machine; --detach needs one in the cloud")
         old = unchanged(folder, identity)
         config = with_limits(old, settings)
+        loggers.require(config.log.to)
         if identity.deployment_ref is not None:
             _refuse_longer(config.functions, identity.deployment_ref)
         return _go_on(folder, identity, old, config, drive, signals)
@@ -165,11 +168,11 @@ def _fingerprint(config: RunConfig) -> provenance.EnvironmentFingerprint:
 
 
 def with_limits(config: RunConfig, settings: Sequence[str]) -> RunConfig:
-    """The configuration with limits set anew; raises `UserError` for a setting that is none."""
+    """The configuration with limits and loggers set anew; raises `UserError` for a setting that is none."""
     other = next((text for text in settings if not text.startswith(_LIMITS)), None)
     if other is not None:
         limits = "limits (stop.* and functions.*.timeout_s)"
-        raise UserError(f"{other}: a run keeps its configuration; only {limits} can be set anew")
+        raise UserError(f"{other}: a run keeps its configuration; only {limits} and log.to can be set anew")
     document = msgspec.to_builtins(config)
     for text in settings:
         override(document, text)

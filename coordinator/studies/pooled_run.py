@@ -142,6 +142,7 @@ class PooledRun:
         self._session = Session(
             folder, self._plan, identity, connection, view, self._stopping, time.monotonic(), alone=False
         )
+        self._open_files.callback(self._session.close)
         self._session.begin()
         return None
 

@@ -11,6 +11,7 @@ import msgspec
 from coordinator.config.schema import ConfigError, RunConfig, convert
 from coordinator.config.tables import flatten, merge, nest
 from coordinator.governor.purse import Purse
+from coordinator.loggers import registry as loggers
 from coordinator.reports.files import replace
 from coordinator.reports.journal import read
 from coordinator.runs import summary
@@ -63,7 +64,10 @@ class _Candidate:
 
 @dataclass
 class Study:
-    """All that a study knows; it drives nothing. Raises `ConfigError` for a setting that no run can have."""
+    """All that a study knows; it drives nothing.
+
+    Raises `ConfigError` for a setting that no run can have, and `UserError` for a logger that is not there.
+    """
 
     folder: Path
     file: StudyFile
@@ -224,6 +228,7 @@ class Study:
     def _run(self, name: str, values: Values, seed: int, owner: str) -> StudyRun:
         document = merge(self.file.base, nest(values))
         config = convert({**document, "seed": seed}, f"the setting {name}")
+        loggers.require(config.log.to)
         if config.stop.seconds is not None:
             raise ConfigError(f"the setting {name}: stop.seconds would count waiting for other runs; use stop.rounds")
         halving = self.file.halving

@@ -16,7 +16,8 @@ from scripts.reference.algorithms import ACTIONS, actions
 
 ROOT = Path(__file__).parents[2]
 # Extras without environments.
-OTHER_EXTRAS = {"learner", "networks", "aws", "emulated", "report", "search", "dev", "docs"}
+_LOGGERS = {"tensorboard", "wandb", "mlflow"}
+OTHER_EXTRAS = {"learner", "networks", "aws", "emulated", "report", "search", "dev", "docs"} | _LOGGERS
 # The Makefile's stamp up to which each target installs.
 TARGETS = {"make train": "use", "make test": "develop", "make conformance": "tasks"}
 _WHERE = {

@@ -26,6 +26,7 @@ from coordinator.cli.console import report_ending
 from coordinator.config import dump
 from coordinator.config.schema import ConfigError, RunConfig, load
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
+from coordinator.loggers import registry as loggers
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.reports import TeamPolicy, crossplay, load_policy
 from coordinator.reports.evaluations import names
@@ -113,6 +114,7 @@ def run(options: Namespace) -> int:
     if path is not None and suite.is_suite(path):
         return _run_suite(options, path, overrides)
     base, arms = with_absolute_policies(load(path, overrides)), _arms(options, list(ARMS))
+    loggers.require(base.log.to)
     declared = _declared(options, base, arms, overrides)
     folder = options.out or ROOT / _suggestion(base)
     seeds = options.seeds or list(range(1, 11))
@@ -131,6 +133,7 @@ def _run_suite(options: Namespace, path: Path, overrides: list[str]) -> int:
     tasks: list[tuple[suite.SuiteTask, _Ablation]] = []
     for task in file.tasks:
         base, arms = suite.configuration(file, task, overrides), _arms(options, [*file.arms, *task.arms])
+        loggers.require(base.log.to)
         declared = _declared(options, base, arms, overrides)
         seeds = options.seeds or seeds_of(file.seeds)
         tasks.append((task, _Ablation(root / task.name, base, arms, seeds, task.random, declared)))

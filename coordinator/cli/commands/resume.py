@@ -10,13 +10,16 @@ from coordinator.runs.training import resume
 EXAMPLES = """examples:
   marless resume latest
   marless resume first stop.rounds=600
+  marless resume first log.to='["tensorboard"]'
   marless resume first functions.evaluator.timeout_s=300"""
 
 
 def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
     common.run(parser)
-    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="new limits: stop.* and functions.*.timeout_s")
+    parser.add_argument(
+        "settings", nargs="*", metavar="KEY=VALUE", help="new limits, stop.* and functions.*.timeout_s, or log.to"
+    )
     common.workers(parser)
     common.detach(parser)
     common.json(parser)

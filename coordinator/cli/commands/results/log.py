@@ -1,0 +1,50 @@
+"""marless log: writes the whole log of a run into TensorBoard, Weights & Biases, MLflow or a CSV file."""
+
+from argparse import ArgumentParser, Namespace
+
+from coordinator.cli import arguments as common
+from coordinator.errors import FINISHED, UserError
+from coordinator.loggers import registry
+from coordinator.reports.journal import read
+from coordinator.reports.text import table
+from coordinator.runs import summary
+from coordinator.runs.folder import LATEST, METRICS, POLICIES, RunFolder
+from coordinator.runs.run_log import write_log
+from coordinator.runs.stored import look
+
+EXAMPLES = """examples:
+  marless log                                 the latest run, into its progress.csv
+  marless log my_run --to tensorboard,wandb
+  marless train log.to='["tensorboard"]'      logs while it trains"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
+    common.run(parser, LATEST)
+    parser.add_argument(
+        "--to", default="csv", metavar="NAMES", help=f"of {', '.join(registry.names())} (default: %(default)s)"
+    )
+
+
+def run(options: Namespace) -> int:
+    """Logs the run and prints where."""
+    folder, names = RunFolder.find(options.run), list(dict.fromkeys(options.to.split(",")))
+    registry.require(names)
+    with folder.driving():
+        identity, config, lines = folder.identity(), folder.config(), read(folder.path / METRICS)
+        if not lines:
+            raise UserError(f"{folder.name} has no finished round; see marless status {folder.name}")
+        agents, ended = _agents(folder), summary.read(folder)
+        rows = [(name, write_log(name, folder, identity, config, lines, agents, ended)) for name in names]
+    print(table(("logger", "written to"), rows))
+    return FINISHED
+
+
+def _agents(folder: RunFolder) -> tuple[str, ...]:
+    """The names of the agents, from the run's policies, or from its ledger before it has written those."""
+    from coordinator.reports.policy import load_policy
+
+    if (folder.path / POLICIES).is_file():
+        return load_policy(folder.path / POLICIES).agents
+    with look(folder) as stored:
+        return stored.state.env_spec.agents

@@ -1,0 +1,72 @@
+"""What a logger is: it writes the scalars of a run where users look at them, such as TensorBoard."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class LoggedRun:
+    """The run that a logger writes down.
+
+    `id` is the same for every command of the run and no other run has it. `created` is in seconds since 1970. `group`
+    is the run's study, '' without one. `settings` is the whole configuration by dotted key.
+    """
+
+    name: str
+    id: str
+    folder: Path
+    created: float
+    group: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Point:
+    """Scalars at one place of the x axis, which is environment steps.
+
+    `number` ascends within a run, and a point has the same one whenever it is written; so a store that keeps what it
+    was given can tell which points it has. `seconds` is the training time of the run by then.
+    """
+
+    number: int
+    env_steps: int
+    seconds: float
+    scalars: Mapping[str, float]
+
+
+class Writer(Protocol):
+    """An open log of one run. Every method may raise; the run then goes on without this log."""
+
+    @property
+    def where(self) -> str:
+        """Where the user finds the log: a path or an address."""
+
+    def write(self, point: Point) -> None:
+        """Logs a point. Points arrive in the order of their numbers."""
+
+    def finish(self, artefacts: Sequence[Path], status: str) -> None:
+        """The command has written the run's files, `artefacts` among them; `status` is that of summary.json."""
+
+    def close(self) -> None:
+        """Returns once all is written; no call follows."""
+
+
+class Logger(ABC):
+    """A kind of log. Loggers of other packages inherit from it."""
+
+    name: str
+    summary: str
+    """What it is, in half a line."""
+    extra = ""
+    """The extra of marless that brings its packages; '' without one."""
+
+    @abstractmethod
+    def open(self, run: LoggedRun) -> Writer:
+        """The log of a run, new or continued.
+
+        All points of the run so far are written to it again, from the first on, and then those to come. So the writer
+        either begins afresh or leaves out the points that its store has.
+        """
