@@ -74,13 +74,7 @@ def read(name: str, folder: Path, config: RunConfig, summary: Summary) -> Compar
     return ComparedRun(
         name=name,
         # Where a run is logged makes it no other run.
-        config={
-            key: value
-            for key, value in flatten(
-                {key: table for key, table in msgspec.to_builtins(config).items() if key != "log"}
-            ).items()
-            if not key.startswith("log.")
-        },
+        config=flatten({key: table for key, table in msgspec.to_builtins(config).items() if key != "log"}),
         curve=_curve(by_step, folder / METRICS),
         absolute=float(np.mean(absolute)) if absolute else None,
         entries=entries,

@@ -26,7 +26,7 @@ class _WandbRun:
         # Whoever chose a mode by wandb's own variable gets it.
         offline = "WANDB_MODE" not in os.environ and not wandb.login(prompt=False, verify=False)
         folder = Path(os.environ.get("WANDB_DIR", run.folder))
-        earlier = [path for path in folder.glob(f"{FOLDER}/offline-run-*-{run.id}") if path.is_dir()]
+        earlier = [path for path in folder.glob(f"{FOLDER}/offline-run-*-{run.id}*") if path.is_dir()]
         self._run: Any = wandb.init(
             id=run.id,
             name=run.name,
@@ -50,7 +50,7 @@ class _WandbRun:
     @property
     def where(self) -> str:
         """The page of the run, or the folder for `wandb sync`."""
-        return str(self._run.url or Path(self._run.dir).parent)
+        return str(Path(self._run.dir).parent if self._run.offline else self._run.url)
 
     def write(self, point: Point) -> None:
         if point.number >= self._next:

@@ -1,0 +1,141 @@
+"""Runs that are logged while they train: what users read, what fails, and what stays as it is without a log."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from commands import Commands
+from installed_plug_ins import install
+
+from coordinator.loggers import progress_csv
+from coordinator.loggers.base import Logger
+
+CSV = 'log.to=["csv"]'
+
+
+@pytest.fixture
+def marless(tmp_path, monkeypatch, capfd, no_processes):
+    monkeypatch.chdir(tmp_path)
+    return Commands(capfd)
+
+
+def rows(name, *columns):
+    with progress(name).open(newline="") as file:
+        return [tuple(row[column] for column in columns) for row in csv.DictReader(file)]
+
+
+def progress(name):
+    return Path("runs") / name / "progress.csv"
+
+
+def journal(name):
+    """The lines of metrics.jsonl, without what a clock measured."""
+    lines = [json.loads(text) for text in (progress(name).parent / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key not in ("seconds", "dollars")} for line in lines]
+
+
+def weights(name):
+    return json.loads((progress(name).parent / "summary.json").read_text())["weights_sha256"]
+
+
+class Failing(Logger):
+    """A logger whose store takes one point."""
+
+    name, summary = "failing", "fails"
+
+    def open(self, run):
+        return self
+
+    where = "nowhere"
+
+    def write(self, point):
+        if point.number > 2:
+            raise ConnectionError("the server is gone")
+
+    def finish(self, artefacts, status):
+        raise AssertionError("a log that failed is told nothing more")
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    monkeypatch.setattr(progress_csv, "LOGGER", Failing())
+
+
+def test_a_run_has_a_row_for_every_round_and_its_final_return_in_the_last(marless):
+    assert marless.train("first", CSV).code == 0
+    found = json.loads((progress("first").parent / "summary.json").read_text())
+    lines = [json.loads(text) for text in (progress("first").parent / "metrics.jsonl").read_text().splitlines()]
+    assert [(int(steps), float(value)) for steps, value in rows("first", "env_steps", "return/train")] == [
+        (line["env_steps"], line["return_mean"]) for line in lines
+    ]
+    # Round 3 samples while the policies of round 2 are evaluated.
+    evaluations = [value for (value,) in rows("first", "return/eval")]
+    returns = lines[2]["evaluation"]["returns"]
+    assert evaluations[0] == evaluations[2] == "" and float(evaluations[1]) == sum(returns) / len(returns)
+    assert float(evaluations[3]) == pytest.approx(found["final_return"]["mean"])
+
+
+def test_weights_and_journal_are_the_same_with_a_log_and_with_one_that_fails(marless, failing):
+    plain, logged = marless.train("plain"), marless.train("logged", CSV)
+    assert (plain.code, logged.code) == (0, 0)
+    assert weights("plain") == weights("logged")
+    assert journal("plain") == journal("logged")
+
+
+def test_a_log_that_fails_is_told_once(marless, failing):
+    said = marless.train("first", CSV)
+    told = [line for line in said.out + said.err if "the server is gone" in line]
+    assert len(told) == 1 and "marless log first --to csv" in told[0]
+
+
+def test_a_resumed_run_goes_on_in_the_same_log(marless):
+    marless.train("first", CSV)
+    assert marless("resume", "first", "stop.rounds=6").code == 0
+    assert [number for (number,) in rows("first", "time/round")] == ["1", "2", "3", "4", "5", "6"]
+
+
+def test_a_run_may_be_logged_from_its_resume_on_with_the_rounds_before(marless):
+    marless.train("first")
+    assert marless("resume", "first", "stop.rounds=6", CSV).code == 0
+    assert [number for (number,) in rows("first", "time/round")] == ["1", "2", "3", "4", "5", "6"]
+
+
+def test_a_finished_run_is_logged_afterwards_as_it_would_have_been_while_it_trained(marless):
+    marless.train("first", CSV)
+    during = progress("first").read_bytes()
+    progress("first").unlink()
+    said = marless("log", "first")
+    assert said.code == 0 and said.out[-1].split() == ["csv", str(progress("first"))]
+    assert progress("first").read_bytes() == during
+
+
+def test_a_logger_that_fails_afterwards_is_an_error(marless, failing):
+    marless.train("first")
+    said = marless("log", "first", "--to", "csv")
+    assert said.code == 2
+    assert said.err == ["marless: first could not be logged in csv: the server is gone"]
+
+
+def test_an_unknown_logger_is_refused_before_a_run_begins(marless):
+    said = marless.train("first", 'log.to=["tensorbord"]')
+    assert said.code == 2 and "there is no logger tensorbord; known are csv, tensorboard, wandb, mlflow" in said.err[0]
+    assert not progress("first").parent.exists()
+
+
+def test_a_missing_package_is_refused_before_a_run_begins(marless, monkeypatch):
+    monkeypatch.setattr("coordinator.extras.find_spec", lambda name: None)
+    said = marless.train("first", 'log.to=["tensorboard"]')
+    assert said.code == 2 and len(said.err) == 1
+    assert "the logger tensorboard needs packages that are not installed" in said.err[0]
+    assert not progress("first").parent.exists()
+
+
+def test_a_logger_of_another_package_is_one_like_ours(marless, tmp_path, monkeypatch):
+    install(tmp_path / "site", monkeypatch, "my_logger")
+    assert marless.train("first", 'log.to=["best"]').code == 0
+    assert (progress("first").parent / "best.txt").read_text().endswith("steps\n")
+    assert "best" in " ".join(marless("log", "--help").out)
