@@ -1,7 +1,7 @@
 """MARLess: multi-agent reinforcement learning on serverless functions.
 
 Everything a notebook or a plug-in may import is here and in `marless.algorithms`, `marless.environments`,
-`marless.rules` and `marless.backends`; all other packages may change without notice.
+`marless.rules`, `marless.loggers` and `marless.backends`; all other packages may change without notice.
 
 Examples:
     >>> import marless

@@ -16,6 +16,7 @@ from coordinator.loggers.base import LoggedRun, Point
 from coordinator.loggers.scalars import evaluation_point, points
 from coordinator.runs.folder import CURVE, POLICIES, REPLAY, Identity, RunFolder, sha256
 from coordinator.runs.summary import Summary
+from functions.redaction import redact
 
 # How long the end of a run waits for what is not written yet, which may be an upload.
 PATIENCE_S = 60.0
@@ -107,7 +108,11 @@ def logged_run(folder: RunFolder, identity: Identity, config: RunConfig) -> Logg
         folder=folder.path,
         created=datetime.fromisoformat(identity.created).timestamp(),
         group=study.name if study else "",
-        settings=flatten(msgspec.to_builtins(config)),
+        # An option of a task may be a key of this machine's environment.
+        settings={
+            key: redact(value) if isinstance(value, str) else value
+            for key, value in flatten(msgspec.to_builtins(config)).items()
+        },
     )
 
 

@@ -3,13 +3,18 @@
 import csv
 import json
 from pathlib import Path
+from threading import Event
 
+import msgspec
 import pytest
-from commands import Commands
+from commands import SMALL, Commands
 from installed_plug_ins import install
 
 from coordinator.loggers import progress_csv
 from coordinator.loggers.base import Logger
+from coordinator.runs import run_log
+from coordinator.runs.folder import RunFolder
+from coordinator.runs.run_log import logged_run
 
 CSV = 'log.to=["csv"]'
 
@@ -37,6 +42,19 @@ def journal(name):
 
 def weights(name):
     return json.loads((progress(name).parent / "summary.json").read_text())["weights_sha256"]
+
+
+class Stuck(Logger):
+    """A logger whose store does not answer until it is released."""
+
+    name, summary = "stuck", "waits"
+
+    def __init__(self, release):
+        self._release = release
+
+    def open(self, run):
+        self._release.wait()
+        raise ConnectionError
 
 
 class Failing(Logger):
@@ -84,6 +102,40 @@ def test_weights_and_journal_are_the_same_with_a_log_and_with_one_that_fails(mar
     assert (plain.code, logged.code) == (0, 0)
     assert weights("plain") == weights("logged")
     assert journal("plain") == journal("logged")
+
+
+def test_a_log_that_takes_nothing_holds_up_neither_training_nor_its_end(marless, monkeypatch):
+    release = Event()
+    monkeypatch.setattr(progress_csv, "LOGGER", Stuck(release))
+    monkeypatch.setattr(run_log, "PATIENCE_S", 0.1)
+    try:
+        said = marless.train("first", CSV)
+    finally:
+        release.set()
+    told = [line for line in said.out + said.err if "it has not taken everything within 0.1 s" in line]
+    assert said.code == 0 and len(told) == 1
+    assert json.loads((progress("first").parent / "summary.json").read_text())["rounds"] == 4
+
+
+def test_secrets_of_the_environment_are_no_settings_of_a_log(marless, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "correct-horse-battery")
+    marless.train("first")
+    folder = RunFolder(Path("runs/first"))
+    config = folder.config()
+    task = msgspec.structs.replace(config.task, options={"key": "correct-horse-battery"})
+    settings = logged_run(folder, folder.identity(), msgspec.structs.replace(config, task=task)).settings
+    assert (settings["task.options.key"], settings["task.name"]) == ("<MY_TOKEN>", "toy/signal")
+
+
+def test_every_run_of_a_study_has_a_log_of_its_own_in_the_group_of_the_study(marless):
+    settings = "\n".join(f"base.{text}" for text in (*SMALL, CSV) if not text.startswith("task"))
+    Path("lr.toml").write_text(f'seeds = "1-2"\nbase.task.name = "toy/signal"\n{settings}\n')
+    assert marless("study", "lr.toml", "--slots", "1").code == 0
+    runs = [RunFolder(path) for path in sorted(Path("studies/lr/runs").iterdir())]
+    logged = [logged_run(folder, folder.identity(), folder.config()) for folder in runs]
+    assert [(run.name, run.group) for run in logged] == [("base-s1", "lr"), ("base-s2", "lr")]
+    assert logged[0].id != logged[1].id
+    assert [len((folder.path / "progress.csv").read_text().splitlines()) for folder in runs] == [5, 5]
 
 
 def test_a_log_that_fails_is_told_once(marless, failing):
