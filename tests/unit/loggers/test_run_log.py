@@ -10,9 +10,10 @@ import pytest
 from commands import SMALL, Commands
 from installed_plug_ins import install
 
+from coordinator.comparison import curve
 from coordinator.loggers import progress_csv
 from coordinator.loggers.base import Logger
-from coordinator.runs import run_log
+from coordinator.runs import run_log, summary
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.run_log import logged_run
 
@@ -125,6 +126,14 @@ def test_secrets_of_the_environment_are_no_settings_of_a_log(marless, monkeypatc
     task = msgspec.structs.replace(config.task, options={"key": "correct-horse-battery"})
     settings = logged_run(folder, folder.identity(), msgspec.structs.replace(config, task=task)).settings
     assert (settings["task.options.key"], settings["task.name"]) == ("<MY_TOKEN>", "toy/signal")
+
+
+def test_runs_that_are_logged_elsewhere_are_compared_as_one_setting(marless):
+    marless.train("plain")
+    marless.train("logged", CSV)
+    folders = [RunFolder(Path("runs") / name) for name in ("plain", "logged")]
+    plain, logged = (curve.read(one.name, one.path, one.config(), summary.read(one)).config for one in folders)
+    assert plain == logged and plain["task.name"] == "toy/signal"
 
 
 def test_every_run_of_a_study_has_a_log_of_its_own_in_the_group_of_the_study(marless):
