@@ -260,7 +260,8 @@ class Log(Section, frozen=True, kw_only=True):
     """Where the run is logged besides its own files; it changes no weight, and may be set anew at a resume."""
 
     to: Annotated[
-        tuple[str, ...], Meta(description="loggers: csv, tensorboard, wandb, mlflow, or those of other packages")
+        tuple[str, ...],
+        Meta(description="a list of loggers: csv, tensorboard, wandb, mlflow, and those of other packages"),
     ] = ()
 
 

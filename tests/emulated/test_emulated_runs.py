@@ -1,5 +1,6 @@
 """A run in the emulated account has the bytes of a local run, driven or detached, with and without failures."""
 
+import csv
 import json
 import os
 import signal
@@ -94,6 +95,16 @@ def test_following_a_task_that_cannot_be_does_not_propose_to_resume_it(marless, 
     assert "nothing was trained: opponents.side: 0 is asked for" in said.err[-1]
     lines = [*said.err, *marless("status", "far-off").out]
     assert not any("resume" in line for line in lines)
+
+
+def test_following_a_detached_run_logs_all_of_its_rounds(place, marless, finished, expected):
+    detach(marless, "logged", 'log.to=["csv"]')
+    (found,) = finished("logged")
+    same(found, expected(marless))
+    with (place.home / "runs/logged/progress.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["time/round"] for row in rows] == ["1", "2", "3", "4"]
+    assert float(rows[-1]["return/eval"]) == pytest.approx(found["final_return"]["mean"])
 
 
 def test_every_event_twice_changes_nothing(place, marless, finished, expected):
