@@ -35,9 +35,10 @@ class _WandbRun:
             dir=folder,
             mode="offline" if offline else None,
             resume="allow",
-            # The runs of a study are open at once. What the terminal shows stays there.
+            # The runs of a study are open at once.
             reinit="create_new",
-            settings=wandb.Settings(silent=True, console="off"),
+            # The terminal and the command line, which may hold a key, stay here.
+            settings=wandb.Settings(silent=True, console="off", x_disable_meta=True),
         )
         for path in earlier:
             shutil.rmtree(path)

@@ -9,7 +9,7 @@ from logged_lines import AGENTS, line, logged, played
 from coordinator.loggers.registry import logger
 from coordinator.loggers.scalars import evaluation_point, points
 
-pytest.importorskip("wandb")
+wandb = pytest.importorskip("wandb")
 pytestmark = pytest.mark.packages
 # A file of W&B is a log of LevelDB: behind 7 bytes of its own, blocks of 32 KiB with parts of records, each part behind
 # a checksum, its length and its place in the record (LevelDB, "Log format").
@@ -30,6 +30,8 @@ def write(folder, new, artefacts=(), **settings):
         writer.write(point)
     writer.finish(artefacts, "finished")
     writer.close()
+    # As at the end of a process: the service of W&B writes the last records when it ends.
+    wandb.teardown()
 
 
 def records(folder):
@@ -84,9 +86,14 @@ def test_settings_and_policies_are_kept(tmp_path):
     assert "policies.safetensors" in [entry.path for found in artefacts for entry in found.manifest.contents]
 
 
-def test_a_server_is_not_sent_the_points_that_it_has(tmp_path, monkeypatch):
-    import wandb
+def test_the_command_line_which_may_hold_a_key_is_not_logged(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["marless", "train", "task.options.key=correct-horse-battery"])
+    write(tmp_path, points(line(1), AGENTS))
+    assert history(tmp_path, "env_steps") == [(100,)]
+    assert not any(b"correct-horse" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
+
+def test_a_server_is_not_sent_the_points_that_it_has(tmp_path, monkeypatch):
     begun = wandb.init
 
     class Continued:
