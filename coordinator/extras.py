@@ -15,6 +15,8 @@ EXTRAS = {
     "tensorboard": ("log.to=tensorboard", ("tensorboardX",)),
     "wandb": ("log.to=wandb", ("wandb",)),
     "mlflow": ("log.to=mlflow", ("mlflow",)),
+    "export": ("policies as ONNX: marless export --to onnx", ("onnx",)),
+    "datasets": ("episodes as Parquet: marless export --to parquet", ("pyarrow",)),
     "aws": ("what deployed functions need; they bring it along", ("aws_lambda_powertools",)),
     "emulated": ("AWS, emulated on this machine", ("moto", "awslambdaric", "samtranslator", "aws_lambda_powertools")),
     "lbf": ("level-based foraging", ("lbforaging",)),

@@ -7,7 +7,7 @@ Examples:
     >>> from marless.environments import AgentClass, Observation, Step, check
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functions.contract import MissingExtra
 from functions.environments.base import (
@@ -23,6 +23,9 @@ from functions.environments.base import (
 from functions.environments.registry import make, spec
 from functions.environments.roles.partition import roles_of
 
+if TYPE_CHECKING:
+    from pettingzoo import ParallelEnv
+
 __all__ = [
     "AgentClass",
     "EnvSpec",
@@ -33,6 +36,7 @@ __all__ = [
     "Step",
     "Unsupported",
     "VectorEnvironment",
+    "as_pettingzoo",
     "check",
     "make",
     "roles_of",
@@ -51,3 +55,19 @@ def check(make_environment: Any, **options: Any) -> None:
     from functions.environments.conformance import check as run_checks
 
     run_checks(make_environment, **options)
+
+
+def as_pettingzoo(task: EnvTask | str) -> "ParallelEnv[str, Any, Any]":
+    """An env task as a PettingZoo `ParallelEnv`, for other trainers and for playing exported policies.
+
+    Raises `MissingExtra` without PettingZoo, and what `make` raises.
+
+    Examples:
+        >>> environment = as_pettingzoo("mpe/simple_spread")
+        >>> observations, infos = environment.reset(seed=7)
+    """
+    try:
+        from functions.environments.pettingzoo.parallel_view import ParallelView
+    except ModuleNotFoundError as error:
+        raise MissingExtra("as_pettingzoo needs PettingZoo: pip install 'marless[tasks]'") from error
+    return ParallelView(EnvTask(name=task) if isinstance(task, str) else task)

@@ -29,6 +29,7 @@ COMMANDS = {
     "logs": "print the logs of deployed functions",
     "runs": "list all runs",
     "evaluate": "play a run's policies and print their return",
+    "export": "write a run's policies or episodes for other programs",
     "study": "train many runs over settings and seeds, all at once",
     "crossplay": "play the policies of runs, or of a run's league, against one another",
     "log": "log a run to TensorBoard, Weights & Biases, MLflow or a CSV file",
@@ -49,7 +50,7 @@ COMMANDS = {
 # The folders of commands, and their modules there; the others are in `commands` itself.
 _FOLDERS = {
     "deployment": ("deploy", "policy", "teardown"),
-    "results": ("evaluate", "crossplay", "compare", "timeline", "verify", "log"),
+    "results": ("evaluate", "crossplay", "compare", "timeline", "verify", "log", "export"),
 }
 
 

@@ -21,6 +21,7 @@ from safetensors.numpy import load, save
 
 from functions.contract import CorruptObject, Team
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
+from functions.keys import group_name
 from functions.nn.batched import ActingNetworks, batch_networks, single_agent_policy
 from functions.nn.losses import mask_logits
 from functions.policies import Player, Policy
@@ -66,6 +67,20 @@ class TeamPolicy:
             found |= single_agent_policy(self._tensors, self._header.spec, self._header.team, agent, identity)
         return found
 
+    @property
+    def identity(self) -> bool:
+        """Whether networks take the agent's one-hot."""
+        return self._header.team.identity
+
+    def networks(self, agent: int) -> ActingNetworks:
+        """The network of an agent that has a policy, as a class of this agent alone."""
+        return self._actors[self.agents[agent]].networks
+
+    def stored(self, agent: int) -> dict[str, NDArray[Any]]:
+        """The tensors of an agent's network by their names within the network."""
+        prefix = f"policy/{group_name(self._header.team.groups[agent])}/"
+        return {name.removeprefix(prefix): array for name, array in self._tensors.items() if name.startswith(prefix)}
+
     def start(self) -> None:
         """Begins new episodes: resets the hidden states of recurrent policies."""
         for actor in self._actors.values():
@@ -102,7 +117,7 @@ class _Actor:
     """One agent: its network, its action head and its hidden state."""
 
     def __init__(self, name: str, kind: AgentClass, networks: ActingNetworks) -> None:
-        self._name, self._kind, self._networks = name, kind, networks
+        self._name, self._kind, self.networks = name, kind, networks
         self._head = networks.head(kind)
         self.hidden: NDArray[Any] | None = None
 
@@ -127,7 +142,7 @@ class _Actor:
             actions = self._head.greedy(outputs)
         else:
             noise = self._head.noise(outputs.shape[:2], rng)
-            actions, _ = self._head.draw(outputs, self._networks.log_std, noise)
+            actions, _ = self._head.draw(outputs, self.networks.log_std, noise)
         played = self._head.to_environment(actions)
         played = played.reshape((*batch, *played.shape[2:]))
         if not self._kind.continuous:
@@ -136,12 +151,12 @@ class _Actor:
 
     def _outputs(self, rows: NDArray[np.float32]) -> NDArray[Any]:
         """``[1, rows, width]``; raises `ValueError` when the batch size differs from that at `start`."""
-        before = self._networks.start(len(rows)) if self.hidden is None else self.hidden
+        before = self.networks.start(len(rows)) if self.hidden is None else self.hidden
         if before is not None and before.shape[-2] != len(rows):
             raise ValueError(
                 f"{self._name} began with {before.shape[-2]} environments and got {len(rows)}; call start()"
             )
-        outputs, self.hidden = self._networks.outputs(
+        outputs, self.hidden = self.networks.outputs(
             rows[None, None], None if before is None else before.reshape(1, 1, len(rows), -1)
         )
         return np.asarray(outputs[0])

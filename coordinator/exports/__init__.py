@@ -1,0 +1,1 @@
+"""A run's results for other programs: policies that play without MARLess, and episodes as data."""

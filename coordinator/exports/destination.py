@@ -1,0 +1,48 @@
+"""The folder of an export: it appears whole or not at all, and replaces nothing."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import mkdtemp
+
+from coordinator.errors import UserError
+
+
+def require_free(folder: Path) -> None:
+    """Raises `UserError` unless there is nothing, or an empty folder, at this path."""
+    try:
+        taken = any(folder.iterdir()) if folder.is_dir() else folder.exists() or folder.is_symlink()
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    if taken:
+        raise UserError(f"{folder} exists already; delete it, or name another folder with -o")
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Writes files by name; raises `UserError` when the folder is taken or the disk does not take them."""
+    require_free(folder)
+    temporary: Path | None = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        temporary.chmod(0o777 & ~_umask())
+        for name, body in files.items():
+            (temporary / name).write_bytes(body)
+        temporary.rename(folder)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _umask() -> int:
+    """The process's mask, which can only be read by a change."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _unwritable(folder: Path, error: OSError) -> UserError:
+    return UserError(f"{folder} cannot be written: {error.strerror}")

@@ -1,0 +1,117 @@
+"""Policies in a format of other programs: the files of an export, by name."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coordinator.exports import plain_tensors
+from coordinator.exports.agent_policy import AgentPolicy, agent_policies
+from coordinator.extras import require
+from coordinator.reports.policy import TeamPolicy
+
+DOCUMENT, PLAYER, README = "policies.json", "play.py", "README.txt"
+_PLAYERS = Path(__file__).parent / "players"
+
+_Files = dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class PolicyFormat:
+    """A format: its files beside DOCUMENT, what each agent has there, what plays it, and the extra that it needs."""
+
+    write: Callable[[Sequence[AgentPolicy]], tuple[_Files, list[dict[str, Any]]]]
+    plays_with: str
+    extra: str = ""
+
+
+def policy_files(team: TeamPolicy, format_: str, origin: dict[str, Any]) -> _Files:
+    """The files by name; `origin` says in DOCUMENT where the policies are from. Raises `UserError` for policies that
+    the format cannot hold, and for missing packages."""
+    chosen = FORMATS[format_]
+    if chosen.extra:
+        require(chosen.extra, f"--to {format_}")
+    policies = agent_policies(team)
+    files, own = chosen.write(policies)
+    agents = {policy.name: _entry(policy) | entry for policy, entry in zip(policies, own, strict=True)}
+    document = {
+        "format": format_,
+        "marless": version("marless"),
+        **origin,
+        "task": msgspec.to_builtins(team.task),
+        "greedy": team.greedy,
+        "agents": agents,
+        "without_policy": [name for name in team.agents if name not in agents],
+    }
+    player = (_PLAYERS / f"play_{format_}.py").read_bytes()
+    body = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    return {**files, DOCUMENT: body, PLAYER: player, README: _readme(chosen).encode()}
+
+
+def _entry(policy: AgentPolicy) -> dict[str, Any]:
+    return {
+        "inputs": policy.inputs,
+        "states": policy.states,
+        "observation_shape": policy.observation_shape,
+        "outputs": policy.outputs,
+        "actions": asdict(policy.actions),
+        "log_std": policy.log_std,
+    }
+
+
+def _onnx(policies: Sequence[AgentPolicy]) -> tuple[_Files, list[dict[str, Any]]]:
+    from coordinator.exports.onnx_graph import onnx_model
+
+    return _one_each(policies, "onnx", onnx_model)
+
+
+def _torch(policies: Sequence[AgentPolicy]) -> tuple[_Files, list[dict[str, Any]]]:
+    from coordinator.exports.torch_program import torch_program
+
+    return _one_each(policies, "pt2", torch_program)
+
+
+def _safetensors(policies: Sequence[AgentPolicy]) -> tuple[_Files, list[dict[str, Any]]]:
+    files = {"policies.safetensors": plain_tensors.tensors_file(policies)}
+    return files, [{"layers": plain_tensors.layers(policy)} for policy in policies]
+
+
+def _one_each(
+    policies: Sequence[AgentPolicy], suffix: str, write: Callable[[AgentPolicy], bytes]
+) -> tuple[_Files, list[dict[str, Any]]]:
+    names = [f"{_file_name(policy.name, place)}.{suffix}" for place, policy in enumerate(policies)]
+    files = {name: write(policy) for name, policy in zip(names, policies, strict=True)}
+    return files, [{"file": name} for name in names]
+
+
+def _file_name(agent: str, place: int) -> str:
+    """The agent's name, with its number where that is no name for a file."""
+    return agent if re.fullmatch(r"\w[\w.-]{0,80}", agent) else f"agent{place}"
+
+
+def _readme(format_: PolicyFormat) -> str:
+    return f"""Policies of a team that MARLess trained. They need no MARLess, only {format_.plays_with}:
+
+    python play.py
+
+{PLAYER}      a class that plays them, to copy or to import: Player().act({{"agent_0": observation}})
+{DOCUMENT} what each agent takes and gives
+
+An observation is what the task shows, flattened row by row (images as numbers of 0 to 1); several are rows. Actions
+are greedy and in the environment's format: a number, one for each of several choices, or numbers within the bounds.
+"mask" is true where an action is legal. "hidden" and "last_action" are zeros at the start of an episode, and after
+every step what the network gave as "next_hidden" and "next_last_action". "outputs" are logits (values if "greedy" is
+true), or means, followed by log standard deviations where there are twice as many as actions; "log_std" are those of a
+Gaussian that does not depend on the observation.
+"""
+
+
+FORMATS = {
+    "onnx": PolicyFormat(_onnx, "onnxruntime and numpy", "export"),
+    "torch": PolicyFormat(_torch, "torch", "learner"),
+    "safetensors": PolicyFormat(_safetensors, "numpy and safetensors"),
+}
