@@ -33,15 +33,17 @@ class Episode:
         return len(next(iter(self.steps.values())))
 
 
-def played(team: TeamPolicy, episodes: int, greedy: bool, address: tuple[str | int, ...]) -> Iterator[Episode]:
-    """Plays episodes by the policies, sampled unless `greedy`; all random numbers depend on `address` only.
+def played(team: TeamPolicy, episodes: int, greedy: bool, seed: int, stream: str) -> Iterator[Episode]:
+    """Plays episodes by the policies, sampled unless `greedy`; all random numbers depend on `seed` and `stream` only.
 
     Raises what `registry.make` raises, and `EnvironmentFault` for an episode that is longer than the horizon.
     """
     with closing(registry.make(team.task, min(_BLOCK, episodes))) as environment:
         for block, first in enumerate(range(0, episodes, environment.num_envs)):
             recorder = _Recorder(environment.spec)
-            _play(environment, team, greedy, recorder, (*address, block))
+            address = ("export", stream, block)
+            rngs = generator(seed, *address), generator(seed, *address, "opponents")
+            _play(environment, team, greedy, recorder, rngs)
             count = min(environment.num_envs, episodes - first)
             for row in range(count):
                 yield recorder.episode(row, team.task.name)
@@ -52,11 +54,14 @@ def _play(
     team: TeamPolicy,
     greedy: bool,
     recorder: "_Recorder",
-    address: tuple[str | int, ...],
+    rngs: tuple[np.random.Generator, np.random.Generator],
 ) -> None:
-    """One whole episode in every environment; a longer one goes on where others have begun anew."""
+    """One whole episode in every environment; one that has ended goes on with others, which are not recorded.
+
+    The first of `rngs` is for start states and then actions, the second for agents that act at random.
+    """
     spec, num_envs = environment.spec, environment.num_envs
-    rng, luck = generator(*address), generator(*address, "opponents")
+    rng, luck = rngs
     player, seen = team.player(num_envs), environment.reset(rng)
     noise = None if greedy else draws(spec, spec.horizon, num_envs, rng)
     chance = draws(spec, spec.horizon, num_envs, luck)

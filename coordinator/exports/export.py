@@ -9,10 +9,12 @@ import msgspec
 from coordinator.errors import UserError
 from coordinator.exports import dataset_files, policy_files
 from coordinator.exports.destination import require_free, write_folder
-from coordinator.exports.episodes import played
+from coordinator.exports.episodes import Episode, played
+from coordinator.exports.stored_rounds import stored_episodes
 from coordinator.reports.policy import TeamPolicy, load_policy
 from coordinator.runs.folder import BEST_POLICIES, RunFolder
 from coordinator.runs.policies import load_team
+from coordinator.runs.stored import look
 from functions.contract import BadRequest
 from functions.environments.base import EnvironmentFault, Unsupported
 
@@ -68,19 +70,34 @@ def export_episodes(folder: RunFolder, format_: str, out: Path, best: bool, epis
     team = from_run.team
     greedily = greedy or team.greedy
     try:
-        address = (from_run.seed, "export", str(from_run.origin["round"]))
-        found = list(played(team, episodes, greedily, address))
+        found = list(played(team, episodes, greedily, from_run.seed, str(from_run.origin["round"])))
     except (BadRequest, EnvironmentFault, Unsupported) as error:
         raise UserError(str(error)) from error
-    task, spec = msgspec.to_builtins(team.task), msgspec.to_builtins(team.spec)
-    about = {**from_run.origin, "task": task, "spec": spec, "greedy": greedily}
-    files = dataset_files.dataset_files(found, format_, about)
-    write_folder(out, files)
-    steps = sum(one.length for one in found)
     how = "greedy" if greedily else "sampled"
     if greedily and not greedy:
         how += " (these policies have no probabilities to sample from)"
-    return Exported(out, _sizes(files), f"{episodes:,} episodes, {steps:,} steps, {how}")
+    return _write_episodes(found, format_, out, team, from_run.origin | {"greedy": greedily}, how)
+
+
+def export_rounds(folder: RunFolder, format_: str, out: Path, rounds: tuple[int, int]) -> Exported:
+    """Writes what actors stored in these rounds, the first and the last; raises `UserError` where it is not stored."""
+    require_free(out)
+    dataset_files.require_format(format_)
+    _, team = load_team(folder)
+    with look(folder) as stored:
+        found = stored_episodes(stored, team, *rounds)
+        origin = {"run": stored.plan.run, "rounds": rounds}
+    return _write_episodes(found, format_, out, team, origin, "as actors stored them")
+
+
+def _write_episodes(
+    found: list[Episode], format_: str, out: Path, team: TeamPolicy, origin: dict[str, Any], how: str
+) -> Exported:
+    about = {**origin, "task": msgspec.to_builtins(team.task), "spec": msgspec.to_builtins(team.spec)}
+    files = dataset_files.dataset_files(found, format_, about)
+    write_folder(out, files)
+    steps = sum(one.length for one in found)
+    return Exported(out, _sizes(files), f"{len(found):,} episodes, {steps:,} steps, {how}")
 
 
 def _sizes(files: dict[str, bytes]) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """A policy as an ONNX graph with the weights in it, for ONNX Runtime and whatever else reads ONNX.
 
 Inputs are `observation`, `mask` for choices, `hidden` and `last_action` where a policy has them; all but the
-observation may be left out and are then all legal or zero. Outputs are `outputs`, `action` in the environment's format, and
-`next_hidden` and `next_last_action`.
+observation may be left out and are then all legal or zero. Outputs are `outputs`, `action` in the environment's
+format, and `next_hidden` and `next_last_action`.
 """
 
 from collections.abc import Callable
@@ -127,7 +127,7 @@ def _normalise(nodes: _Nodes, layer: Normalise, value: str) -> str:
 
 
 def _clipped(nodes: _Nodes, value: str, most: float) -> str:
-    bounds = (nodes.constant(np.float32(bound)) for bound in (-most, most))
+    bounds = (nodes.constant(np.array(bound, np.float32)) for bound in (-most, most))
     return nodes.add("Clip", value, *bounds)
 
 

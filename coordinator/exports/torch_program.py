@@ -60,7 +60,8 @@ class _Factory(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         width = torch.Size(self.observation).numel()
-        rest = torch.cat([values[:, width:], self.one_hot.expand(len(values), -1)], dim=1)
+        # Not len(values), which would fix the number of rows.
+        rest = torch.cat([values[:, width:], self.one_hot.expand(values.shape[0], -1)], dim=1)
         shaped = values[:, :width].reshape(-1, *self.observation)
         return self.network(shaped, rest)  # type: ignore[no-any-return]
 
@@ -142,7 +143,7 @@ def _relu(layer: Relu) -> nn.Module:
 
 def _choices(actions: Choices, values: Tensor, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     outputs = torch.where(inputs["mask"], values, ILLEGAL)
-    parts = outputs.split(list(actions.counts), dim=1)
+    parts = torch.split(outputs, list(actions.counts), dim=1)
     chosen = [part.argmax(dim=1) for part in parts]
     one_hots = [nn.functional.one_hot(one, count) for one, count in zip(chosen, actions.counts, strict=True)]
     action = chosen[0] if actions.single else torch.stack(chosen, dim=1)

@@ -27,7 +27,8 @@ class ParallelView(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         spec = self.spec_of_agents
         self.metadata = {"name": task.name, "render_modes": []}
         self.render_mode = None
-        self.possible_agents, self.agents = list(spec.agents), []
+        self.possible_agents = list(spec.agents)
+        self.agents: list[str] = []
         self._kinds = {agent: spec.classes[index] for agent, index in zip(spec.agents, spec.class_of, strict=True)}
         masked = spec.masked
         self.observation_spaces = {agent: _observations(kind, masked) for agent, kind in self._kinds.items()}
@@ -73,9 +74,6 @@ class ParallelView(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         if self._seen.state is None:
             raise NotImplementedError(f"{self.metadata['name']} has no state")
         return self._seen.state[0]
-
-    def render(self) -> None:
-        """There are no pictures."""
 
     def close(self) -> None:
         """Frees the environment."""
@@ -132,5 +130,5 @@ def _actions(kind: AgentClass) -> Any:
     if kind.continuous:
         return spaces.Box(np.array(kind.low, np.float32), np.array(kind.high, np.float32))
     if kind.branches:
-        return spaces.MultiDiscrete(kind.branches, start=np.full(len(kind.branches), kind.first_action))
+        return spaces.MultiDiscrete(list(kind.branches), start=[kind.first_action] * len(kind.branches))
     return spaces.Discrete(kind.actions, start=kind.first_action)

@@ -119,9 +119,8 @@ def numbers_of(kind, action):
     if kind.continuous:
         return 2 * (action - np.array(kind.low)) / (np.array(kind.high) - np.array(kind.low)) - 1
     chosen = (action - kind.first_action).reshape(len(action), -1)
-    return np.concatenate(
-        [np.eye(n)[one] for n, one in zip(kind.branches or (kind.actions,), chosen.T, strict=True)], axis=1
-    )
+    counts = kind.branches or (kind.actions,)
+    return np.concatenate([np.eye(count)[one] for count, one in zip(counts, chosen.T, strict=True)], axis=1)
 
 
 def margin(kind, outputs):

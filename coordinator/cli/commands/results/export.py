@@ -1,6 +1,6 @@
 """marless export: writes a run's policies, or episodes that they play, for programs without MARLess."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
 import msgspec
@@ -8,7 +8,7 @@ import msgspec
 from coordinator.cli import arguments as common
 from coordinator.errors import FINISHED, UserError
 from coordinator.exports import dataset_files, policy_files
-from coordinator.exports.export import FORMATS, Exported, export_episodes, export_policies
+from coordinator.exports.export import FORMATS, Exported, export_episodes, export_policies, export_rounds
 from coordinator.runs.folder import RunFolder
 
 EXAMPLES = """examples:
@@ -35,6 +35,12 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--best", action="store_true", help="the policies of the best evaluation, not the newest")
     parser.add_argument("--episodes", type=common.count, metavar="N", help="how many episodes to play (npz, parquet)")
+    parser.add_argument(
+        "--rounds",
+        type=_rounds,
+        metavar="A-B",
+        help="what actors stored in these rounds, if a replay buffer keeps it",
+    )
     parser.add_argument("--greedy", action="store_true", help="play the most probable actions (npz, parquet)")
     common.json(parser)
 
@@ -43,16 +49,31 @@ def run(options: Namespace) -> int:
     """Writes the folder and prints its path."""
     folder = RunFolder.find(options.run)
     out = options.out or Path("exports") / f"{folder.path.resolve().name}-{options.to}"
-    if options.to in dataset_files.FORMATS:
-        if options.episodes is None:
-            raise UserError(f"--to {options.to} writes episodes; say how many with --episodes N")
-        found = export_episodes(folder, options.to, out, options.best, options.episodes, options.greedy)
-    else:
-        if options.episodes is not None or options.greedy:
-            raise UserError(f"--to {options.to} writes policies; leave --episodes and --greedy away")
-        found = export_policies(folder, options.to, out, options.best)
-    _show(found, options.json)
+    _show(_export(options, folder, out), options.json)
     return FINISHED
+
+
+def _export(options: Namespace, folder: RunFolder, out: Path) -> Exported:
+    if options.to in policy_files.FORMATS:
+        if options.episodes is not None or options.greedy or options.rounds:
+            raise UserError(f"--to {options.to} writes policies; leave --episodes, --greedy and --rounds away")
+        return export_policies(folder, options.to, out, options.best)
+    if (options.episodes is None) == (options.rounds is None):
+        raise UserError(f"--to {options.to} writes episodes; say which: --episodes N to play them, or --rounds A-B")
+    if options.episodes is not None:
+        return export_episodes(folder, options.to, out, options.best, options.episodes, options.greedy)
+    if options.best or options.greedy:
+        raise UserError("--rounds writes what actors stored; leave --best and --greedy away")
+    return export_rounds(folder, options.to, out, options.rounds)
+
+
+def _rounds(text: str) -> tuple[int, int]:
+    """The first and the last round of ``A-B``, or of one round ``A``."""
+    first, _, last = text.partition("-")
+    last = last or first
+    if not (first.isdecimal() and last.isdecimal()) or int(first) > int(last):
+        raise ArgumentTypeError(f"{text!r} is not rounds such as 390-400")
+    return int(first), int(last)
 
 
 def _show(found: Exported, as_json: bool) -> None:
