@@ -143,6 +143,7 @@ $(STAMPS)/docs: $(STAMPS)/develop
 $(STAMPS)/tasks: $(STAMPS)/develop
 	@echo "installing the tasks of other packages into .venv (minutes on a fresh machine)"
 	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware,smax,sisl,butterfly,classic]'
+	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware,smax,sisl,butterfly,datasets]'
 	@touch $@
 
 # Whole lists of pins: there is nothing for pip to resolve.

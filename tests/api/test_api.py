@@ -22,6 +22,9 @@ PUBLIC = {
     " VectorEnvironment check make roles_of spec",
     "marless.rules": "BaseRule Bounds DistanceRule GroupingRule LeagueRule PlacementRule Rule ScalingRule SharingMode"
     " TrendRule Work slope",
+    " VectorEnvironment as_pettingzoo check make roles_of spec",
+    "marless.rules": "BaseRule Bounds DistanceRule GroupingRule PlacementRule Rule ScalingRule SharingMode TrendRule"
+    " Work slope",
     "marless.backends": "Backend Connection FileStorage Invoker Ledger LocalBackend Part Platform Readiness"
     " RemoteBackend Report SqliteLedger Storage WorkerPool backend names",
 }

@@ -57,6 +57,7 @@ def test_greedy_episodes_are_those_of_the_policy_and_repeat(marless):
     assert data["final/state"].shape == (70, data["state"].shape[1])
 
 
+@pytest.mark.packages
 def test_parquet_has_the_numbers_of_npz(marless):
     parquet = pytest.importorskip("pyarrow.parquet")
     marless.train("a")
