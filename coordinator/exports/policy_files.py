@@ -98,8 +98,8 @@ def _readme(format_: PolicyFormat) -> str:
 
     python play.py
 
-{PLAYER}      a class that plays them, to copy or to import: Player().act({{"agent_0": observation}})
-{DOCUMENT} what each agent takes and gives
+{PLAYER}        a class that plays them, to copy or to import: Player().act({{"agent_0": observation}})
+{DOCUMENT}  what each agent takes and gives
 
 An observation is what the task shows, flattened row by row (images as numbers of 0 to 1); several are rows. Actions
 are greedy and in the environment's format: a number, one for each of several choices, or numbers within the bounds.

@@ -1,5 +1,6 @@
 """`marless export`: what it writes, that episodes are the run's, and that mistakes are one line."""
 
+import itertools
 import json
 
 import numpy as np
@@ -55,6 +56,23 @@ def test_greedy_episodes_are_those_of_the_policy_and_repeat(marless):
     right = [data[f"{a}/actions"] == data[f"{a}/observations"].argmax(1) for a in ("agent_0", "agent_1")]
     np.testing.assert_allclose(data["agent_0/rewards"], np.mean(right, axis=0))
     assert data["final/state"].shape == (70, data["state"].shape[1])
+
+
+def test_an_agent_that_leaves_is_not_alive_after_its_termination(marless):
+    marless.train("a", "task.options.elimination=true", "task.agents=3")
+    assert marless("export", "a", "--to", "npz", "--episodes", "40").code == 0
+    data = arrays("a-npz")
+    for start, end in itertools.pairwise(data["episode_starts"]):
+        for agent in ("agent_0", "agent_1", "agent_2"):
+            alive, over = (data[f"{agent}/{name}"][start:end] for name in ("alive", "terminations"))
+            # Terminated in the last step in which it was alive, or never.
+            left = int(alive.sum())
+            assert alive[:left].all()
+            assert np.flatnonzero(over).tolist() in ([], [left - 1])
+            assert over.any() or left == end - start
+            assert not data[f"{agent}/rewards"][start:end][left:].any()
+            assert data[f"{agent}/truncations"][end - 1] == (not over.any())
+    assert any(not data[f"agent_{i}/alive"].all() for i in range(3))
 
 
 @pytest.mark.packages

@@ -14,7 +14,7 @@ from coordinator.exports.policy_files import policy_files
 from coordinator.reports.policy import TeamFile, TeamPolicy
 from functions.algorithms import registry as algorithms
 from functions.algorithms.conformance.random_tasks import TASKS
-from functions.contract import InitialiseTask, Team
+from functions.contract import InitialiseTask, Opponents, Team
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.learner.handler import initialise
 
@@ -221,6 +221,17 @@ def test_outputs_of_onnx_equal_those_of_the_policy_and_inputs_but_the_observatio
     expected, after = outputs_of(team.networks(1), rows, None)
     np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(hidden, after[0, 0], rtol=0, atol=1e-5)
+
+
+def test_an_agent_that_acted_at_random_has_no_policy_and_odd_names_are_no_paths(tmp_path):
+    kind = AgentClass("all", (0, 1), 2, 2)
+    spec = EnvSpec(agents=("../a", "b"), classes=(kind,), horizon=1)
+    tensors = {"policy/g00/w0": np.eye(2, dtype=np.float32), "policy/g00/b0": np.zeros(2, np.float32)}
+    team = Team(groups=(0, 1), opponents=Opponents(agents=(1,), acting="random"))
+    files = policy_files(TeamPolicy(TeamFile(task=EnvTask(name="x"), spec=spec, team=team), tensors), "onnx", {})
+    document = msgspec.json.decode(files["policies.json"])
+    assert (list(document["agents"]), document["without_policy"]) == (["../a"], ["b"])
+    assert sorted(files) == ["README.txt", "agent0.onnx", "play.py", "policies.json"]
 
 
 def test_a_factorys_network_is_no_list_of_layers():
