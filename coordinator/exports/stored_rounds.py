@@ -13,10 +13,11 @@ from functions.contract import Past
 from functions.data.trajectory import Array, named
 from functions.environments.base import EnvSpec
 from functions.keys import round_name
+from functions.nn.heads import head_of
 
 
 def stored_episodes(found: Stored, team: TeamPolicy, first: int, last: int) -> list[Episode]:
-    """The episodes of rounds `first` to `last`, or their pieces where a rollout began or ended within one.
+    """The episodes of rounds `first` to `last`, counted from 1, or their pieces where a rollout began or ended within one.
 
     Raises `UserError` unless all of the rounds are stored.
     """
@@ -33,7 +34,8 @@ def stored_episodes(found: Stored, team: TeamPolicy, first: int, last: int) -> l
 
 def _wanted(found: Stored, first: int, last: int) -> list[Past]:
     run = found.plan.run
-    there = {past.round: past for past in found.kept.past if past.trajectories}
+    # Objects count rounds from 0, what users read (metrics.jsonl) from 1.
+    there = {past.round + 1: past for past in found.kept.past if past.trajectories}
     if not there:
         raise UserError(
             f"{run} stores no rounds: only a replay buffer keeps them, which {found.plan.config.algorithm.name} does"
@@ -41,8 +43,8 @@ def _wanted(found: Stored, first: int, last: int) -> list[Past]:
         )
     if first not in there or last not in there:
         raise UserError(
-            f"{run} stores rounds {min(there)} to {max(there)}, not {first} to {last}: the others have left the replay"
-            " buffer (algorithm.buffer_size); --episodes N plays new episodes"
+            f"{run} stores rounds {min(there)} to {max(there)}, not {first} to {last}: others are not played yet or"
+            " have left the replay buffer (algorithm.buffer_size); --episodes N plays new episodes"
         )
     return [past for round_, past in sorted(there.items()) if first <= round_ <= last]
 
@@ -73,10 +75,11 @@ def _steps(team: TeamPolicy, rollout: Mapping[str, Array]) -> Arrays:
         index = spec.class_of[agent]
         kind = spec.classes[index]
         actions = rollout[f"action/{index}"][kind.agents.index(agent)]
-        if kind.continuous and team.plays(agent):
-            actions = team.networks(agent).head(kind).to_environment(actions)
+        # Agents without a policy drew from [-1, 1].
+        head = team.networks(agent).head(kind) if team.plays(agent) else head_of(kind, stochastic=False)
+        played = head.to_environment(actions)
         arrays |= {
-            f"{name}/actions": actions if kind.continuous else actions.astype(np.int64) + kind.first_action,
+            f"{name}/actions": played if kind.continuous else played.astype(np.int64) + kind.first_action,
             f"{name}/rewards": rollout["reward"][agent],
             f"{name}/terminations": rollout["terminated"][agent],
             f"{name}/truncations": np.zeros_like(rollout["terminated"][agent]),

@@ -23,8 +23,8 @@ class ParallelView(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     def __init__(self, task: EnvTask) -> None:
         """Raises what `functions.environments.registry.make` raises."""
         self._environment = make(task, 1)
-        self.spec_of_agents = self._environment.spec
-        spec = self.spec_of_agents
+        self._spec = self._environment.spec
+        spec = self._spec
         self.metadata = {"name": task.name, "render_modes": []}
         self.render_mode = None
         self.possible_agents = list(spec.agents)
@@ -57,7 +57,7 @@ class ParallelView(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self, actions: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Any]]:
         """One step of the agents in `agents`. Raises `KeyError` for a missing action."""
-        step = self._environment.step(tuple(self._class_actions(kind, actions) for kind in self.spec_of_agents.classes))
+        step = self._environment.step(tuple(self._class_actions(kind, actions) for kind in self._spec.classes))
         ended = bool(step.ended[0])
         self._seen = step.final if ended and step.final is not None else step.observation
         shown, asked = self._shown(), self.agents
@@ -90,7 +90,7 @@ class ParallelView(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     def _nothing(self, kind: AgentClass, place: int) -> ActionArray:
         if kind.continuous:
             return (0.5 * np.array(kind.low) + 0.5 * np.array(kind.high)).astype(np.float32)
-        masks, index = self._seen.masks, self.spec_of_agents.classes.index(kind)
+        masks, index = self._seen.masks, self._spec.classes.index(kind)
         legal = np.ones(kind.actions, np.bool_) if masks is None else masks[index][0, place]
         first = [int(part.argmax()) for part in np.split(legal, np.cumsum(kind.branches)[:-1])]
         return np.array(first if kind.branches else first[0], np.int64)
@@ -100,7 +100,7 @@ class ParallelView(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
     def _shown_to(self, agent: str, seen: Observation) -> Any:
         kind = self._kinds[agent]
-        index, place = self.spec_of_agents.classes.index(kind), kind.agents.index(self.possible_agents.index(agent))
+        index, place = self._spec.classes.index(kind), kind.agents.index(self.possible_agents.index(agent))
         values = seen.values[index][0, place].reshape(_shape(kind)).copy()
         if seen.masks is None or kind.continuous:
             return values

@@ -91,10 +91,10 @@ def test_parquet_has_the_numbers_of_npz(marless):
 
 def test_stored_rounds_are_written_where_a_replay_buffer_keeps_them(marless):
     marless.train("a", "algorithm.name=iql", "algorithm.buffer_size=80", "actors.rollout_length=7")
-    said = marless("export", "a", "--to", "npz", "--rounds", "0-3")
+    said = marless("export", "a", "--to", "npz", "--rounds", "1-4")
     assert said.code == 2
     assert "stores rounds" in said.err[0] and "algorithm.buffer_size" in said.err[0]
-    last = marless("export", "a", "--to", "npz", "--rounds", "3")
+    last = marless("export", "a", "--to", "npz", "--rounds", "4")
     assert last.code == 0, last.err
     data = arrays("a-npz")
     assert len(data["state"]) % (8 * 7) == 0  # steps of 8 environments, in whole rollouts

@@ -45,6 +45,22 @@ CHOICES = TASKS["unequal agents with masks and a state"]
 FROM_THREE = EnvSpec(("a", "b"), (AgentClass("all", (0, 1), 4, 3, first_action=3),), 5)
 IMAGES = EnvSpec(("a", "b"), (AgentClass("all", (0, 1), 6 * 5 * 2 + 3, 4, observation_shape=(6, 5, 2)),), 5)
 ENTITIES = EnvSpec(("a", "b"), (AgentClass("all", (0, 1), 4 * 3, 4, observation_shape=(4, 3)),), 5)
+MODULE = """
+import torch
+
+class Mixed(torch.nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.first = torch.nn.Linear(shape.width + shape.rest, shape.hidden[0])
+        self.norm = torch.nn.LayerNorm(shape.hidden[0])
+        self.last = torch.nn.Linear(shape.hidden[0], shape.outputs)
+
+    def forward(self, observation, rest):
+        flat = torch.cat([observation.flatten(1), rest], dim=1)
+        return self.last(torch.tanh(self.norm(self.first(flat))))
+
+make = Mixed
+"""
 RECURRENT, NORMS = {"recurrent": True}, {"layer_norm": True}
 SEEN = {"normalise_observations": True}
 
@@ -69,9 +85,21 @@ CASES = {
             ("isac", RECURRENT, CHOICES),
             ("isac", NORMS, NUMBERS),
             ("masac", {"network": "cnn", "engine": "torch"}, IMAGES),
+            ("masac", {"network": "networks_of_users:make", "engine": "torch"}, NUMBERS),
+            ("happo", {"network": "cnn", "engine": "torch"}, IMAGES),
         ]
     )
 }
+
+
+@pytest.fixture(autouse=True)
+def networks_of_users(tmp_path_factory, monkeypatch):
+    """A module with a factory, which the programs that play do not find."""
+    folder = tmp_path_factory.mktemp("networks")
+    (folder / "networks_of_users.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(folder)
+    yield
+    sys.modules.pop("networks_of_users", None)
 
 
 def team_of(name, settings, spec, shared, last_action=False):
@@ -184,7 +212,7 @@ def check(folder, team, format_, last_action=False):
         assert clear.mean() > 0.99
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_onnx_acts_like_the_team(tmp_path, case, shared):
@@ -192,7 +220,7 @@ def test_onnx_acts_like_the_team(tmp_path, case, shared):
     check(tmp_path, team_of(*case, shared), "onnx")
 
 
-@pytest.mark.one_in(17)
+@pytest.mark.one_in(19)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_torch_acts_like_the_team(tmp_path, case):
     check(tmp_path, team_of(*case, True), "torch")
@@ -232,6 +260,14 @@ def test_an_agent_that_acted_at_random_has_no_policy_and_odd_names_are_no_paths(
     document = msgspec.json.decode(files["policies.json"])
     assert (list(document["agents"]), document["without_policy"]) == (["../a"], ["b"])
     assert sorted(files) == ["README.txt", "agent0.onnx", "play.py", "policies.json"]
+
+
+def test_a_factory_that_is_gone_leaves_onnx(monkeypatch):
+    team = team_of("ippo", {"network": "networks_of_users:make", "engine": "torch"}, ENTITIES, True)
+    monkeypatch.setitem(sys.modules, "networks_of_users", None)
+    with pytest.raises(UserError, match=r"networks_of_users:make cannot be imported.*--to onnx needs no module"):
+        policy_files(team, "torch", {})
+    assert "a.onnx" in policy_files(team, "onnx", {})
 
 
 def test_a_factorys_network_is_no_list_of_layers():
