@@ -17,7 +17,7 @@ from functions.nn.heads import head_of
 
 
 def stored_episodes(found: Stored, team: TeamPolicy, first: int, last: int) -> list[Episode]:
-    """The episodes of rounds `first` to `last`, counted from 1, or their pieces where a rollout began or ended within one.
+    """The episodes of rounds `first` to `last`, counted from 1; a piece where a rollout begins or ends within one.
 
     Raises `UserError` unless all of the rounds are stored.
     """
