@@ -27,7 +27,7 @@ class LastAction:
     """
 
     def __init__(self, environment: VectorEnvironment) -> None:
-        self._environment, self.num_envs, kinds = environment, environment.num_envs, environment.spec.classes
+        self.environment, self.num_envs, kinds = environment, environment.num_envs, environment.spec.classes
         classes = tuple(
             msgspec.structs.replace(kind, observation_size=kind.observation_size + kind.actions) for kind in kinds
         )
@@ -35,21 +35,21 @@ class LastAction:
 
     def reset(self, rng: np.random.Generator) -> Observation:
         """The first observations, with zeros behind them."""
-        seen, kinds = self._environment.reset(rng), self.spec.classes
+        seen, kinds = self.environment.reset(rng), self.spec.classes
         nothing = [np.zeros((self.num_envs, len(kind.agents), kind.actions), np.float32) for kind in kinds]
         return self._followed(seen, nothing)
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """The environment's step, with `actions` behind its observations."""
         taken = [_numbers(kind, part) for kind, part in zip(self.spec.classes, actions, strict=True)]
-        step = self._environment.step(actions)
+        step = self.environment.step(actions)
         final = None if step.final is None else self._followed(step.final, taken)
         unfinished = [part * ~step.ended[:, None, None] for part in taken]
         return dataclasses.replace(step, observation=self._followed(step.observation, unfinished), final=final)
 
     def close(self) -> None:
         """Closes the environment."""
-        self._environment.close()
+        self.environment.close()
 
     def _followed(self, seen: Observation, actions: Sequence[FloatArray]) -> Observation:
         values = tuple(

@@ -123,6 +123,11 @@ class Engine:
     def close(self) -> None:
         """Holds nothing to free."""
 
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        """The agents, then the landmarks, in the order of `WorldState.position`."""
+        return self._scenario.agents + self._scenario.landmarks
+
     def snapshot(self) -> WorldState:
         """A copy of the state."""
         world = self._world

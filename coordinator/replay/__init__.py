@@ -1,0 +1,1 @@
+"""Trained teams at play, as pictures."""
