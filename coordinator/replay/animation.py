@@ -3,6 +3,8 @@
 import io
 from dataclasses import dataclass
 
+import msgspec
+
 from coordinator.replay.picture import Picture, picture
 from coordinator.reports.policy import TeamPolicy
 from functions.environments import registry
@@ -27,7 +29,10 @@ class Frame:
 
 def play(team: TeamPolicy, episodes: int, seed: int) -> list[Frame]:
     """Greedy episodes on start states that no evaluation sees; raises what `registry.make` raises, and `UserError`."""
-    environment = registry.make(team.task, 1)
+    task = team.task
+    if task.name.startswith("pettingzoo:"):
+        task = msgspec.structs.replace(task, options=task.options | {"render_mode": "rgb_array"})
+    environment = registry.make(task, 1)
     frames: list[Frame] = []
     try:
         player, spec = team.player(1), environment.spec

@@ -124,6 +124,10 @@ class PettingZooEnvironment:
             final=final,
         )
 
+    def render(self, index: int) -> Any:
+        """The picture of an environment whose render mode is "rgb_array"; None in other modes."""
+        return self._guards[index].call("render")
+
     def close(self) -> None:
         """Closes every environment once."""
         self._opened.close()

@@ -24,7 +24,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--episodes", type=common.count, default=3, metavar="N", help="episodes to play (default: %(default)s)"
     )
-    parser.add_argument("--gif", type=Path, metavar="FILE", help="the picture (default: replay.gif in the run's folder)")
+    parser.add_argument(
+        "--gif", type=Path, metavar="FILE", help="the picture (default: replay.gif in the run's folder)"
+    )
 
 
 def run(options: Namespace) -> int:
