@@ -125,7 +125,12 @@ class PettingZooEnvironment:
         )
 
     def render(self, index: int) -> Any:
-        """The picture of an environment whose render mode is "rgb_array"; None in other modes."""
+        """The picture of an environment whose render mode is "rgb_array"; None in other modes.
+
+        Raises `Unsupported` for an environment without `render`, and `EnvironmentFault`.
+        """
+        if not hasattr(self._guards[index].environment, "render"):
+            raise self._guards[index].unsupported("render", "the environment has no such method, so it cannot be drawn")
         return self._guards[index].call("render")
 
     def close(self) -> None:

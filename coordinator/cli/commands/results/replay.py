@@ -25,7 +25,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--episodes", type=common.count, default=3, metavar="N", help="episodes to play (default: %(default)s)"
     )
     parser.add_argument(
-        "--gif", type=Path, metavar="FILE", help="the picture (default: replay.gif in the run's folder)"
+        "--gif", type=Path, metavar="FILE", help="the picture (default: the run's replay.gif)"
     )
 
 
