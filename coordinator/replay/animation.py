@@ -57,7 +57,7 @@ def gif(frames: list[Frame], episodes: int, title: str) -> bytes:
     """The bytes of the GIF, with a caption below every picture."""
     from PIL import Image, ImageDraw
 
-    images = []
+    images: list[Image.Image] = []
     for frame in frames:
         height, width, _ = frame.picture.shape
         image = Image.new("RGB", (width, height + _CAPTION), "white")
