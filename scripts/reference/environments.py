@@ -16,9 +16,8 @@ from scripts.reference.algorithms import ACTIONS, actions
 
 ROOT = Path(__file__).parents[2]
 # Extras without environments.
-_LOGGERS = {"tensorboard", "wandb", "mlflow"}
-OTHER_EXTRAS = {"learner", "networks", "aws", "emulated", "report", "search", "dev", "docs"} | _LOGGERS
-OTHER_EXTRAS = {"learner", "networks", "aws", "emulated", "report", "export", "datasets", "search", "dev", "docs"}
+_RESULTS = {"report", "export", "datasets", "tensorboard", "wandb", "mlflow"}
+OTHER_EXTRAS = {"learner", "networks", "aws", "emulated", "search", "dev", "docs"} | _RESULTS
 # The Makefile's stamp up to which each target installs.
 TARGETS = {"make train": "use", "make test": "develop", "make conformance": "tasks"}
 _WHERE = {

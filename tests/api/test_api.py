@@ -19,12 +19,10 @@ PUBLIC = {
     " StageSpec SummaryResult Team Trainable as_base check distribution gae generator group_name mask_logits members"
     " minibatches moments names observations pooling recurrent torch_loss training_samples updated_statistics",
     "marless.environments": "AgentClass EnvSpec EnvTask EnvironmentFault MissingExtra Observation Step Unsupported"
-    " VectorEnvironment check make roles_of spec",
+    " VectorEnvironment as_pettingzoo check make roles_of spec",
     "marless.rules": "BaseRule Bounds DistanceRule GroupingRule LeagueRule PlacementRule Rule ScalingRule SharingMode"
     " TrendRule Work slope",
-    " VectorEnvironment as_pettingzoo check make roles_of spec",
-    "marless.rules": "BaseRule Bounds DistanceRule GroupingRule PlacementRule Rule ScalingRule SharingMode TrendRule"
-    " Work slope",
+    "marless.loggers": "LoggedRun Logger Point Writer logger names",
     "marless.backends": "Backend Connection FileStorage Invoker Ledger LocalBackend Part Platform Readiness"
     " RemoteBackend Report SqliteLedger Storage WorkerPool backend names",
 }

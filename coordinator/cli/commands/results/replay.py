@@ -24,9 +24,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--episodes", type=common.count, default=3, metavar="N", help="episodes to play (default: %(default)s)"
     )
-    parser.add_argument(
-        "--gif", type=Path, metavar="FILE", help="the picture (default: the run's replay.gif)"
-    )
+    parser.add_argument("--gif", type=Path, metavar="FILE", help="the picture (default: the run's replay.gif)")
 
 
 def run(options: Namespace) -> int:
