@@ -1,0 +1,36 @@
+"""Speaker-listener: what a scripted listener gets that need not be told the goal."""
+
+import numpy as np
+
+from functions.environments import registry
+from functions.environments.base import EnvTask
+
+EPISODES = 16_000
+STAY, LEFT, RIGHT, DOWN, UP = range(5)
+# Pushing goes on as long as the goal is further than this many seconds of the present speed: the best of 0.1 to 0.8.
+LEAD = 0.2
+NEAR = 0.02
+
+
+def push(away, velocity):
+    """The push ``[E]`` along the axis on which the listener will be further from the goal."""
+    ahead = away - LEAD * velocity
+    across = np.where(ahead[:, 0] > 0, RIGHT, LEFT)
+    along = np.where(ahead[:, 1] > 0, UP, DOWN)
+    chosen = np.where(np.abs(ahead[:, 0]) >= np.abs(ahead[:, 1]), across, along)
+    return np.where(np.abs(ahead).max(axis=1) > NEAR, chosen, STAY)
+
+
+def test_a_listener_that_knows_the_goal_gets_what_the_documentation_says():
+    """-14.6 in 16,000 episodes, their standard deviation 15.9 and so the mean's 0.13; a plan by dynamic programming
+    over positions and velocities (45 by 29 points an axis) got -14.7."""
+    environment = registry.make(EnvTask(name="mpe/simple_speaker_listener"), EPISODES)
+    seen, returns = environment.reset(np.random.default_rng(1)), np.zeros(EPISODES)
+    goal = seen.values[0][:, 0].argmax(axis=1)
+    for _ in range(25):
+        listener = seen.values[1][:, 0]
+        away = listener[:, 2:8].reshape(-1, 3, 2)[np.arange(EPISODES), goal]
+        step = environment.step((np.zeros((EPISODES, 1), int), push(away, listener[:, :2])[:, None]))
+        returns, seen = returns + step.rewards.sum(axis=1), step.observation
+    assert 15 < returns.std() < 17
+    assert abs(returns.mean() - -14.6) < 5 * 16 / np.sqrt(EPISODES)
