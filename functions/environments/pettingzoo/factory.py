@@ -84,6 +84,11 @@ def build(task: EnvTask, factory: Factory) -> Any:
         environment = factory(**options)
     except ModuleNotFoundError as error:
         raise _missing(task.name, error) from error
+    except ImportError as error:
+        # Some environments look for a package themselves and raise a text of their own.
+        family = _FAMILY.match(getattr(factory, "__module__", ""))
+        hint = f": pip install 'pettingzoo[{family[1]}]'" if family else ""
+        raise MissingExtra(f"{task.name} lacks a package ({describe_error(error)}){hint}") from error
     except Exception as error:
         if options:
             raise ValueError(

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -333,6 +334,19 @@ def test_a_family_of_pettingzoo_that_is_not_installed_is_named_as_its_extra(monk
     monkeypatch.setitem(sys.modules, "multi_agent_ale_py", None)
     with pytest.raises(MissingExtra, match=r"needs 'multi_agent_ale_py', .*: pip install 'pettingzoo\[atari\]'$"):
         adapter.make(EnvTask(name="pettingzoo:pettingzoo.atari.pong_v3:parallel_env"), 1)
+
+
+def test_a_package_that_an_environment_looks_for_itself_is_missing(monkeypatch):
+    """As Hanabi does, whose factory raises a plain ImportError."""
+
+    def factory():
+        raise ImportError("depends on nobody_has_this")
+
+    module = import_module("pettingzoo.classic.tictactoe_v3")
+    monkeypatch.setattr(factory, "__module__", "pettingzoo.classic.tictactoe.tictactoe")
+    monkeypatch.setattr(module, "env", factory)
+    with pytest.raises(MissingExtra, match=r"lacks a package .*has_this\): pip install 'pettingzoo\[classic\]'$"):
+        adapter.make(EnvTask(name="pettingzoo:pettingzoo.classic.tictactoe_v3:env"), 1)
 
 
 @pytest.mark.parametrize(

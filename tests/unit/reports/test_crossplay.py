@@ -131,6 +131,9 @@ def test_a_side_of_several_classes_plays_as_one():
     assert play(chase, own, "agent", own, 160, 5) == pytest.approx(expected[:, 4:].mean(axis=1), abs=1e-9)
 
 
+SIDES = {"red": 0, "blue": 1}
+
+
 class Duel:
     """Two agents of one class on different sides: each gets the number of its action."""
 
@@ -159,10 +162,11 @@ def test_agents_of_one_class_on_two_sides_act_each_as_its_own_team():
         always[action] = TeamPolicy(TeamFile(task=DUEL, spec=spec, team=Team(groups=(0, 1))), tensors)
     for own, other, side, gets in ((2, 1, "red", 2), (2, 1, "blue", 2), (0, 2, "red", 0)):
         match = _Match(Duel(5), always[own], side, always[other], np.random.default_rng(0))
-        assert match.play(np.random.default_rng(0), 5).tolist() == [gets] * 5
+        assert match.play(np.random.default_rng(0), 5)[:, SIDES[side]].tolist() == [gets] * 5
     # Against random play, the other side's draws do not change the team's side.
     match = _Match(Duel(5), always[1], "blue", None, np.random.default_rng(0))
-    assert match.play(np.random.default_rng(0), 5).tolist() == [1.0] * 5
+    assert match.play(np.random.default_rng(0), 5)[:, SIDES["blue"]].tolist() == [1.0] * 5
     match = _Match(Duel(3000), None, "red", always[1], np.random.default_rng(0))
-    counts = np.bincount(match.play(np.random.default_rng(0), 3000).astype(int), minlength=3)
+    drawn = match.play(np.random.default_rng(0), 3000)[:, SIDES["red"]]
+    counts = np.bincount(drawn.astype(int), minlength=3)
     assert np.abs(counts - 1000).max() < 5 * np.sqrt(3000 * 2 / 9)
