@@ -30,6 +30,7 @@ class Tournament(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     teams: tuple[str, ...]
     episodes: int
+    sampled: bool
     scores: tuple[tuple[float, ...], ...]
     errors: tuple[tuple[float, ...], ...]
     returns: dict[str, tuple[tuple[float, ...], ...]]
@@ -41,10 +42,11 @@ def play(
     task: EnvTask,
     episodes: int,
     seed: int,
+    sampled: bool = False,
     progress: Callable[[str], None] = lambda pair: None,
 ) -> Tournament:
-    """Plays `episodes` greedy episodes of every ordered pair with every side, all on the same start states; None as a
-    team acts at random.
+    """Plays `episodes` episodes of every ordered pair with every side, all on the same start states, greedily or with
+    `sampled` actions; None as a team acts at random.
 
     Raises `ValueError` as `crossplay.agent_returns` and `crossplay.sides` do.
     """
@@ -55,7 +57,7 @@ def play(
         for j, other in enumerate(names):
             progress(f"{own} against {other}")
             for number, side in enumerate(sides):
-                found = crossplay.agent_returns(task, teams[own], side, teams[other], episodes, seed)
+                found = crossplay.agent_returns(task, teams[own], side, teams[other], episodes, seed, sampled)
                 ours = found[:, crossplay.members(task, side)].sum(axis=1)
                 score = (1 + np.sign(2 * ours - found.sum(axis=1))) / 2
                 means[number, i, j], variances[number, i, j] = score.mean(), score.var(ddof=1)
@@ -66,6 +68,7 @@ def play(
         task=task.name,
         teams=names,
         episodes=episodes,
+        sampled=sampled,
         scores=_rows(scores),
         errors=_rows(errors),
         returns={side: _rows(returns[number]) for number, side in enumerate(sides)},

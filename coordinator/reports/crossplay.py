@@ -19,9 +19,11 @@ from functions.environments.base import ActionArray, EnvSpec, EnvTask, Observati
 from functions.episodes import Episodes
 from functions.nn.heads import distribution
 from functions.nn.losses import ILLEGAL
+from functions.policies import draws
 from functions.randomness import generator
 
 FloatArray = NDArray[np.float64]
+Noise = tuple[NDArray[np.float32], ...]
 
 # Environments stepped together; another number plays other episodes.
 _NUM_ENVS = 160
@@ -71,13 +73,22 @@ def totals(
 
 
 def agent_returns(
-    task: EnvTask, own: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
+    task: EnvTask,
+    own: TeamPolicy | None,
+    side: str,
+    opponent: TeamPolicy | None,
+    episodes: int,
+    seed: int,
+    sampled: bool = False,
 ) -> FloatArray:
     """Undiscounted return of every episode and agent ``[episodes, N]``.
 
     The agents of `side` act greedily as `own` says, all others greedily as `opponent` says; agents without a team draw
     uniformly from the legal actions. Raises `ValueError` for an unknown side, for a team that lacks a policy of its
     agents, and for a team that was trained on another task.
+
+    With `sampled`, policies draw from their distributions where they have any: a game without chance would else be the
+    same each time.
     """
     for team in (own, opponent):
         if team is not None and team.task != task:
@@ -91,6 +102,8 @@ def agent_returns(
         environment = registry.make(task, _NUM_ENVS)
         try:
             match = _Match(environment, own, side, opponent, generator(seed, "crossplay", start, "actions"))
+            if sampled:
+                match.draw_actions(generator(seed, "crossplay", start, "policies"))
             rng = generator(seed, "crossplay", start, "environment")
             found.append(match.play(rng, min(_NUM_ENVS, episodes - start)))
         finally:
@@ -131,6 +144,14 @@ class _Match:
         # The players of both teams, and which agents of each class are on the side.
         self._players = [None if team is None else team.player(environment.num_envs) for team in (own, opponent)]
         self._members = [np.isin(kind.agents, self._agents) for kind in environment.spec.classes]
+        self._noise: list[Noise | None] = [None, None]
+        self._drawn = [team is not None and not team.greedy for team in (own, opponent)]
+        self._step = 0
+
+    def draw_actions(self, rng: np.random.Generator) -> None:
+        """Lets the policies draw their actions; each agent has draws of its own, whoever acts for it."""
+        noise = draws(self._environment.spec, self._environment.spec.horizon, self._environment.num_envs, rng)
+        self._noise = [noise if drawn else None for drawn in self._drawn]
 
     def play(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
         """One whole episode in each of the first `count` environments, from the start states of `rng`."""
@@ -152,7 +173,11 @@ class _Match:
 
     def _actions(self, seen: Observation) -> tuple[ActionArray, ...]:
         """Actions by class, as the environment takes them."""
-        played = [None if player is None else player.act(seen).played for player in self._players]
+        played = [
+            None if player is None else player.act(seen, noise and tuple(part[self._step] for part in noise)).played
+            for player, noise in zip(self._players, self._noise, strict=True)
+        ]
+        self._step += 1
         return tuple(self._of_class(seen, index, played) for index in range(len(self._members)))
 
     def _of_class(self, seen: Observation, index: int, played: list[tuple[ActionArray, ...] | None]) -> ActionArray:

@@ -170,3 +170,19 @@ def test_agents_of_one_class_on_two_sides_act_each_as_its_own_team():
     drawn = match.play(np.random.default_rng(0), 3000)[:, SIDES["red"]]
     counts = np.bincount(drawn.astype(int), minlength=3)
     assert np.abs(counts - 1000).max() < 5 * np.sqrt(3000 * 2 / 9)
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+def test_policies_with_a_distribution_draw_their_actions_when_asked_to(greedy):
+    """Red's logits are those of 1/6, 2/6 and 3/6; the networks of value methods have no distribution."""
+    tensors = {f"policy/g{agent:02d}/w0": np.zeros((3, 3), np.float32) for agent in range(2)}
+    tensors |= {f"policy/g{agent:02d}/b0": np.log([1, 2, 3]).astype(np.float32) for agent in range(2)}
+    team = TeamPolicy(TeamFile(task=DUEL, spec=Duel(1).spec, team=Team(groups=(0, 1)), greedy=greedy), tensors)
+    match = _Match(Duel(6000), team, "red", team, np.random.default_rng(0))
+    match.draw_actions(np.random.default_rng(1))
+    played = match.play(np.random.default_rng(0), 6000).astype(int)
+    for side in SIDES.values():
+        counts = np.bincount(played[:, side], minlength=3)
+        expected = [0, 0, 6000] if greedy else [1000, 2000, 3000]
+        assert np.abs(counts - expected).max() < 5 * np.sqrt(6000 / 4)
+    assert greedy or 0 < (played[:, 0] == played[:, 1]).mean() < 0.5

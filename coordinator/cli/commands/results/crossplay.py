@@ -33,6 +33,9 @@ def arguments(parser: ArgumentParser) -> None:
         "--episodes", type=common.count, default=320, metavar="N", help="of each pair and side (default: %(default)s)"
     )
     parser.add_argument(
+        "--sampled", action="store_true", help="policies draw their actions; greedy games without chance are all alike"
+    )
+    parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder of crossplay.json and crossplay.png (default: the first run's)"
     )
     common.json(parser)
@@ -45,7 +48,7 @@ def run(options: Namespace) -> int:
     folder = RunFolder.find(options.runs[0])
     task, seed, teams = _league(folder) if len(options.runs) == 1 else _teams(folder, options.runs)
     try:
-        found = tournament.play(teams, task, options.episodes, seed, _progress)
+        found = tournament.play(teams, task, options.episodes, seed, options.sampled, _progress)
     except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
         raise UserError(f"{folder.name}: {error}") from error
     _write(found, options.out or folder.path)
@@ -94,7 +97,7 @@ def _lines(found: Tournament) -> list[str]:
     ]
     widest = max(max(row) for row in found.errors)
     return [
-        f"{found.task}, greedy, {found.episodes:,} episodes of each pair and side",
+        f"{found.task}, {'sampled' if found.sampled else 'greedy'}, {found.episodes:,} episodes of each pair and side",
         table(("team", "Elo", *found.teams), rows),
         "(share of episodes won by the row's team over both sides, a draw being a half;"
         f" 95 % interval ± {widest:.2f} at most)",
