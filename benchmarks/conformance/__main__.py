@@ -1,8 +1,9 @@
-"""``python -m benchmarks.conformance quick|full``: trains what has no record yet, and writes tables and curves.
+"""``python -m benchmarks.conformance PROTOCOL``: trains what has no record yet, and writes tables and curves.
 
 python -m benchmarks.conformance quick --anew          every algorithm, three seeds: passes -45 or exits with 1
 python -m benchmarks.conformance full                  the whole protocol: hours; Ctrl-C stops, the same command resumes
 python -m benchmarks.conformance full --only simple_spread_3-vdn
+python -m benchmarks.conformance starcraft             SMAC and SMACv2, for those who own StarCraft II: days
 python -m benchmarks.conformance report                tables and curves of what there is
 """
 

@@ -170,7 +170,7 @@ class Campaign(RunSource):
     def _measure(self, cell: Cell) -> None:
         case, run, before = self._cases[cell], self._folders.run(cell), self._measured(cell)
         figures = (
-            measures.wins(run, cell.seed)
+            measures.wins(run, cell.seed, case.num_envs)
             if case.measure == "win"
             else measures.sides(run, self._folders.reference(case), cell.seed)
         )

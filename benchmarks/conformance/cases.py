@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Literal
 
+from coordinator import extras
 from coordinator.ablation.arms import Arm, Settings
 from coordinator.ablation.cells import Cell
 from coordinator.reports.statistics import Interval
@@ -19,7 +20,12 @@ Criterion = Literal["mean", "each seed", "best"]
 # The treatment of the run that sides are measured against: one seed that no other case uses.
 REFERENCE, REFERENCE_SEED = "reference", 100
 # Optional packages of tasks by the prefix of their names, with the extra that installs them.
-_PACKAGES = {"smax/": ("jaxmarl", "smax"), "lbf/": ("lbforaging", "lbf")}
+_PACKAGES = {
+    "smax/": ("jaxmarl", "smax"),
+    "lbf/": ("lbforaging", "lbf"),
+    "smac/": ("smac", "smac"),
+    "smacv2/": ("smacv2", "smac"),
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,8 @@ class Case:
     bar: float | None = None
     criterion: Criterion = "mean"
     bounds: Interval | None = None
+    # Environments that are stepped together where wins are measured; each of StarCraft's is a process of the game.
+    num_envs: int = 160
 
     @property
     def arm(self) -> Arm:
@@ -83,7 +91,7 @@ def missing(case: Case) -> str:
         return f"this version has no algorithm {case.algorithm}"
     for start, (package, extra) in _PACKAGES.items():
         if str(case.settings["task.name"]).startswith(start) and find_spec(package) is None:
-            return f"{package} is not installed: pip install 'marless[{extra}]'"
+            return f"{package} is not installed: {extras.install(extra)}"
     return ""
 
 

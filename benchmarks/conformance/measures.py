@@ -14,7 +14,6 @@ from functions.randomness import generator
 EPISODES = 640
 # The figures that are shares of episodes.
 SHARES = ("win",)
-_NUM_ENVS = 160
 
 
 def sides(run: Path, reference: Path, seed: int) -> dict[str, float]:
@@ -22,22 +21,23 @@ def sides(run: Path, reference: Path, seed: int) -> dict[str, float]:
     return scores(load_policy(run), load_policy(reference), EPISODES, seed)
 
 
-def wins(run: Path, seed: int) -> dict[str, float]:
-    """The share of episodes that a run's policies win, greedy, and their mean return summed over agents."""
+def wins(run: Path, seed: int, num_envs: int) -> dict[str, float]:
+    """The share of episodes that a run's policies win, greedy, and their mean return summed over agents; of `num_envs`
+    environments stepped together."""
     team = load_policy(run)
-    blocks = [_played(team, seed, block) for block in range(EPISODES // _NUM_ENVS)]
+    blocks = [_played(team, seed, block, num_envs) for block in range(EPISODES // num_envs)]
     returns = np.concatenate([block.agent_returns().sum(axis=1) for block in blocks])
     won = np.concatenate([block.env_metrics["win"] for block in blocks])
     return {"win": float(won.mean()), "return": float(returns.mean())}
 
 
-def _played(team: TeamPolicy, seed: int, block: int) -> Episodes:
+def _played(team: TeamPolicy, seed: int, block: int, num_envs: int) -> Episodes:
     """One whole episode in each environment."""
-    environment = registry.make(team.task, _NUM_ENVS)
+    environment = registry.make(team.task, num_envs)
     try:
-        player, episodes = team.player(_NUM_ENVS), Episodes(_NUM_ENVS, len(team.agents))
+        player, episodes = team.player(num_envs), Episodes(num_envs, len(team.agents))
         seen = environment.reset(generator(seed, "conformance", block))
-        running = np.ones(_NUM_ENVS, dtype=np.bool_)
+        running = np.ones(num_envs, dtype=np.bool_)
         while running.any():
             step = environment.step(player.act(seen).played)
             episodes.add(step, running)

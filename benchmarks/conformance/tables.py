@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from benchmarks.conformance.cases import REFERENCE, Case
 from benchmarks.conformance.measures import EPISODES, SHARES
 from benchmarks.conformance.outcomes import Outcome, typical, verdict
-from benchmarks.conformance.protocols import published
+from benchmarks.conformance.protocols import PUBLISHED_WINS, published
 from benchmarks.conformance.record import Measured
 from coordinator.core import sides
 from coordinator.reports import statistics
@@ -109,8 +109,12 @@ def measured(found: Sequence[Outcome]) -> list[str]:
     rows = []
     for outcome, parts in ended:
         cells = (_spread([part.figures[name] for part in parts], bounds_of(name, outcome.case)) for name in names)
-        rows.append((outcome.case.algorithm, outcome.case.treatment, str(len(parts)), *cells))
-    return [markdown_table(("algorithm", "settings", "seeds", *names), rows, aligned=False)]
+        theirs = PUBLISHED_WINS.get(outcome.case.task, {}).get(outcome.case.algorithm)
+        rows.append((outcome.case.algorithm, outcome.case.treatment, str(len(parts)), *cells, _number(theirs)))
+    header = ["algorithm", "settings", "seeds", *names, "published win"]
+    if not any(row[-1] for row in rows):
+        header, rows = header[:-1], [row[:-1] for row in rows]
+    return [markdown_table(header, rows, aligned=False)]
 
 
 def inserted(text: str, table: str) -> str:

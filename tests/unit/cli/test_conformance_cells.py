@@ -1,19 +1,22 @@
 """The harness of `make conformance`: declarations, runs, records and the evaluation of records."""
 
 import json
+import sys
 import tomllib
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import numpy as np
 import pytest
+import smac_stand_in
 
 from benchmarks.conformance import __main__ as command_line
 from benchmarks.conformance import measures, outcomes, pictures, protocols, record, report, tables
 from benchmarks.conformance.campaign import Campaign, Folders
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.outcomes import Outcome
-from benchmarks.conformance.protocols import FULL, ON_POLICY, PROTOCOLS, QUICK
+from benchmarks.conformance.protocols import FULL, ON_POLICY, PROTOCOLS, QUICK, STARCRAFT
 from benchmarks.conformance.record import Measured, Record
 from coordinator.ablation.results import Point, Unreadable
 from coordinator.reports.drawing import COLOURS
@@ -484,7 +487,43 @@ def test_wins_are_the_share_of_episodes_that_were_won(tmp_path, monkeypatch):
     (tmp_path / "policies.safetensors").write_bytes(export(TeamFile(task=task, spec=spec, team=team), tensors))
     make = registry.make
     monkeypatch.setattr(registry, "make", lambda task, num_envs: EveryOtherWins(make(task, num_envs)))
-    found = measures.wins(tmp_path, seed=1)
+    found = measures.wins(tmp_path, seed=1, num_envs=160)
     assert found["win"] == 0.5
     # Untrained networks return about as much as random play, -80.
     assert -160 < found["return"] < -40
+
+
+STAND_IN = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "tests" / "support" / "environments")!r})
+import smac_stand_in
+sys.modules.update(smac_stand_in.modules(smac_stand_in.World()))
+"""
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("algorithm", ["mappo", "qmix"])
+def test_the_protocol_of_starcraft_runs_up_to_the_game(tmp_path, monkeypatch, algorithm):
+    """Runs, measures and reports a case of the protocol, shorter and on a map of the stand-in."""
+    (tmp_path / "package" / "smac").mkdir(parents=True)
+    (tmp_path / "package" / "smac" / "__init__.py").write_text(STAND_IN)
+    monkeypatch.syspath_prepend(tmp_path / "package")
+    monkeypatch.setattr(measures, "EPISODES", 16)
+    for name, module in smac_stand_in.modules(smac_stand_in.World()).items():
+        module.__spec__ = ModuleSpec(name, None)
+        monkeypatch.setitem(sys.modules, name, module)
+    whole = next(case for case in STARCRAFT.cases if (case.task, case.algorithm) == ("smac_3s5z", algorithm))
+    small = {"task.name": "smac/3m", "stop.env_steps": 480, "evaluation.every": 5, "evaluation.episodes": 8}
+    case = replace(whole, seeds=(1,), settings={**whole.settings, **small}, points=(240, 480))
+    records = []
+    a_campaign(tmp_path, records, (case,)).run(1, Signals())
+    assert [(made.status, made.reason, len(made.measured)) for made in records] == [("finished", "", 2)]
+    assert all(0 <= part.figures["win"] <= 1 for part in records[0].measured)
+    table = tables.measured([Outcome("starcraft", case, {1: records[0]})])[0]
+    published = {"mappo": "1", "qmix": "0.969"}[algorithm]
+    assert table.splitlines()[0].endswith("published win |") and table.splitlines()[2].endswith(f"| {published} |")
+
+
+def test_without_starcrafts_package_its_cases_say_what_to_install():
+    assert "not installed: pip install" in missing(STARCRAFT.cases[0])
+    assert "smacv2" in missing(STARCRAFT.cases[-1])
