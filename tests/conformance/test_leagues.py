@@ -1,0 +1,37 @@
+"""Leagues: the newest policies lose to none of the run's checkpoints, and the ratings of both sides rise."""
+
+import json
+from pathlib import Path
+
+import pytest
+from training_runs import train
+
+from coordinator.comparison import tournament
+from coordinator.runs.folder import RunFolder
+from coordinator.runs.policies import load_checkpoints, load_team
+
+pytestmark = pytest.mark.conformance
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+LEAGUE = ("league.rule=prioritised", "league.every=8", "scaling.rollouts=4", "actors.num_envs=16")
+GAMES = {
+    "connect four": (str(EXAMPLES / "connect_four.toml"), "placement.rule=fused"),
+    "tag": ("task.name=mpe/simple_tag", "stop.rounds=400"),
+}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("game", GAMES)
+def test_a_league_forgets_nothing(tmp_path, monkeypatch, game, seed):
+    train(tmp_path, *GAMES[game], *LEAGUE, f"seed={seed}")
+    monkeypatch.chdir(tmp_path)
+    folder = RunFolder.find("run")
+    found, checkpoints = load_checkpoints(folder)
+    teams = {**checkpoints, "newest": load_team(folder)[1]}
+    matrix = tournament.play(teams, found.plan.config.task, 160, seed, sampled=True)
+    print(game, seed, matrix.ratings, matrix.scores[-1])
+    for score, error in zip(matrix.scores[-1], matrix.errors[-1], strict=True):
+        assert score + error >= 0.5
+    lines = [json.loads(line)["metrics"] for line in (folder.path / "metrics.jsonl").read_text().splitlines()]
+    for name in (name for name in lines[-1] if name.startswith("league/elo/")):
+        assert lines[-1][name] > lines[len(lines) // 4][name] > 1200
