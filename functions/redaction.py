@@ -13,10 +13,15 @@ _LEAST = 8
 _IN_ADDRESS = re.compile(r"(?<=://)[^/\s@]+:[^/\s@]+(?=@)")
 
 
+def is_secret(name: str) -> bool:
+    """Whether a variable or a setting has the name of a secret."""
+    return _SECRET.search(name) is not None
+
+
 def redact(text: str) -> str:
     """`text` with the values of variables that have the name of a secret replaced by that name."""
     for name, value in os.environ.items():
-        if len(value) >= _LEAST and _SECRET.search(name):
+        if len(value) >= _LEAST and is_secret(name):
             for written in (value, repr(value)[1:-1]):
                 text = text.replace(written, f"<{name}>")
     return _IN_ADDRESS.sub("<redacted>", text)

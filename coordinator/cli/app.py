@@ -35,6 +35,7 @@ COMMANDS = {
     "crossplay": "play the policies of runs, or of a run's league, against one another",
     "log": "log a run to TensorBoard, Weights & Biases, MLflow or a CSV file",
     "compare": "compare trained runs over seeds, with intervals",
+    "report": "write one page in HTML about a run, or about many",
     "ablate": "compare sharing, scaling and placement rules over seeds",
     "estimate": "estimate the cost and duration of a run",
     "simulate": "simulate a run with more rollouts, other slots or faults",
@@ -51,7 +52,7 @@ COMMANDS = {
 # The folders of commands, and their modules there; the others are in `commands` itself.
 _FOLDERS = {
     "deployment": ("deploy", "policy", "teardown"),
-    "results": ("evaluate", "crossplay", "compare", "timeline", "verify", "log", "export", "replay"),
+    "results": ("evaluate", "crossplay", "compare", "timeline", "verify", "log", "export", "replay", "report"),
 }
 
 

@@ -114,6 +114,14 @@ def json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text, one object per line")
 
 
+def keys(text: str) -> list[str]:
+    """Dotted keys between commas."""
+    found = [key.strip() for key in text.split(",")]
+    if not all(found):
+        raise ArgumentTypeError(f"{text!r} is not a list of keys such as algorithm.name,algorithm.lr")
+    return found
+
+
 def count(text: str) -> int:
     """A positive whole number."""
     if not text.isdecimal() or int(text) < 1:

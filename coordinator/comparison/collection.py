@@ -29,8 +29,7 @@ def collect(texts: Sequence[str]) -> Collected:
     """The runs that these arguments name; raises `UserError` when there is none or one cannot be read."""
     runs: list[ComparedRun] = []
     left_out: dict[str, str] = {}
-    folders = {folder.path.resolve(): folder for text in texts for folder in _folders(text)}
-    for folder in folders.values():
+    for folder in folders_of(texts):
         found = summary.read(folder)
         if found is None or found.status not in _ENDED:
             left_out[folder.name] = found.status if found else "unfinished"
@@ -42,6 +41,11 @@ def collect(texts: Sequence[str]) -> Collected:
         named = "; ".join(f"{name}: {why}" for name, why in left_out.items())
         raise UserError(f"no run to compare has come to an end ({named})")
     return Collected(tuple(runs), left_out)
+
+
+def folders_of(texts: Sequence[str]) -> list[RunFolder]:
+    """The runs that these arguments name, each once; raises `UserError` for a name that nothing has."""
+    return list({folder.path.resolve(): folder for text in texts for folder in _folders(text)}.values())
 
 
 def _folders(text: str) -> list[RunFolder]:

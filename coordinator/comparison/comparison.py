@@ -111,7 +111,7 @@ def compare(arms: Sequence[Arm], axis: Axis) -> Comparison:
         without_absolute=without,
         costs=tuple(cost for own in arms if (cost := _cost(own))),
         profile=profile(equal),
-        curve=_curve(arms, axis, np.linspace(first, last, _POINTS if last > first else 1), found),
+        curve=_curve(arms, axis, first, last, found),
     )
 
 
@@ -153,7 +153,13 @@ def _share_above(own: FloatArray, threshold: float, name: str) -> Estimate:
     return _estimate(above, own, "profile", name, repetitions=FEWER)
 
 
-def _curve(arms: Sequence[Arm], axis: Axis, grid: FloatArray, found: Scale) -> Lines:
+def curve(arms: Sequence[Arm], axis: Axis) -> Lines:
+    """The curve of a comparison by this axis alone; raises `UserError` where runs have no place on it in common."""
+    return _curve(arms, axis, *common_span(arms, axis), scale(arms))
+
+
+def _curve(arms: Sequence[Arm], axis: Axis, first: float, last: float, found: Scale) -> Lines:
+    grid = np.linspace(first, last, _POINTS if last > first else 1)
     lines = {
         own.name: [
             _estimate(bootstrap.iqm, scores, "curve", own.name, repetitions=FEWER)

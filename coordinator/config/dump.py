@@ -39,12 +39,13 @@ def _table(path: str, values: dict[str, Any], means: dict[str, str]) -> list[str
 
 def _line(name: str, value: Any) -> str:
     key = name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else json.dumps(name)
-    return f"# {key} =" if value is None else f"{key} = {_value(value)}"
+    return f"# {key} =" if value is None else f"{key} = {toml_value(value)}"
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, str):
         # A JSON string without escaped surrogates is a TOML basic string; DEL must be escaped in TOML alone.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

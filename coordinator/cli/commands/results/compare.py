@@ -1,7 +1,7 @@
 """marless compare: compares trained runs over seeds, with intervals, and says where they cannot be told apart."""
 
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--by",
-        type=_keys,
+        type=common.keys,
         default=[],
         metavar="KEY,KEY",
         help="keys of config.toml that tell arms apart (default: all but seed and task in which runs differ)",
@@ -93,11 +93,3 @@ def _print_text(folder: Path, comparison: Comparison, left_out: Mapping[str, str
     for line in (*table.notes(comparison), *table.conclusions(comparison)):
         print(line)
     print(f"\nread {folder / 'compare.md'}; other files are beside it\n{folder}")
-
-
-def _keys(text: str) -> list[str]:
-    """Dotted keys between commas."""
-    keys = [key.strip() for key in text.split(",")]
-    if not all(keys):
-        raise ArgumentTypeError(f"{text!r} is not a list of keys such as algorithm.name,algorithm.lr")
-    return keys

@@ -1,0 +1,90 @@
+"""marless report: writes one page in HTML about a run, or about many that are compared."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from coordinator.cli import arguments as common
+from coordinator.comparison.arms import Arm, arms_of
+from coordinator.comparison.collection import collect, folders_of
+from coordinator.comparison.comparison import Lines, compare, curve
+from coordinator.comparison.curve import AXES, Axis
+from coordinator.errors import FINISHED, UserError
+from coordinator.page import facts
+from coordinator.page.comparison_section import Compared
+from coordinator.page.document import comparison_page, run_page
+from coordinator.reports.files import replace
+from coordinator.reports.provenance import written_by
+from coordinator.runs.folder import LATEST
+
+EXAMPLES = """examples:
+  marless report                                 the latest run
+  marless report my_run -o my_run.html
+  marless report my_study --by algorithm.name    all runs of a study, compared
+
+docs/how-to/report.md explains the page."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What `marless report` takes."""
+    parser.add_argument(
+        "runs",
+        nargs="*",
+        metavar="RUN_OR_STUDY",
+        help=f"runs, or folders that hold runs: studies, ablations (default: {LATEST})",
+    )
+    parser.add_argument(
+        "-o", "--out", type=Path, default=Path("report.html"), metavar="FILE", help="the page (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--by",
+        type=common.keys,
+        default=[],
+        metavar="KEY,KEY",
+        help="of several runs: keys of config.toml that tell arms apart, as in marless compare",
+    )
+    parser.add_argument(
+        "--at", choices=AXES, default="steps", help="what is equal where runs are compared (default: %(default)s)"
+    )
+
+
+def run(options: Namespace) -> int:
+    """Writes the page and prints its path."""
+    path: Path = options.out
+    if path.is_dir() or not path.parent.is_dir():
+        why = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+        raise UserError(f"-o {path}: {why}; name a file such as report.html")
+    body = _page(options.runs or [LATEST], options.by, options.at)
+    try:
+        replace(path, body.encode())
+    except OSError as error:
+        raise UserError(f"-o {path} cannot be written: {error.strerror}") from error
+    print(path)
+    return FINISHED
+
+
+def _page(texts: Sequence[str], by: Sequence[str], at: Axis) -> str:
+    folders = folders_of(texts)
+    if len(folders) == 1:
+        return run_page(facts.read(folders[0]), written_by())
+    collected = collect(texts)
+    arms, without = arms_of(collected.runs, by)
+    kept = {each.name for arm in arms for each in arm.every_run}
+    return comparison_page(
+        Compared(
+            comparison=compare(arms, at),
+            arms=arms,
+            curves={axis: lines for axis in AXES if (lines := _curve(arms, axis))},
+            runs=[facts.read(folder) for folder in folders if folder.name in kept],
+            left_out=collected.left_out | without,
+        ),
+        written_by(),
+    )
+
+
+def _curve(arms: Sequence[Arm], axis: Axis) -> Lines | None:
+    """None where runs have no seconds, or no dollars, in common."""
+    try:
+        return curve(arms, axis)
+    except UserError:
+        return None

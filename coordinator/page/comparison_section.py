@@ -1,0 +1,126 @@
+"""The sections of a comparison: curves of the arms, their tables, and the runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from coordinator.comparison import table as tables
+from coordinator.comparison.arms import Arm
+from coordinator.comparison.comparison import Comparison, Lines
+from coordinator.comparison.curve import Axis
+from coordinator.page import numbers
+from coordinator.page.chart import COLOURS, Line, Size, figure, frame_of, points
+from coordinator.page.facts import Facts
+from coordinator.page.markup import Html, bullets, element, html, joined, table
+from coordinator.page.run_section import headline, section, status, switched
+from coordinator.reports.text import counted, money, seconds
+
+_SPARK = Size(90, 22)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison with what its page shows besides: the arms' curves by axis, the runs, and why others are left out."""
+
+    comparison: Comparison
+    arms: Sequence[Arm]
+    curves: Mapping[Axis, Lines]
+    runs: Sequence[Facts]
+    left_out: Mapping[str, str]
+
+
+def overview(found: Compared) -> Html:
+    """The comparison itself: what can be told apart, curves with bands, tables."""
+    said = tables.conclusions(found.comparison)
+    parts = [element("h2", "Can they be told apart?"), bullets(said)] if said else []
+    parts += [element("h2", "Learning curves"), switched(curves(found), "arms")]
+    for each in tables.sections(found.comparison):
+        numeric = tuple(range(1, len(each.header))) if each.header[-1] != "result" else (1, 2, 3)
+        rows = [(element("b", row[0]), *row[1:]) for row in each.rows]
+        parts += [element("h2", each.title), table(each.header, rows, numeric)]
+    notes = [note.removeprefix("* ") if note.startswith("* ") else note for note in tables.notes(found.comparison)]
+    parts.append(element("details", element("summary", "How to read this"), bullets(notes)))
+    return joined(parts)
+
+
+def curves(found: Compared) -> dict[str, Html]:
+    """The arms' curves with their bands, by axis."""
+    measure = "Score" if found.comparison.normalised else "Return"
+    note = "interquartile mean over seeds, greedy evaluations, with 95 % bootstrap bands; up to where all runs came"
+    drawn = {}
+    for axis, lines in found.curves.items():
+        arms = [
+            Line(name, lines.x, y, lines.low[name], lines.high[name], colour=position % (2 * COLOURS))
+            for position, (name, y) in enumerate(lines.y.items())
+        ]
+        drawn[str(axis)] = figure(measure, note, arms, axis, Size(760, 320))
+    return drawn
+
+
+def runs_table(found: Compared, anchors: Mapping[str, str]) -> Html:
+    """Every run with its figures, and a link to its section where the page has one."""
+    arm_of = {run.name: arm.name for arm in found.arms for run in arm.every_run}
+    rows = [
+        _run_row(run, arm_of.get(run.name, "-"), anchors.get(run.name, ""), len({*arm_of.values()}) > 1)
+        for run in found.runs
+    ]
+    header = ("run", "arm", "seed", "final return", "curve", "steps", "training", "bill", "status")
+    left = [f"{name}: {why}" for name, why in found.left_out.items()]
+    more = joined([element("p", "Left out:"), bullets(left)]) if left else Html("")
+    return joined([element("h2", "Runs", id="runs"), table(header, rows, (2, 5, 6, 7)), more])
+
+
+def run_sections(runs: Sequence[Facts], points_of_line: int, budget: int) -> tuple[Html, dict[str, str]]:
+    """As many sections of runs as `budget` characters hold, and the anchors of those; the others are counted."""
+    parts: list[Html] = []
+    anchors: dict[str, str] = {}
+    for position, run in enumerate(runs, start=1):
+        anchor = f"run-{position}"
+        drawn = _folded(run, anchor, points_of_line)
+        if len(drawn) > budget:
+            continue
+        budget -= len(drawn)
+        parts.append(drawn)
+        anchors[run.name] = anchor
+    without = len(runs) - len(parts)
+    said = f"{counted(without, 'run')} without a section, for the page to stay small: see marless report RUN."
+    note = element("p", said, class_="note") if without else Html("")
+    return joined([element("h2", "Run by run"), *parts, note]), anchors
+
+
+def _folded(run: Facts, anchor: str, points_of_line: int) -> Html:
+    title = element("summary", element("b", run.name), " ", element("span", headline(run)))
+    back = element("p", element("a", "All runs", href="#runs"))
+    return element("details", title, section(run, anchor, 3, points_of_line, whole=False), back, class_="run")
+
+
+def _run_row(run: Facts, arm: str, anchor: str, several: bool) -> Sequence[object]:
+    name = element("a", run.name, href=f"#{anchor}") if anchor else run.name
+    found, last = run.summary, run.lines[-1]
+    final = numbers.interval(found.final_return.mean, found.final_return.ci95) if found and found.final_return else "-"
+    return (
+        name,
+        arm if several else "-",
+        str(run.config.seed),
+        final,
+        sparkline(run),
+        f"{last.env_steps:,}",
+        seconds(found.train_seconds if found else last.seconds),
+        money(found.dollars.total if found else last.dollars),
+        status(run),
+    )
+
+
+def sparkline(run: Facts) -> Html:
+    """The sampled returns as a line without axes."""
+    known = [(line.env_steps, line.return_mean) for line in run.lines if line.return_mean is not None]
+    if len(known) < 2:
+        return Html("")
+    every = max(1, len(known) // 45)
+    line = Line("", [float(x) for x, _ in known[::every]], [y for _, y in known[::every]])
+    whole = frame_of([line], _SPARK)
+    frame = type(whole)(whole.x, whole.y, 1, _SPARK.width - 1, 1, _SPARK.height - 1)
+    text = f"Sampled returns of {run.name}"
+    return Html(
+        f'<svg class="spark" viewBox="0 0 {_SPARK.width} {_SPARK.height}" role="img" aria-label="{html(text)}">'
+        f'<polyline class="c0" points="{points(line, frame)}"/></svg>'
+    )

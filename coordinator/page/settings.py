@@ -1,0 +1,91 @@
+"""The settings of a run: which differ from the defaults, and the command line that gives them again."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from coordinator.config.dump import toml_value
+from coordinator.config.schema import ConfigError, RunConfig, convert, load, valid_keys
+from coordinator.config.tables import flatten
+from functions.redaction import is_secret
+
+# The defaults of the others follow from these.
+_GIVEN = ("task.name", "task.agents", "algorithm.name")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A key with its value, its default for this task and algorithm, and its meaning."""
+
+    key: str
+    value: Any
+    default: Any
+    meaning: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether the user, or a command, has set it."""
+        return bool(self.value != self.default)
+
+
+def settings(config: RunConfig) -> list[Setting]:
+    """All settings: those that differ from the defaults of the task and the algorithm first."""
+    values, defaults = (flatten(msgspec.to_builtins(each)) for each in (config, _defaults(config)))
+    plain, means = flatten(msgspec.to_builtins(load(None))), valid_keys(config.algorithm.name)
+    found = [
+        Setting(
+            key, value, plain.get(key) if key in _GIVEN else defaults.get(key), means.get(key, "a task's own option")
+        )
+        for key, value in values.items()
+    ]
+    return sorted(found, key=lambda each: not each.differs)
+
+
+def command(config: RunConfig) -> str:
+    """The `marless train` with the settings that differ from the defaults; '' where no command line gives them."""
+    given = [each for each in settings(config) if each.differs and each.value is not None]
+    if any(is_secret(each.key) for each in given):
+        return ""
+    words = [f"{each.key}={_word(each.value)}" for each in given]
+    try:
+        same = load(None, words) == config
+    except ConfigError:
+        return ""
+    return shlex.join(["marless", "train", *words]) if same else ""
+
+
+def shown(setting: Setting) -> str:
+    """The value as config.toml has it; not that of a key which is a secret by its name."""
+    if is_secret(setting.key) and setting.value is not None:
+        return f"<{setting.key}>"
+    return as_text(setting.value)
+
+
+def as_text(value: Any) -> str:
+    """A value as config.toml has it."""
+    return "-" if value is None else toml_value(value)
+
+
+def hidden(text: str, values: Mapping[str, Any]) -> str:
+    """`text` with the values of keys that are secrets by their name replaced by the key."""
+    for key, value in values.items():
+        if is_secret(key) and isinstance(value, str) and value:
+            written = toml_value(value)[1:-1]
+            text = re.sub(re.escape(written), lambda _, key=key: f"<{key}>", text)
+    return text
+
+
+def _word(value: Any) -> str:
+    """A value on the command line, where text needs no quotation marks unless it looks like something else."""
+    written = toml_value(value)
+    return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./:-]*", value) else written
+
+
+def _defaults(config: RunConfig) -> RunConfig:
+    """The configuration that names the task and the algorithm and leaves all else to their defaults."""
+    task = {"name": config.task.name} | ({} if config.task.agents is None else {"agents": config.task.agents})
+    return convert({"task": task, "algorithm": {"name": config.algorithm.name}}, "the defaults")
