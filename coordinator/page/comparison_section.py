@@ -19,7 +19,7 @@ _SPARK = Size(90, 22)
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison with what its page shows besides: the arms' curves by axis, the runs, and why others are left out."""
+    """A comparison with the arms' curves by axis, the runs, and why others are left out."""
 
     comparison: Comparison
     arms: Sequence[Arm]
@@ -42,17 +42,17 @@ def overview(found: Compared) -> Html:
     return joined(parts)
 
 
-def curves(found: Compared) -> dict[str, Html]:
+def curves(found: Compared) -> dict[Axis, Html]:
     """The arms' curves with their bands, by axis."""
     measure = "Score" if found.comparison.normalised else "Return"
     note = "interquartile mean over seeds, greedy evaluations, with 95 % bootstrap bands; up to where all runs came"
-    drawn = {}
+    drawn: dict[Axis, Html] = {}
     for axis, lines in found.curves.items():
         arms = [
             Line(name, lines.x, y, lines.low[name], lines.high[name], colour=position % (2 * COLOURS))
             for position, (name, y) in enumerate(lines.y.items())
         ]
-        drawn[str(axis)] = figure(measure, note, arms, axis, Size(760, 320))
+        drawn[axis] = figure(measure, note, arms, axis, Size(600, 290))
     return drawn
 
 

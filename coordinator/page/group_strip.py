@@ -37,17 +37,16 @@ def strip(lines: Sequence[RoundLine], agents: Sequence[str]) -> Html:
     ]
     bottom = len(rows) * _ROW
     places = [value for value in numbers.ticks(first - 1, last, whole=True) if value >= first]
-    along = [
-        Html(
-            f'<text class="middle" x="{_LEFT + (value - first + 0.5) * unit:.1f}" y="{bottom + 15:g}">{value:,.0f}</text>'
-        )
-        for value in places
-    ]
+    along = [_tick(_LEFT + (value - first + 0.5) * unit, bottom, value) for value in places]
     title = element("title", "Groups of agents that share networks, by round")
     return Html(
         f'<svg class="chart strip" viewBox="0 0 {_WIDTH:g} {bottom + _FOOT:g}" role="img">'
         f"{joined([title, *rows, *along])}</svg>"
     )
+
+
+def _tick(x: float, bottom: float, value: float) -> Html:
+    return Html(f'<text class="middle" x="{x:.1f}" y="{bottom + 15:g}">{value:,.0f}</text>')
 
 
 def _name(row: int, name: str) -> Html:

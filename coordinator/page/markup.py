@@ -32,7 +32,7 @@ def element(tag: str, *parts: object, **attributes: object) -> Html:
 def table(
     header: Sequence[object], rows: Iterable[Sequence[object]], numbers: Sequence[int] = (), foot: Sequence[object] = ()
 ) -> Html:
-    """A table that the page's script can sort, but for its last row `foot`; columns `numbers` are aligned on the right."""
+    """A table that the page's script can sort, but for its last row `foot`; `numbers` are columns of numbers."""
 
     def cells(tag: str, row: Sequence[object]) -> Html:
         return joined(

@@ -1,7 +1,7 @@
 """The curves of a run: returns, metrics of learning, rollouts and ratings."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -27,14 +27,15 @@ _METRICS = {
 _METRIC = re.compile(r"(?P<stage>[^/]+)/(?P<metric>\w+?)(?:_a(?P<agent>\d+))?/g(?P<group>\d+)")
 _ELO = "league/elo/"
 
-# From a place in the run to its value there.
-_Value = Callable[[RoundLine], float | None]
-
 
 def learning_curves(facts: Facts, size: Size) -> dict[Axis, Html]:
     """The learning curve over steps, seconds and dollars."""
     lines = facts.lines
-    done = {"steps": [0, *(line.env_steps for line in lines)], **_spent(lines)}
+    done: dict[Axis, list[float]] = {
+        "steps": [0.0, *(line.env_steps for line in lines)],
+        "seconds": [0.0, *(line.seconds for line in lines)],
+        "dollars": [0.0, *(line.dollars for line in lines)],
+    }
 
     def over(axis: Axis, steps: Sequence[float]) -> list[float]:
         return [float(value) for value in np.interp(steps, done["steps"], done[axis])]
@@ -79,7 +80,7 @@ def learning_metrics(facts: Facts, size: Size) -> list[Html]:
         title, note = _METRICS[metric.rpartition("/")[2]]
         charts.append(figure(title, f"{note} ({metric})", gathered(_by_agent(facts, metric)), "steps", size))
     title, note = _METRICS["diversity"]
-    drawn = figure(title, note, [_series(facts.lines, title, lambda line: line.diversity)], "steps", size)
+    drawn = figure(title, note, [_series(facts, title, [line.diversity for line in facts.lines])], "steps", size)
     return [*charts, drawn] if drawn else charts
 
 
@@ -87,7 +88,7 @@ def env_metrics(facts: Facts, size: Size) -> list[Html]:
     """A chart for each metric of the environment: sampled, and greedy."""
     charts = []
     for name in dict.fromkeys(key for line in facts.lines for key in line.env_metrics):
-        sampled = _series(facts.lines, "while training", lambda line, name=name: line.env_metrics.get(name), faint=True)
+        sampled = _series(facts, "while training", [line.env_metrics.get(name) for line in facts.lines], faint=True)
         found = [each for each in evaluations(facts) if name in each.env_metrics]
         greedy = Line("greedy", [each.env_steps for each in found], [each.env_metrics[name] for each in found])
         charts.append(figure(name, "metric of the environment", [sampled, greedy], "steps", size))
@@ -106,10 +107,8 @@ def ratings(facts: Facts, size: Size) -> Html:
     """The Elo rating of each side; '' without a league."""
     keys = dict.fromkeys(key for line in facts.lines for key in line.metrics if key.startswith(_ELO))
     lines = [
-        _series(
-            facts.lines, key.removeprefix(_ELO), lambda line, key=key: line.metrics.get(key), colour=colour % COLOURS
-        )
-        for colour, key in enumerate(keys)
+        _series(facts, key.removeprefix(_ELO), [line.metrics.get(key) for line in facts.lines], _colour(position))
+        for position, key in enumerate(keys)
     ]
     return figure("Elo", "of each side's newest policies, against the run's checkpoints", lines, "steps", size)
 
@@ -123,31 +122,17 @@ def gathered(lines: Sequence[Line]) -> list[Line]:
     return [Line(f"median of {len(lines)}, band from lowest to highest", lines[0].x, middle, low, high)]
 
 
-def _spent(lines: Sequence[RoundLine]) -> dict[str, list[float]]:
-    return {
-        "seconds": [0.0, *(line.seconds for line in lines)],
-        "dollars": [0.0, *(line.dollars for line in lines)],
-    }
-
-
 def _learning(facts: Facts) -> list[Line]:
     """Over steps: of all agents, or of each side where some compete."""
     names = dict.fromkeys(name for line in facts.lines for name in line.side_returns)
     if not names:
-        sampled = _series(facts.lines, "while training (sampled)", lambda line: line.return_mean, faint=True)
+        sampled = _series(facts, "while training (sampled)", [line.return_mean for line in facts.lines], faint=True)
         return [sampled, _evaluated(facts, "evaluation (greedy)")]
     lines = []
-    for colour, name in enumerate(names):
-        lines.append(
-            _series(
-                facts.lines,
-                f"{name}, while training",
-                lambda line, name=name: line.side_returns.get(name),
-                colour=colour % COLOURS,
-                faint=True,
-            )
-        )
-        lines.append(_evaluated(facts, f"{name}, evaluation (greedy)", name, colour % COLOURS))
+    for position, name in enumerate(names):
+        returns = [line.side_returns.get(name) for line in facts.lines]
+        lines.append(_series(facts, f"{name}, while training", returns, _colour(position), faint=True))
+        lines.append(_evaluated(facts, f"{name}, evaluation (greedy)", name, _colour(position)))
     return lines
 
 
@@ -187,7 +172,7 @@ def _by_agent(facts: Facts, metric: str) -> list[Line]:
         return line.metrics.get(f"{metric}/{group}") if own is None else own
 
     lines = [
-        _series(facts.lines, name, lambda line, agent=agent: value(line, agent), _colour(agent))
+        _series(facts, name, [value(line, agent) for line in facts.lines], _colour(agent))
         for agent, name in enumerate(facts.agents)
     ]
     return _merged(line for line in lines if len(line.x))
@@ -211,7 +196,7 @@ def _colour(position: int) -> int:
     return position % (2 * COLOURS)
 
 
-def _series(lines: Sequence[RoundLine], name: str, value: _Value, colour: int = 0, faint: bool = False) -> Line:
-    """Over steps, where there is a value."""
-    found = [(float(line.env_steps), known) for line in lines if (known := value(line)) is not None]
+def _series(facts: Facts, name: str, values: Sequence[float | None], colour: int = 0, faint: bool = False) -> Line:
+    """Over steps, where a round has a value."""
+    found = [(line.env_steps, value) for line, value in zip(facts.lines, values, strict=True) if value is not None]
     return Line(name, [x for x, _ in found], [y for _, y in found], colour=colour, faint=faint)

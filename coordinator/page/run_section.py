@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from coordinator.comparison.curve import Axis
 from coordinator.page import numbers, run_charts
 from coordinator.page.chart import Size
 from coordinator.page.facts import BillLine, Facts, StoredBill
@@ -11,10 +12,9 @@ from coordinator.page.group_strip import MOST_AGENTS, strip
 from coordinator.page.markup import Html, bullets, element, html, joined, pairs, picture, table
 from coordinator.page.settings import Setting, as_text, command, settings, shown
 from coordinator.reports.statistics import Interval
-from coordinator.reports.text import counted, event, money, plus_minus, seconds
+from coordinator.reports.text import counted, happened, money, plus_minus, seconds
 
 _MOST_EVENTS = 30
-_AXES = {"steps": "steps", "seconds": "seconds", "dollars": "dollars"}
 
 
 def section(facts: Facts, anchor: str, level: int, points: int, whole: bool = True) -> Html:
@@ -32,7 +32,7 @@ def section(facts: Facts, anchor: str, level: int, points: int, whole: bool = Tr
     return joined(
         [
             figures(facts, anchor),
-            part("Learning curve", switched(run_charts.learning_curves(facts, Size(760, 300, points)), anchor)),
+            part("Learning curve", switched(run_charts.learning_curves(facts, Size(600, 290, points)), anchor)),
             part("Metrics of the environment", _grid(run_charts.env_metrics(facts, size))),
             part("Agents", _grid(metrics)),
             part("Groups and rollouts", _decisions(facts, size)),
@@ -79,7 +79,7 @@ def figures(facts: Facts, anchor: str) -> Html:
     return element("dl", *boxes, class_="figures", id=anchor)
 
 
-def switched(panels: Mapping[str, Html], anchor: str) -> Html:
+def switched(panels: Mapping[Axis, Html], anchor: str) -> Html:
     """Charts of which the reader picks one by its axis; style alone does it, without a script."""
     inputs, labels = [], []
     for position, axis in enumerate(panels):
@@ -87,7 +87,7 @@ def switched(panels: Mapping[str, Html], anchor: str) -> Html:
         inputs.append(
             Html(f'<input type="radio" name="{html(anchor)}-axis" id="{html(key)}" class="on-{axis}"{checked}>')
         )
-        labels.append(element("label", _AXES[axis], for_=key, class_=f"to-{axis}"))
+        labels.append(element("label", axis, for_=key, class_=f"to-{axis}"))
     shown_ = (element("div", drawn, class_=f"panel at-{axis}") for axis, drawn in panels.items())
     over = element("div", element("span", "over"), *labels, class_="axes")
     return element("div", *inputs, over, *shown_, class_="switch") if panels else Html("")
@@ -146,7 +146,7 @@ def _decisions(facts: Facts, size: Size) -> Html:
         note = element("span", f"agents in one colour learn with one network{more}")
         caption = element("figcaption", element("b", "Groups of agents"), " ", note)
         groups = element("figure", caption, drawn, element("div", "round", class_="axis-name"))
-    events = [event(line) for line in facts.lines if line.event]
+    events = [f"Round {line.round:,}: {happened(line)}" for line in facts.lines if line.event]
     told = bullets(events[:_MOST_EVENTS]) if events else Html("")
     left = f"{len(events) - _MOST_EVENTS:,} further events are in metrics.jsonl."
     more_events = element("p", left, class_="note") if len(events) > _MOST_EVENTS else Html("")

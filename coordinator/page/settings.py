@@ -75,7 +75,7 @@ def hidden(text: str, values: Mapping[str, Any]) -> str:
     for key, value in values.items():
         if is_secret(key) and isinstance(value, str) and value:
             written = toml_value(value)[1:-1]
-            text = re.sub(re.escape(written), lambda _, key=key: f"<{key}>", text)
+            text = text.replace(written, f"<{key}>")
     return text
 
 

@@ -115,4 +115,9 @@ def counted(count: int, noun: str) -> str:
 
 def event(line: RoundLine) -> str:
     """The sharing event at the end of a round."""
-    return f"round {line.round:5d}  {_EVENTS[line.event].format(line.trial_episodes)}"
+    return f"round {line.round:5d}  {happened(line)}"
+
+
+def happened(line: RoundLine) -> str:
+    """The same without the round."""
+    return _EVENTS[line.event].format(line.trial_episodes)
