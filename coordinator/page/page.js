@@ -71,12 +71,12 @@
     });
   }
 
-  // Tables are sorted by a click on a column's head.
+  // Tables are sorted by a click on a column's head: by the number or the time that a cell begins with, or by its text.
   const value = (row, column) => {
-    const cell = row.cells[column];
-    const written = cell.dataset.value || cell.textContent.trim();
-    const number = Number.parseFloat(written.replace(/[$,+]/g, ""));
-    return Number.isNaN(number) ? written : number;
+    const written = row.cells[column].textContent.trim();
+    if (/^\d+(:\d\d)+$/.test(written)) return written.split(":").reduce((sum, part) => 60 * sum + Number(part), 0);
+    const number = /^[+-]?\$?[\d,]*\.?\d+(?=$|[ %])/.exec(written);
+    return number ? Number(number[0].replace(/[$,]/g, "")) : written;
   };
   const compare = (a, b) => (typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === "number" ? -1 : 1);
   for (const table of document.querySelectorAll("table")) {
