@@ -59,8 +59,11 @@ def curves(found: Compared) -> dict[Axis, Html]:
 def runs_table(found: Compared, anchors: Mapping[str, str]) -> Html:
     """Every run with its figures, and a link to its section where the page has one."""
     arm_of = {run.name: arm.name for arm in found.arms for run in arm.every_run}
+    names = short_names(found.runs)
     rows = [
-        _run_row(run, arm_of.get(run.name, "-"), anchors.get(run.name, ""), len({*arm_of.values()}) > 1)
+        _run_row(
+            run, names[run.name], arm_of.get(run.name, "-"), anchors.get(run.name, ""), len({*arm_of.values()}) > 1
+        )
         for run in found.runs
     ]
     header = ("run", "arm", "seed", "final return", "curve", "steps", "training", "bill", "status")
@@ -73,9 +76,10 @@ def run_sections(runs: Sequence[Facts], points_of_line: int, budget: int) -> tup
     """As many sections of runs as `budget` characters hold, and the anchors of those; the others are counted."""
     parts: list[Html] = []
     anchors: dict[str, str] = {}
+    names = short_names(runs)
     for position, run in enumerate(runs, start=1):
         anchor = f"run-{position}"
-        drawn = _folded(run, anchor, points_of_line)
+        drawn = _folded(run, names[run.name], anchor, points_of_line)
         if len(drawn) > budget:
             continue
         budget -= len(drawn)
@@ -87,18 +91,23 @@ def run_sections(runs: Sequence[Facts], points_of_line: int, budget: int) -> tup
     return joined([element("h2", "Run by run"), *parts, note]), anchors
 
 
-def _folded(run: Facts, anchor: str, points_of_line: int) -> Html:
-    title = element("summary", element("b", run.name), " ", element("span", headline(run)))
+def short_names(runs: Sequence[Facts]) -> dict[str, str]:
+    """By name, what the page calls a run: without the folders it is in, unless two would be called the same."""
+    short = {run.name: run.name.rpartition("/")[2] for run in runs}
+    return short if len({*short.values()}) == len(short) else {name: name for name in short}
+
+
+def _folded(run: Facts, name: str, anchor: str, points_of_line: int) -> Html:
+    title = element("summary", element("b", name), " ", element("span", headline(run)))
     back = element("p", element("a", "All runs", href="#runs"))
     return element("details", title, section(run, anchor, 3, points_of_line, whole=False), back, class_="run")
 
 
-def _run_row(run: Facts, arm: str, anchor: str, several: bool) -> Sequence[object]:
-    name = element("a", run.name, href=f"#{anchor}") if anchor else run.name
+def _run_row(run: Facts, name: str, arm: str, anchor: str, several: bool) -> Sequence[object]:
     found, last = run.summary, run.lines[-1]
     final = numbers.interval(found.final_return.mean, found.final_return.ci95) if found and found.final_return else "-"
     return (
-        name,
+        element("a", name, href=f"#{anchor}") if anchor else name,
         arm if several else "-",
         str(run.config.seed),
         final,

@@ -172,7 +172,13 @@ def _settings(facts: Facts, whole: bool) -> Html:
 
 def _settings_table(found: Sequence[Setting]) -> Html:
     rows = (
-        (element("code", each.key), _value(shown(each)), _value(as_text(each.default)), each.meaning) for each in found
+        (
+            element("code", each.key),
+            _value(shown(each)),
+            _value(as_text(each.default)),
+            element("div", each.meaning, class_="text"),
+        )
+        for each in found
     )
     return table(("key", "value", "default", "meaning"), rows)
 
