@@ -1,6 +1,7 @@
 """Compares arms of runs with the first one: aggregates, probability of improvement, profiles and curves."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
@@ -12,6 +13,7 @@ from coordinator.comparison.arms import Arm
 from coordinator.comparison.bootstrap import FEWER, REPETITIONS, OfArms, Statistic
 from coordinator.comparison.curve import Axis, FloatArray
 from coordinator.comparison.scores import Scale, absolutes, common_span, ends_first, returns_at, scale
+from coordinator.errors import UserError
 
 # A percentile interval lies between the lowest and the highest seed. Between those the true median lies with
 # probability 1 - 2 / 2^n (Thompson, "On Confidence Ranges for the Median and Other Expectation Distributions", Annals
@@ -153,9 +155,16 @@ def _share_above(own: FloatArray, threshold: float, name: str) -> Estimate:
     return _estimate(above, own, "profile", name, repetitions=FEWER)
 
 
-def curve(arms: Sequence[Arm], axis: Axis) -> Lines:
-    """The curve of a comparison by this axis alone; raises `UserError` where runs have no place on it in common."""
-    return _curve(arms, axis, *common_span(arms, axis), scale(arms))
+def curves(arms: Sequence[Arm], axis: Axis) -> dict[str, Lines]:
+    """By arm its curve as in a comparison, as far as all runs of the arm came, which may be further than all arms did.
+
+    Arms are left out whose runs have no place on the axis in common.
+    """
+    found, drawn = scale(arms), {}
+    for own in arms:
+        with suppress(UserError):
+            drawn[own.name] = _curve([own], axis, *common_span([own], axis), found)
+    return drawn
 
 
 def _curve(arms: Sequence[Arm], axis: Axis, first: float, last: float, found: Scale) -> Lines:

@@ -87,14 +87,15 @@ def figure(title: str, note: str, lines: Sequence[Line], axis: str, size: Size) 
         return Html("")
     caption = element("figcaption", element("b", title), " ", element("span", note))
     below = element("div", AXIS_NAMES.get(axis, axis), class_="axis-name")
-    return element("figure", caption, chart(title, lines, axis, size), below, legend(lines))
+    return element("figure", caption, chart(title, lines, axis, size), below, legend(lines, title))
 
 
-def legend(lines: Sequence[Line]) -> Html:
-    """Colours and names; none for a single line."""
-    if len(lines) < 2:
+def legend(lines: Sequence[Line], title: str) -> Html:
+    """Colours and names; none for a single line that has the name of the chart."""
+    shown = [line for line in lines if len(line.x)]
+    if [line.name for line in shown] == [title]:
         return Html("")
-    items = (element("li", element("i", class_=f"key {_style(line)}"), line.name) for line in lines)
+    items = (element("li", element("i", class_=f"key {_style(line)}"), line.name) for line in shown)
     return element("ul", *items, class_="legend")
 
 

@@ -19,11 +19,11 @@ _SPARK = Size(90, 22)
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison with the arms' curves by axis, the runs, and why others are left out."""
+    """A comparison with the arms' curves by axis, the runs of the arms, and why others are left out."""
 
     comparison: Comparison
     arms: Sequence[Arm]
-    curves: Mapping[Axis, Lines]
+    curves: Mapping[Axis, Mapping[str, Lines]]
     runs: Sequence[Facts]
     left_out: Mapping[str, str]
 
@@ -45,27 +45,23 @@ def overview(found: Compared) -> Html:
 def curves(found: Compared) -> dict[Axis, Html]:
     """The arms' curves with their bands, by axis."""
     measure = "Score" if found.comparison.normalised else "Return"
-    note = "interquartile mean over seeds, greedy evaluations, with 95 % bootstrap bands; up to where all runs came"
+    note = "interquartile mean over seeds, greedy, with 95 % bootstrap bands; as far as all runs of the arm came"
     drawn: dict[Axis, Html] = {}
-    for axis, lines in found.curves.items():
+    for axis, by_arm in found.curves.items():
         arms = [
-            Line(name, lines.x, y, lines.low[name], lines.high[name], colour=position % (2 * COLOURS))
-            for position, (name, y) in enumerate(lines.y.items())
+            Line(name, own.x, own.y[name], own.low[name], own.high[name], colour=position % (2 * COLOURS))
+            for position, name in enumerate(arm.name for arm in found.arms)
+            if (own := by_arm.get(name))
         ]
         drawn[axis] = figure(measure, note, arms, axis, Size(600, 290))
-    return drawn
+    return {axis: panel for axis, panel in drawn.items() if panel}
 
 
 def runs_table(found: Compared, anchors: Mapping[str, str]) -> Html:
     """Every run with its figures, and a link to its section where the page has one."""
     arm_of = {run.name: arm.name for arm in found.arms for run in arm.every_run}
     names = short_names(found.runs)
-    rows = [
-        _run_row(
-            run, names[run.name], arm_of.get(run.name, "-"), anchors.get(run.name, ""), len({*arm_of.values()}) > 1
-        )
-        for run in found.runs
-    ]
+    rows = [_run_row(run, names[run.name], arm_of[run.name], anchors.get(run.name, "")) for run in found.runs]
     header = ("run", "arm", "seed", "final return", "curve", "steps", "training", "bill", "status")
     left = [f"{name}: {why}" for name, why in found.left_out.items()]
     more = joined([element("p", "Left out:"), bullets(left)]) if left else Html("")
@@ -103,12 +99,12 @@ def _folded(run: Facts, name: str, anchor: str, points_of_line: int) -> Html:
     return element("details", title, section(run, anchor, 3, points_of_line, whole=False), back, class_="run")
 
 
-def _run_row(run: Facts, name: str, arm: str, anchor: str, several: bool) -> Sequence[object]:
+def _run_row(run: Facts, name: str, arm: str, anchor: str) -> Sequence[object]:
     found, last = run.summary, run.lines[-1]
     final = numbers.interval(found.final_return.mean, found.final_return.ci95) if found and found.final_return else "-"
     return (
         element("a", name, href=f"#{anchor}") if anchor else name,
-        arm if several else "-",
+        arm,
         str(run.config.seed),
         final,
         sparkline(run),

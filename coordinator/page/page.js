@@ -29,7 +29,9 @@
     const [x0, x1, y0, y1] = chart.dataset.range.split(" ").map(Number);
     const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(chart.getScreenCTM().inverse()).x;
     if (at < left || at > right) return hide();
-    const lines = [...chart.querySelectorAll("polyline")].map((line) => [line, nearest(line, at)]);
+    // Lines that end elsewhere have no value here.
+    const here = ({ points }) => points[0].x <= at + 3 && points[points.length - 1].x >= at - 3;
+    const lines = [...chart.querySelectorAll("polyline")].filter(here).map((line) => [line, nearest(line, at)]);
     if (!lines.length) return hide();
     const place = lines.map(([, point]) => point.x).reduce((a, b) => (Math.abs(a - at) < Math.abs(b - at) ? a : b));
     const axis = chart.dataset.axis;
@@ -100,7 +102,7 @@
 
   const opened = new Map();
   addEventListener("beforeprint", () => {
-    for (const each of document.querySelectorAll("details")) {
+    for (const each of document.querySelectorAll("details:not(.run)")) {
       opened.set(each, each.open);
       each.open = true;
     }

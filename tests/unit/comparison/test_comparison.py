@@ -10,7 +10,7 @@ from made_runs import a_run
 from coordinator.comparison import report, table
 from coordinator.comparison.arms import arms_of
 from coordinator.comparison.collection import collect
-from coordinator.comparison.comparison import compare
+from coordinator.comparison.comparison import compare, curves
 from coordinator.errors import UserError
 
 IPPO = ("algorithm.name=ippo",)
@@ -151,3 +151,14 @@ def test_numbers_can_be_recomputed_from_the_merged_file_and_are_the_same_each_ti
     wins = sum((a > b) + (a == b) / 2 for a in returns["ippo"] for b in returns["mappo"])
     assert float(row["value"]) == pytest.approx(wins / 36)
     assert "* x: failed" in Path("first/compare.md").read_text()
+
+
+def test_the_curve_of_an_arm_goes_as_far_as_all_its_own_runs_came():
+    a_run(Path("runs/short"), returns=(1.0, 2.0))
+    a_run(Path("runs/long"), returns=(1.0, 2.0, 3.0, 7.0), settings=IPPO)
+    a_run(Path("runs/long-2"), seed=2, returns=(1.0, 2.0, 5.0), settings=IPPO)
+    arms, _ = arms_of(collect(["short", "long", "long-2"]).runs)
+    found = curves(arms, "steps")
+    # Evaluations every 100 steps: the first arm ends after 200, the second where long-2 does, at 3 and 5.
+    assert [(own.x[0], own.x[-1]) for own in found.values()] == [(100.0, 200.0), (100.0, 300.0)]
+    assert [own.y[name][-1] for name, own in found.items()] == [2.0, 4.0]

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coordinator.cli import arguments as common
-from coordinator.comparison.arms import Arm, arms_of
+from coordinator.comparison.arms import arms_of
 from coordinator.comparison.collection import collect, folders_of
-from coordinator.comparison.comparison import Lines, compare, curve
+from coordinator.comparison.comparison import compare, curves
 from coordinator.comparison.curve import AXES, Axis
 from coordinator.errors import FINISHED, UserError
 from coordinator.page import facts
@@ -74,17 +74,9 @@ def _page(texts: Sequence[str], by: Sequence[str], at: Axis) -> str:
         Compared(
             comparison=compare(arms, at),
             arms=arms,
-            curves={axis: lines for axis in AXES if (lines := _curve(arms, axis))},
+            curves={axis: curves(arms, axis) for axis in AXES},
             runs=[facts.read(folder) for folder in folders if folder.name in kept],
             left_out=collected.left_out | without,
         ),
         written_by(),
     )
-
-
-def _curve(arms: Sequence[Arm], axis: Axis) -> Lines | None:
-    """None where runs have no seconds, or no dollars, in common."""
-    try:
-        return curve(arms, axis)
-    except UserError:
-        return None
