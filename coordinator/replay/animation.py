@@ -1,73 +1,102 @@
-"""Greedy episodes of a team as an animated GIF."""
+"""Episodes as an animation: panels side by side, each with its name and figures below its picture."""
 
 import io
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import msgspec
+from coordinator.replay.episodes import Episode, Frame
 
-from coordinator.replay.picture import Picture, picture
-from coordinator.reports.policy import TeamPolicy
-from functions.environments import registry
-from functions.policies import draws
-from functions.randomness import generator
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from PIL.ImageDraw import ImageDraw
 
-_FRAME_MS, _LAST_MS = 80, 500
+# Of a frame. The last frame of an episode stays for several times as long.
+FRAME_MS = 80
+_LAST = 10
 _CAPTION = 36
+_MARGIN = 6
+# So narrow at least that figures fit.
+_NARROWEST = 240
+_COLOURS = 64
 
 
 @dataclass(frozen=True)
-class Frame:
-    """The state before step `step` of an episode, and the rewards so far, summed over agents."""
+class Panel:
+    """A team's name and its episodes."""
 
-    picture: Picture
-    episode: int
-    step: int
-    total: float
-    # An environment resets itself at an episode's end, so this is the state before the last step.
-    last: bool
+    name: str
+    episodes: list[Episode]
 
 
-def play(team: TeamPolicy, episodes: int, seed: int) -> list[Frame]:
-    """Greedy episodes on start states that no evaluation sees; raises what `registry.make` raises, and `UserError`."""
-    task = team.task
-    if task.name.startswith("pettingzoo:"):
-        task = msgspec.structs.replace(task, options=task.options | {"render_mode": "rgb_array"})
-    environment = registry.make(task, 1)
-    frames: list[Frame] = []
-    try:
-        player, spec = team.player(1), environment.spec
-        seen = environment.reset(generator(seed, "replay"))
-        for episode in range(1, episodes + 1):
-            chance = draws(spec, spec.horizon, 1, generator(seed, "replay", "opponents", episode))
-            total, step, ended = 0.0, 0, False
-            while not ended:
-                drawn = picture(environment)
-                choice = player.act(seen, chance=tuple(part[step] for part in chance))
-                result = environment.step(choice.played)
-                player.forget(result.ended)
-                seen, ended = result.observation, bool(result.ended[0])
-                frames.append(Frame(drawn, episode, step, total, ended))
-                total, step = total + float(result.rewards.sum()), step + 1
-    finally:
-        environment.close()
-    return frames
+@dataclass(frozen=True)
+class Still:
+    """One image of the animation and how long it stays, in frames."""
+
+    image: "Image"
+    frames: int
 
 
-def gif(frames: list[Frame], episodes: int, title: str) -> bytes:
-    """The bytes of the GIF, with a caption below every picture."""
-    from PIL import Image, ImageDraw
+def stills(panels: Sequence[Panel]) -> Iterator[Still]:
+    """All images in order; a panel whose episode has ended holds its last frame until the others' have."""
+    count = len(panels[0].episodes)
+    for number in range(count):
+        episodes = [panel.episodes[number] for panel in panels]
+        steps = max(map(len, episodes))
+        for step in range(steps):
+            drawn = [
+                _captioned(panel.name, episode[min(step, len(episode) - 1)], f"episode {number + 1} of {count}")
+                for panel, episode in zip(panels, episodes, strict=True)
+            ]
+            yield Still(_beside(drawn), _LAST if step == steps - 1 else 1)
 
-    images: list[Image.Image] = []
-    for frame in frames:
-        height, width, _ = frame.picture.shape
-        image = Image.new("RGB", (width, height + _CAPTION), "white")
-        image.paste(Image.fromarray(frame.picture))
-        figures = f"episode {frame.episode} of {episodes}  step {frame.step}  return {frame.total:.2f}"
-        ImageDraw.Draw(image).multiline_text((6, height + 4), f"{title}\n{figures}", fill="black")
+
+def gif(panels: Sequence[Panel]) -> bytes:
+    """The bytes of the animated GIF."""
+    images, durations = [], []
+    for number, still in enumerate(stills(panels)):
+        image = still.image
         # A last pixel that differs keeps Pillow from joining equal frames.
-        image.putpixel((width - 1, height + _CAPTION - 1), (255, 255, 255 if len(images) % 2 else 0))
-        images.append(image.quantize(64))
+        image.putpixel((image.width - 1, image.height - 1), (255, 255, 255 if number % 2 else 254))
+        images.append(image.quantize(_COLOURS))
+        durations.append(FRAME_MS * still.frames)
     body = io.BytesIO()
-    durations = [_LAST_MS if frame.last else _FRAME_MS for frame in frames]
     images[0].save(body, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
     return body.getvalue()
+
+
+def _captioned(name: str, frame: Frame, episode: str) -> "Image":
+    """The picture, enlarged where captions would not fit, and two lines below it."""
+    from PIL import Image, ImageDraw
+
+    drawn = Image.fromarray(frame.picture)
+    larger = -(-_NARROWEST // drawn.width)
+    drawn = drawn.resize((larger * drawn.width, larger * drawn.height), Image.Resampling.NEAREST)
+    image = Image.new("RGB", (drawn.width, drawn.height + _CAPTION), "white")
+    image.paste(drawn)
+    canvas = ImageDraw.Draw(image)
+    figures = f"{episode}   step {frame.step}   return {frame.total:.2f}"
+    for line, text in enumerate((name, figures)):
+        fitting = _fitting(canvas, text, image.width - 2 * _MARGIN)
+        canvas.text((_MARGIN, drawn.height + 4 + 15 * line), fitting, fill="black")
+    return image
+
+
+def _fitting(canvas: "ImageDraw", text: str, width: int) -> str:
+    """As much of the text as fits."""
+    if canvas.textlength(text) <= width:
+        return text
+    while text and canvas.textlength(f"{text}...") > width:
+        text = text[:-1]
+    return f"{text}..."
+
+
+def _beside(images: list["Image"]) -> "Image":
+    from PIL import Image
+
+    whole = Image.new("RGB", (sum(image.width for image in images), max(image.height for image in images)), "white")
+    left = 0
+    for image in images:
+        whole.paste(image, (left, 0))
+        left += image.width
+    return whole

@@ -12,7 +12,9 @@ from typing import Any
 
 from functions.environments.base import EnvTask, VectorEnvironment
 from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, make_tuple_environments, registered
+from functions.environments.scene import Box, Disc, Scene, grid
 
+_PLAYER, _FOOD = (0.45, 0.6, 0.95), (0.95, 0.5, 0.45)
 _FORM = "lbf/[2s-]<size>x<size>-<players>p-<food>f[-coop], such as lbf/8x8-2p-3f"
 
 
@@ -34,6 +36,22 @@ class _Foraging(TupleEnvironment):
         for player in self._environment.players:
             player.position = None
         return super().reset(seed)
+
+    def render(self) -> Scene:
+        """The grid with food as red discs and players as blue squares, both with their levels."""
+        field = self._environment.field
+        rows, columns = field.shape
+        food = (
+            Disc(column + 0.5, row + 0.5, 0.36, _FOOD, str(int(field[row, column])))
+            for row in range(rows)
+            for column in range(columns)
+            if field[row, column]
+        )
+        players = (
+            Box(player.position[1] + 0.12, player.position[0] + 0.12, 0.76, 0.76, _PLAYER, str(int(player.level)))
+            for player in self._environment.players
+        )
+        return Scene(columns, rows, (*grid(rows, columns), *food, *players))
 
 
 def _food_is_left(environment: Any) -> bool:

@@ -14,7 +14,12 @@ from typing import Any
 from functions.environments.base import EnvTask, VectorEnvironment
 from functions.environments.pettingzoo.factory import module_of
 from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, make_tuple_environments, registered
+from functions.environments.scene import Box, Colour, Disc, Line, Scene, Shape, grid
 
+# The package's own colours.
+_GOAL, _SHELF, _REQUESTED = (0.24, 0.24, 0.24), (0.28, 0.24, 0.55), (0.0, 0.5, 0.5)
+_ROBOT, _LOADED = (1.0, 0.55, 0.0), (1.0, 0.0, 0.0)
+_AHEAD = {"UP": (0, -1), "DOWN": (0, 1), "LEFT": (-1, 0), "RIGHT": (1, 0)}
 _FORM = "rware/<size>-<robots>ag[-easy|-hard], such as rware/tiny-2ag"
 
 
@@ -32,9 +37,29 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
         return creator(**settings)
 
     def wrap(environment: Any, horizon: int) -> TupleEnvironment:
-        return TupleEnvironment(environment, horizon, lambda _: True)
+        return _Warehouse(environment, horizon, lambda _: True)
 
     return make_tuple_environments(task, num_envs, warehouse, defaults, "max_steps", wrap)
+
+
+class _Warehouse(TupleEnvironment):
+    """Robots among shelves."""
+
+    def render(self) -> Scene:
+        """Goals are grey, shelves blue, requested ones teal, robots orange discs that point ahead, red with a shelf."""
+        warehouse = self._environment
+        rows, columns = warehouse.grid_size
+        shapes: list[Shape] = [*grid(rows, columns)]
+        shapes += [Box(x, y, 1, 1, _GOAL) for x, y in warehouse.goals]
+        requested = {shelf.id for shelf in warehouse.request_queue}
+        for shelf in warehouse.shelfs:
+            colour: Colour = _REQUESTED if shelf.id in requested else _SHELF
+            shapes.append(Box(shelf.x + 0.08, shelf.y + 0.08, 0.84, 0.84, colour))
+        for robot in warehouse.agents:
+            x, y, (right, down) = robot.x + 0.5, robot.y + 0.5, _AHEAD[robot.dir.name]
+            shapes.append(Disc(x, y, 0.32, _LOADED if robot.carrying_shelf else _ROBOT))
+            shapes.append(Line(x, y, x + 0.32 * right, y + 0.32 * down))
+        return Scene(columns, rows, tuple(shapes))
 
 
 def _member(key: str, kind: Any, said: object) -> Any:

@@ -6,7 +6,7 @@ and actions give the results of the `mpe2` package. Each scenario has its own fi
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +20,10 @@ from functions.environments.base import (
     Observation,
     Step,
 )
+from functions.environments.mpe import scenery
 from functions.environments.mpe.actions import Controls, in_numbers
 from functions.environments.mpe.world import Body, Numbers, Real, World
+from functions.environments.scene import Colour, Scene
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,10 @@ class Scenario(ABC):
         world.position[: world.bodies] = rng.uniform(-1.0, 1.0, (world.bodies, 2, world.num_envs))
         world.goals[:] = rng.integers(len(self.landmarks), size=world.goals.shape)
 
+    def colours(self, goals: tuple[int, ...]) -> list[Colour]:
+        """The colours of agents, then landmarks, in an episode with these goals; as in mpe2, some mark them."""
+        return [body.colour for body in self.agents + self.landmarks]
+
     @abstractmethod
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         """Writes observations into `features`, per class ``[n, observation_size, E]``, zero where never written."""
@@ -83,6 +89,10 @@ class Engine:
         self._cycle = 0
         self._rngs: tuple[np.random.Generator, ...] = ()
         self._block = self._world
+        # Called when episodes have ended, before the reset: the last state can be drawn there.
+        self.before_reset: Callable[[], None] | None = None
+        # The furthest coordinates when the episodes' first states were drawn.
+        self._reach: Real = np.zeros(num_envs)
         agents = len(scenario.agents)
         self._alive = _constant(True, (num_envs, agents))
         self._unterminated = _constant(False, (num_envs, agents))
@@ -118,6 +128,8 @@ class Engine:
         seen = self._observe()
         if self._cycle < self.spec.horizon:
             return Step(seen, rewards.T, self._unterminated, self._running, self._running)
+        if self.before_reset is not None:
+            self.before_reset()
         return Step(self._restart(), rewards.T, self._unterminated, self._ended, self._ended, final=seen)
 
     def close(self) -> None:
@@ -127,6 +139,21 @@ class Engine:
     def bodies(self) -> tuple[Body, ...]:
         """The agents, then the landmarks, in the order of `WorldState.position`."""
         return self._scenario.agents + self._scenario.landmarks
+
+    def render(self, index: int) -> Scene:
+        """An environment as mpe2 draws it. Sizes are relative to the episode's first picture: begin at its start."""
+        world, scenario = self._world, self._scenario
+        position = world.position[: world.bodies, :, index]
+        if self._cycle == 0 or not self._reach[index]:
+            self._reach[index] = scenery.furthest_coordinate(position)
+        continuous = self.spec.classes[0].continuous
+        texts = [
+            scenery.message(body.name, said, continuous)
+            for body, said in zip(scenario.agents, world.said[..., index], strict=True)
+            if body.speaks
+        ]
+        colours = scenario.colours(tuple(world.goals[:, index].tolist()))
+        return scenery.scene(self.bodies, colours, position, float(self._reach[index]), texts)
 
     def snapshot(self) -> WorldState:
         """A copy of the state."""

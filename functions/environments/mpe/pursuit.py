@@ -6,6 +6,7 @@ from functions.environments.base import BoolArray
 from functions.environments.mpe.engine import Scenario
 from functions.environments.mpe.options import Check, whole
 from functions.environments.mpe.world import Body, Numbers, Real, World
+from functions.environments.scene import Colour
 
 PURSUIT_OPTIONS: dict[str, Check] = {"num_good": whole(1), "num_adversaries": whole(1), "num_obstacles": whole(0)}
 
@@ -14,17 +15,20 @@ _LANDMARK_REACH = 0.9
 
 
 class Pursuit(Scenario):
-    """Agents named `chasers`, then `num_good` prey; a scenario adds landmarks and classes.
+    """Agents named `chasers`, then `num_good` prey, in the two `colours`; a scenario adds landmarks and classes.
 
     `fellows` ``[prey, prey - 1]``: the other prey for each, counted from the first prey.
     """
 
-    def __init__(self, chasers: tuple[str, ...], num_good: int, prey_size: float) -> None:
+    def __init__(
+        self, chasers: tuple[str, ...], num_good: int, prey_size: float, colours: tuple[Colour, Colour]
+    ) -> None:
         self.chasers = len(chasers)
         prey = (f"agent_{i}" for i in range(num_good))
+        red, green = colours
         self.agents = (
-            *(Body(name, _CHASER_SIZE, collides=True, acceleration=3.0, max_speed=1.0) for name in chasers),
-            *(Body(name, prey_size, collides=True, acceleration=4.0, max_speed=1.3) for name in prey),
+            *(Body(name, _CHASER_SIZE, collides=True, acceleration=3.0, max_speed=1.0, colour=red) for name in chasers),
+            *(Body(name, prey_size, collides=True, acceleration=4.0, max_speed=1.3, colour=green) for name in prey),
         )
         self.sides = (0,) * self.chasers + (1,) * num_good
         self.fellows: Numbers = np.array([[j for j in range(num_good) if j != i] for i in range(num_good)], np.int64)

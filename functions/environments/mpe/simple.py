@@ -13,7 +13,7 @@ class Simple(Scenario):
 
     def __init__(self) -> None:
         self.agents = (Body("agent_0", size=0.05, collides=False),)
-        self.landmarks = (Body("landmark_0", size=0.05, collides=False),)
+        self.landmarks = (Body("landmark_0", size=0.05, collides=False, colour=(0.75, 0.25, 0.25)),)
         self.classes = (AgentClass("agent", (0,), observation_size=4, actions=5),)
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:

@@ -6,6 +6,10 @@ from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
 from functions.environments.mpe.options import any_number, maker
 from functions.environments.mpe.world import Body, Real, World
+from functions.environments.scene import Colour
+
+_RED, _BLUE = (0.85, 0.35, 0.35), (0.35, 0.35, 0.85)
+_LANDMARK, _GOAL = (0.15, 0.15, 0.15), (0.15, 0.65, 0.15)
 
 
 class SimpleAdversary(Scenario):
@@ -19,15 +23,23 @@ class SimpleAdversary(Scenario):
 
     def __init__(self, agents: int) -> None:
         good = agents - 1
-        names = ("adversary_0", *(f"agent_{i}" for i in range(good)))
-        self.agents = tuple(Body(name, size=0.15, collides=False) for name in names)
-        self.landmarks = tuple(Body(f"landmark_{i}", size=0.08, collides=False) for i in range(good))
+        self.agents = (
+            Body("adversary_0", size=0.15, collides=False, colour=_RED),
+            *(Body(f"agent_{i}", size=0.15, collides=False, colour=_BLUE) for i in range(good)),
+        )
+        self.landmarks = tuple(Body(f"landmark_{i}", size=0.08, collides=False, colour=_LANDMARK) for i in range(good))
         self.sides = (0,) + (1,) * good
         seen = 4 * good
         self.classes = (
             AgentClass("adversary", (0,), observation_size=seen, actions=5),
             AgentClass("agent", tuple(range(1, agents)), observation_size=2 + seen, actions=5),
         )
+
+    def colours(self, goals: tuple[int, ...]) -> list[Colour]:
+        """The goal is green."""
+        found = super().colours(goals)
+        found[len(self.agents) + goals[0]] = _GOAL
+        return found
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         adversary, good = features

@@ -5,11 +5,15 @@ import numpy as np
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
 from functions.environments.mpe.options import exactly, maker
-from functions.environments.mpe.world import Body, Real, World
+from functions.environments.mpe.world import GREY, Body, Real, World
+from functions.environments.scene import Colour
 
 # Landmark i means word i: column i is its one-hot over four words.
 _WORDS = 4
 _MEANING = np.eye(_WORDS, 2)
+# A landmark is drawn in the first three numbers of its word.
+_COLOURS: tuple[Colour, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
+_EVE = (0.75, 0.25, 0.25)
 
 
 class SimpleCrypto(Scenario):
@@ -25,13 +29,24 @@ class SimpleCrypto(Scenario):
     sides = (0, 1, 1)
 
     def __init__(self) -> None:
-        names = ("eve_0", "bob_0", "alice_0")
-        self.agents = tuple(Body(name, size=0.05, collides=False, moves=False, speaks=True) for name in names)
-        self.landmarks = tuple(Body(f"landmark_{i}", size=0.05, collides=False) for i in range(2))
+        colours = {"eve_0": _EVE, "bob_0": GREY, "alice_0": GREY}
+        self.agents = tuple(
+            Body(name, size=0.05, collides=False, moves=False, speaks=True, colour=colour)
+            for name, colour in colours.items()
+        )
+        self.landmarks = tuple(
+            Body(f"landmark_{i}", size=0.05, collides=False, colour=colour) for i, colour in enumerate(_COLOURS)
+        )
         self.classes = (
             AgentClass("eve", (0,), observation_size=_WORDS, actions=_WORDS),
             AgentClass("bob", (1, 2), observation_size=2 * _WORDS, actions=_WORDS),
         )
+
+    def colours(self, goals: tuple[int, ...]) -> list[Colour]:
+        """Bob has the colour of the secret."""
+        found = super().colours(goals)
+        found[1] = _COLOURS[goals[0]]
+        return found
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         eve, (bob, alice) = features

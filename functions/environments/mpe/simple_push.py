@@ -5,7 +5,9 @@ import numpy as np
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
 from functions.environments.mpe.options import exactly, maker
+from functions.environments.mpe.scenery import colour_of
 from functions.environments.mpe.world import Body, Real, World
+from functions.environments.scene import Colour
 
 # A column per landmark: its own colour, and that of an agent whose goal it is.
 _COLOURS = np.array([[0.1, 0.1], [0.9, 0.1], [0.1, 0.9]])
@@ -23,12 +25,23 @@ class SimplePush(Scenario):
     sides = (0, 1)
 
     def __init__(self) -> None:
-        self.agents = tuple(Body(name, size=0.05, collides=True) for name in ("adversary_0", "agent_0"))
-        self.landmarks = tuple(Body(f"landmark_{i}", size=0.05, collides=False) for i in range(2))
+        self.agents = (
+            Body("adversary_0", size=0.05, collides=True, colour=(0.75, 0.25, 0.25)),
+            Body("agent_0", size=0.05, collides=True),
+        )
+        self.landmarks = tuple(
+            Body(f"landmark_{i}", size=0.05, collides=False, colour=colour_of(_COLOURS[:, i])) for i in range(2)
+        )
         self.classes = (
             AgentClass("adversary", (0,), observation_size=8, actions=5),
             AgentClass("agent", (1,), observation_size=19, actions=5),
         )
+
+    def colours(self, goals: tuple[int, ...]) -> list[Colour]:
+        """The agent has the colour of its goal."""
+        found = super().colours(goals)
+        found[1] = colour_of(_GOAL_COLOURS[:, goals[0]])
+        return found
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         """Only the agent sees the goal; the adversary sees landmarks without their meaning."""

@@ -5,7 +5,9 @@ import numpy as np
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
 from functions.environments.mpe.options import exactly, maker, ratio
+from functions.environments.mpe.scenery import colour_of
 from functions.environments.mpe.world import Body, Real, World
+from functions.environments.scene import Colour
 
 _WORDS = 10
 # A column per landmark.
@@ -25,9 +27,16 @@ class SimpleReference(Scenario):
 
     def __init__(self, local_ratio: float = 0.5) -> None:
         self.agents = tuple(Body(f"agent_{i}", size=0.05, collides=False, speaks=True) for i in range(2))
-        self.landmarks = tuple(Body(f"landmark_{i}", size=0.05, collides=False) for i in range(3))
+        self.landmarks = tuple(
+            Body(f"landmark_{i}", size=0.05, collides=False, colour=colour_of(_COLOURS[:, i])) for i in range(3)
+        )
         self.classes = (AgentClass("agent", (0, 1), observation_size=21, actions=5 * _WORDS),)
         self._local_ratio = local_ratio
+
+    def colours(self, goals: tuple[int, ...]) -> list[Colour]:
+        """Each agent has the colour of the goal that the other knows."""
+        _, _, *landmarks = super().colours(goals)
+        return [landmarks[goals[1]], landmarks[goals[0]], *landmarks]
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         (rows,) = features

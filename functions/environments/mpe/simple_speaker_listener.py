@@ -5,10 +5,14 @@ import numpy as np
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
 from functions.environments.mpe.options import exactly, maker
+from functions.environments.mpe.scenery import colour_of
 from functions.environments.mpe.world import Body, Real, World
+from functions.environments.scene import Colour
 
 # A column per landmark.
 _COLOURS = 0.15 + 0.5 * np.eye(3)
+# By how much the listener is lighter than its goal.
+_LIGHTER = 0.45
 
 
 class SimpleSpeakerListener(Scenario):
@@ -26,11 +30,19 @@ class SimpleSpeakerListener(Scenario):
             Body("speaker_0", size=0.075, collides=False, moves=False, speaks=True),
             Body("listener_0", size=0.075, collides=False),
         )
-        self.landmarks = tuple(Body(f"landmark_{i}", size=0.04, collides=False) for i in range(3))
+        self.landmarks = tuple(
+            Body(f"landmark_{i}", size=0.04, collides=False, colour=colour_of(_COLOURS[:, i])) for i in range(3)
+        )
         self.classes = (
             AgentClass("speaker", (0,), observation_size=3, actions=3),
             AgentClass("listener", (1,), observation_size=11, actions=5),
         )
+
+    def colours(self, goals: tuple[int, ...]) -> list[Colour]:
+        """The listener has the colour of its goal, but lighter."""
+        found = super().colours(goals)
+        found[1] = colour_of(_COLOURS[:, goals[0]] + _LIGHTER)
+        return found
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         speaker, listener = features

@@ -9,6 +9,7 @@ from functions.environments.mpe.world import Body, Real, World
 
 # Of an entity.
 FEATURES = 7
+_BLUE = (0.35, 0.35, 0.85)
 
 
 class SimpleSpread(Scenario):
@@ -22,7 +23,7 @@ class SimpleSpread(Scenario):
     """
 
     def __init__(self, agents: int, local_ratio: float = 0.5, entities: bool = False) -> None:
-        self.agents = tuple(Body(f"agent_{i}", size=0.15, collides=True) for i in range(agents))
+        self.agents = tuple(Body(f"agent_{i}", size=0.15, collides=True, colour=_BLUE) for i in range(agents))
         self.landmarks = tuple(Body(f"landmark_{i}", size=0.05, collides=False) for i in range(agents))
         shape = (2 * agents, FEATURES) if entities else ()
         size = 2 * agents * FEATURES if entities else 4 + 2 * agents + 4 * (agents - 1)

@@ -7,6 +7,8 @@ from functions.environments.mpe.options import maker, two_sides
 from functions.environments.mpe.pursuit import PURSUIT_OPTIONS, Pursuit
 from functions.environments.mpe.world import Body, Real, World
 
+_COLOURS = (0.85, 0.35, 0.35), (0.35, 0.85, 0.35)
+
 
 class SimpleTag(Pursuit):
     """`num_adversaries` chasers, `num_good` prey, `num_obstacles` landmarks that both bump into.
@@ -16,7 +18,7 @@ class SimpleTag(Pursuit):
     """
 
     def __init__(self, num_good: int, num_adversaries: int, num_obstacles: int = 2) -> None:
-        super().__init__(tuple(f"adversary_{i}" for i in range(num_adversaries)), num_good, prey_size=0.05)
+        super().__init__(tuple(f"adversary_{i}" for i in range(num_adversaries)), num_good, 0.05, _COLOURS)
         self.landmarks = tuple(Body(f"landmark_{i}", size=0.2, collides=True) for i in range(num_obstacles))
         agents = num_adversaries + num_good
         self._seen = 4 + 2 * num_obstacles + 2 * (agents - 1)

@@ -13,6 +13,8 @@ _WORDS = 4
 _PREY_SIZE = 0.045
 _FOOD_SIZE = 0.03
 _FOREST_SIZE = 0.3
+_COLOURS = (0.95, 0.45, 0.45), (0.45, 0.95, 0.45)
+_LEADER, _FOOD, _FOREST = (0.65, 0.15, 0.15), (0.15, 0.15, 0.65), (0.6, 0.9, 0.6)
 
 
 class SimpleWorldComm(Pursuit):
@@ -31,12 +33,12 @@ class SimpleWorldComm(Pursuit):
         self, num_good: int, num_adversaries: int, num_obstacles: int = 1, num_food: int = 2, num_forests: int = 2
     ) -> None:
         followers = tuple(f"adversary_{i}" for i in range(num_adversaries - 1))
-        super().__init__(("leadadversary_0", *followers), num_good, _PREY_SIZE)
-        self.agents = (dataclasses.replace(self.agents[0], speaks=True), *self.agents[1:])
+        super().__init__(("leadadversary_0", *followers), num_good, _PREY_SIZE, _COLOURS)
+        self.agents = (dataclasses.replace(self.agents[0], speaks=True, colour=_LEADER), *self.agents[1:])
         self.landmarks = (
             *(Body(f"landmark_{i}", size=0.2, collides=True) for i in range(num_obstacles)),
-            *(Body(f"food_{i}", _FOOD_SIZE, collides=False) for i in range(num_food)),
-            *(Body(f"forest_{i}", _FOREST_SIZE, collides=False) for i in range(num_forests)),
+            *(Body(f"food_{i}", _FOOD_SIZE, collides=False, colour=_FOOD) for i in range(num_food)),
+            *(Body(f"forest_{i}", _FOREST_SIZE, collides=False, colour=_FOREST) for i in range(num_forests)),
         )
         agents = len(self.agents)
         forests = agents + num_obstacles + num_food

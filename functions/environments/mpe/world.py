@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.environments.scene import Colour
+
 Real = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
@@ -19,6 +21,8 @@ TIME_STEP = 0.1
 DAMPING = 0.25
 CONTACT_FORCE = 1e2
 CONTACT_MARGIN = 1e-3
+
+GREY: Colour = (0.25, 0.25, 0.25)
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Body:
     max_speed: float = math.inf
     moves: bool = True
     speaks: bool = False
+    # In pictures; mpe2's.
+    colour: Colour = GREY
 
 
 class World:

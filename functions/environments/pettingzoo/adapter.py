@@ -88,6 +88,8 @@ class PettingZooEnvironment:
         self._decoders = [agents[kind.agents[0]].decoder for kind in self.spec.classes]
         self._envs = [Copy(row, guard, agents, self.spec.classes, horizon, state) for row, guard in enumerate(guards)]
         self._guards, self._rebuild = guards, rebuild
+        # Called when episodes have ended, before the reset: the last states can be drawn there.
+        self.before_reset: Callable[[], None] | None = None
         self._opened = ExitStack()
         for guard in guards:
             self._opened.callback(guard.call, "close")
@@ -112,6 +114,8 @@ class PettingZooEnvironment:
         transitions = [copy.step(chosen, seen) for copy in self._envs]
         ended = np.array([transition.ended for transition in transitions])
         if ended.any():
+            if self.before_reset is not None:
+                self.before_reset()
             final, seen = seen, _twin(seen)
             for row in np.flatnonzero(ended):
                 self._restart(self._envs[row], seen)
@@ -125,7 +129,7 @@ class PettingZooEnvironment:
         )
 
     def render(self, index: int) -> Any:
-        """The picture of an environment whose render mode is "rgb_array"; None in other modes.
+        """The picture of an environment whose render mode is "rgb_array", or a `Scene`; None in other modes.
 
         Raises `Unsupported` for an environment without `render`, and `EnvironmentFault`.
         """

@@ -12,6 +12,7 @@ Who stands still from the start loses the mean distance of two uniform points of
 1.0428 = 2 (2 + sqrt 2 + 5 ln(1 + sqrt 2)) / 15, so the return summed over 6 agents and 25 steps is -156.4.
 """
 
+import colorsys
 from typing import Annotated
 
 import msgspec
@@ -50,8 +51,13 @@ class ColouredLandmarks(Scenario):
 
     def __init__(self, roles: tuple[int, ...]) -> None:
         colours = max(roles) + 1
-        self.agents = tuple(Body(f"agent_{i}", size=0.15, collides=False) for i in range(len(roles)))
-        self.landmarks = tuple(Body(f"landmark_{i}", size=0.05, collides=False) for i in range(colours))
+        drawn = [colorsys.hsv_to_rgb(colour / colours, 0.6, 0.9) for colour in range(colours)]
+        self.agents = tuple(
+            Body(f"agent_{i}", size=0.15, collides=False, colour=drawn[role]) for i, role in enumerate(roles)
+        )
+        self.landmarks = tuple(
+            Body(f"landmark_{i}", size=0.05, collides=False, colour=colour) for i, colour in enumerate(drawn)
+        )
         self.classes = (AgentClass("agent", tuple(range(len(roles))), observation_size=4 + 2 * colours, actions=5),)
         self._own = [len(roles) + role for role in roles]
 

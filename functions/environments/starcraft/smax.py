@@ -14,6 +14,7 @@ The generator of `reset` gives every environment one key, from which all its ran
 equal versions of jax and JaxMARL, equal processors, and an equal number of environments.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,14 @@ from functions.environments.base import (
     Step,
     VectorEnvironment,
 )
-from functions.environments.starcraft.smax_engine import Engine, Look, engine
+from functions.environments.scene import Box, Colour, Disc, Scene, Shape, faded
+from functions.environments.starcraft.smax_engine import Engine, Look, Units, engine
 
 PREFIX = "smax/"
 # The only legal action of a dead agent: JaxMARL's 'stop'.
 _STOP = 4
 _OURS = ("scenario", "action_type")
+_ALLY, _ENEMY, _HEALTH, _LOST = (0.3, 0.4, 0.9), (0.9, 0.35, 0.35), (0.2, 0.7, 0.2), (0.85, 0.85, 0.85)
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
@@ -65,6 +68,8 @@ class SmaxEnvironment:
             masked=True,
         )
         self._engine = battle
+        # Called when battles have ended, before the reset: the last states can be drawn there.
+        self.before_reset: Callable[[], None] | None = None
 
     def reset(self, rng: np.random.Generator) -> Observation:
         """The first observation of every environment; one call of `rng` draws two words for each."""
@@ -89,14 +94,39 @@ class SmaxEnvironment:
         }
         if not ended.any():
             return Step(_observation(look, self._alive), **step)
+        if self.before_reset is not None:
+            self.before_reset()
         final = _observation(look, self._alive)
         self._keys, self._battles, look = self._engine.renew(self._keys, self._battles, look, ended)
         self._alive = self._alive | ended[:, None]
         env_metrics = {"win": np.asarray(moved.won, dtype=np.float64)}
         return Step(_observation(look, self._alive), **step, final=final, env_metrics=env_metrics)
 
+    def render(self, index: int) -> Scene:
+        """A battle: allies blue, enemies red, with bars of their health; dead units are faded."""
+        units = self._engine.units(self._battles, index)
+        allies = len(self.spec.agents)
+        colours = [_ALLY if unit < allies else _ENEMY for unit in range(len(units.alive))]
+        return Scene(units.width, units.height, tuple(_drawn(units, colours)))
+
     def close(self) -> None:
         """Holds nothing to free but memory."""
+
+
+def _drawn(units: Units, colours: list[Colour]) -> list[Shape]:
+    """Dead units below all others."""
+    shapes: list[Shape] = []
+    for unit in sorted(range(len(colours)), key=lambda unit: bool(units.alive[unit])):
+        (x, up), radius, share = units.position[unit], float(units.radius[unit]), float(units.health[unit])
+        x, y = float(x), units.height - float(up)
+        if not units.alive[unit]:
+            shapes.append(Disc(x, y, radius, faded(colours[unit]), outline=_LOST))
+            continue
+        left, top = x - radius, y - radius - 0.4
+        shapes.append(Disc(x, y, radius, colours[unit]))
+        shapes.append(Box(left, top, 2 * radius, 0.25, _LOST))
+        shapes.append(Box(left, top, 2 * radius * share, 0.25, _HEALTH))
+    return shapes
 
 
 def _shared(team: RewardArray, alive: BoolArray) -> RewardArray:

@@ -13,9 +13,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault
@@ -45,12 +47,24 @@ class Moved(NamedTuple):
     cut: Any
 
 
+class Units(NamedTuple):
+    """The units of one battle, allies first, on a map of `width` by `height`: `position` ``[units, 2]`` from the lower
+    left, `health` as a share of the full one, `radius` and whether they are `alive` ``[units]``."""
+
+    width: float
+    height: float
+    position: Any
+    health: Any
+    radius: Any
+    alive: Any
+
+
 @dataclass(frozen=True)
 class Engine:
     """A task's sizes and its compiled functions; `num_envs` is the leading axis of all arguments. ``blank(seeds [E, 2]
     uint32)`` returns keys, and battles and a `Look` of zeros. ``renew(keys, battles, look, ended [E])`` returns all
     three with new battles where `ended`, and ``step(keys, battles, actions [E, n])`` returns them after a step, with
-    `Moved`.
+    `Moved`. ``units(battles, index)`` are those of one battle.
     """
 
     agents: tuple[str, ...]
@@ -61,6 +75,7 @@ class Engine:
     blank: Callable[[Any], tuple[Any, Any, Look]]
     renew: Callable[[Any, Any, Look, Any], tuple[Any, Any, Look]]
     step: Callable[[Any, Any, Any], tuple[Any, Any, Look, Moved]]
+    units: Callable[[Any, int], Units]
 
 
 @lru_cache(maxsize=16)
@@ -81,6 +96,7 @@ def engine(name: str, scenario: str, options: Options) -> Engine:
         blank=blank,
         renew=jax.jit(renew),
         step=jax.jit(step),
+        units=partial(_units, environment),
     )
 
 
@@ -180,6 +196,19 @@ def _functions(jax: Any, environment: Any) -> tuple[Callable[..., Any], Callable
         return jax.tree.map(chosen, jax.vmap(fresh)(keys), (keys, battles, seen))
 
     return blank, renew, jax.vmap(move)
+
+
+def _units(environment: Any, battles: Any, index: int) -> Units:
+    state = battles.state
+    kinds = np.asarray(state.unit_types[index])
+    return Units(
+        width=float(environment.map_width),
+        height=float(environment.map_height),
+        position=np.asarray(state.unit_positions[index]),
+        health=np.asarray(state.unit_health[index]) / np.asarray(environment.unit_type_health)[kinds],
+        radius=np.asarray(environment.unit_type_radiuses)[kinds],
+        alive=np.asarray(state.unit_alive[index]),
+    )
 
 
 def _state_sizes(environment: Any) -> list[float]:

@@ -1,0 +1,69 @@
+"""What an environment's `render(index)` may return instead of a picture: shapes, which need no library to describe.
+
+Coordinates are units of the environment, x from the left and y from the top; later shapes cover earlier ones.
+"""
+
+from typing import NamedTuple
+
+# Red, green and blue, each from 0 to 1.
+Colour = tuple[float, float, float]
+
+BLACK: Colour = (0.0, 0.0, 0.0)
+WHITE: Colour = (1.0, 1.0, 1.0)
+
+
+class Disc(NamedTuple):
+    """A disc with an outline around the point (x, y), with a text at its centre."""
+
+    x: float
+    y: float
+    radius: float
+    colour: Colour
+    label: str = ""
+    outline: Colour = BLACK
+
+
+class Box(NamedTuple):
+    """A rectangle whose upper left corner is (x, y), with a text at its centre."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    colour: Colour
+    label: str = ""
+
+
+class Line(NamedTuple):
+    """A thin line from (x, y) to (to_x, to_y)."""
+
+    x: float
+    y: float
+    to_x: float
+    to_y: float
+    colour: Colour = BLACK
+
+
+Shape = Disc | Box | Line
+
+
+class Scene(NamedTuple):
+    """A white field of `width` by `height` with shapes, and texts in its lower left corner from the bottom up."""
+
+    width: float
+    height: float
+    shapes: tuple[Shape, ...]
+    texts: tuple[str, ...] = ()
+
+
+def faded(colour: Colour) -> Colour:
+    """The colour of what is dead: three quarters of the way to white."""
+    red, green, blue = (0.25 * part + 0.75 for part in colour)
+    return red, green, blue
+
+
+def grid(rows: int, columns: int, colour: Colour = (0.8, 0.8, 0.8)) -> tuple[Line, ...]:
+    """The lines between and around cells of size 1."""
+    across = (Line(0, row, columns, row, colour) for row in range(rows + 1))
+    down = (Line(column, 0, column, rows, colour) for column in range(columns + 1))
+    return (*across, *down)
