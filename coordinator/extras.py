@@ -10,7 +10,7 @@ from functions.environments.starcraft.smac_scenarios import PACKAGES
 EXTRAS = {
     "learner": ("stages that need automatic differentiation", ("torch",)),
     "tasks": ("PettingZoo environments", ("pettingzoo", "mpe2")),
-    "report": ("curve.png", ("matplotlib",)),
+    "report": ("curve.png and replays", ("matplotlib",)),
     "search": ("settings of a study, picked by Optuna", ("optuna",)),
     "tensorboard": ("log.to=tensorboard", ("tensorboardX",)),
     "wandb": ("log.to=wandb", ("wandb",)),

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from marless.run import Run, open_run
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from coordinator.reports.policy import TeamPolicy
     from coordinator.runs.evaluation import EvaluationResult
     from marless.costs import CostEstimate
@@ -31,6 +33,7 @@ __all__ = [
     "evaluate",
     "load_policy",
     "open_run",
+    "replay",
     "resume",
     "train",
 ]
@@ -103,6 +106,32 @@ def evaluate(
     from marless import driving
 
     return driving.evaluate(run, episodes, workers)
+
+
+def replay(
+    run: "str | os.PathLike[str] | Run",
+    path: str | os.PathLike[str] | None = None,
+    episodes: int = 3,
+    *,
+    beside: str | None = None,
+) -> "Path":
+    """Draws greedy episodes of a run's newest policies as an animation and returns its path.
+
+    Args:
+        run: the run, its name or its folder.
+        path: a ``.gif``, or an ``.mp4`` by the program ffmpeg; the run's ``replay.gif`` without it.
+        episodes: how many, from 1.
+        beside: a second panel on the same start states: ``random``, or a run or policy file of the same task.
+
+    Raises `UserError` for a run without policies, a task that cannot be drawn and a file that cannot be written.
+
+    Examples:
+        >>> marless.replay("runs/latest", "team.gif", beside="random")
+        PosixPath('team.gif')
+    """
+    from marless import driving
+
+    return driving.replay(run, path, episodes, beside)
 
 
 def estimate(

@@ -18,7 +18,7 @@ from coordinator.runs.view import View
 from infra.local.own_process import cores
 from marless.run import Run
 
-__all__ = ["RunFailed", "configuration", "evaluate", "resume", "train"]
+__all__ = ["RunFailed", "configuration", "evaluate", "replay", "resume", "train"]
 
 
 class RunFailed(Exception):
@@ -85,6 +85,16 @@ def evaluate(
 ) -> evaluation.EvaluationResult:
     """See `marless.evaluate`."""
     return evaluation.evaluate(_folder(run), workers or cores(), episodes)
+
+
+def replay(
+    run: str | os.PathLike[str] | Run, path: str | os.PathLike[str] | None, episodes: int, beside: str | None
+) -> Path:
+    """See `marless.replay`."""
+    # Only replays need the rooms that draw.
+    from coordinator.replay.recording import record
+
+    return record(_folder(run), None if path is None else Path(path), episodes, beside)
 
 
 def _folder(run: str | os.PathLike[str] | Run) -> RunFolder:

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 # Of a frame. The last frame of an episode stays for several times as long.
 FRAME_MS = 80
 _LAST = 10
-_CAPTION = 36
-_MARGIN = 6
+# Pixels around a picture, which has a thin frame, and of the two lines below it.
+_MARGIN = 4
+_CAPTION = 34
+_FRAME = "silver"
 # So narrow at least that figures fit.
 _NARROWEST = 240
 _COLOURS = 64
@@ -72,13 +74,14 @@ def _captioned(name: str, frame: Frame, episode: str) -> "Image":
     drawn = Image.fromarray(frame.picture)
     larger = -(-_NARROWEST // drawn.width)
     drawn = drawn.resize((larger * drawn.width, larger * drawn.height), Image.Resampling.NEAREST)
-    image = Image.new("RGB", (drawn.width, drawn.height + _CAPTION), "white")
-    image.paste(drawn)
+    right, bottom = _MARGIN + drawn.width, _MARGIN + drawn.height
+    image = Image.new("RGB", (right + _MARGIN, bottom + _CAPTION), "white")
+    image.paste(drawn, (_MARGIN, _MARGIN))
     canvas = ImageDraw.Draw(image)
+    canvas.rectangle((_MARGIN - 1, _MARGIN - 1, right, bottom), outline=_FRAME)
     figures = f"{episode}   step {frame.step}   return {frame.total:.2f}"
     for line, text in enumerate((name, figures)):
-        fitting = _fitting(canvas, text, image.width - 2 * _MARGIN)
-        canvas.text((_MARGIN, drawn.height + 4 + 15 * line), fitting, fill="black")
+        canvas.text((_MARGIN, bottom + 4 + 14 * line), _fitting(canvas, text, drawn.width), fill="black")
     return image
 
 

@@ -12,24 +12,24 @@ from coordinator.replay.animation import Panel, Still
 from coordinator.replay.episodes import play, random_team
 from coordinator.reports.files import replace
 from coordinator.reports.policy import TeamPolicy
-from coordinator.runs.folder import RunFolder
+from coordinator.runs.folder import REPLAY, RunFolder
 from coordinator.runs.policies import find_policies, load_team
 from functions.contract import BadRequest
 from functions.environments.base import EnvironmentFault, Unsupported
 from infra.local import ffmpeg
 
-FILE = "replay.gif"
-
 
 def record(folder: RunFolder, path: Path | None, episodes: int, beside: str | None = None) -> Path:
-    """Draws greedy episodes of the run's newest policies; returns the file's path, `FILE` in the run's folder by
+    """Draws greedy episodes of the run's newest policies; returns the file's path, `REPLAY` in the run's folder by
     default.
 
     Beside them, on the same start states, those of another run or file, or of random agents (`RANDOM`). Raises
     `UserError`.
     """
     extras.require("report", "marless replay")
-    path = path or folder.path / FILE
+    if episodes < 1:
+        raise UserError(f"episodes is {episodes}; at least 1 is needed")
+    path = path or folder.path / REPLAY
     encode = _encoder(path)
     found, team = load_team(folder)
     teams = {f"{found.plan.run}, round {found.kept.round:,}": team}

@@ -1,0 +1,43 @@
+"""Panels side by side, frame by frame."""
+
+import io
+
+import numpy as np
+import pytest
+
+pytest.importorskip("PIL")
+
+from PIL import Image, ImageSequence
+
+from coordinator.replay.animation import Panel, gif, stills
+from coordinator.replay.episodes import Frame
+
+
+def episode(steps, colour, size=(300, 260)):
+    """Frames of one colour that grow lighter by the step."""
+    return [Frame(np.full((*size, 3), colour + step, np.uint8), step, -1.0 * step) for step in range(steps + 1)]
+
+
+def test_an_episode_that_ended_waits_for_the_longer_one():
+    panels = [Panel("short", [episode(1, 0), episode(2, 0)]), Panel("long", [episode(3, 100), episode(1, 100)])]
+    images = list(stills(panels))
+    assert [still.frames for still in images] == [1, 1, 1, 10, 1, 1, 10]
+    one = list(stills(panels[:1]))
+    assert all(still.image.width == 2 * one[0].image.width for still in images)
+    middle = images[0].image.width // 4, images[0].image.height // 2
+    left = [still.image.getpixel(middle)[0] for still in images]
+    right = [still.image.getpixel((3 * middle[0], middle[1]))[0] for still in images]
+    assert left == [0, 1, 1, 1, 0, 1, 2]
+    assert right == [100, 101, 102, 103, 100, 101, 101]
+
+
+def test_every_frame_is_kept_with_its_time():
+    equal = [Frame(np.zeros((300, 260, 3), np.uint8), 0, 0.0)] * 4
+    drawn = Image.open(io.BytesIO(gif([Panel("a team", [equal])])))
+    assert [frame.info["duration"] for frame in ImageSequence.Iterator(drawn)] == [80, 80, 80, 800]
+
+
+def test_small_pictures_grow_and_long_names_are_cut():
+    (still,) = stills([Panel("a name that is much too long " * 9, [episode(0, 7, (10, 50))])])
+    assert still.image.size[0] == 5 * 50 + 8
+    assert still.image.getpixel((still.image.width - 2, 60)) == (255, 255, 255)

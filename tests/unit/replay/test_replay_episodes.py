@@ -1,0 +1,116 @@
+"""Episodes of replays: their states, their returns, and what comes last."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("PIL")
+
+from coordinator.errors import UserError
+from coordinator.replay.episodes import play, random_team
+from coordinator.replay.picture import picture
+from coordinator.reports.policy import TeamFile, TeamPolicy
+from functions.contract import Opponents, Team
+from functions.environments import registry
+from functions.environments.base import EnvTask
+from functions.randomness import generator
+
+SPREAD = EnvTask(name="mpe/simple_spread", options={"max_cycles": 5})
+LBF = EnvTask(name="lbf/8x8-2p-3f", options={"horizon": 6})
+
+
+def team(task):
+    """Agents that act at random."""
+    spec = registry.spec(task)
+    agents = tuple(range(len(spec.agents)))
+    acting = Team(groups=agents, opponents=Opponents(agents=agents, acting="random"))
+    return TeamPolicy(TeamFile(task=task, spec=spec, team=acting), {})
+
+
+@pytest.mark.parametrize("task", [SPREAD, LBF], ids=lambda task: task.name)
+def test_the_last_frame_is_the_state_after_the_last_step_with_the_whole_return(task):
+    (episode,) = play(team(task), 1, seed=3)
+    horizon = registry.spec(task).horizon
+    assert [frame.step for frame in episode] == list(range(horizon + 1))
+    assert episode[0].total == 0
+    # The same actions in an environment that goes on for longer.
+    option = "max_cycles" if task is SPREAD else "horizon"
+    longer = registry.make(EnvTask(name=task.name, options={option: 99}), 1)
+    player, spec = team(task).player(1), registry.spec(task)
+    seen, total = longer.reset(generator(3, "replay", 0)), 0.0
+    from functions.policies import draws
+
+    chance = draws(spec, spec.horizon, 1, generator(3, "replay", 0, "actions"))
+    for step in range(horizon):
+        assert (picture(longer) == episode[step].picture).all()
+        result = longer.step(player.act(seen, chance=tuple(part[step] for part in chance)).played)
+        seen, total = result.observation, total + float(result.rewards.sum())
+        assert episode[step + 1].total == pytest.approx(total)
+    assert (picture(longer) == episode[-1].picture).all()
+    assert (episode[-2].picture != episode[-1].picture).any()
+
+
+def test_last_actions_behind_observations_change_no_picture():
+    plain, followed = (play(team(task), 1, 3) for task in (SPREAD, EnvTask(**{**as_dict(SPREAD), "last_action": True})))
+    assert all((a.picture == b.picture).all() for a, b in zip(plain[0], followed[0], strict=True))
+
+
+def as_dict(task):
+    return {"name": task.name, "options": task.options}
+
+
+def test_teams_begin_on_the_same_states_whatever_they_did_before():
+    random, idle = team(LBF), play(random_team(team(LBF)), 2, seed=5)
+    same = play(random, 2, seed=5)
+    other = play(random, 2, seed=6)
+    for number in range(2):
+        assert (idle[number][0].picture == same[number][0].picture).all()
+        assert (other[number][0].picture != same[number][0].picture).any()
+    assert (same[0][0].picture != same[1][0].picture).any()
+
+
+class Still:
+    """A wrapper that takes no attribute and shows how many steps were taken since the reset."""
+
+    __slots__ = ("_environment", "_steps")
+
+    def __init__(self, environment):
+        self._environment, self._steps = environment, 0
+
+    num_envs = 1
+
+    @property
+    def spec(self):
+        return self._environment.spec
+
+    def reset(self, rng):
+        self._steps = 0
+        return self._environment.reset(rng)
+
+    def step(self, actions):
+        self._steps += 1
+        return self._environment.step(actions)
+
+    def render(self, index):
+        return np.full((8, 8, 3), self._steps, np.uint8)
+
+    def close(self):
+        self._environment.close()
+
+
+def test_an_environment_that_does_not_tell_its_end_repeats_its_last_picture(monkeypatch):
+    make = registry.make
+    monkeypatch.setattr(registry, "make", lambda task, num_envs: Still(make(task, num_envs)))
+    (episode,) = play(team(SPREAD), 1, seed=3)
+    assert [int(frame.picture[0, 0, 0]) for frame in episode] == [0, 1, 2, 3, 4, 4]
+    assert episode[-1].step == 5 and episode[-1].total < episode[-2].total
+
+
+@pytest.mark.parametrize("name", ["smac/8m", "smacv2/terran_5_vs_5"])
+def test_starcraft_is_shown_by_its_own_replays(name):
+    starcraft = TeamPolicy(TeamFile(task=EnvTask(name=name), spec=registry.spec(SPREAD), team=team_of_three()), {})
+    with pytest.raises(UserError, match="StarCraft II shows its battles itself"):
+        play(starcraft, 1, seed=3)
+
+
+def team_of_three():
+    return Team(groups=(0, 1, 2), opponents=Opponents(agents=(0, 1, 2), acting="random"))
