@@ -3,7 +3,7 @@
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from coordinator.replay.episodes import Episode, Frame
 
@@ -20,7 +20,11 @@ _CAPTION = 34
 _FRAME = "silver"
 # So narrow at least that figures fit.
 _NARROWEST = 240
-_COLOURS = 64
+# Of the palette, how many of them are the commonest, and of how many images it is made.
+_COLOURS, _COMMON, _SAMPLED = 128, 32, 12
+_WHITE = (255, 255, 255)
+
+Colour = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -54,17 +58,44 @@ def stills(panels: Sequence[Panel]) -> Iterator[Still]:
 
 
 def gif(panels: Sequence[Panel]) -> bytes:
-    """The bytes of the animated GIF."""
-    images, durations = [], []
-    for number, still in enumerate(stills(panels)):
-        image = still.image
+    """The bytes of the animated GIF; one palette for all images keeps what does not move as it is."""
+    from PIL import Image
+
+    drawn = list(stills(panels))
+    palette = _palette([still.image for still in drawn])
+    images = []
+    for number, still in enumerate(drawn):
         # A last pixel that differs keeps Pillow from joining equal frames.
-        image.putpixel((image.width - 1, image.height - 1), (255, 255, 255 if number % 2 else 254))
-        images.append(image.quantize(_COLOURS))
-        durations.append(FRAME_MS * still.frames)
+        still.image.putpixel((still.image.width - 1, still.image.height - 1), (0, 0, 0) if number % 2 else _WHITE)
+        images.append(still.image.quantize(palette=palette, dither=Image.Dither.NONE))
     body = io.BytesIO()
+    durations = [FRAME_MS * still.frames for still in drawn]
     images[0].save(body, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
     return body.getvalue()
+
+
+def _palette(images: list["Image"]) -> "Image":
+    """A palette for all images: the commonest colours as they are, and what stands for the rest best."""
+    from PIL import Image
+
+    # The first of every few.
+    some = _beside(images[:: -(-len(images) // _SAMPLED)])
+    counted = cast(list[tuple[int, Colour]], some.getcolors(some.width * some.height))
+    common = [colour for _, colour in sorted(counted, reverse=True)[:_COMMON]]
+    parts = iter(some.quantize(_COLOURS - _COMMON).getpalette() or [])
+    chosen: list[Colour] = []
+    for colour in (*common, *zip(parts, parts, parts, strict=True)):
+        if not _near(colour, chosen):
+            chosen.append(colour)
+    palette = Image.new("P", (1, 1))
+    # All 256 entries, because those left away would be greys.
+    palette.putpalette([part for colour in chosen * 256 for part in colour][: 3 * 256])
+    return palette
+
+
+def _near(colour: Colour, others: list[Colour]) -> bool:
+    """Whether Pillow, which looks colours up in steps of 4, could take it for one of the others."""
+    return any(max(abs(a - b) for a, b in zip(colour, other, strict=True)) <= 4 for other in others)
 
 
 def _captioned(name: str, frame: Frame, episode: str) -> "Image":

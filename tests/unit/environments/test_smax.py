@@ -12,6 +12,7 @@ from drawing_commands import with_pictures
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import conformance, registry
 from functions.environments.base import EnvTask
+from functions.environments.scene import Box, Disc, faded
 
 STOP, FIRST_ENEMY = 4, 5
 # Few steps, so that the suite of the protocol plays several episodes; one engine is compiled for all that use it.
@@ -96,6 +97,26 @@ def test_the_sizes_are_jaxmarls(name, allies, enemies):
 @needs_jaxmarl
 def test_the_adapter_keeps_every_promise_of_the_protocol():
     conformance.check(lambda num_envs: registry.make(EnvTask(name="smax/3m", options=SHORT), num_envs))
+
+
+@needs_jaxmarl
+def test_a_picture_has_every_unit_in_its_place_and_fades_the_dead():
+    environment = registry.make(EnvTask(name="smax/3m", options=SHORT), 2)
+    environment.reset(np.random.default_rng(0))
+    state = environment._battles.state
+    killed = state.replace(unit_alive=state.unit_alive.at[1, 4].set(False))
+    environment._battles = environment._battles.replace(state=killed)
+    scene = environment.render(1)
+    dead, *alive = [shape for shape in scene.shapes if isinstance(shape, Disc)]
+    # From the lower left corner, the dead unit first.
+    places = np.asarray(state.unit_positions[1])[[4, 0, 1, 2, 3, 5]]
+    np.testing.assert_allclose([(disc.x, scene.height - disc.y) for disc in (dead, *alive)], places, rtol=1e-6)
+    ally, enemy = alive[0].colour, alive[-1].colour
+    assert [disc.colour for disc in alive] == [ally] * 3 + [enemy] * 2 and ally != enemy
+    assert dead.colour == faded(enemy)
+    # A bar of health, whole at first, for every unit alive.
+    bars = [shape for shape in scene.shapes if isinstance(shape, Box)]
+    assert len(bars) == 2 * 5 and all(bar.width == 2 * alive[0].radius for bar in bars)
 
 
 @needs_jaxmarl

@@ -37,6 +37,21 @@ def test_every_frame_is_kept_with_its_time():
     assert [frame.info["duration"] for frame in ImageSequence.Iterator(drawn)] == [80, 80, 80, 800]
 
 
+def test_common_colours_stay_as_they_are():
+    pictures = [np.full((300, 260, 3), 255, np.uint8) for _ in range(3)]
+    for step, part in enumerate(pictures):
+        part[10 * step : 10 * step + 200, 50:90] = (70, 70, 170)
+        # A slope of many colours beside it, and one that is nearly white.
+        part[100:150, 100:250] = np.arange(150)[None, :, None]
+        part[200:230, 100:250] = 253
+    frames = [Frame(part, step, 0.0) for step, part in enumerate(pictures)]
+    drawn = Image.open(io.BytesIO(gif([Panel("a team", [frames])])))
+    for image in ImageSequence.Iterator(drawn):
+        shown = image.convert("RGB")
+        assert shown.getpixel((4 + 70, 4 + 100)) == (70, 70, 170)
+        assert shown.getpixel((4 + 20, 4 + 100)) == (255, 255, 255)
+
+
 def test_small_pictures_grow_and_long_names_are_cut():
     (still,) = stills([Panel("a name that is much too long " * 9, [episode(0, 7, (10, 50))])])
     assert still.image.size[0] == 5 * 50 + 8
