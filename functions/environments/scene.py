@@ -9,7 +9,6 @@ from typing import NamedTuple
 Colour = tuple[float, float, float]
 
 BLACK: Colour = (0.0, 0.0, 0.0)
-WHITE: Colour = (1.0, 1.0, 1.0)
 
 
 class Disc(NamedTuple):
