@@ -71,6 +71,15 @@ class Mine:
     def close(self):
         """Holds nothing to free."""
 
+    def render(self, index):
+        """Optional: environment `index` as ``[H, W, 3]``; dug cells dark, the treasure red, the cell named below."""
+        cells = np.full((2, CELLS, 3), 255, dtype=np.uint8)
+        cells[0, self._dug[index].any(axis=0)] = (90, 80, 70)
+        cells[0, self._treasure[index]] = (220, 60, 60)
+        if self._named[index] < CELLS:
+            cells[1, self._named[index]] = (60, 60, 220)
+        return cells.repeat(40, axis=0).repeat(40, axis=1)
+
     def _begin(self, rows):
         """Starts a new episode in the environments `rows` ``[E]``."""
         # Drawn for all environments, so that the draws of one do not depend on the others.
