@@ -166,6 +166,14 @@ class Match(Message, frozen=True, kw_only=True):
     greedy: bool = False
 
 
+class Recorded(Message, frozen=True, kw_only=True):
+    """Rollouts are read from a dataset (`functions.data.dataset`) and not played."""
+
+    dataset: Ref
+    # How many of the dataset's columns were read before the round.
+    first: int
+
+
 class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
     """Collect `rollouts`, each of `rollout_length` steps in `num_envs` environments."""
 
@@ -179,6 +187,7 @@ class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
     # The policies of the earlier round, where there is a match.
     match: Match | None = None
     match_policies: tuple[Ref, ...] = ()
+    recorded: Recorded | None = None
 
 
 # Which rows a group of several agents learns from: those of all members, or one member's share of them.
@@ -240,6 +249,7 @@ class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
     # Capacity of the replay buffer in environment steps; if positive, trajectories are stored for later rounds.
     replayed_steps: int = 0
     past: tuple[Past, ...] = ()
+    recorded: Recorded | None = None
 
     @property
     def rounds(self) -> int:

@@ -219,6 +219,18 @@ class League(Section, frozen=True, kw_only=True):
     share: Annotated[float, Meta(gt=0, le=1, description="part of a round's rollouts, but for one, against them")] = 0.5
 
 
+class Offline(Section, frozen=True, kw_only=True):
+    """Learning from recorded episodes; the environment is for evaluations alone."""
+
+    dataset: (
+        Annotated[
+            str,
+            Meta(min_length=1, description="a folder of marless export --to npz, learned from in place of rollouts"),
+        ]
+        | None
+    ) = None
+
+
 class Stop(Section, frozen=True, kw_only=True):
     """Limits of the run, which ends with the first round that meets one of them. Default: 400 rounds."""
 
@@ -283,6 +295,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
     evaluation: Evaluation = Evaluation()
     opponents: Opponents = Opponents()
     league: League = League()
+    offline: Offline = Offline()
     stop: Stop = Stop()
     functions: Functions = Functions()
     pricing: Pricing = Pricing()
@@ -539,7 +552,7 @@ def _conflicting_rules(config: RunConfig) -> str:
         return conflict
     if config.opponents.side is None and config.opponents.policies != RANDOM:
         return "opponents.policies: name the side that does not learn as opponents.side"
-    if conflict := _conflicting_league(config):
+    if conflict := _conflicting_league(config) or _conflicting_offline(config):
         return conflict
     if config.placement.inline_objects and config.algorithm.replayed_steps:
         return f"placement.inline_objects: {name} learns from earlier rounds, which stay in storage; leave it false"
@@ -559,6 +572,23 @@ def _conflicting_league(config: RunConfig) -> str:
         return f"league.rule={rule}: placement.rule={config.placement.rule} may play without actors; use fused"
     if config.scaling.rollouts < 2:
         return f"league.rule={rule}: a round's first rollout is not against checkpoints; set scaling.rollouts=4"
+    return ""
+
+
+def _conflicting_offline(config: RunConfig) -> str:
+    """Why the algorithm cannot learn from what the run gives it, as a message; '' when it can."""
+    name = config.algorithm.name
+    imitates = algorithms.algorithm(name).imitates
+    if config.offline.dataset is None:
+        needed = f"algorithm.name: {name} imitates recorded episodes; name their folder: offline.dataset"
+        return needed if imitates else ""
+    if not imitates and not config.algorithm.replayed_steps:
+        fit = ", ".join(spec.name for spec in algorithms.BUILT_IN if spec.imitates or spec.config().replayed_steps)
+        return f"offline.dataset: {name} learns from its own newest policies alone; use one of {fit}"
+    if config.opponents.side is not None:
+        return "offline.dataset: all agents act as they were recorded; leave opponents.side out"
+    if LEAGUE_RULES[config.league.rule].weights is not None:
+        return "offline.dataset: all agents act as they were recorded; leave league.rule out"
     return ""
 
 

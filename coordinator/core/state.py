@@ -35,6 +35,13 @@ class Plan:
     platform: Platform
     # Opponents that have policies.
     opponents: Fixed | None = None
+    # What the run learns from in place of its own rollouts.
+    dataset: Ref | None = None
+
+    @property
+    def inputs(self) -> tuple[Ref, ...]:
+        """What was stored for the run before it began."""
+        return (*([self.opponents.policies] if self.opponents else ()), *([self.dataset] if self.dataset else ()))
 
 
 class WorkItem(Message, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ from functions.contract import (
     Match,
     Order,
     Past,
+    Recorded,
     Ref,
     RegroupTask,
     Request,
@@ -113,6 +114,7 @@ def samples(plan: Plan, state: State) -> list[PlannedTask]:
         policies=state.policies,
         rollouts=(),
         behaviour=behaviour(plan, state),
+        recorded=_recorded(plan, state),
     )
     sizes = {len(pack) for pack in shares.values()}
     most = max((len(one.policies) for one in state.league.checkpoints), default=0) if state.league else 0
@@ -146,8 +148,15 @@ def _sample_item(plan: Plan, state: State, rollouts: int, peers: int, policies: 
         kind="sample",
         size=rollouts,
         peers=peers,
-        gets=EXTRA_GETS + policies,
+        gets=EXTRA_GETS + (1 if plan.dataset else policies),
     )
+
+
+def _recorded(plan: Plan, state: State) -> Recorded | None:
+    """Where the round's rollouts are read from, if they are not played."""
+    if plan.dataset is None:
+        return None
+    return Recorded(dataset=plan.dataset, first=state.env_steps // _rollout_fields(plan, state)["rollout_length"])
 
 
 def _whole(plan: Plan, state: State) -> PlannedTask:
@@ -170,6 +179,7 @@ def _whole(plan: Plan, state: State) -> PlannedTask:
         updates=plan.config.algorithm.updates_per_round,
         replayed_steps=plan.config.algorithm.replayed_steps,
         past=past(plan, state),
+        recorded=_recorded(plan, state),
     )
     item = WorkItem(
         function="learner",
@@ -177,7 +187,7 @@ def _whole(plan: Plan, state: State) -> PlannedTask:
         kind="whole",
         weight=rounds,
         size=state.controller.rollouts * rounds,
-        gets=EXTRA_GETS + len(refs) + sum(len(round_.trajectories) for round_ in request.past),
+        gets=EXTRA_GETS + len(refs) + sum(len(past.trajectories) for past in request.past) + (plan.dataset is not None),
     )
     return PlannedTask(WHOLE, item, lambda work, part: request)
 

@@ -7,7 +7,7 @@ from coordinator.core.opponents import Fixed
 from coordinator.core.state import Plan
 from coordinator.drive.ports import Ledger
 from coordinator.pricing.prices import load_prices
-from functions.contract import Platform
+from functions.contract import Platform, Ref
 
 MANIFEST = "plan"
 
@@ -26,6 +26,7 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     functions: dict[str, str]
     platform: Platform
     opponents: Fixed | None = None
+    dataset: Ref | None = None
     # The study whose governor began the run and says what it may use; '' without one.
     study: str = ""
 
@@ -38,6 +39,7 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             prices=load_prices(self.config.pricing.region),
             platform=self.platform,
             opponents=self.opponents,
+            dataset=self.dataset,
         )
 
 

@@ -151,7 +151,8 @@ def _plan(plan: Plan, setting: Setting) -> Plan:
     platform = replace(plan.platform, concurrency=setting.slots, coordinator_mb=0)
     if setting.deployed:
         platform = Platform(concurrency=setting.slots, init_limit_ms=INIT_LIMIT_MS, fixed_sizes=True, cpu_scaling=False)
-    return dataclasses.replace(plan, config=_config(plan.config, setting), platform=platform, opponents=None)
+    config = _config(plan.config, setting)
+    return dataclasses.replace(plan, config=config, platform=platform, opponents=None, dataset=None)
 
 
 def _config(config: RunConfig, setting: Setting) -> RunConfig:

@@ -10,8 +10,7 @@ import numpy as np
 
 from coordinator.exports.episodes import Arrays, Episode
 from coordinator.extras import require
-
-DOCUMENT = "dataset.json"
+from coordinator.runs.datasets import DOCUMENT, EPISODES
 
 _Files = dict[str, bytes]
 
@@ -47,7 +46,7 @@ def _npz(episodes: Sequence[Episode]) -> _Files:
     arrays["episode_starts"] = np.cumsum([0, *(one.length for one in episodes)])
     body = io.BytesIO()
     np.savez_compressed(body, **arrays)  # type: ignore[arg-type]
-    return {"episodes.npz": body.getvalue()}
+    return {EPISODES: body.getvalue()}
 
 
 def _parquet(episodes: Sequence[Episode]) -> _Files:

@@ -19,7 +19,7 @@ from coordinator.core.opponents import Fixed
 from coordinator.errors import UserError
 from coordinator.reports.files import replace, sync
 from coordinator.reports.provenance import EnvironmentFingerprint
-from functions.contract import StorageFault
+from functions.contract import Ref, StorageFault
 from infra.aws.deployment_ref import DeploymentRef
 from infra.local.sqlite import LEDGER_FILE
 
@@ -42,7 +42,8 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     `code_sha256` and `commit` are of the program that began it, `environment_fingerprint` has what else its bytes
     depend on, `created` is UTC in ISO format. `configs` are the hashes of the config.toml files that marless wrote for
-    it, in order. `deployment_ref` locates a run in the cloud. `opponents` are those that have policies.
+    it, in order. `deployment_ref` locates a run in the cloud. `opponents` are those that have policies,
+    `dataset` is what the run learns from in place of its own rollouts.
     """
 
     run: str
@@ -54,6 +55,7 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     configs: tuple[str, ...]
     deployment_ref: DeploymentRef | None = None
     opponents: Fixed | None = None
+    dataset: Ref | None = None
 
 
 class RunFolder:

@@ -59,4 +59,5 @@ def manifest_of(
         functions=deployment_ref.functions,
         platform=msgspec.structs.replace(platform, concurrency=deployment_ref.width, can_inline=not detached),
         opponents=identity.opponents,
+        dataset=identity.dataset,
     )

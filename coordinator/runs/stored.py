@@ -84,4 +84,5 @@ def plan_of(identity: Identity, config: RunConfig, backend: Connection) -> Plan:
         prices=load_prices(config.pricing.region),
         platform=backend.platform,
         opponents=identity.opponents,
+        dataset=identity.dataset,
     )

@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,7 +13,6 @@ from coordinator.backends import registry
 from coordinator.backends.base import LocatedDeployment, RemoteBackend
 from coordinator.config import dump
 from coordinator.config.schema import Functions, RunConfig, convert, override
-from coordinator.core.opponents import KEY, Fixed
 from coordinator.drive import run_manifest
 from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
 from coordinator.loggers import registry as loggers
@@ -25,6 +25,9 @@ from coordinator.runs.folder import CONFIG, Identity, RunFolder, now, sha256
 from coordinator.runs.signals import Signals
 from functions.contract import StorageFault
 from infra.aws.deployment_ref import DeploymentRef
+
+if TYPE_CHECKING:
+    from coordinator.runs.inputs import Inputs
 
 # Settings that do not change a byte of the weights.
 _LIMITS = ("stop.", "log.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
@@ -77,12 +80,12 @@ def _begin(folder: RunFolder, config: RunConfig, place: Place, drive: Drive, sig
         return Ending(USER_ERROR, str(fault), kept=False)
     with closing(connection):
         connection.prewarm()
-        from coordinator.runs.policies import store_opponents
+        from coordinator.runs.inputs import store_inputs
         from coordinator.runs.session import launch
 
         try:
-            opponents = store_opponents(config, folder.path.name, connection.storage)
-            identity = identify(folder, config, backend.name, deployment_ref, opponents)
+            inputs = store_inputs(config, folder.path.name, connection.storage)
+            identity = identify(folder, config, backend.name, deployment_ref, inputs)
         except (StorageFault, UserError) as fault:
             return Ending(USER_ERROR, str(fault), kept=False)
         if drive.detach:
@@ -91,7 +94,7 @@ def _begin(folder: RunFolder, config: RunConfig, place: Place, drive: Drive, sig
         if located is not None and not ending.kept:
             from coordinator.cloud.remote_runs import forget
 
-            connection.storage.delete([KEY] if opponents else [])
+            connection.storage.delete(inputs.keys)
             forget(located.deployed.outside(located.deployment_ref.run).ledger, identity)
         return ending
 
@@ -120,7 +123,7 @@ def priced(config: RunConfig, there: str) -> RunConfig:
 
 
 def identify(
-    folder: RunFolder, config: RunConfig, backend: str, deployment_ref: DeploymentRef | None, opponents: Fixed | None
+    folder: RunFolder, config: RunConfig, backend: str, deployment_ref: DeploymentRef | None, inputs: "Inputs"
 ) -> Identity:
     """Writes the configuration and then the plan, which makes the folder a run. Raises `StorageFault`."""
     text = dump.document(config).encode()
@@ -135,7 +138,8 @@ def identify(
         created=now(),
         configs=(sha256(text),),
         deployment_ref=deployment_ref,
-        opponents=opponents,
+        opponents=inputs.opponents,
+        dataset=inputs.dataset,
     )
     folder.write(CONFIG, text, durable=True)
     folder.identify(identity)

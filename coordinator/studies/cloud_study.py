@@ -21,8 +21,8 @@ from coordinator.governor.study_state import StudyPlan, StudyState
 from coordinator.reports.files import replace
 from coordinator.runs import summary
 from coordinator.runs.folder import CONFIG, IDENTITY, Identity, RunFolder, require_name
+from coordinator.runs.inputs import store_inputs
 from coordinator.runs.lease_renewal import manifest_of
-from coordinator.runs.policies import store_opponents
 from coordinator.runs.summary import Summary
 from coordinator.runs.training import identify, priced
 from coordinator.runs.view import View
@@ -143,8 +143,8 @@ class _Beginning:
             identity, config = folder.identity(), folder.config()
         else:
             config = self._fitted(run.config)
-            opponents = store_opponents(config, name, outside.storage)
-            identity = identify(folder, config, self._place.backend, ref, opponents)
+            inputs = store_inputs(config, name, outside.storage)
+            identity = identify(folder, config, self._place.backend, ref, inputs)
         manifest = manifest_of(identity, ref, config, self._platform_of(folder, ref), detached=True)
         manifest = msgspec.structs.replace(manifest, study=STUDY + self._place.name)
         there = run_manifest.read(outside.ledger)

@@ -15,7 +15,7 @@ from coordinator.errors import FINISHED, Ending, UserError, one_line
 from coordinator.governor.purse import least
 from coordinator.runs.finalise import outstanding
 from coordinator.runs.folder import ERRORS, IDENTITY, RunFolder
-from coordinator.runs.policies import store_opponents
+from coordinator.runs.inputs import store_inputs
 from coordinator.runs.session import Session, Stopping, refused
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Summary
@@ -133,8 +133,8 @@ class PooledRun:
                 identity = record_limits(folder, identity, config)
         else:
             config = self.run.config
-            opponents = store_opponents(config, path.name, connection.storage)
-            identity = identify(folder, config, self._backend.name, None, opponents)
+            inputs = store_inputs(config, path.name, connection.storage)
+            identity = identify(folder, config, self._backend.name, None, inputs)
         self._plan = plan_of(identity, config, connection)
         if ending := refused(self._plan, connection):
             return ending

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from functions.actor.match import earlier_agents, mean_score, meet
+from functions.actor.recorded import recorded_rollouts
 from functions.actor.rollout import InBlocks, Rollout, collect, collect_side_by_side
 from functions.contract import (
     BadRequest,
@@ -42,6 +43,9 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
 
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
     """Collects the task's rollouts into one object, which `functions.serving` stores."""
+    if task.recorded:
+        tensors, reply = recorded_rollouts(task, task.recorded, read(blobs, (task.recorded.dataset,)))
+        return [("trajectory", tensors)], reply
     weights = read(blobs, task.policies)
     earlier = read(blobs, task.match_policies) if task.match else {}
     tensors, reply = play(task, weights, task.round, task.behaviour, earlier)

@@ -174,7 +174,8 @@ class AlgorithmSpec:
     `parts` are all parts of a group's state, including `policy`. `summaries` are those that it can compute of its
     policies. `member_rows`: the stages can learn from one member's share of a group's rows (`rows.learned_from`). The
     arrays of `resizable_parts` have a row for each rollout or segment in the replay buffer, so their first axis may
-    change. With `part_bytes`, a run whose functions cannot hold the state is refused before it creates anything.
+    change. With `part_bytes`, a run whose functions cannot hold the state is refused before it creates anything. An
+    algorithm that `imitates` learns what recorded agents did, so it needs a dataset.
     """
 
     name: str
@@ -186,6 +187,7 @@ class AlgorithmSpec:
     resizable_parts: tuple[str, ...] = ()
     part_bytes: PartBytes | None = None
     member_rows: bool = False
+    imitates: bool = False
 
     def without(self, idle: tuple[str, ...]) -> "AlgorithmSpec":
         """The specification without the parts `idle`, see `AlgorithmConfig.idle_parts`."""

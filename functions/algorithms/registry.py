@@ -16,6 +16,7 @@ import msgspec
 
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Implementation
 from functions.algorithms.ddpg import iddpg, maddpg
+from functions.algorithms.imitation import bc
 from functions.algorithms.ppo import happo, ippo, mappo
 from functions.algorithms.sac import isac, masac
 from functions.algorithms.specification import missing_stages, violation
@@ -37,6 +38,7 @@ BUILT_IN: tuple[AlgorithmSpec, ...] = (
     maddpg.SPEC,
     isac.SPEC,
     masac.SPEC,
+    bc.SPEC,
 )
 
 ALGORITHMS: dict[str, AlgorithmSpec] = {spec.name: spec for spec in BUILT_IN}

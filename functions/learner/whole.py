@@ -5,6 +5,7 @@ functions and passing objects between them costs more than the rounds themselves
 """
 
 from functions.actor.handler import play
+from functions.actor.recorded import recorded_rollouts
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Share
 from functions.contract import LearnReply, Past, SampleReply, Team, WholeReply, WholeTask
@@ -24,12 +25,16 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
     algorithm = algorithms.algorithm(task.algorithm)
     share = Share([stage.name for stage in algorithm.stages], task.team.learning, range(task.updates))
     known = read(blobs, task.state)
+    dataset = read(blobs, (task.recorded.dataset,)) if task.recorded else {}
     replay = _Replay(task, blobs) if task.replayed_steps else None
     samples: list[SampleReply] = []
     learns: list[LearnReply] = []
     progress = task.progress or (0.0,) * task.rounds
     for round_, (behaviour, over) in enumerate(zip(task.behaviours, progress, strict=True), start=task.round):
-        trajectories, sampled = play(task, known, round_, behaviour)
+        if task.recorded:
+            trajectories, sampled = recorded_rollouts(task, task.recorded, dataset, round_ - task.round)
+        else:
+            trajectories, sampled = play(task, known, round_, behaviour)
         replay_buffer = replay.with_round(round_, trajectories) if replay else None
         outcome = update(task, round_, share, trajectories, known, replay_buffer, over)
         policies, learner, _ = split_by_lifetime(outcome.tensors, algorithm.parts)

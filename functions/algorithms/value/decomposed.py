@@ -75,9 +75,10 @@ def policy(context: Context[UtilityConfig], group: int) -> StageResult:
     context = with_minibatch(context, update.indices if update else None)
     # Reuses the forward pass of the stage `utility` if that ran in this function, with the same weights.
     utilities = context.memo.pop(("utilities", group), None) or agent_utilities(context, group, with_future=False)
-    tensors, norm = train_step(context, group, utilities, context.tensors[f"gradient/{name}"])
+    steps = int(joint_signal(context, side_of(context.spec, context.team, group)).learned.sum())
+    tensors, metrics = train_step(context, group, utilities, context.tensors[f"gradient/{name}"], steps)
     priorities = update.apply(context, name) if update else {}
-    return StageResult({**tensors, **priorities}, {"policy_grad_norm": norm})
+    return StageResult({**tensors, **priorities}, metrics)
 
 
 class SideUtilities(NamedTuple):

@@ -53,10 +53,11 @@ def policy(context: Context[IqlConfig], group: int) -> StageResult:
     multi_step = multi_step_returns(rewards, signal.terminal, minibatch.batch.ended, config)
     taken, targets = utilities.taken + offset, multi_step.targets(utilities.future + offset)
     loss = td_loss(taken, targets.astype(taken.dtype), config.huber_delta, draw.importance(taken), signal.learned)
-    tensors, norm = train_step(minibatch, group, utilities, loss.grad_output)
+    steps = int(signal.learned.sum())
+    tensors, trained = train_step(minibatch, group, utilities, loss.grad_output, steps)
     if due(context):
         rows = {"td_loss": loss.rows[signal.learned], "value": scale * taken[signal.learned]}
-        metrics |= {"policy_grad_norm": norm, **ByAgent.of(agents, signal.learned).means(rows)}
+        metrics |= trained | ByAgent.of(agents, signal.learned).means(rows)
     update = PriorityUpdate.of(draw, config, loss.difference, signal.learned)
     priorities = update.apply(minibatch, name) if update else {}
     return StageResult({**tensors, f"normaliser/{name}": normaliser, **priorities}, metrics)

@@ -30,6 +30,7 @@ from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.td import double_q, gather_actions, scatter_actions
 from functions.algorithms.rows import members, observation_shape
 from functions.algorithms.trainable import Trainable, trained_bytes
+from functions.algorithms.value.conservative import ConservativeGap
 from functions.contract import BadRequest, Behaviour, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
@@ -55,6 +56,9 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
     ] = 1
     td_lambda: Annotated[
         float, Meta(ge=0, le=1, description="weight of longer returns in a target (λ of Peng's Q(λ)); 0: n_step alone")
+    ] = 0.0
+    cql_alpha: Annotated[
+        float, Meta(ge=0, description="weight of conservative Q-learning, for learning from a dataset; 0: off")
     ] = 0.0
     priority: Annotated[
         float,
@@ -176,15 +180,33 @@ def agent_utilities(context: Context[UtilityConfig], group: int, with_future: bo
 
 
 def train_step(
-    context: Context[UtilityConfig], group: int, utilities: Utilities, gradient: Array
-) -> tuple[dict[str, Array], float]:
-    """The group's tensors after one step, and the gradient's norm; `gradient` is d loss / d taken ``[n, T, E]``."""
-    name, network, values = group_name(group), utilities.network, utilities.values
-    actions = by_column(_actions(context, members(context.team, group)))
+    context: Context[UtilityConfig], group: int, utilities: Utilities, gradient: Array, steps: int
+) -> tuple[dict[str, Array], dict[str, float]]:
+    """The group's tensors and metrics after one step; `gradient` is d loss / d taken ``[n, T, E]``.
+
+    `steps` is how many rows the loss is a mean over.
+    """
+    name, network, values, config = group_name(group), utilities.network, utilities.values, context.config
+    agents, metrics = members(context.team, group), dict[str, float]()
+    actions = by_column(_actions(context, agents))
     grad_output = scatter_actions(by_column(gradient).astype(values.dtype), actions, values.shape[-1])
+    if config.cql_alpha:
+        gap = _conservative_gap(context, agents, utilities)
+        metrics = {"conservative_gap": gap.mean}
+        grad_output += values.dtype.type(config.cql_alpha / max(1, steps)) * by_column(gap.gradient)
     norm = network.descend(utilities.trace, grad_output_for(network.weights, grad_output))
     tensors = network.tensors("policy", name)
-    return {**tensors, **update_target(context, tensors, "policy", "target", name)}, norm
+    target = update_target(context, tensors, "policy", "target", name)
+    return {**tensors, **target}, {**metrics, "policy_grad_norm": norm}
+
+
+def _conservative_gap(context: Context[UtilityConfig], agents: list[int], utilities: Utilities) -> ConservativeGap:
+    """The gaps of the agents' rows ``[n, T, E]``, of those that are alive and after the burn-in."""
+    batch = context.batch
+    legal = None if batch.masks is None else np.stack([batch.of(batch.masks, agent) for agent in agents])
+    counted = batch.alive[agents].copy()
+    counted[:, : context.config.burn_in] = False
+    return ConservativeGap.of(by_agent(utilities.values, len(agents)), _actions(context, agents), legal, counted)
 
 
 def _actions(context: Context[UtilityConfig], agents: list[int]) -> Array:

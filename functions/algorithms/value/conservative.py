@@ -1,0 +1,42 @@
+"""Conservative Q-learning: values of actions that a dataset does not show are pushed down.
+
+Kumar et al., "Conservative Q-Learning for Offline Reinforcement Learning", NeurIPS 2020, CQL(H) of equation 4: the loss
+grows by `cql_alpha` times the mean of ``log Σ_a exp Q(s, a) - Q(s, a_data)``, the sum over legal actions. The paper
+halves the squared temporal-difference error, `td_loss` does not, so the weight here is twice the paper's; with Huber's
+loss, which has the half, it is the same. In joint values the term is that of every agent's utility, summed over the
+agents of a side, because the joint value increases with each of them.
+"""
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.algorithms.advantages import Flags
+from functions.algorithms.off_policy.td import gather_actions
+from functions.nn.losses import mask_logits
+from functions.nn.mlp import Array
+
+
+class ConservativeGap(NamedTuple):
+    """`gradient` ``[..., actions]`` is that of the sum of all gaps ``log Σ_a exp Q(s, a) - Q(s, a_data)`` by the
+    values, `mean` the mean gap."""
+
+    mean: float
+    gradient: Array
+
+    @classmethod
+    def of(cls, values: Array, actions: NDArray[np.integer], legal: Flags | None, counted: Flags) -> Self:
+        """The gaps of `values` ``[..., actions]`` at the recorded `actions` ``[...]``, in the rows that are `counted`
+        ``[...]``.
+
+        The gradient is softmax(Q) over legal actions, less 1 at the recorded action.
+        """
+        masked = mask_logits(values, legal)
+        highest = masked.max(axis=-1, keepdims=True)
+        exponentials = np.exp(masked - highest)
+        total = exponentials.sum(axis=-1, keepdims=True)
+        gaps = (np.log(total) + highest)[..., 0] - gather_actions(masked, actions)
+        recorded = np.arange(values.shape[-1]) == actions[..., None]
+        gradient = (exponentials / total - recorded) * counted[..., None]
+        return cls(float(gaps[counted].mean()) if counted.any() else 0.0, gradient.astype(values.dtype))
