@@ -42,7 +42,9 @@ QUICK_STEPS = {
 }
 # For an algorithm that is not named above.
 QUICK_STEPS_OTHERS = 480_000
-ALGORITHMS = tuple(dict.fromkeys((*QUICK_STEPS, *registry.ALGORITHMS)))
+# Those that imitate need a dataset.
+PLAYING = tuple(spec.name for spec in registry.BUILT_IN if not spec.imitates)
+ALGORITHMS = tuple(dict.fromkeys((*QUICK_STEPS, *PLAYING)))
 ON_POLICY = tuple(name for name in ALGORITHMS if not registry.ALGORITHMS[name].config().replayed_steps)
 PUBLISHED = {
     "simple_spread_3": {"qmix": -25.8, "vdn": -28.0, "iql": -28.8, "mappo": -29.3, "ippo": -29.4, "maddpg": -33.4},

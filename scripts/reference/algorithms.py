@@ -26,7 +26,13 @@ ACTIONS = {
     "continuous": AgentClass("all", (0, 1), 3, 1, low=(-1.0,), high=(1.0,)),
 }
 # Families by package, and settings of the run whose default depends on the algorithm.
-COLUMNS = {"ppo": "PPO family", "value": "value methods", "ddpg": "DDPG family", "sac": "SAC family"}
+COLUMNS = {
+    "ppo": "PPO family",
+    "value": "value methods",
+    "ddpg": "DDPG family",
+    "sac": "SAC family",
+    "imitation": "imitation",
+}
 RUN = ("actors.num_envs", "sharing.rule", "placement.rule")
 
 
@@ -118,10 +124,10 @@ def _cell(name: str, family: str) -> str:
 
 def _run_cell(key: str, family: str) -> str:
     table, name = key.split(".")
-    own = {
-        spec.name: getattr(getattr(load(None, [f"algorithm.name={spec.name}"]), table), name)
-        for spec in _members(family)
-    }
+    own = {}
+    for spec in _members(family):
+        needed = ["offline.dataset=data"] if spec.imitates else []
+        own[spec.name] = getattr(getattr(load(None, [f"algorithm.name={spec.name}", *needed]), table), name)
     return "; ".join(_shared(own, whole=True))
 
 

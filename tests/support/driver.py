@@ -26,7 +26,7 @@ from coordinator.drive.ports import Storage
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.journal import JsonLines, read
 from coordinator.reports.weights import weights_sha256
-from functions.contract import NoSuchObject, Platform
+from functions.contract import NoSuchObject, Platform, Ref
 
 # A run of a fraction of a second.
 SMALL = ("actors.num_envs=8", "evaluation.every=2", "evaluation.episodes=4", "evaluation.final_episodes=4")
@@ -72,16 +72,17 @@ def train(
     leave: Callable[[State], bool] = lambda state: False,
     asking: Callable[[], bool] = lambda: True,
     fixed: Fixed | None = None,
+    dataset: Ref | None = None,
     back_end: Callable[[Path, int], Connection] = local.BACKEND.open,
 ) -> Trained:
-    """Drives to the end, or until `leave` returns true and everything is dropped as by a kill; `fixed` are opponents in
-    the folder."""
+    """Drives to the end, or until `leave` returns true and everything is dropped as by a kill; `fixed` are opponents,
+    and `dataset` is one, in the folder."""
     folder.mkdir(exist_ok=True)
     backend = back_end(folder, workers)
     try:
         config = load(None, overrides)
         platform = Platform(init_limit_ms=backend.platform.init_limit_ms, concurrency=workers)
-        plan = Plan("run", config, "code", load_prices(), platform, fixed)
+        plan = Plan("run", config, "code", load_prices(), platform, fixed, dataset)
         metrics = folder / "metrics.jsonl"
         driver = Driver(plan, Ports(backend.storage, backend.ledger, backend.invoker, JsonLines(metrics)))
         driver.begin()

@@ -24,6 +24,7 @@ PPO = {"hidden": [8, 8], "epochs": 1, "num_minibatches": 2}
 NORMED = {"layer_norm": True}
 REPLAYED = {"hidden": [8, 8], "updates_per_round": 2, "batch_size": 8, "buffer_size": 42}
 PRIORITISED = REPLAYED | {"priority": 0.6}
+CONSERVATIVE = REPLAYED | {"cql_alpha": 1.0, "recurrent": True}
 NOISY = REPLAYED | {"noise_start": 0.1}
 TD3 = {"twin_critics": True, "policy_delay": 2, "target_noise": 0.2}
 SOFT = REPLAYED | {"entropy_per_number": -0.5}
@@ -33,9 +34,10 @@ SETTINGS = {
     "ippo": [PPO, PPO | {"recurrent": True}, PPO | NORMED, PPO | {"normalise_observations": True}],
     "mappo": [PPO, PPO | {"recurrent": True}, PPO | NORMED | {"recurrent": True}],
     "happo": [PPO, PPO | {"recurrent": True}],
-    "iql": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
+    "bc": [PPO, PPO | {"recurrent": True}, PPO | NORMED],
+    "iql": [REPLAYED, CONSERVATIVE, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
     "vdn": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
-    "qmix": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | NORMED | {"recurrent": True}],
+    "qmix": [REPLAYED, CONSERVATIVE, PRIORITISED, PRIORITISED | NORMED | {"recurrent": True}],
     "qplex": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
     "iddpg": [REPLAYED, NOISY, NOISY | {"recurrent": True}],
     "maddpg": [REPLAYED, NOISY, NOISY | NORMED | {"recurrent": True}, NOISY | TD3],

@@ -35,11 +35,12 @@ SETTINGS = {
     "maddpg": NUMBERS,
     "isac": NUMBERS,
     "masac": CHOICES,
+    "bc": "several choices beside numbers",
 }
 # The first gradients of soft policies are small, and Adam divides by their size: an epsilon above them. Which of two
 # critics has the lesser value may turn on a last bit: few updates.
 _SOFT = {"adam_eps": 1e-3, "updates_per_round": 8}
-COMPARABLE = {"isac": _SOFT, "masac": _SOFT}
+COMPARABLE = {"isac": _SOFT, "masac": _SOFT, "bc": {"adam_eps": 1e-3}}
 # The differences that rounding makes: some hundred products of some ten numbers, of the order of one.
 TOLERANCE = {np.float32: 1e-5, np.float64: 1e-10}
 

@@ -295,7 +295,10 @@ REFUSED = {
         ["algorithm.name=maddpg", "algorithm.priority=1"],
         "a key of iql, vdn, qmix and qplex",
     ),
-    "a setting of another algorithm": (["algorithm.epochs=3"], "epochs is a key of ippo, mappo and happo, not of vdn"),
+    "a setting of another algorithm": (
+        ["algorithm.epochs=3"],
+        "epochs is a key of ippo, mappo, happo and bc, not of vdn",
+    ),
     "gradient noise": (
         ["scaling.rule=gns"],
         "scaling.rule=gns needs the gradient noise, which learners of vdn do not report; use constant",

@@ -1,0 +1,123 @@
+"""Runs that learn from a dataset: the same bytes wherever the work is, what they read, and mistakes in one line."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import SMALL as SIGNAL
+from commands import Commands
+from driver import train as drive
+
+from coordinator.config.schema import load
+from coordinator.reports.journal import read
+from coordinator.runs.datasets import store_dataset
+from infra.local.files import FileStorage
+
+DYING = ("task.options.masked=true", "task.options.elimination=true", "task.agents=3", "task.options.mixed=true")
+REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=16", "algorithm.buffer_size=200")
+METHODS = {
+    "bc": ("algorithm.name=bc", "algorithm.num_minibatches=2"),
+    "iql": ("algorithm.name=iql", "algorithm.cql_alpha=1.0", *REPLAYED),
+    "qmix": ("algorithm.name=qmix", "algorithm.cql_alpha=1.0", *REPLAYED, "scaling.rollouts=2"),
+}
+
+
+@pytest.fixture
+def marless(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    return Commands(capfd)
+
+
+@pytest.fixture
+def dataset(marless):
+    """50 episodes of agents that die one by one."""
+    assert marless.train("a", *DYING).code == 0
+    assert marless("export", "a", "--to", "npz", "--episodes", "50", "-o", "data").code == 0
+    return Path("data")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_placement_and_a_kill_change_nothing(dataset, tmp_path, method):
+    settings = [*SIGNAL, *DYING, *METHODS[method], f"offline.dataset={dataset}", "stop.rounds=5", "placement.rounds=2"]
+
+    def weights(name, *more, **how):
+        folder = tmp_path / name
+        stored = store_dataset(load(None, settings), "run", FileStorage(folder / "objects"))
+        trained = drive(folder, [*settings, *more], dataset=stored, **how)
+        if "leave" in how:
+            trained = drive(folder, [*settings, *more], dataset=stored)
+        assert trained.state.status == "finished"
+        return trained.sha256, [line.env_steps for line in trained.lines]
+
+    plain = weights("plain")
+    assert plain[0]
+    assert weights("split", "placement.rule=split", workers=2) == plain
+    assert weights("whole", "placement.rule=whole") == plain
+    assert weights("killed", leave=lambda state: state.round == 3) == plain
+    assert weights("other", "seed=9")[0] != plain[0]
+
+
+def test_the_sampled_return_is_that_of_the_recorded_episodes(dataset, marless):
+    data = np.load(dataset / "episodes.npz")
+    data = {name: data[name] for name in data.files}
+    starts = data["episode_starts"]
+    for agent in range(3):
+        data[f"agent_{agent}/rewards"][:] = 0
+    data["agent_0/rewards"][starts[1:] - 1] = 3  # every episode returns 3
+    np.savez(dataset / "episodes.npz", **data)
+    assert marless.train("b", *DYING, "algorithm.name=bc", "offline.dataset=data").code == 0
+    sampled = [line.return_mean for line in read(Path("runs/b/metrics.jsonl"))]
+    assert len(sampled) == 4 and all(value == pytest.approx(3) for value in sampled)
+
+
+def test_a_scripted_team_is_cloned(marless):
+    """The scripted agents answer every signal right, so that the best return is 2 agents times 5 steps."""
+    assert marless.train("a").code == 0
+    assert marless("export", "a", "--to", "npz", "--episodes", "400", "-o", "data").code == 0
+    data = np.load("data/episodes.npz")
+    data = {name: data[name] for name in data.files}
+    for agent in ("agent_0", "agent_1"):
+        data[f"{agent}/actions"] = data[f"{agent}/observations"].argmax(1)
+    np.savez("data/episodes.npz", **data)
+    said = marless.train(
+        "b", "algorithm.name=bc", "offline.dataset=data", "stop.rounds=40", "actors.num_envs=32", "algorithm.lr=0.02"
+    )
+    assert said.code == 0
+    assert json.loads(Path("runs/b/summary.json").read_text())["final_return"]["mean"] == pytest.approx(10)
+
+
+def test_mistakes_are_one_line(dataset, marless):
+    bc = ("algorithm.name=bc", "offline.dataset=data")
+
+    def refused(*settings):
+        said = marless.train("b", *settings)
+        assert said.code == 2 and len(said.err) == 1 and not Path("runs/b").exists()
+        return said.err[0]
+
+    assert "offline.dataset: mappo learns from its own newest policies alone; use one of iql" in refused(
+        *DYING, "offline.dataset=data"
+    )
+    assert "bc imitates recorded episodes; name their folder: offline.dataset" in refused(*DYING, "algorithm.name=bc")
+    assert "it was recorded on another task (toy/signal, or other options)" in refused(*bc)
+    assert "nowhere/dataset.json cannot be read" in refused(*DYING, "algorithm.name=bc", "offline.dataset=nowhere")
+    data = np.load("data/episodes.npz")
+    data = {name: data[name] for name in data.files}
+
+    def with_data(without="", **changed):
+        changed = {name.replace("__", "/"): array for name, array in changed.items()}
+        np.savez("data/episodes.npz", **{k: v for k, v in {**data, **changed}.items() if k != without})
+        return refused(*DYING, *bc)
+
+    assert "data: it has no array agent_1/masks" in with_data(without="agent_1/masks")
+    assert "it has no array episode_starts" in with_data(without="episode_starts")
+    assert "agent_0/rewards is of shape (3,), not" in with_data(agent_0__rewards=np.zeros(3))
+    assert "agent_0/rewards holds what is not a number" in with_data(agent_0__rewards=data["agent_0/rewards"] * np.nan)
+    assert "agent_0/actions has values beyond 0 to" in with_data(agent_0__actions=data["agent_0/actions"] + 9)
+    assert "episode_starts does not rise" in with_data(episode_starts=np.r_[0, 0, data["episode_starts"][2:]])
+    Path("data/episodes.npz").write_text("no numbers")
+    assert "episodes.npz is no file of numpy arrays" in refused(*DYING, *bc)
+    Path("data/dataset.json").write_text("{}")
+    assert "dataset.json does not describe a dataset" in refused(*DYING, *bc)
+    shutil.rmtree("data")

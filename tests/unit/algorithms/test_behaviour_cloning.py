@@ -1,0 +1,52 @@
+"""The losses of behaviour cloning: worked out by hand, and against automatic differentiation."""
+
+import math
+
+import numpy as np
+import pytest
+
+from functions.algorithms.imitation.bc import cross_entropy, squared_error
+from functions.nn.discrete import Branches, OneChoice
+
+
+def test_two_actions_are_worked_out_by_hand():
+    """Probabilities 3/4 and 1/4; the second was taken."""
+    loss = cross_entropy(OneChoice(2), np.array([[math.log(3), 0.0]]), np.array([1]), None)
+    np.testing.assert_allclose(loss.rows, [math.log(4)])
+    np.testing.assert_allclose(loss.grad_output, [[0.75, -0.75]])
+
+
+def test_a_number_is_worked_out_by_hand():
+    """An output of 0 plays 0, where 0.5 was recorded: the slope of tanh is 1."""
+    loss = squared_error(np.zeros((1, 1)), np.array([[0.5]]))
+    np.testing.assert_allclose(loss.rows, [0.25])
+    np.testing.assert_allclose(loss.grad_output, [[-1.0]])
+
+
+def test_an_illegal_action_has_neither_probability_nor_gradient():
+    loss = cross_entropy(OneChoice(3), np.array([[9.0, 0.0, 0.0]]), np.array([1]), np.array([[False, True, True]]))
+    np.testing.assert_allclose(loss.rows, [math.log(2)])
+    np.testing.assert_allclose(loss.grad_output, [[0.0, -0.5, 0.5]], atol=1e-12)
+
+
+def test_gradients_are_those_of_automatic_differentiation():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    outputs = rng.standard_normal((7, 5))
+    several = np.stack([rng.integers(3, size=7), rng.integers(2, size=7)], axis=1)
+    numbers = rng.uniform(-1, 1, (7, 5))
+    entropy = torch.nn.functional.cross_entropy
+    cases = [
+        (cross_entropy(OneChoice(5), outputs, several[:, 0], None), lambda x: entropy(x, torch.tensor(several[:, 0]))),
+        (
+            cross_entropy(Branches((3, 2)), outputs, several, None),
+            lambda x: entropy(x[:, :3], torch.tensor(several[:, 0])) + entropy(x[:, 3:], torch.tensor(several[:, 1])),
+        ),
+        (squared_error(outputs, numbers), lambda x: ((x.tanh() - torch.tensor(numbers)) ** 2).sum(1).mean()),
+    ]
+    for found, loss in cases:
+        x = torch.tensor(outputs, requires_grad=True)
+        value = loss(x)
+        value.backward()
+        np.testing.assert_allclose(found.grad_output, x.grad.numpy(), atol=1e-12)
+        assert found.rows.mean() == pytest.approx(value.item())
