@@ -10,7 +10,7 @@ import numpy as np
 
 from coordinator.exports.episodes import Arrays, Episode
 from coordinator.extras import require
-from coordinator.runs.datasets import DOCUMENT, EPISODES
+from coordinator.runs.given.datasets import DOCUMENT, EPISODES
 
 _Files = dict[str, bytes]
 

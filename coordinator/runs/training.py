@@ -27,7 +27,7 @@ from functions.contract import StorageFault
 from infra.aws.deployment_ref import DeploymentRef
 
 if TYPE_CHECKING:
-    from coordinator.runs.inputs import Inputs
+    from coordinator.runs.given.inputs import Inputs
 
 # Settings that do not change a byte of the weights.
 _LIMITS = ("stop.", "log.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
@@ -80,7 +80,7 @@ def _begin(folder: RunFolder, config: RunConfig, place: Place, drive: Drive, sig
         return Ending(USER_ERROR, str(fault), kept=False)
     with closing(connection):
         connection.prewarm()
-        from coordinator.runs.inputs import store_inputs
+        from coordinator.runs.given.inputs import store_inputs
         from coordinator.runs.session import launch
 
         try:

@@ -21,7 +21,7 @@ from coordinator.governor.study_state import StudyPlan, StudyState
 from coordinator.reports.files import replace
 from coordinator.runs import summary
 from coordinator.runs.folder import CONFIG, IDENTITY, Identity, RunFolder, require_name
-from coordinator.runs.inputs import store_inputs
+from coordinator.runs.given.inputs import store_inputs
 from coordinator.runs.lease_renewal import manifest_of
 from coordinator.runs.summary import Summary
 from coordinator.runs.training import identify, priced

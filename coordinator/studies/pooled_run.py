@@ -15,7 +15,7 @@ from coordinator.errors import FINISHED, Ending, UserError, one_line
 from coordinator.governor.purse import least
 from coordinator.runs.finalise import outstanding
 from coordinator.runs.folder import ERRORS, IDENTITY, RunFolder
-from coordinator.runs.inputs import store_inputs
+from coordinator.runs.given.inputs import store_inputs
 from coordinator.runs.session import Session, Stopping, refused
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Summary

@@ -12,7 +12,7 @@ from driver import train as drive
 
 from coordinator.config.schema import load
 from coordinator.reports.journal import read
-from coordinator.runs.datasets import store_dataset
+from coordinator.runs.given.datasets import store_dataset
 from infra.local.files import FileStorage
 
 DYING = ("task.options.masked=true", "task.options.elimination=true", "task.agents=3", "task.options.mixed=true")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coordinator.runs.datasets import as_columns
+from coordinator.runs.given.datasets import as_columns
 from functions.data.dataset import RETURN, columns_at, rollout
 from functions.environments.base import AgentClass, EnvSpec
 

@@ -71,7 +71,7 @@ def test_a_setting_is_listed_with_the_family_s_default_and_those_that_differ():
 
 def test_a_setting_that_only_some_environments_change_says_so():
     (row,) = [line for line in algorithms.page().splitlines() if line.startswith("| `noise_start` | noise")]
-    assert row.endswith("|  |  | `0`; continuous actions `0.5` |  |")
+    assert row.endswith("|  |  | `0`; continuous actions `0.5` |  |  |")
 
 
 def test_the_worked_example_of_a_bill_adds_up():

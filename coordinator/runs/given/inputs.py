@@ -5,7 +5,7 @@ from typing import NamedTuple
 from coordinator.config.schema import RunConfig
 from coordinator.core.opponents import Fixed
 from coordinator.drive.ports import Storage
-from coordinator.runs.datasets import store_dataset
+from coordinator.runs.given.datasets import store_dataset
 from coordinator.runs.policies import store_opponents
 from functions.contract import Ref
 
