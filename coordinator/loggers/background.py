@@ -38,9 +38,9 @@ class Background:
             self._problem = f"it has not taken everything within {patience_s:g} s"
 
     def problem(self) -> str:
-        """Why nothing more is logged, '' if all is well; every problem is told once."""
-        told, self._problem = self._problem, ""
-        return told
+        """Why nothing more is logged, '' if all is well; every problem is reported once."""
+        problem, self._problem = self._problem, ""
+        return problem
 
     def _serve(self) -> None:
         try:

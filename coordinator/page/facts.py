@@ -1,4 +1,4 @@
-"""What a page tells of one run, read from the files of its folder; a folder that is only read needs no lock."""
+"""What a page shows of one run, read from the files of its folder; a folder that is only read needs no lock."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -147,10 +147,10 @@ def _decisions(facts: Facts, size: Size) -> Html:
         caption = element("figcaption", element("b", "Groups of agents"), " ", note)
         groups = element("figure", caption, drawn, element("div", "round", class_="axis-name"))
     events = [f"Round {line.round:,}: {happened(line)}" for line in facts.lines if line.event]
-    told = bullets(events[:_MOST_EVENTS]) if events else Html("")
+    first_events = bullets(events[:_MOST_EVENTS]) if events else Html("")
     left = f"{len(events) - _MOST_EVENTS:,} further events are in metrics.jsonl."
     more_events = element("p", left, class_="note") if len(events) > _MOST_EVENTS else Html("")
-    return joined([_grid([groups, run_charts.rollouts(facts, size)]), told, more_events])
+    return joined([_grid([groups, run_charts.rollouts(facts, size)]), first_events, more_events])
 
 
 def _replay(facts: Facts) -> Html:

@@ -1,4 +1,4 @@
-"""The logs of a run: what loggers are told of it, from its journal and its files."""
+"""The logs of a run: what loggers get of it, from its journal and its files."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ LEAST_PATIENCE_S = 1.0
 
 
 class RunLog:
-    """Logs a run beside its training by `log.to`. What fails is told once through `remark` and changes nothing else."""
+    """Logs a run beside its training by `log.to`. A failure is reported once, by `remark`, and changes nothing else."""
 
     def __init__(self, folder: RunFolder, identity: Identity, config: RunConfig, remark: Callable[[str], None]) -> None:
         self._folder, self._identity, self._config, self._remark = folder, identity, config, remark
@@ -41,7 +41,7 @@ class RunLog:
         """Logs finished rounds; `agents` gives the names of the agents."""
         for line in lines if self._logs else ():
             self._write(points(line, agents()))
-        self._tell()
+        self._report_problems()
 
     def finish(self, summary: Summary) -> None:
         """Logs what the end of the command has shown, and waits for all of it."""
@@ -54,14 +54,14 @@ class RunLog:
         """Ends all logs; may be called twice."""
         for log in self._logs.values():
             log.close(patience_s)
-        self._tell()
+        self._report_problems()
         self._logs = {}
 
     def _write(self, new: Sequence[Point]) -> None:
         for log in self._logs.values():
             log.write(new)
 
-    def _tell(self) -> None:
+    def _report_problems(self) -> None:
         for name, log in self._logs.items():
             if problem := log.problem():
                 again = f"marless log {self._folder.name} --to {name}"
@@ -98,7 +98,7 @@ def write_log(
 
 
 def logged_run(folder: RunFolder, identity: Identity, config: RunConfig) -> LoggedRun:
-    """What loggers are told of a run. A run in the folder of a study is of its group."""
+    """What loggers get of a run. A run in the folder of a study is of its group."""
     parents = folder.path.resolve().parents
     study = parents[1] if parents[0].name == "runs" and (parents[1] / "study.json").is_file() else None
     unique = "\n".join([identity.run, identity.created, identity.code_sha256, *identity.configs[:1]])

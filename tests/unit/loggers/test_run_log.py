@@ -73,7 +73,7 @@ class Failing(Logger):
             raise ConnectionError("the server is gone")
 
     def finish(self, artefacts, status):
-        raise AssertionError("a log that failed is told nothing more")
+        raise AssertionError("a log that failed gets nothing more")
 
     def close(self):
         pass
@@ -113,8 +113,8 @@ def test_a_log_that_takes_nothing_holds_up_neither_training_nor_its_end(marless,
         said = marless.train("first", CSV)
     finally:
         release.set()
-    told = [line for line in said.out + said.err if "it has not taken everything within 0.1 s" in line]
-    assert said.code == 0 and len(told) == 1
+    reported = [line for line in said.out + said.err if "it has not taken everything within 0.1 s" in line]
+    assert said.code == 0 and len(reported) == 1
     assert json.loads((progress("first").parent / "summary.json").read_text())["rounds"] == 4
 
 
@@ -147,10 +147,10 @@ def test_every_run_of_a_study_has_a_log_of_its_own_in_the_group_of_the_study(mar
     assert [len((folder.path / "progress.csv").read_text().splitlines()) for folder in runs] == [5, 5]
 
 
-def test_a_log_that_fails_is_told_once(marless, failing):
+def test_a_log_that_fails_is_reported_once(marless, failing):
     said = marless.train("first", CSV)
-    told = [line for line in said.out + said.err if "the server is gone" in line]
-    assert len(told) == 1 and "marless log first --to csv" in told[0]
+    reported = [line for line in said.out + said.err if "the server is gone" in line]
+    assert len(reported) == 1 and "marless log first --to csv" in reported[0]
 
 
 def test_a_resumed_run_goes_on_in_the_same_log(marless):
