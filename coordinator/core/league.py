@@ -2,8 +2,8 @@
 
 In such a rollout one side acts by the newest policies and learns; all others act by the policies of an earlier round
 and do not learn from it. Ratings are Elo's (Elo, "The Rating of Chessplayers, Past and Present", 1978). A side may have
-an advantage by the rules of the task, as White has in chess: in the first round all policies are untrained, so its
-scores show the advantages.
+an advantage by the rules of the task, as White has in chess: the scores against the untrained policies, the only
+checkpoint at first, show it.
 """
 
 import math
@@ -43,12 +43,17 @@ class Checkpoint(Message, frozen=True, kw_only=True):
 
 class LeagueState(Message, frozen=True, kw_only=True):
     """The checkpoints, oldest first, the rounds between them, and by side the newest policies' ratings and the points
-    that the side is ahead by the rules of the task (empty before the first round has shown them)."""
+    that the side is ahead by the rules of the task.
+
+    Until there is a second checkpoint advantages are not known (empty) and ratings stay; `opening` holds the sum and
+    the number of each side's scores until then.
+    """
 
     interval: int
     checkpoints: tuple[Checkpoint, ...]
     ratings: tuple[float, ...]
     advantages: tuple[float, ...] = ()
+    opening: tuple[tuple[float, int], ...] = ()
 
 
 def first(config: RunConfig, spec: EnvSpec, team: Team, policies: tuple[Ref, ...]) -> LeagueState | None:
@@ -83,8 +88,7 @@ def matches(
 def rate(league: LeagueState, played: dict[int, tuple[Side, int]], samples: Sequence[SampleReply]) -> LeagueState:
     """With the ratings and scores after a round; `samples` holds one reply for each rollout."""
     if not league.advantages:
-        scores_of_sides = [(side.number, samples[rollout].score) for rollout, (side, _) in played.items()]
-        return replace(league, advantages=_advantages(scores_of_sides, len(league.ratings)))
+        return replace(league, opening=_with_scores(league, played, samples))
     ratings, checkpoints = list(league.ratings), list(league.checkpoints)
     for rollout, (side, position) in played.items():
         score, opponent = samples[rollout].score, checkpoints[position]
@@ -99,17 +103,23 @@ def rate(league: LeagueState, played: dict[int, tuple[Side, int]], samples: Sequ
     return replace(league, ratings=tuple(ratings), checkpoints=tuple(checkpoints))
 
 
-def _advantages(scores: Sequence[tuple[int, float | None]], sides: int) -> tuple[float, ...]:
-    """By side, from the sides' scores among untrained policies; sides without a score are behind by what the others are
-    ahead."""
-    by_side: dict[int, list[float]] = {}
-    for side, score in scores:
-        if score is not None:
-            by_side.setdefault(side, []).append(score)
-    means = {side: min(max(sum(own) / len(own), _LEAST), 1 - _LEAST) for side, own in by_side.items()}
-    known = {side: _TENFOLD * math.log10(mean / (1 - mean)) for side, mean in means.items()}
-    others = -sum(known.values()) / len(known) if known else 0.0
-    return tuple(known.get(side, others) for side in range(sides))
+def _with_scores(
+    league: LeagueState, played: dict[int, tuple[Side, int]], samples: Sequence[SampleReply]
+) -> tuple[tuple[float, int], ...]:
+    """The opening with the scores of a round."""
+    opening = list(league.opening or [(0.0, 0)] * len(league.ratings))
+    for rollout, (side, _) in played.items():
+        if (score := samples[rollout].score) is not None:
+            total, count = opening[side.number]
+            opening[side.number] = total + score, count + 1
+    return tuple(opening)
+
+
+def _advantages(opening: Sequence[tuple[float, int]]) -> tuple[float, ...]:
+    """By side, from sums and counts of scores against the untrained policies; what all sides gained since cancels."""
+    means = [min(max(total / count, _LEAST), 1 - _LEAST) if count else 0.5 for total, count in opening]
+    points = [_TENFOLD * math.log10(mean / (1 - mean)) for mean in means]
+    return tuple(own - sum(points) / len(points) for own in points)
 
 
 def expected_score(own: float, other: float) -> float:
@@ -129,7 +139,8 @@ def add_checkpoint(
         return league
     scores = (0.5,) * len(league.ratings)
     new = Checkpoint(round=finished, team=team, policies=policies, ratings=league.ratings, scores=scores)
-    league = replace(league, checkpoints=(*league.checkpoints, new))
+    advantages = league.advantages or _advantages(league.opening)
+    league = replace(league, checkpoints=(*league.checkpoints, new), advantages=advantages, opening=())
     while len(league.checkpoints) > settings.size:
         interval = 2 * league.interval
         kept = tuple(one for one in league.checkpoints if one.round % interval == 0)

@@ -80,19 +80,32 @@ def test_ratings_by_hand():
 
 
 def test_an_advantage_by_the_rules_is_no_strength():
-    """In the first round the predators win 10 of 11: 400 points. The same later changes no rating."""
-    found = league.rate(state(checkpoint(0), advantages=()), {0: (PREDATORS, 0)}, replies(10 / 11))
-    assert found.advantages == (pytest.approx(400.0), pytest.approx(-400.0)) and found.ratings == (1200.0, 1200.0)
+    """Until the second checkpoint the predators win 7 of 8, and the prey 1: odds of 7. The same later changes nothing."""
     both = {0: (PREDATORS, 0), 1: (PREY, 0)}
-    again = league.rate(found, both, replies(10 / 11, 1 / 11))
+    opening = league.rate(state(checkpoint(0), advantages=()), both, replies(1.0, 0.0))
+    opening = league.rate(opening, both, replies(0.75, 0.25))
+    assert opening.ratings == (1200.0, 1200.0) and opening.opening == ((1.75, 2), (0.25, 2))
+    found = league.add_checkpoint(League(rule="uniform"), opening, 10, TEAM, ref(10))
+    points = 400 * np.log10(7)
+    assert found.advantages == (pytest.approx(points), pytest.approx(-points)) and found.ratings == (1200.0, 1200.0)
+    again = league.rate(found, both, replies(7 / 8, 1 / 8))
     assert again.ratings == (pytest.approx(1200.0), pytest.approx(1200.0))
     better = league.rate(found, both, replies(1.0, 0.2))
     assert min(better.ratings) > 1200
 
 
+def test_what_both_sides_gained_in_the_opening_is_no_advantage():
+    """Each side wins 3 of 4 against the other's untrained policies."""
+    both = {0: (PREDATORS, 0), 1: (PREY, 0)}
+    opening = league.rate(state(checkpoint(0), advantages=()), both, replies(0.75, 0.75))
+    assert league.add_checkpoint(League(rule="uniform"), opening, 10, TEAM, ref(10)).advantages == (0, 0)
+
+
 def test_a_side_that_won_everything_at_first_has_a_finite_advantage():
-    found = league.rate(state(checkpoint(0), advantages=()), {0: (PREDATORS, 0)}, replies(1.0))
-    assert found.advantages[0] == pytest.approx(400 * np.log10(0.98 / 0.02))
+    """The other side has not played: half as far, because its strength is not known."""
+    opening = league.rate(state(checkpoint(0), advantages=()), {0: (PREDATORS, 0)}, replies(1.0))
+    found = league.add_checkpoint(League(rule="uniform"), opening, 10, TEAM, ref(10))
+    assert found.advantages[0] == pytest.approx(200 * np.log10(0.98 / 0.02)) == -found.advantages[1]
 
 
 def test_a_full_league_stays_spread_over_the_run():
