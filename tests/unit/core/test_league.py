@@ -80,7 +80,7 @@ def test_ratings_by_hand():
 
 
 def test_an_advantage_by_the_rules_is_no_strength():
-    """Until the second checkpoint the predators win 7 of 8, and the prey 1: odds of 7. The same later changes nothing."""
+    """Until the second checkpoint the predators win 7 of 8, the prey 1: odds of 7. Later the same changes nothing."""
     both = {0: (PREDATORS, 0), 1: (PREY, 0)}
     opening = league.rate(state(checkpoint(0), advantages=()), both, replies(1.0, 0.0))
     opening = league.rate(opening, both, replies(0.75, 0.25))
