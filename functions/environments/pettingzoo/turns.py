@@ -78,6 +78,10 @@ class TurnEnvironment:
             raise NotImplementedError
         return self._game.state()
 
+    def render(self) -> Any:
+        """The game's own picture."""
+        return self._game.render()
+
     def close(self) -> None:
         """Closes the game."""
         self._game.close()

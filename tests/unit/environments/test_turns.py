@@ -174,3 +174,20 @@ def test_waiting_gives_no_gradient_through_relaxed_samples():
     gradient = samples.backward(np.array([[3, -1, 2], [3, -1, 2]], np.float32), np.ones(2, np.float32))
     assert not gradient[0].any()
     assert gradient[1].all()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_game_draws_itself():
+    """Tic-tac-toe: a stone in the first cell changes pixels there and nowhere else."""
+    pytest.importorskip("pygame")
+    task = EnvTask(
+        name="pettingzoo:pettingzoo.classic.tictactoe_v3:env", options={"horizon": 9, "render_mode": "rgb_array"}
+    )
+    game = registry.make(task, 1)
+    game.reset(np.random.default_rng(0))
+    before = game.render(0)
+    game.step((np.zeros((1, 2), np.int64),))
+    changed = np.argwhere((game.render(0) != before).any(axis=2))
+    third = np.array(before.shape[:2]) / 3
+    assert len(changed) and (changed < third).all()
+    game.close()
