@@ -29,7 +29,7 @@ TINY = (
 SETTINGS = {
     spec.name: (
         *SMALL, *TINY, *(ON_POLICY if family(spec) == "on-policy" else REPLAYED), f"algorithm.name={spec.name}",
-    ) for spec in BUILT_IN
+    ) for spec in BUILT_IN if not spec.imitates
 }  # fmt: skip
 SPLIT, WHOLE = "placement.rule=split", "placement.rule=whole"
 # Nothing, less than an object, a few objects, and everything.
