@@ -36,4 +36,5 @@ def test_a_league_forgets_nothing(tmp_path, monkeypatch, game, seed):
     sides = [name for name in lines[-1] if name.startswith("league/elo/")]
     first, last = ([line[name] for name in sides] for line in (lines[len(lines) // 4], lines[-1]))
     print(first, last)
-    assert min(last) > 1200 and sum(last) > sum(first)
+    # How the points are split between the sides depends on the advantage, which is measured to about 25 points.
+    assert sum(last) > sum(first) > 0.99 * 1200 * len(sides)
