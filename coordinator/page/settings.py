@@ -14,7 +14,7 @@ from coordinator.config.tables import flatten
 from functions.redaction import is_secret
 
 # The defaults of the others follow from these.
-_GIVEN = ("task.name", "task.agents", "algorithm.name")
+_GIVEN = ("task.name", "task.agents", "algorithm.name", "offline.dataset")
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ def _word(value: Any) -> str:
 
 
 def _defaults(config: RunConfig) -> RunConfig:
-    """The configuration that names the task and the algorithm and leaves all else to their defaults."""
+    """The configuration that names the task, the algorithm and its dataset and leaves all else to their defaults."""
     task = {"name": config.task.name} | ({} if config.task.agents is None else {"agents": config.task.agents})
-    return convert({"task": task, "algorithm": {"name": config.algorithm.name}}, "the defaults")
+    offline = {} if config.offline.dataset is None else {"dataset": config.offline.dataset}
+    return convert({"task": task, "algorithm": {"name": config.algorithm.name}, "offline": offline}, "the defaults")
