@@ -11,14 +11,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from coordinator.core.league import FIRST_RATING, TENFOLD
 from coordinator.reports import crossplay
 from coordinator.reports.policy import TeamPolicy
 from functions.environments.base import EnvTask
 
 Array = NDArray[np.float64]
 
-FIRST_RATING = 1200.0
-_TENFOLD = 400.0
 _STEPS = 2000
 
 
@@ -89,7 +88,7 @@ def ratings(scores: Array) -> Array:
     for _ in range(_STEPS):
         strength = wins.sum(axis=1) / (played / (strength[:, None] + strength[None])).sum(axis=1)
         strength /= strength[0]
-    found: Array = FIRST_RATING + _TENFOLD * np.log10(strength)
+    found: Array = FIRST_RATING + TENFOLD * np.log10(strength)
     return found
 
 

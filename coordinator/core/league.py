@@ -21,7 +21,7 @@ from functions.randomness import generator
 
 FIRST_RATING = 1200.0
 # Points that the ratings of two opponents are apart where one is expected to win ten times as often (Elo's scale).
-_TENFOLD = 400.0
+TENFOLD = 400.0
 # The most that a rating changes by one rollout.
 _STEP = 16.0
 # Scores are taken for at least this far from 0 and 1 where they show an advantage.
@@ -118,13 +118,13 @@ def _with_scores(
 def _advantages(opening: Sequence[tuple[float, int]]) -> tuple[float, ...]:
     """By side, from sums and counts of scores against the untrained policies; what all sides gained since cancels."""
     means = [min(max(total / count, _LEAST), 1 - _LEAST) if count else 0.5 for total, count in opening]
-    points = [_TENFOLD * math.log10(mean / (1 - mean)) for mean in means]
+    points = [TENFOLD * math.log10(mean / (1 - mean)) for mean in means]
     return tuple(own - sum(points) / len(points) for own in points)
 
 
 def expected_score(own: float, other: float) -> float:
     """The score that Elo's ratings predict, between 0 and 1."""
-    return float(1 / (1 + 10 ** ((other - own) / _TENFOLD)))
+    return float(1 / (1 + 10 ** ((other - own) / TENFOLD)))
 
 
 def add_checkpoint(
@@ -161,7 +161,7 @@ def metrics(spec: EnvSpec, league: LeagueState | None) -> dict[str, float]:
 
 
 def incompatibility(config: RunConfig, spec: EnvSpec) -> str:
-    """Why the task cannot have the configured league; '' when they can."""
+    """Why the task cannot have the configured league; '' when it can."""
     rule = config.league.rule
     if LEAGUE_RULES[rule].weights is None:
         return ""

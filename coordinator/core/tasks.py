@@ -300,6 +300,7 @@ def _learn(plan: Plan, state: State, work: Work, like: LearnTask) -> PlannedTask
     )
 
     def make(name: str, part: None) -> LearnTask:
+        """The request of the work item `name`."""
         return replace(
             like,
             **_names(like, name),

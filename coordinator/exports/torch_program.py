@@ -75,6 +75,7 @@ class _Policy(nn.Module):
         self.last_action, self.actions = policy.last_action, policy.actions
 
     def forward(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The outputs by name, ``[rows, ...]`` each, as those of the ONNX graph."""
         values, after = inputs["observation"], {}
         if self.last_action:
             values = torch.cat([values, inputs[LAST_ACTION]], dim=1)

@@ -41,6 +41,7 @@ class _TrackedRun:
         return f"{self._mlflow.get_tracking_uri()}, run {self._id}"
 
     def write(self, point: Point) -> None:
+        """See `Writer`; leaves out what the store has."""
         at = round(1000 * (self._created + point.seconds))
         new = (
             self._mlflow.entities.Metric(name, value, at, point.env_steps)

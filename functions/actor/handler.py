@@ -1,7 +1,9 @@
 """The actor function: collects trajectories with the given policies into one object, without torch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+
+from msgspec.structs import replace
 
 from functions.actor.match import earlier_agents, mean_score, meet
 from functions.actor.recorded import recorded_rollouts
@@ -11,6 +13,7 @@ from functions.contract import (
     Behaviour,
     DescribeReply,
     DescribeTask,
+    Match,
     RegroupTask,
     SampleReply,
     SampleTask,
@@ -45,39 +48,44 @@ def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
     """Collects the task's rollouts into one object, which `functions.serving` stores."""
     if task.recorded:
         tensors, reply = recorded_rollouts(task, task.recorded, read(blobs, (task.recorded.dataset,)))
-        return [("trajectory", tensors)], reply
-    weights = read(blobs, task.policies)
-    earlier = read(blobs, task.match_policies) if task.match else {}
-    tensors, reply = play(task, weights, task.round, task.behaviour, earlier)
+    elif task.match:
+        tensors, reply = play_match(task, task.match, read(blobs, task.policies), read(blobs, task.match_policies))
+    else:
+        tensors, reply = play(task, read(blobs, task.policies), task.round, task.behaviour)
     return [("trajectory", tensors)], reply
 
 
-def play(
-    task: Playing, weights: Tensors, round_: int, behaviour: Behaviour = SAMPLE, earlier: Tensors | None = None
-) -> tuple[Tensors, SampleReply]:
-    """The trajectories of the task's rollouts in round `round_` with the policies in `weights`, and in a match those in
-    `earlier`; pure.
+def play(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour = SAMPLE) -> tuple[Tensors, SampleReply]:
+    """The trajectories of the task's rollouts in round `round_` with the policies in `weights`; pure.
 
     The bytes of a rollout do not depend on other rollouts. Raises `BadRequest` when rollouts are shorter than an
     episode, or agents do not support `behaviour`.
     """
-    match = task.match if isinstance(task, SampleTask) else None
-    if match is not None and isinstance(task, SampleTask):
-        task, weights = meet(task, match, registry.spec(task.environment), weights, earlier or {})
-    rollouts = list(_rollouts(task, weights, round_, behaviour))
+    return _trajectories(task, list(_rollouts(task, weights, round_, behaviour)))
+
+
+def play_match(task: SampleTask, match: Match, newest: Tensors, earlier: Tensors) -> tuple[Tensors, SampleReply]:
+    """As `play`, with the policies in `newest` on one side and those in `earlier` on all others, and with the score.
+
+    Raises `BadRequest` as `play` and `meet` do.
+    """
+    task, weights = meet(task, match, registry.spec(task.environment), newest, earlier)
+    rollouts = list(_rollouts(task, weights, task.round, task.behaviour))
+    tensors, reply = _trajectories(task, rollouts)
+    who = {f"{rollout_prefix(number)}/{EARLIER}": earlier_agents(match) for number in task.rollouts}
+    score = mean_score(match, [rollout.episodes.agent_returns() for rollout in rollouts])
+    return {**tensors, **who}, replace(reply, score=score)
+
+
+def _trajectories(task: Playing, rollouts: Sequence[Rollout]) -> tuple[Tensors, SampleReply]:
+    """The tensors of the rollouts, and what their episodes returned."""
     returns, _, env_metrics = summary([rollout.episodes for rollout in rollouts])
     by_rollout = tuple(tuple(rollout.episodes.agent_returns().sum(axis=0).tolist()) for rollout in rollouts)
     tensors: Tensors = {}
-    for number, rollout in zip(task.rollouts, rollouts, strict=True):
+    for rollout in rollouts:
         tensors |= rollout.tensors
-        if match is not None:
-            tensors[f"{rollout_prefix(number)}/{EARLIER}"] = earlier_agents(match)
     env_steps = task.rollout_length * task.num_envs * len(task.rollouts)
-    score = None if match is None else mean_score(match, [rollout.episodes.agent_returns() for rollout in rollouts])
-    reply = SampleReply(
-        env_steps=env_steps, returns=returns, agent_returns=by_rollout, env_metrics=env_metrics, score=score
-    )
-    return tensors, reply
+    return tensors, SampleReply(env_steps=env_steps, returns=returns, agent_returns=by_rollout, env_metrics=env_metrics)
 
 
 def _rollouts(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour) -> Iterator[Rollout]:

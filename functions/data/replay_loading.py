@@ -47,6 +47,7 @@ def load_rounds(replay_buffer: ReplayBuffer, rounds: Sequence[Past], here: Mappi
     round."""
 
     def read_missing(keys: Sequence[RolloutKey]) -> dict[RolloutKey, Tensors]:
+        """The rollouts `keys`; each object is read once."""
         wanted, by_round = {key.round for key in keys}, dict(here)
         objects: dict[tuple[str, ...], Tensors] = {}
         for past in rounds:

@@ -59,6 +59,7 @@ class Player:
         return x
 
     def act_one(self, name: str, seen: Any, mask: Any) -> Any:
+        """The agent's actions ``[rows, ...]`` for what it sees ``[rows, F]``."""
         x, actions, state = self.outputs(name, seen), self.agents[name]["actions"], self.states[name]
         if "low" in actions:
             low, high = (np.array(actions[key], np.float32) for key in ("low", "high"))

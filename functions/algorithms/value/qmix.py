@@ -57,6 +57,7 @@ class _Qmix(MixedValue[QmixConfig]):
     def made(
         self, spec: EnvSpec, team: Team, config: QmixConfig, group: int, rng: np.random.Generator
     ) -> Mapping[str, NDArray[Any]]:
+        """See `MixedValue.made`; raises `BadRequest` for a factory that will not do."""
         if config.mixer is None:
             return super().made(spec, team, config, group, rng)
         built_in = self.network(spec, team, config, group)

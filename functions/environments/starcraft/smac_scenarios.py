@@ -76,6 +76,7 @@ def scenario_of(task: EnvTask, options: dict[str, Any]) -> Scenario:
         make, settings = _smacv2(task.name, wanted)
 
     def build(seed: int) -> Any:
+        """A game of the package with this seed."""
         # `continuing_episode` makes the packages report that the time limit cut an episode: `info["episode_limit"]`.
         chosen = {**settings(), **options, "seed": seed, "continuing_episode": True}
         try:

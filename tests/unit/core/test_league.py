@@ -10,7 +10,7 @@ from coordinator.core.compatibility import incompatibility
 from coordinator.core.league import Checkpoint, LeagueState
 from coordinator.core.sides import sides_of
 from coordinator.rules.league import LEAGUE_RULES, probabilities
-from functions.actor.handler import play
+from functions.actor.handler import play, play_match
 from functions.actor.match import mean_score
 from functions.algorithms.ppo import mappo
 from functions.contract import Match, Ref, SampleReply, SampleTask, Team
@@ -152,11 +152,12 @@ def policies(seed, team=TEAM):
 
 
 def sampled(match=None, earlier=None):
+    """A rollout of the policies of seed 1, in a match those against the `earlier` ones."""
     task = SampleTask(
         id="r/000000/x", run="r", round=0, output="x", timeout_s=9.0, seed=1, environment=TAG, team=TEAM,
         policies=(), rollouts=(2,), num_envs=8, rollout_length=25, match=match,
     )  # fmt: skip
-    return play(task, policies(1), 0, earlier=earlier)
+    return play(task, policies(1), 0) if match is None else play_match(task, match, policies(1), earlier)
 
 
 @pytest.mark.parametrize("agents", [(0, 1, 2), (3,)])
