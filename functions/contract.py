@@ -174,6 +174,14 @@ class Recorded(Message, frozen=True, kw_only=True):
     first: int
 
 
+class Unfinished(Message, frozen=True, kw_only=True):
+    """The episodes that some rollouts of earlier rounds have not finished; see `functions.actor.fragments`."""
+
+    rollouts: tuple[int, ...]
+    # It may hold episodes of other rollouts too, which have gone on since.
+    episodes: Ref
+
+
 class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
     """Collect `rollouts`, each of `rollout_length` steps in `num_envs` environments."""
 
@@ -188,6 +196,10 @@ class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
     match: Match | None = None
     match_policies: tuple[Ref, ...] = ()
     recorded: Recorded | None = None
+    # Rollouts are shorter than an episode; their episodes go on in the next round.
+    fragments: bool = False
+    # The episodes that the rollouts go on with, oldest first; a rollout's newest count.
+    unfinished: tuple[Ref, ...] = ()
 
 
 # Which rows a group of several agents learns from: those of all members, or one member's share of them.
@@ -250,6 +262,8 @@ class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
     replayed_steps: int = 0
     past: tuple[Past, ...] = ()
     recorded: Recorded | None = None
+    fragments: bool = False
+    unfinished: tuple[Ref, ...] = ()
 
     @property
     def rounds(self) -> int:
@@ -275,6 +289,9 @@ class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
     trajectories: tuple[Ref, ...]
     policies: tuple[Ref, ...]
     behaviour: Behaviour = Behaviour()
+    # As in the `SampleTask` of the rollouts that are collected again.
+    fragments: bool = False
+    unfinished: tuple[Ref, ...] = ()
     state: tuple[Ref, ...]
     # Steps of distillation from the members' policies into a merged one.
     distil_steps: int = 0
@@ -366,7 +383,8 @@ class Done(Message, frozen=True, kw_only=True, tag="done"):
 
     id: str
     attempt: int
-    # By kind: `policies`, `learner`, `tensors`, `trajectory`, or `played` for the trajectories of several rounds.
+    # By kind: `policies`, `learner`, `tensors`, `trajectory`, `unfinished`, or `played` for the trajectories of several
+    # rounds.
     objects: dict[str, Ref] = {}
     reply: Reply
     usage: Usage = Usage()

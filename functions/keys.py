@@ -24,7 +24,7 @@ def output_prefix(round_: int, work: str) -> str:
 
 
 def object_key(output: str, kind: str) -> str:
-    """The key of a task's object of one kind (`policies`, `learner`, `tensors`, `trajectory`, `played`, `reply`)."""
+    """The key of a task's object of one kind; `functions.contract.Done` lists the kinds, and `reply` is one more."""
     return f"{output}.{kind}{OBJECT_SUFFIX}"
 
 

@@ -21,6 +21,7 @@ from functions.environments.base import (
     VectorEnvironment,
 )
 from functions.environments.registry import make, spec
+from functions.environments.resumable import Resumable
 from functions.environments.roles.partition import roles_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = [
     "EnvironmentFault",
     "MissingExtra",
     "Observation",
+    "Resumable",
     "Step",
     "Unsupported",
     "VectorEnvironment",

@@ -86,7 +86,15 @@ class Actors(Section, frozen=True, kw_only=True):
 
     num_envs: Annotated[int, Meta(ge=1, description="environments of a rollout, stepped together")] = 64
     rollout_length: (
-        Annotated[int, Meta(ge=1, description="steps of every environment in a rollout; default: one episode")] | None
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                description="steps of every environment in a rollout; default: one episode. Longer episodes go on in"
+                " the next round",
+            ),
+        ]
+        | None
     ) = None
 
 

@@ -55,7 +55,7 @@ from coordinator.core.state_location import (
     locations_after_regrouping,
     spec_of,
 )
-from coordinator.core.tasks import LOOKS, MOST_PUTS, remember_rounds, rollout_steps
+from coordinator.core.tasks import LOOKS, MOST_PUTS, remember_rounds, rollout_steps, unfinished_episodes
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.placement.timings import add_observation, whole_core_ms
 from coordinator.pricing.bill import LOG_BYTES, Invocation
@@ -345,6 +345,7 @@ def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions:
         slots={},
         lines=lines,
         past=remember_rounds(plan, state, len(rounds)),
+        unfinished=unfinished_episodes(plan, state),
     )
     if following.league is not None and following.team is not None:
         added = league.add_checkpoint(

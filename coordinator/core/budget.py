@@ -181,7 +181,7 @@ def _ledger_bytes(plan: Plan, state: State) -> int:
     """The most that the ledger may take until the next decision and for the end of the run."""
     sizes, actors = plan.config.evaluation, plan.config.actors
     horizon = state.spec.horizon if state.spec else 1
-    sampled = plan.config.scaling.rollouts * actors.num_envs * ((actors.rollout_length or horizon) // horizon)
+    sampled = plan.config.scaling.rollouts * actors.num_envs * -(-(actors.rollout_length or horizon) // horizon)
     returns = WRITES * (sampled + sizes.episodes + sizes.final_episodes) + ABSOLUTE_WRITES * 10 * sizes.episodes
     slots = len(state.slots) + plan.config.scaling.rollouts + 3 * len(state.groups)
     lines = state.round_placement.rounds_per_task - 1 if state.round_placement else 0

@@ -22,11 +22,25 @@ def incompatibility(config: RunConfig, spec: EnvSpec, fixed: Fixed | None = None
         return problem
     if problem := misnamed(spec.agents, sides.classes_by_side(spec), config.sharing.groups or ()):
         return f"sharing.groups: {problem}"
+    if problem := _fragments(config, spec):
+        return f"actors.rollout_length: {config.actors.rollout_length} steps are less than an episode{problem}"
     if problem := config.algorithm.incompatibility(config.actors.rollout_length or spec.horizon):
         return f"algorithm.{problem}"
     if problem := _too_large(config, spec) or _too_small(config, spec, fixed):
         return problem
     return _incomparable(config.sharing.distance, spec) if SHARING_MODES[config.sharing.rule].switches else ""
+
+
+def _fragments(config: RunConfig, spec: EnvSpec) -> str:
+    """Why the run's episodes cannot go on from round to round; '' where they can, or need not."""
+    if (config.actors.rollout_length or spec.horizon) >= spec.horizon or config.offline.dataset is not None:
+        return ""
+    whole = f"set at least {spec.horizon:,}"
+    if config.league.rule != "none":
+        return f", and a league's opponents change from round to round; {whole}"
+    if getattr(config.algorithm, "recurrent", False):
+        return f", and recurrent networks learn from whole ones; {whole}, or algorithm.recurrent=false"
+    return ""
 
 
 def _too_large(config: RunConfig, spec: EnvSpec) -> str:

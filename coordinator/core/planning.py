@@ -6,7 +6,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.core import footprint
 from coordinator.core.state import Plan, State
 from coordinator.core.state_location import spec_of
-from coordinator.core.tasks import agents_learned_from, rollout_steps, undisturbed
+from coordinator.core.tasks import agents_learned_from, fragments, rollout_steps, undisturbed
 from coordinator.placement import coordination_cost, planner
 from coordinator.placement.candidates import Terms, reduce_to_limits
 from coordinator.placement.coordination_cost import CoordinationCost
@@ -88,7 +88,16 @@ def workload(plan: Plan, state: State) -> Workload:
         replays=plan.config.algorithm.replayed_steps > 0,
         packs=_packs(plan, state),
         member_rows=plan.config.sharing.rows == "member",
+        unfinished_bytes=_unfinished_bytes(state.env_spec, num_envs) if fragments(plan, state) else 0.0,
     )
+
+
+def _unfinished_bytes(spec: EnvSpec, num_envs: int) -> float:
+    """The most bytes of a rollout's unfinished episodes: seeds, lengths, returns, and the actions of whole episodes."""
+    chosen = sum(
+        4 * len(kind.agents) * (len(kind.branches) or (kind.actions if kind.continuous else 1)) for kind in spec.classes
+    )
+    return num_envs * (16.0 + 8 * len(spec.agents) + spec.horizon * chosen) + _NAMED_BYTES * (3 + len(spec.classes))
 
 
 def _packs(plan: Plan, state: State) -> Packs:

@@ -16,7 +16,7 @@ from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.timings import Timings
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices
-from functions.contract import Done, Message, Past, Platform, Ref, Team
+from functions.contract import Done, Message, Past, Platform, Ref, Team, Unfinished
 from functions.environments.base import EnvSpec
 
 Phase = Literal["describe", "initialise", "sample", "learn", "regroup", "trial", "final", "absolute"]
@@ -194,6 +194,8 @@ class State(Message, frozen=True, kw_only=True):
     best: Best | None = None
     # Earlier rounds that the next one may learn from, oldest first.
     past: tuple[Past, ...] = ()
+    # Episodes that rollouts go on with, oldest first.
+    unfinished: tuple[Unfinished, ...] = ()
     # Keys that the last checkpoint needs, and keys that neither it nor the state needs any more.
     checkpointed: tuple[str, ...] = ()
     garbage: tuple[str, ...] = ()
@@ -246,7 +248,8 @@ class State(Message, frozen=True, kw_only=True):
         best = self.best.policies if self.best else ()
         past = (ref for round_ in self.past for ref in round_.trajectories)
         league = (ref for one in (self.league.checkpoints if self.league else ()) for ref in one.policies)
-        return tuple(dict.fromkeys((*self.objects, *best, *past, *league)))
+        unfinished = (one.episodes for one in self.unfinished)
+        return tuple(dict.fromkeys((*self.objects, *best, *past, *league, *unfinished)))
 
     def refs(self, parts: set[str]) -> tuple[Ref, ...]:
         """The objects that hold any of `parts` (`part/group`), each once, in order."""

@@ -40,12 +40,13 @@ from functions.contract import (
     Request,
     SampleTask,
     Team,
+    Unfinished,
     WholeTask,
 )
 from functions.data.replay_buffer import newest_rounds
 
 # The most objects that one attempt stores: what a lost attempt may have cost.
-MOST_PUTS = 3
+MOST_PUTS = 4
 # An attempt reads an earlier answer, and objects under keys that are taken.
 EXTRA_GETS = 1 + MOST_PUTS
 # Interim analyses of a trial, at most.
@@ -118,10 +119,11 @@ def samples(plan: Plan, state: State) -> list[PlannedTask]:
     )
     sizes = {len(pack) for pack in shares.values()}
     most = max((len(one.policies) for one in state.league.checkpoints), default=0) if state.league else 0
+    most += max(len(_begun(state, pack)) for pack in shares.values()) if state.unfinished else 0
     items = {size: _sample_item(plan, state, size, len(shares), len(like.policies) + most) for size in sizes}
 
     def make(work: str, pack: tuple[int, ...]) -> SampleTask:
-        named = replace(like, **_names(like, work), rollouts=pack)
+        named = replace(like, **_names(like, work), rollouts=pack, unfinished=_begun(state, pack))
         return named if pack[0] not in played else _as_match(plan, state, named, *played[pack[0]])
 
     return [PlannedTask(work, items[len(pack)], make, pack) for work, pack in shares.items()]
@@ -139,6 +141,36 @@ def _as_match(plan: Plan, state: State, task: SampleTask, side: Side, position: 
 def _shares(rollouts: int, per_invocation: int) -> dict[str, tuple[int, ...]]:
     """The rollouts of each sampling task, by the task's name; cached, because each decision needs all of them."""
     return {f"sample/{keys.rollouts_name(pack)}": pack for pack in packs(rollouts, per_invocation)}
+
+
+def _begun(state: State, rollouts: Iterable[int]) -> tuple[Ref, ...]:
+    """The objects with the episodes that the rollouts go on with."""
+    own = {*rollouts}
+    return tuple(one.episodes for one in state.unfinished if not own.isdisjoint(one.rollouts))
+
+
+def unfinished_episodes(plan: Plan, state: State) -> tuple[Unfinished, ...]:
+    """What rollouts have not finished after the round in flight, oldest first."""
+    if not fragments(plan, state):
+        return ()
+    if PLACEMENTS[state.placement.rule].one_function:
+        packs = {WHOLE: tuple(range(state.controller.rollouts))}
+    else:
+        packs = _shares(state.controller.rollouts, state.placement.rollouts_per_invocation)
+    new = [
+        Unfinished(rollouts=pack, episodes=done.objects["unfinished"])
+        for work, pack in packs.items()
+        if (done := state.slots[work].done)
+    ]
+    played = {rollout for one in new for rollout in one.rollouts}
+    old = [replace(one, rollouts=tuple(sorted({*one.rollouts} - played))) for one in state.unfinished]
+    return (*(one for one in old if one.rollouts), *new)
+
+
+def fragments(plan: Plan, state: State) -> bool:
+    """Whether rollouts are shorter than an episode, so that their episodes go on in the next round."""
+    steps, horizon = plan.config.actors.rollout_length, state.env_spec.horizon
+    return steps is not None and steps < horizon and plan.dataset is None
 
 
 def _sample_item(plan: Plan, state: State, rollouts: int, peers: int, policies: int) -> WorkItem:
@@ -180,14 +212,16 @@ def _whole(plan: Plan, state: State) -> PlannedTask:
         replayed_steps=plan.config.algorithm.replayed_steps,
         past=past(plan, state),
         recorded=_recorded(plan, state),
+        unfinished=_begun(state, range(state.controller.rollouts)),
     )
+    past_objects = sum(len(past.trajectories) for past in request.past)
     item = WorkItem(
         function="learner",
         memory_mb=function_memory(plan, state, "learner"),
         kind="whole",
         weight=rounds,
         size=state.controller.rollouts * rounds,
-        gets=EXTRA_GETS + len(refs) + sum(len(past.trajectories) for past in request.past) + (plan.dataset is not None),
+        gets=EXTRA_GETS + len(refs) + past_objects + len(request.unfinished) + (plan.dataset is not None),
     )
     return PlannedTask(WHOLE, item, lambda work, part: request)
 
@@ -365,6 +399,7 @@ def _regroup(plan: Plan, state: State) -> list[PlannedTask]:
         trajectories=trajectories,
         policies=state.policies,
         behaviour=behaviour(plan, state),
+        unfinished=_begun(state, range(state.controller.rollouts)),
         state=tuple(objects[index] for index in positions),
         distil_steps=sharing.distil_steps if BASES[sharing.base].distils else 0,
     )
@@ -372,7 +407,7 @@ def _regroup(plan: Plan, state: State) -> list[PlannedTask]:
         function="learner",
         memory_mb=function_memory(plan, state, "learner"),
         kind="regroup",
-        gets=EXTRA_GETS + len(trajectories) + len(state.policies) + len(positions),
+        gets=EXTRA_GETS + len(trajectories) + len(request.unfinished) + len(state.policies) + len(positions),
     )
     return [PlannedTask(REGROUP, item, lambda work, part: request)]
 
@@ -476,6 +511,7 @@ def _rollout_fields(plan: Plan, state: State) -> dict[str, Any]:
     return {
         "num_envs": plan.config.actors.num_envs,
         "rollout_length": plan.config.actors.rollout_length or state.env_spec.horizon,
+        "fragments": fragments(plan, state),
     }
 
 

@@ -85,6 +85,8 @@ class RecordedReplies:
     def _sampled(self, request: SampleTask | WholeTask, round_: int) -> SampleReply:
         line, rollouts = self._line(round_), len(request.rollouts)
         episodes = request.num_envs * (request.rollout_length // self._spec.horizon)
+        if request.fragments:
+            episodes = line.episodes // line.rollouts
         agents = tuple(mean * episodes for mean in line.agent_returns)
         return SampleReply(
             env_steps=request.num_envs * request.rollout_length * rollouts,
@@ -100,10 +102,15 @@ def _objects(request: Request) -> tuple[str, ...]:
         case InitialiseTask() | RegroupTask():
             return ("policies", "learner")
         case WholeTask():
-            return ("played", "policies", "learner") if request.replayed_steps else ("policies", "learner")
+            played = ("played",) if request.replayed_steps else ()
+            return (*_unfinished(request), *played, "policies", "learner")
         case LearnTask():
             tensors = ("tensors",) if request.publish_tensors else ()
             return (*tensors, "policies", "learner")
         case SampleTask():
-            return ("trajectory",)
+            return (*_unfinished(request), "trajectory")
     return ()
+
+
+def _unfinished(request: SampleTask | WholeTask) -> tuple[str, ...]:
+    return ("unfinished",) if request.fragments else ()

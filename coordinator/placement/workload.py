@@ -29,7 +29,8 @@ class Workload:
     `table_bytes` of all tables that learners report in a round. `width` functions run at once. `regroups`: the round
     may end with another team. The stages run `updates` times. `replays`: trajectories are stored for later rounds;
     learners count as warm, so that they read only new ones. `packs`: the groups as `balanced` packs them.
-    `member_rows`: every group learns from as many rows as one agent has.
+    `member_rows`: every group learns from as many rows as one agent has. `unfinished_bytes` of a rollout's episodes go
+    on in the next round; 0 where all end.
     """
 
     agents: int
@@ -51,6 +52,7 @@ class Workload:
     replays: bool = False
     packs: Packs = ()
     member_rows: bool = False
+    unfinished_bytes: float = 0.0
 
     def agents_learned_from(self, groups: Sequence[int]) -> int:
         """How many agents' rows the groups learn from."""
@@ -196,7 +198,14 @@ class Layout:
             for location, size in self.locations(round_placement.rule).sizes.items()
             if location.work != "initialise"
         ]
-        return meter + Meter(puts=len(sizes), bytes_written=round(sum(sizes)))
+        unfinished = self.workload.rollouts * self.workload.unfinished_bytes
+        puts = len(sizes) + (self._players(round_placement) if unfinished else 0)
+        return meter + Meter(puts=puts, bytes_written=round(sum(sizes) + unfinished))
+
+    def _players(self, round_placement: RoundPlacement) -> int:
+        """Tasks that play rollouts."""
+        tasks = self.schedule(round_placement)[0]
+        return sum(task.number for task in tasks if task.kind in ("sample", "whole"))
 
     def _works(self, rule: str) -> list[list[Work]]:
         workload = self.workload
@@ -208,7 +217,8 @@ class Layout:
         size = workload.rollouts * round_placement.rounds_per_task
         reply = round_placement.rounds_per_task * (self._sampled_bytes() + self._learned_bytes())
         object_bytes = state_bytes + (size * workload.rollout_bytes if workload.replays else 0.0)
-        objects = state + workload.replays
+        object_bytes += workload.rollouts * workload.unfinished_bytes
+        objects = state + workload.replays + (workload.unfinished_bytes > 0)
         return Task("learner", "whole", size, objects, object_bytes, objects, object_bytes, reply)
 
     def _sampled_bytes(self) -> float:
@@ -233,6 +243,7 @@ class Layout:
         state, state_bytes = locations.weigh(locations.where.values())
         trajectory_bytes = workload.rollouts * workload.rollout_bytes if trajectories else 0.0
         read_bytes = state_bytes + workload.policy_bytes + trajectory_bytes
+        read_bytes += workload.rollouts * workload.unfinished_bytes
         made_bytes = (workload.policy_bytes + workload.learner_bytes) / len(workload.members) * workload.agents
         reply = message_size.learning_bytes(1, workload.agents, 0, 0.0)
         summaries = self._sampled_bytes() + self._learned_bytes()
@@ -240,7 +251,7 @@ class Layout:
             "learner",
             "regroup",
             0.0,
-            trajectories + 2 * state,
+            trajectories + 2 * state + (trajectories if workload.unfinished_bytes else 0),
             read_bytes,
             2,
             made_bytes,
@@ -344,15 +355,16 @@ def _sampling(round_placement: RoundPlacement, workload: Workload, locations: Ob
     size = min(round_placement.rollouts_per_invocation, workload.rollouts)
     full, rest = divmod(workload.rollouts, size)
     reads, read_bytes = locations.weigh(location for (part, _), location in locations.where.items() if part == "policy")
+    goes_on = workload.unfinished_bytes > 0
     return [
         Task(
             function="actor",
             kind="sample",
             size=rollouts,
-            reads=reads,
-            read_bytes=read_bytes,
-            makes=1,
-            made_bytes=rollouts * workload.rollout_bytes,
+            reads=reads + goes_on,
+            read_bytes=read_bytes + rollouts * workload.unfinished_bytes,
+            makes=1 + goes_on,
+            made_bytes=rollouts * (workload.rollout_bytes + workload.unfinished_bytes),
             reply_bytes=message_size.sampling_bytes(rollouts, workload.rollout_episodes, workload.agents),
             number=number,
         )

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from functions.actor.fragments import Playing, collect_fragment
 from functions.actor.match import earlier_agents, mean_score, meet
 from functions.actor.recorded import recorded_rollouts
 from functions.actor.rollout import InBlocks, Rollout, collect, collect_side_by_side
@@ -14,10 +16,8 @@ from functions.contract import (
     DescribeReply,
     DescribeTask,
     Match,
-    RegroupTask,
     SampleReply,
     SampleTask,
-    WholeTask,
 )
 from functions.data.trajectory import EARLIER, rollout_prefix
 from functions.environments import registry
@@ -27,8 +27,14 @@ from functions.policies import SAMPLE, Policy
 from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read, serve
 
-Playing = SampleTask | WholeTask | RegroupTask
-"""The tasks that collect rollouts."""
+
+class Played(NamedTuple):
+    """Trajectories, what their episodes returned, and the unfinished episodes of rollouts that are fragments."""
+
+    trajectories: Tensors
+    reply: SampleReply
+    unfinished: Tensors
+
 
 # Environments of all rollouts that are stepped together; more would not be faster.
 ROWS = 1024
@@ -47,24 +53,39 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
     """Collects the task's rollouts into one object, which `functions.serving` stores."""
     if task.recorded:
-        tensors, reply = recorded_rollouts(task, task.recorded, read(blobs, (task.recorded.dataset,)))
+        played = Played(*recorded_rollouts(task, task.recorded, read(blobs, (task.recorded.dataset,))), {})
     elif task.match:
-        tensors, reply = play_match(task, task.match, read(blobs, task.policies), read(blobs, task.match_policies))
+        played = play_match(task, task.match, read(blobs, task.policies), read(blobs, task.match_policies))
     else:
-        tensors, reply = play(task, read(blobs, task.policies), task.round, task.behaviour)
-    return [("trajectory", tensors)], reply
+        unfinished = read(blobs, task.unfinished)
+        played = play(task, read(blobs, task.policies), task.round, task.behaviour, unfinished)
+    return [*unfinished_object(task, played.unfinished), ("trajectory", played.trajectories)], played.reply
 
 
-def play(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour = SAMPLE) -> tuple[Tensors, SampleReply]:
-    """The trajectories of the task's rollouts in round `round_` with the policies in `weights`; pure.
+def unfinished_object(task: Playing, unfinished: Tensors) -> Objects:
+    """The object of the unfinished episodes, if the rollouts are fragments."""
+    return [("unfinished", unfinished)] if task.fragments else []
+
+
+def play(
+    task: Playing, weights: Tensors, round_: int, behaviour: Behaviour = SAMPLE, unfinished: Tensors | None = None
+) -> Played:
+    """The task's rollouts in round `round_` with the policies in `weights`, on from the `unfinished` episodes.
 
     The bytes of a rollout do not depend on other rollouts. Raises `BadRequest` when rollouts are shorter than an
-    episode, or agents do not support `behaviour`.
+    episode and not called fragments, or agents do not support `behaviour`.
     """
-    return _trajectories(task, list(_rollouts(task, weights, round_, behaviour)))
+    if not task.fragments:
+        return Played(*_trajectories(task, list(_rollouts(task, weights, round_, behaviour))), {})
+    rollouts, left = [], Tensors()
+    for number in task.rollouts:
+        rollout, own = collect_fragment(task, weights, round_, number, behaviour, unfinished or {})
+        rollouts.append(rollout)
+        left |= own
+    return Played(*_trajectories(task, rollouts), left)
 
 
-def play_match(task: SampleTask, match: Match, newest: Tensors, earlier: Tensors) -> tuple[Tensors, SampleReply]:
+def play_match(task: SampleTask, match: Match, newest: Tensors, earlier: Tensors) -> Played:
     """As `play`, with the policies in `newest` on one side and those in `earlier` on all others, and with the score.
 
     Raises `BadRequest` as `play` and `meet` do.
@@ -74,7 +95,7 @@ def play_match(task: SampleTask, match: Match, newest: Tensors, earlier: Tensors
     tensors, reply = _trajectories(task, rollouts)
     who = {f"{rollout_prefix(number)}/{EARLIER}": earlier_agents(match) for number in task.rollouts}
     score = mean_score(match, [rollout.episodes.agent_returns() for rollout in rollouts])
-    return {**tensors, **who}, replace(reply, score=score)
+    return Played({**tensors, **who}, replace(reply, score=score), {})
 
 
 def _trajectories(task: Playing, rollouts: Sequence[Rollout]) -> tuple[Tensors, SampleReply]:

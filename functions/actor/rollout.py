@@ -33,6 +33,8 @@ class Rollout:
 
     tensors: dict[str, NDArray[Any]]
     episodes: Episodes
+    # ``[E, N]``: what the unfinished episodes have returned so far.
+    running: NDArray[np.float64]
 
 
 def collect(
@@ -49,9 +51,23 @@ def collect(
     All random numbers depend on (seed, round, rollout) only. Raises `BadRequest` if `behaviour` is unsupported.
     """
     seen = environment.reset(generator(seed, round_, "environment", rollout))
-    return _play(
-        environment, Player(policy, environment.num_envs, 1, behaviour), steps, seed, round_, (rollout,), seen
-    )[0]
+    return collect_on(environment, policy, steps, seed, round_, rollout, behaviour, seen)
+
+
+def collect_on(
+    environment: VectorEnvironment,
+    policy: Policy,
+    steps: int,
+    seed: int,
+    round_: int,
+    rollout: int,
+    behaviour: Behaviour,
+    seen: Observation,
+    running: NDArray[np.float64] | None = None,
+) -> Rollout:
+    """As `collect`, on from the observation `seen`; the episodes have returned `running` ``[E, N]`` so far, or 0."""
+    player = Player(policy, environment.num_envs, 1, behaviour)
+    return _play(environment, player, steps, seed, round_, (rollout,), seen, running)[0]
 
 
 def collect_side_by_side(
@@ -80,12 +96,15 @@ def _play(
     round_: int,
     rollouts: Sequence[int],
     seen: Observation,
+    running: NDArray[np.float64] | None = None,
 ) -> list[Rollout]:
     spec, num_envs = environment.spec, environment.num_envs // len(rollouts)
     parts = [draws(spec, steps, num_envs, generator(seed, round_, "actions", rollout)) for rollout in rollouts]
     noise = [np.concatenate(blocks, axis=2) for blocks in zip(*parts, strict=True)]
     recorder = Recorder(spec, steps, num_envs, len(rollouts))
     returns = _Returns(len(rollouts), num_envs, len(spec.agents))
+    if running is not None:
+        returns.running[:] = running
     for t in range(steps):
         choice = player.act(seen, tuple(block[t] for block in noise))
         step = environment.step(choice.played)
@@ -93,8 +112,10 @@ def _play(
         returns.add(step)
         player.forget(step.ended)
         seen = step.observation
+    unfinished = returns.running.reshape(len(rollouts), num_envs, -1)
     return [
-        Rollout(recorder.tensors(rollout, index), returns.rollouts[index]) for index, rollout in enumerate(rollouts)
+        Rollout(recorder.tensors(rollout, index), returns.rollouts[index], unfinished[index])
+        for index, rollout in enumerate(rollouts)
     ]
 
 
@@ -104,17 +125,17 @@ class _Returns:
     def __init__(self, rollouts: int, num_envs: int, agents: int) -> None:
         self.rollouts = [Episodes(num_envs, agents) for _ in range(rollouts)]
         self._num_envs = num_envs
-        self._running = np.zeros((rollouts * num_envs, agents))
+        self.running = np.zeros((rollouts * num_envs, agents))
 
     def add(self, step: Step) -> None:
         """Adds a step's rewards; sums reach a rollout's episodes when an episode of it ends."""
-        self._running += step.rewards
+        self.running += step.rewards
         if step.final is None:
             return
         for index in np.flatnonzero(step.ended.reshape(-1, self._num_envs).any(axis=1)):
             own = slice(index * self._num_envs, (index + 1) * self._num_envs)
-            self.rollouts[index].add(_closing(step, self._running, own))
-        self._running[step.ended] = 0.0
+            self.rollouts[index].add(_closing(step, self.running, own))
+        self.running[step.ended] = 0.0
 
 
 def _closing(step: Step, sums: NDArray[np.float64], own: slice) -> Step:

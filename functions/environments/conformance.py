@@ -19,6 +19,7 @@ from functions.environments.base import (
     Step,
     VectorEnvironment,
 )
+from functions.environments.resumable import Resumable, Saved
 
 Make = Callable[[int], VectorEnvironment]
 Array = NDArray[np.generic]
@@ -58,6 +59,7 @@ _NOT_FORGOTTEN = (
     "the same generator and actions gave other bytes after earlier episodes (reset leaves something behind)"
 )
 _SAME_STARTS = "another generator gave the same first observations"
+_NOT_RESUMED = "resume went on with other bytes in another environment than in the one that was saved"
 _COUPLED = "the actions in environment 0 changed what other environments gave"
 
 
@@ -72,6 +74,30 @@ def check(make: Make, episodes: int = 3, random_starts: bool = True, independent
         _check_num_envs(make, num_envs, episodes, random_starts)
     if independent_envs:
         _check_independence(make)
+    _check_resuming(make)
+
+
+def _check_resuming(make: Make) -> None:
+    """Checks that another environment goes on as the one that was saved in the middle of an episode."""
+    one, other = make(_NUM_ENVS), make(_NUM_ENVS)
+    if isinstance(one, Resumable) and isinstance(other, Resumable):
+        _play(one, 1 + one.spec.horizon // 2, _SEED)
+        saved = {name: np.array(array, ndmin=1) for name, array in one.save().items()}  # as objects hold them
+        _require(_go_on(one, saved) == _go_on(other, saved), _NOT_RESUMED)
+    one.close()
+    other.close()
+
+
+def _go_on(environment: Resumable, saved: Saved) -> list[bytes]:
+    """The bytes of the observation with which it goes on and of as many steps as an episode may have."""
+    choices = _actions_rng(_SEED)
+    seen = environment.resume(saved, np.random.default_rng(_SEED + 1))
+    outputs = [array.tobytes() for array in _arrays(seen)]
+    for _ in range(environment.spec.horizon):
+        step = environment.step(_choose(seen, environment.spec, choices))
+        outputs.extend(array[rows].tobytes() for array, rows in _step_arrays(step))
+        seen = step.observation
+    return outputs
 
 
 def _check_num_envs(make: Make, num_envs: int, episodes: int, random_starts: bool) -> None:

@@ -113,4 +113,5 @@ def _trajectories(task: RegroupTask, blobs: Blobs) -> Tensors:
     """The round's data; if the task names none, the rollouts are collected again as the actor did."""
     if task.trajectories:
         return read(blobs, task.trajectories)
-    return play(task, read(blobs, task.policies), task.round, task.behaviour)[0]
+    unfinished = read(blobs, task.unfinished)
+    return play(task, read(blobs, task.policies), task.round, task.behaviour, unfinished).trajectories

@@ -4,7 +4,7 @@ MARLess (SoCC 2025) has a function for every actor and every learner of a round.
 functions and passing objects between them costs more than the rounds themselves.
 """
 
-from functions.actor.handler import play
+from functions.actor.handler import Played, play, unfinished_object
 from functions.actor.recorded import recorded_rollouts
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Share
@@ -30,19 +30,20 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
     samples: list[SampleReply] = []
     learns: list[LearnReply] = []
     progress = task.progress or (0.0,) * task.rounds
+    played = Played({}, SampleReply(env_steps=0), read(blobs, task.unfinished))
     for round_, (behaviour, over) in enumerate(zip(task.behaviours, progress, strict=True), start=task.round):
         if task.recorded:
-            trajectories, sampled = recorded_rollouts(task, task.recorded, dataset, round_ - task.round)
+            played = Played(*recorded_rollouts(task, task.recorded, dataset, round_ - task.round), {})
         else:
-            trajectories, sampled = play(task, known, round_, behaviour)
-        replay_buffer = replay.with_round(round_, trajectories) if replay else None
-        outcome = update(task, round_, share, trajectories, known, replay_buffer, over)
+            played = play(task, known, round_, behaviour, played.unfinished)
+        replay_buffer = replay.with_round(round_, played.trajectories) if replay else None
+        outcome = update(task, round_, share, played.trajectories, known, replay_buffer, over)
         policies, learner, _ = split_by_lifetime(outcome.tensors, algorithm.parts)
         known = {**known, **as_stored(policies), **as_stored(learner)}
-        samples.append(sampled)
+        samples.append(played.reply)
         learns.append(LearnReply(metrics=outcome.metrics, tables=outcome.tables))
     policies, learner, _ = split_by_lifetime(_learned(known, task.team), algorithm.parts)
-    objects: Objects = []
+    objects = unfinished_object(task, played.unfinished)
     if replay:
         replay.keep()
         objects.append(("played", replay.played))

@@ -18,6 +18,8 @@ _UNKNOWN_S = 1.0
 _LATE = 4.0
 # A task that sleeps keeps a little of a core busy.
 _LEAST_CORES = 0.01
+# Unfinished episodes count as so many bytes: a process that has not written them may have to play them again.
+_PLAYED_AGAIN_BYTES = 1 << 20
 # Who has at hand what loads faster than this does not matter.
 _NEGLIGIBLE_S = 1e-3
 # The weight of the newest measurement in a mean of a lane's measurements.
@@ -31,6 +33,7 @@ class _Inputs(msgspec.Struct):
     trajectories: tuple[Ref, ...] = ()
     state: tuple[Ref, ...] = ()
     tensors: tuple[Ref, ...] = ()
+    unfinished: tuple[Ref, ...] = ()
 
 
 _INPUTS = msgspec.json.Decoder(_Inputs)
@@ -207,4 +210,6 @@ def _inputs(body: bytes) -> Mapping[str, int]:
         found = _INPUTS.decode(body)
     except msgspec.MsgspecError:
         return {}
-    return {ref.sha256: ref.size for ref in (*found.policies, *found.trajectories, *found.state, *found.tensors)}
+    read = (*found.policies, *found.trajectories, *found.state, *found.tensors)
+    unfinished = {ref.sha256: max(ref.size, _PLAYED_AGAIN_BYTES) for ref in found.unfinished}
+    return {ref.sha256: ref.size for ref in read} | unfinished

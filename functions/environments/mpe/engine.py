@@ -6,10 +6,12 @@ and actions give the results of the `mpe2` package. Each scenario has its own fi
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from functions.environments.base import (
     ActionArray,
@@ -176,6 +178,17 @@ class Engine:
         self._cycle = state.cycle
         world.settle()
         return self._observe()
+
+    def save(self) -> dict[str, NDArray[Any]]:
+        """See `functions.environments.resumable`."""
+        state = self.snapshot()
+        return {name: np.asarray(value) for name, value in vars(state).items()}
+
+    def resume(self, saved: Mapping[str, NDArray[Any]], rng: np.random.Generator) -> Observation:
+        """See `functions.environments.resumable`."""
+        self._rngs, self._block = (rng,), self._world
+        position, velocity, goals, said = (saved[name] for name in ("position", "velocity", "goals", "said"))
+        return self.restore(WorldState(position, velocity, goals, said, saved["cycle"].item()))
 
     def _restart(self) -> Observation:
         self._cycle = 0

@@ -80,6 +80,18 @@ class Mine:
             cells[1, self._named[index]] = (60, 60, 220)
         return cells.repeat(40, axis=0).repeat(40, axis=1)
 
+    def save(self):
+        """Optional, with `resume`: all that later steps depend on, for rounds shorter than an episode."""
+        names = ("_treasure", "_alive", "_dug", "_named", "_steps")
+        return {name: getattr(self, name).copy() for name in names}
+
+    def resume(self, saved, rng):
+        """Goes on from `saved`, with `rng` as the generator from here on."""
+        self._rng = rng
+        for name, array in saved.items():
+            setattr(self, name, array.copy())
+        return self._observe()
+
     def _begin(self, rows):
         """Starts a new episode in the environments `rows` ``[E]``."""
         # Drawn for all environments, so that the draws of one do not depend on the others.

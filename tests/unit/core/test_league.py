@@ -162,8 +162,8 @@ def sampled(match=None, earlier=None):
 
 @pytest.mark.parametrize("agents", [(0, 1, 2), (3,)])
 def test_against_its_own_policies_a_side_plays_as_without_a_match(agents):
-    alone, _ = sampled()
-    found, reply = sampled(Match(agents=agents, team=TEAM), policies(1))
+    alone, _, _ = sampled()
+    found, reply, _ = sampled(Match(agents=agents, team=TEAM), policies(1))
     assert (found.pop("u00002/earlier") == [agent not in agents for agent in range(4)]).all()
     assert found.keys() == alone.keys() and 0 <= reply.score <= 1
     for name, array in alone.items():
@@ -174,15 +174,15 @@ def test_a_checkpoint_may_have_other_groups_and_inputs():
     """The earlier team shared no networks and took no one-hots; the newest has both."""
     team = Team(groups=(0, 1, 2, 3))
     match, earlier = Match(agents=(3,), team=team), policies(5, team)
-    found, _ = sampled(match, earlier)
-    changed, _ = sampled(match, {**earlier, "policy/g01/b1": earlier["policy/g01/b1"] + 1})
+    found, *_ = sampled(match, earlier)
+    changed, *_ = sampled(match, {**earlier, "policy/g01/b1": earlier["policy/g01/b1"] + 1})
     assert any((found[name] != changed[name]).any() for name in found)
-    unused, _ = sampled(match, {**earlier, "policy/g03/b1": earlier["policy/g03/b1"] + 1})
+    unused, *_ = sampled(match, {**earlier, "policy/g03/b1": earlier["policy/g03/b1"] + 1})
     assert all((found[name] == unused[name]).all() for name in found)
 
 
 def test_nothing_is_learned_from_the_rows_of_earlier_policies_and_critics_see_them():
-    tensors, _ = sampled(Match(agents=(3,), team=TEAM), policies(2))
+    tensors, *_ = sampled(Match(agents=(3,), team=TEAM), policies(2))
     batch = join(SPEC, tensors, [2])
     assert not batch.alive[:3].any() and batch.alive[3].all()
     assert np.abs(batch.state).sum() > np.abs(batch.of(batch.observations, 3)).sum() > 0

@@ -182,7 +182,7 @@ def test_what_is_recorded_of_how_probable_opponents_were_changes_nothing_that_is
     objects, _ = initialise(InitialiseTask(**ORDER, **config, team=Team(groups=(0, 1, 2, 3))), blobs)
     state = {key: array for _, tensors in objects for key, array in tensors.items()}
     sampling = SampleTask(**ORDER, environment=TAG, team=who, policies=(), rollouts=(0,), num_envs=4, rollout_length=25)
-    played, _ = play(sampling, state, 0)
+    played = play(sampling, state, 0).trajectories
 
     def learned(trajectory):
         task = LearnTask(

@@ -295,9 +295,26 @@ class Once(Broken):
             raise AssertionError("closed twice")
 
 
+class Resumed(Broken):
+    """Begins anew where it should go on, and elsewhere another way."""
+
+    here = False
+
+    def reset(self, rng):
+        self.here = True
+        return super().reset(rng)
+
+    def save(self):
+        return {"nothing": np.zeros(())}
+
+    def resume(self, saved, rng):
+        return super().reset(np.random.default_rng(self.here))
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
+        (Resumed, "resume went on with other bytes"),
         (Sticky, "other bytes after earlier episodes"),
         (Fixed, "another generator gave the same first observations"),
         (Coupled, "the actions in environment 0 changed what other environments gave"),

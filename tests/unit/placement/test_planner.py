@@ -157,6 +157,22 @@ def test_passed_tensors_are_written_once_and_read_by_every_later_task():
         assert after.bytes_read - before.bytes_read == readers * 500
 
 
+@pytest.mark.parametrize(
+    "rule, players",
+    # Each player reads what it goes on with and writes what it leaves.
+    [("fused", 2), ("packed", 2), ("split", 2), ("whole", 1)],
+)
+def test_unfinished_episodes_are_read_and_written_by_those_who_play(rule, players):
+    fragments = replace(TWO, unfinished_bytes=70.0)
+    before, after = (Layout(workload).operations(round_placement(rule, 2)) for workload in (TWO, fragments))
+    assert (after.puts - before.puts, after.gets - before.gets) == (players, players)
+    each = TWO.rollouts * 70
+    assert (after.bytes_written - before.bytes_written, after.bytes_read - before.bytes_read) == (each, each)
+    inline = round_placement(rule, 2, inline_objects=True)
+    before, after = (Layout(workload).checkpointing(inline) for workload in (TWO, fragments))
+    assert (after.puts - before.puts, after.bytes_written - before.bytes_written) == (players, each)
+
+
 def test_a_part_that_no_stage_writes_stays_in_its_first_object_and_is_not_stored_again():
     stages = (StageSpec("train", (), "group", ("policy", "target"), ("policy",)),)
     workload = replace(TWO, stages=stages)

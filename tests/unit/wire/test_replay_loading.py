@@ -275,9 +275,10 @@ def test_rounds_that_are_not_stored_yet_are_not_those_of_another_attempt(monkeyp
     first = done(learn(msgspec.json.encode(whole_task(state=state)), storage))
     played_once, play = storage.copy(), whole.play
 
-    def otherwise(task, known, round_, behaviour):
-        tensors, reply = play(task, known, round_, behaviour)
-        return {k: a + 1 if "reward" in k else a for k, a in tensors.items()}, reply
+    def otherwise(*given):
+        played = play(*given)
+        tensors = {k: a + 1 if "reward" in k else a for k, a in played.trajectories.items()}
+        return played._replace(trajectories=tensors)
 
     monkeypatch.setattr(whole, "play", otherwise)
     again = whole_task(state=state, output="again")

@@ -261,10 +261,10 @@ def sampling(task, rollouts, num_envs, steps):
 def assert_as_alone(task, rollouts, num_envs, steps):
     """Plays the rollouts in one invocation, in one each, and each without a handler."""
     together, tensors = sampling(task, rollouts, num_envs, steps)
-    found, reply = play(together, tensors, 3)
+    found, reply, _ = play(together, tensors, 3)
     returns = ()
     for rollout in rollouts:
-        one, own = play(sampling(task, (rollout,), num_envs, steps)[0], tensors, 3)
+        one, own, _ = play(sampling(task, (rollout,), num_envs, steps)[0], tensors, 3)
         environment = registry.make(task, num_envs)
         plain = collect(environment, Policy(environment.spec, together.team, tensors), steps, 1, 3, rollout)
         assert sorted(one) == sorted(plain.tensors) == sorted(name for name in found if f"u{rollout:05d}" in name)

@@ -1,0 +1,191 @@
+"""Environments whose episodes go on in another process: by their saved state, or by being played again.
+
+Rollouts shorter than an episode need them; see `functions.actor.fragments`.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.environments.base import (
+    ActionArray,
+    AgentClass,
+    EnvironmentFault,
+    EnvSpec,
+    Observation,
+    RewardArray,
+    Step,
+    VectorEnvironment,
+)
+
+Saved = Mapping[str, NDArray[Any]]
+"""Arrays by name."""
+
+_SEEDS = 2**63
+
+
+@runtime_checkable
+class Resumable(VectorEnvironment, Protocol):
+    """An environment that saves its state, beyond the protocol."""
+
+    def save(self) -> dict[str, NDArray[Any]]:
+        """The state of all environments; later steps do not change it."""
+
+    def resume(self, saved: Saved, rng: np.random.Generator) -> Observation:
+        """The last observation of the environments that were saved. All that follows, with `rng` for resets and for
+        whatever is random in a step, has the bytes that it would have had in the environment that was saved."""
+
+
+def resumable(make: Callable[[int], VectorEnvironment], num_envs: int) -> Resumable:
+    """`num_envs` environments of `make`, which takes their number; raises what `make` raises."""
+    environment = make(num_envs)
+    if isinstance(environment, Resumable):
+        return environment
+    environment.close()
+    return SeparateCopies(lambda: make(1), num_envs)
+
+
+class SeparateCopies:
+    """E environments of one copy each, which are saved as seeds and actions and resumed by playing these again.
+
+    Every episode has a generator of its own, so it depends on its seed and actions alone. Where the environments are
+    those that were saved, they go on at once: a process that keeps them need not play again.
+    """
+
+    def __init__(self, make_one: Callable[[], VectorEnvironment], num_envs: int) -> None:
+        """Raises what `make_one` raises."""
+        self.num_envs = num_envs
+        self._copies: list[_Copy] = []
+        with ExitStack() as opened:
+            for _ in range(num_envs):
+                self._copies.append(_Copy(make_one()))
+                opened.callback(self._copies[-1].environment.close)
+            self._opened = opened.pop_all()
+        self.spec: EnvSpec = self._copies[0].environment.spec
+
+    def reset(self, rng: np.random.Generator) -> Observation:
+        """The first observation of every environment."""
+        self._rng = rng
+        for copy in self._copies:
+            copy.begin(self._seed())
+        return self._seen()
+
+    def step(self, actions: tuple[ActionArray, ...]) -> Step:
+        """Steps the environments one after another."""
+        chosen = [np.array(part, _dtype(kind)) for kind, part in zip(self.spec.classes, actions, strict=True)]
+        steps = [copy.step(tuple(part[row : row + 1] for part in chosen)) for row, copy in enumerate(self._copies)]
+        ended = np.concatenate([step.ended for step in steps])
+        final = None
+        if ended.any():
+            final = _joined([step.observation if step.final is None else step.final for step in steps])
+            for row in np.flatnonzero(ended):
+                self._copies[row].begin(self._seed())
+        return Step(
+            observation=self._seen(),
+            rewards=np.concatenate([step.rewards for step in steps]),
+            terminated=np.concatenate([step.terminated for step in steps]),
+            truncated=np.concatenate([step.truncated for step in steps]),
+            ended=ended,
+            final=final,
+            env_metrics=_metrics(steps),
+        )
+
+    def save(self) -> dict[str, NDArray[Any]]:
+        """`seed` and `steps` ``[E]`` of the episodes, and per class `action/<class>` ``[E, longest, n, ...]``."""
+        steps = np.array([len(copy.actions) for copy in self._copies])
+        saved: dict[str, NDArray[Any]] = {"seed": np.array([copy.seed for copy in self._copies]), "steps": steps}
+        for c, kind in enumerate(self.spec.classes):
+            shape = (self.num_envs, int(steps.max()), len(kind.agents), *_shape(kind))
+            played = np.zeros(shape, np.float32 if kind.continuous else np.int32)
+            for row, copy in enumerate(self._copies):
+                for t, chosen in enumerate(copy.actions):
+                    played[row, t] = chosen[c][0]
+            saved[f"action/{c}"] = played
+        return saved
+
+    def resume(self, saved: Saved, rng: np.random.Generator) -> Observation:
+        """See `Resumable.resume`; raises `EnvironmentFault` for an environment that does not repeat an episode."""
+        self._rng = rng
+        own = self.save()
+        if any(not np.array_equal(own[name], saved[name]) for name in own):
+            for row, copy in enumerate(self._copies):
+                copy.begin(int(saved["seed"][row]))
+                for t in range(int(saved["steps"][row])):
+                    copy.repeat(
+                        tuple(
+                            saved[f"action/{c}"][row, t][None].astype(_dtype(kind))
+                            for c, kind in enumerate(self.spec.classes)
+                        )
+                    )
+        return self._seen()
+
+    def close(self) -> None:
+        """Closes every environment once."""
+        self._opened.close()
+
+    def _seed(self) -> int:
+        return int(self._rng.integers(_SEEDS))
+
+    def _seen(self) -> Observation:
+        return _joined([copy.seen for copy in self._copies])
+
+
+class _Copy:
+    """An environment of one copy, with the seed and the actions of its episode."""
+
+    def __init__(self, environment: VectorEnvironment) -> None:
+        self.environment = environment
+        self.seed = -1
+        self.actions: list[tuple[ActionArray, ...]] = []
+        self.seen: Observation
+
+    def begin(self, seed: int) -> None:
+        """A new episode."""
+        self.seed, self.actions = seed, []
+        self.seen = self.environment.reset(np.random.Generator(np.random.Philox(seed)))
+
+    def step(self, actions: tuple[ActionArray, ...]) -> Step:
+        """The environment's step; where it ends the episode, `begin` must follow."""
+        step = self.environment.step(actions)
+        self.actions.append(actions)
+        self.seen = step.observation
+        return step
+
+    def repeat(self, actions: tuple[ActionArray, ...]) -> None:
+        """A step that did not end the episode when it was played."""
+        if self.step(actions).ended[0]:
+            raise EnvironmentFault(
+                f"an episode that was played again ended after {len(self.actions)} steps and not later: the environment"
+                " depends on more than its seed and actions; set actions.rollout_length to whole episodes"
+            )
+
+
+def _shape(kind: AgentClass) -> tuple[int, ...]:
+    """The shape of an agent's action."""
+    return (kind.actions,) if kind.continuous else (len(kind.branches),) if kind.branches else ()
+
+
+def _dtype(kind: AgentClass) -> type[np.float32 | np.int64]:
+    return np.float32 if kind.continuous else np.int64
+
+
+def _joined(parts: list[Observation]) -> Observation:
+    """The observations of several environments, one after the other."""
+    masks = [part.masks for part in parts if part.masks is not None]
+    states = [part.state for part in parts if part.state is not None]
+    return Observation(
+        values=tuple(np.concatenate(of_class) for of_class in zip(*(part.values for part in parts), strict=True)),
+        alive=np.concatenate([part.alive for part in parts]),
+        masks=tuple(np.concatenate(of_class) for of_class in zip(*masks, strict=True)) if masks else None,
+        state=np.concatenate(states) if states else None,
+    )
+
+
+def _metrics(steps: list[Step]) -> dict[str, RewardArray]:
+    """The environment's metrics ``[E]``, 0 in rows without one."""
+    names = sorted({name for step in steps for name in step.env_metrics})
+    nothing = np.zeros(1)
+    return {name: np.concatenate([step.env_metrics.get(name, nothing) for step in steps]) for name in names}

@@ -1,0 +1,58 @@
+"""Episodes of 500 steps, trained in rounds of 50 steps: the same bytes after twenty kills."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+from driver import train
+from killed_runs import Process
+
+pytestmark = pytest.mark.conformance
+
+# Every run draws new moments; set this to repeat those of a failure.
+SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
+OPTIONS = (
+    "task.options.max_cycles=500",
+    "actors.rollout_length=50",
+    "actors.num_envs=4",
+    "scaling.rollouts=3",
+    "stop.rounds=45",
+    "checkpoint_every=4",
+    "placement.rounds=1",
+    "evaluation.every=12",
+    "evaluation.episodes=2",
+    "evaluation.final_episodes=2",
+)
+TASKS = ["pettingzoo:mpe2.simple_spread_v3:parallel_env", "mpe/simple_spread"]
+KILLS = 20
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("placement", ["split", "whole"])
+def test_twenty_kills_change_no_byte(tmp_path, task, placement):
+    print(f"CHAOS_SEED={SEED}")
+    draw = random.Random(SEED)
+    options = (*OPTIONS, f"task.name={task}", f"placement.rule={placement}")
+    expected = train(tmp_path / "undisturbed", options, workers=2)
+    assert [line.round for line in expected.lines if line.episodes] == [10, 20, 30, 40]
+
+    folder, round_ = tmp_path / "killed", 0
+    for kill in range(KILLS):
+        process = Process(folder, hold=round_ + 1, options=options)
+        round_ += 1
+        if kill % 2:
+            # The run goes on with another worker for a moment.
+            os.kill(draw.choice(process.workers()), signal.SIGKILL)
+            process.send(signal.SIGCONT)
+            time.sleep(draw.uniform(0.0, 0.3))
+        process.send(signal.SIGKILL)
+        if (last := process.end()).startswith("round "):
+            round_ = int(last.split()[1])
+    found = train(folder, options, workers=2)
+    assert found.sha256 == expected.sha256
+    assert found.state.final == expected.state.final
+    assert [(line.round, line.env_steps, line.return_mean) for line in found.lines] == [
+        (line.round, line.env_steps, line.return_mean) for line in expected.lines
+    ]

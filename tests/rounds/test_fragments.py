@@ -1,0 +1,102 @@
+"""Rollouts shorter than an episode: the same bytes for any placement, and after kills."""
+
+import pytest
+from driver import CONTROLLER, SMALL
+from driver import train as drive
+
+FRAGMENTS = (
+    "task.options.max_cycles=20", "actors.rollout_length=7", "actors.num_envs=3", "scaling.rollouts=3",
+    "sharing.rule=none", "stop.rounds=7", "algorithm.hidden=[8]",
+)  # fmt: skip
+SAVED = "task.name=mpe/simple_spread"
+PLAYED_AGAIN = "task.name=pettingzoo:mpe2.simple_spread_v3:parallel_env"
+TASKS = pytest.mark.parametrize("task", [SAVED, PLAYED_AGAIN], ids=["saved", "played again"])
+
+
+def outcome(run):
+    """A run's results without times and costs."""
+    assert run.state.status == "finished", run.state.reason
+    return run.sha256, [(line.episodes, line.return_mean, line.metrics) for line in run.lines], run.state.final
+
+
+@TASKS
+def test_episodes_go_on_in_the_next_round(train, task):
+    run = train(*FRAGMENTS, task)
+    # Of three rollouts of three environments all episodes end in steps 20 and 40 of 49.
+    assert [line.episodes for line in run.lines] == [0, 0, 9, 0, 0, 9, 0]
+    assert [line.env_steps for line in run.lines] == [9 * 7 * n for n in range(1, 8)]
+    assert [line.return_mean is None for line in run.lines] == [not line.episodes for line in run.lines]
+
+
+def test_an_untrained_team_earns_the_same_in_fragments_as_in_whole_episodes(train):
+    """With a step size near 0. The returns of episodes have a standard deviation of about 20, so the difference between
+    two means of 90 has one of 3."""
+    still = (SAVED, "task.options.max_cycles=20", "algorithm.lr=1e-12", "actors.num_envs=15", "scaling.rollouts=3")
+    still = (*still, "algorithm.hidden=[8]")
+    whole = train(*still, "stop.rounds=2")
+    pieces = train(*still, "actors.rollout_length=5", "stop.rounds=8")
+    means = [[line.return_mean for line in run.lines if line.episodes] for run in (whole, pieces)]
+    assert len(means[0]) == len(means[1]) == 2
+    assert abs(sum(means[0]) - sum(means[1])) / 2 < 5 * 3
+
+
+@TASKS
+@pytest.mark.parametrize(
+    "placement",
+    [
+        ("placement.rule=fused", "placement.rollouts_per_invocation=2"),
+        ("placement.rule=packed", "placement.inline_objects=true", "checkpoint_every=3"),
+        ("placement.rule=whole", "placement.rounds=3"),
+        ("placement.rule=auto",),
+    ],
+)
+def test_the_placement_changes_nothing(train, task, placement):
+    expected = outcome(train(*FRAGMENTS, task, "placement.rule=split"))
+    assert outcome(train(*FRAGMENTS, task, *placement)) == expected
+    assert outcome(train(*FRAGMENTS, task, *placement, workers=2)) == expected
+
+
+@TASKS
+@pytest.mark.parametrize("phase", ["sample", "learn"])
+def test_a_killed_run_goes_on_with_its_episodes(tmp_path, task, phase):
+    def moment(state):
+        return (state.round, state.phase) == (4, phase) and any(slot.waiting for slot in state.slots.values())
+
+    settings = [*SMALL, *FRAGMENTS, task, "placement.rule=split", "checkpoint_every=2"]
+    expected = outcome(drive(tmp_path / "undisturbed", settings))
+    assert moment(drive(tmp_path / "killed", settings, leave=moment).state)
+    again = drive(tmp_path / "killed", settings)
+    assert outcome(again) == expected
+    left = {str(path.relative_to(tmp_path / "killed/objects")) for path in (tmp_path / "killed").rglob("*.safetensors")}
+    assert left == {ref.key for ref in again.state.durable_refs}
+    assert [one.rollouts for one in again.state.unfinished] == [(0,), (1,), (2,)]
+
+
+def test_a_number_of_rollouts_that_changes_and_teams_that_change_keep_the_episodes(train):
+    shorter = ("task.options.max_cycles=9", *FRAGMENTS[1:3])
+    options = (*CONTROLLER, *shorter, "algorithm.hidden=[8]", "stop.rounds=12", "scaling.rollouts=6")
+    split = train(*options, SAVED, "placement.rule=split")
+    assert {"shared", "split"} <= {line.event for line in split.lines}
+    assert len({line.rollouts for line in split.lines}) > 1
+    whole = train(*options, SAVED, "placement.rule=whole", "placement.inline_objects=true", workers=2)
+    assert outcome(whole) == outcome(split)
+    played = max(line.rollouts for line in split.lines)
+    assert sorted(rollout for one in split.state.unfinished for rollout in one.rollouts) == list(range(played))
+
+
+@pytest.mark.parametrize("method", ["qmix", "maddpg", "mappo"])
+def test_algorithms_learn_from_fragments_in_every_placement(train, method):
+    replay = () if method == "mappo" else ("algorithm.batch_size=8", "algorithm.updates_per_round=2")
+    options = (*FRAGMENTS, PLAYED_AGAIN, f"algorithm.name={method}", *replay)
+    assert outcome(train(*options, "placement.rule=split")) == outcome(train(*options, "placement.rule=whole"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [("algorithm.recurrent=true", "recurrent"), ("league.rule=uniform", "league")],
+)
+def test_what_needs_whole_episodes_is_refused(train, setting, said):
+    task = ("task.name=mpe/simple_tag", "actors.rollout_length=7", "scaling.rollouts=4", "placement.rule=fused")
+    run = train(*task, "algorithm.name=ippo", setting)
+    assert run.state.status == "failed"
+    assert said in run.state.reason and "set at least 25" in run.state.reason

@@ -1,0 +1,176 @@
+"""Environments that go on from a saved state, and those that a process keeps meanwhile."""
+
+import numpy as np
+import pytest
+
+from functions.actor.fragments import KeptEnvironments
+from functions.contract import SampleTask, Team
+from functions.environments import conformance, registry
+from functions.environments.base import EnvironmentFault, EnvTask
+from functions.environments.resumable import SeparateCopies, resumable
+from functions.randomness import generator
+
+MPE = [name for name in registry.BUILT_IN if name.startswith("mpe/")]
+TOY = EnvTask(name="toy/signal", agents=3, options={"horizon": 6, "masked": True, "elimination": True, "mixed": True})
+PLAYED_AGAIN = [
+    TOY,
+    EnvTask(name="toy/signal", agents=2, last_action=True),
+    EnvTask(name="pettingzoo:mpe2.simple_spread_v3:parallel_env", options={"max_cycles": 9}),
+    EnvTask(
+        name="pettingzoo:mpe2.simple_spread_v3:parallel_env", options={"max_cycles": 9, "continuous_actions": True}
+    ),
+    EnvTask(name="rware/tiny-2ag", options={"max_steps": 11, "msg_bits": 1}),
+    EnvTask(name="lbf/8x8-2p-3f", options={"max_episode_steps": 11}),
+]
+FIRST, LATER = 8, 9
+
+
+def environment_of(task, num_envs=3):
+    if task.name.startswith("rware"):
+        pytest.importorskip("rware")
+    if task.name.startswith("lbf"):
+        pytest.importorskip("lbforaging")
+    return resumable(lambda count: registry.make(task, count), num_envs)
+
+
+def play(environment, seen, steps, rng):
+    """Random legal actions; returns everything that the steps showed, and the last observation."""
+    shown = []
+    for _ in range(steps):
+        step = environment.step(tuple(drawn(kind, seen, c, rng) for c, kind in enumerate(environment.spec.classes)))
+        shown.append(arrays(step))
+        seen = step.observation
+    return shown, seen
+
+
+def drawn(kind, seen, c, rng):
+    shape = seen.values[c].shape[:2]
+    if kind.continuous:
+        return rng.uniform(kind.low, kind.high, (*shape, kind.actions)).astype(np.float32)
+    if kind.branches:
+        return np.stack([rng.integers(width, size=shape) for width in kind.branches], axis=-1)
+    legal = np.ones((*shape, kind.actions), bool) if seen.masks is None else seen.masks[c]
+    return (legal * rng.random(legal.shape)).argmax(axis=-1)
+
+
+def arrays(step):
+    seen = [
+        part
+        for look in (step.observation, step.final)
+        if look is not None
+        for part in (*look.values, look.alive, *(look.masks or ()), look.state)
+        if part is not None
+    ]
+    return [step.rewards, step.terminated, step.truncated, step.ended, *seen, *step.env_metrics.values()]
+
+
+@pytest.mark.parametrize("task", [*(EnvTask(name=name) for name in MPE), *PLAYED_AGAIN], ids=lambda task: task.name)
+def test_an_environment_that_goes_on_elsewhere_shows_the_same_bytes(task):
+    one, other, kept = environment_of(task), environment_of(task), environment_of(task)
+    actions, again = (np.random.default_rng(5) for _ in range(2))
+    _, seen = play(one, one.reset(generator(1, "first")), FIRST, actions)
+    play(kept, kept.reset(generator(1, "first")), FIRST, again)
+    saved = one.save()
+    before = {name: array.copy() for name, array in saved.items()}
+    shown = []
+    for environment in (one, other, kept):
+        first = environment.resume(saved, generator(1, "later"))
+        assert all(np.array_equal(a, b) for a, b in zip(first.values, seen.values, strict=True))
+        shown.append(play(environment, first, LATER, np.random.default_rng(6))[0])
+    for found in shown[1:]:
+        for mine, theirs in zip(shown[0], found, strict=True):
+            assert all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+    assert all(np.array_equal(before[name], saved[name]) for name in saved)
+    for environment in (one, other, kept):
+        environment.close()
+
+
+@pytest.mark.parametrize("task", PLAYED_AGAIN[:3], ids=lambda task: task.name)
+def test_separate_copies_keep_to_the_protocol(task):
+    conformance.check(lambda num_envs: SeparateCopies(lambda: registry.make(task, 1), num_envs))
+
+
+class Forgetful:
+    """An environment whose episodes are shorter every time."""
+
+    def __init__(self):
+        self._inner = registry.make(TOY, 1)
+        self.spec, self.num_envs, self._episodes = self._inner.spec, 1, 0
+
+    def reset(self, rng):
+        self._episodes += 1
+        return self._inner.reset(rng)
+
+    def step(self, actions):
+        step = self._inner.step(actions)
+        return step if self._episodes == 1 else type(step)(**{**vars(step), "ended": np.array([True])})
+
+    def close(self):
+        self._inner.close()
+
+
+def test_an_environment_that_does_not_repeat_its_episode_is_named():
+    def legal(seen):
+        return tuple(masks.argmax(axis=-1) for masks in seen.masks)
+
+    environment = SeparateCopies(Forgetful, 1)
+    seen = environment.reset(generator(1, "first"))
+    environment.step(legal(seen))
+    saved = environment.save()
+    environment.step(legal(environment.resume(saved, generator(1, "later"))))
+    with pytest.raises(EnvironmentFault, match="depends on more than its seed"):
+        environment.resume(saved, generator(1, "later"))
+
+
+class Copies:
+    """Environments of which only the number and the end matter."""
+
+    def __init__(self, num_envs):
+        self.num_envs, self.closed = num_envs, False
+
+    def close(self):
+        self.closed = True
+
+
+def task_of(rollouts, num_envs=2, run="run", environment=TOY):
+    return SampleTask(
+        id="", run=run, round=1, output="", timeout_s=1.0, seed=1, environment=environment, team=Team(groups=(0,)),
+        policies=(), rollouts=rollouts, num_envs=num_envs, rollout_length=3, fragments=True,
+    )  # fmt: skip
+
+
+def test_a_process_keeps_the_environments_that_were_used_last():
+    kept, copies = KeptEnvironments(4), [Copies(2) for _ in range(3)]
+    for rollout, environment in enumerate(copies):
+        assert kept.take(task_of((rollout,)), rollout) is None
+        kept.keep(task_of((rollout,)), rollout, environment)
+    assert [environment.closed for environment in copies] == [True, False, False]
+    assert kept.take(task_of((2,)), 2) is copies[2]
+    assert kept.take(task_of((2,)), 2) is None
+    kept.close()
+    assert [environment.closed for environment in copies] == [True, True, False]
+
+
+def test_a_process_with_little_memory_keeps_those_of_one_task():
+    kept, copies = KeptEnvironments(0), [Copies(2) for _ in range(2)]
+    for rollout, environment in enumerate(copies):
+        kept.take(task_of((0, 1)), rollout)
+        kept.keep(task_of((0, 1)), rollout, environment)
+    assert not any(environment.closed for environment in copies)
+    assert kept.take(task_of((5,)), 5) is None
+    assert all(environment.closed for environment in copies)
+
+
+@pytest.mark.parametrize("other", [{"num_envs": 3}, {"environment": EnvTask(name="toy/signal")}])
+def test_environments_of_another_task_or_number_are_closed(other):
+    kept, environment = KeptEnvironments(9), Copies(2)
+    kept.keep(task_of((0,)), 0, environment)
+    assert kept.take(task_of((0,), **other), 0) is None
+    assert environment.closed
+
+
+def test_environments_of_another_run_are_kept_beside_them():
+    kept, environment = KeptEnvironments(9), Copies(2)
+    kept.keep(task_of((0,)), 0, environment)
+    assert kept.take(task_of((0,), run="other"), 0) is None
+    assert kept.take(task_of((0,)), 0) is environment
