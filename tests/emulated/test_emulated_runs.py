@@ -79,7 +79,7 @@ def deployed_rounds(place, run):
     return state and state.round
 
 
-@pytest.mark.parametrize("setting", ["actors.rollout_length=1", "opponents.side=0"])
+@pytest.mark.parametrize("setting", ["actors.num_envs=100000000", "opponents.side=0"])
 def test_a_task_that_cannot_be_leaves_nothing_and_its_name_free(place, marless, setting):
     name = f"without-{setting.partition('.')[0]}"
     said = marless.train(name, "--backend", "emulated", setting)
@@ -167,6 +167,16 @@ def test_a_run_against_fixed_policies_has_the_weights_of_a_local_one(place, marl
         assert said.code == 0, said.err
     same(summary(place.home, "driven-against"), expected(marless, *settings))
     (found,) = finished("alone-against")
+    same(found, expected(marless, *settings))
+
+
+def test_episodes_go_on_from_function_to_function(place, marless, finished, expected):
+    settings = (
+        "task.name=toy/signal", "task.options.horizon=9", "actors.rollout_length=4", "scaling.rollouts=2",
+        "stop.rounds=6", "placement.rule=fused",
+    )  # fmt: skip
+    detach(marless, "fragments", *settings)
+    (found,) = finished("fragments")
     same(found, expected(marless, *settings))
 
 

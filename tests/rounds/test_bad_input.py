@@ -61,7 +61,10 @@ REFUSED = {
     "a module that is not there": (["task.name=pettingzoo:no_such_module:env"], "no_such_module"),
     "a factory that is not there": ([f"task.name={PETTINGZOO}nothing"], "nothing"),
     "spaces that do not fit": ([f"task.name={PETTINGZOO}continuous", "algorithm.name=iql"], "acts in numbers"),
-    "less than an episode": (["actors.rollout_length=3"], "actors.rollout_length is 3"),
+    "less than an episode": (
+        ["actors.rollout_length=3", "algorithm.recurrent=true"],
+        "3 steps are less than an episode",
+    ),
     "a side to judge by that is not there": (["evaluation.side=5"], "evaluation.side: 5 is asked for"),
     "opponents that are not there": (["opponents.side=0"], "on one side; leave it out"),
     "stretches that do not fill a rollout": (
@@ -240,7 +243,7 @@ def test_a_store_that_fails_in_the_first_round_leaves_the_run_that_was_paid_for(
 
 
 # Refused where networks are built, and by the coordinator once the task is described.
-IMPOSSIBLE = ["actors.rollout_length=3", "opponents.side=0"]
+IMPOSSIBLE = ["algorithm.network=cnn", "opponents.side=0"]
 
 
 @pytest.mark.parametrize("setting", IMPOSSIBLE)

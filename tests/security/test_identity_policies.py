@@ -156,12 +156,19 @@ DEPLOYER = [
 ]
 SET, RUNS = "sets/a/r/1/0/0", f"{TABLE}/{table('a')}"
 TRAJECTORY = "rounds/000001/sample/00000-00003.trajectory.safetensors"
+UNFINISHED = "rounds/000001/sample/00000-00003.unfinished.safetensors"
 OWN = f"arn:aws:s3:::{bucket('a')}/tenants/a/runs/r"
+TAGGED = {"s3:requestobjecttag/marless-kind": ("trajectory",), "s3:requestobjecttagkeys": ("marless-kind",)}
 ROLES = [
     Question("Actor", "s3:PutObject", f"{OWN}/{TRAJECTORY}", YES),
     Question("Actor", "s3:PutObject", f"{OWN}/rounds/000001/learn/all.policies.safetensors", NO),
     Question("Actor", "s3:GetObject", f"arn:aws:s3:::{bucket('a')}/tenants/a-b/runs/r/{TRAJECTORY}", NO),
     Question("Actor", "s3:DeleteObject", f"{OWN}/{TRAJECTORY}", NO),
+    Question("Actor", "s3:GetObject", f"{OWN}/{UNFINISHED}", YES),
+    Question("Actor", "s3:PutObject", f"{OWN}/{UNFINISHED}", YES),
+    Question("Actor", "s3:PutObjectTagging", f"{OWN}/{UNFINISHED}", NO, TAGGED),
+    Question("Learner", "s3:PutObject", f"{OWN}/{UNFINISHED}", YES),
+    Question("Evaluator", "s3:GetObject", f"{OWN}/{UNFINISHED}", NO),
     Question("Learner", "s3:PutObject", f"{OWN}/rounds/000001/learn/all.policies.safetensors", YES),
     Question("Evaluator", "s3:GetObject", f"{OWN}/{TRAJECTORY}", NO),
     Question("Evaluator", "s3:GetObject", f"{OWN}/rounds/000001/learn/all.policies.safetensors", YES),
@@ -190,7 +197,6 @@ ROLES = [
 ]
 REPLY = "rounds/000001/evaluate/000.reply.safetensors"
 POLICIES = f"{OWN}/rounds/000001/learn/all.policies.safetensors"
-TAGGED = {"s3:requestobjecttag/marless-kind": ("trajectory",), "s3:requestobjecttagkeys": ("marless-kind",)}
 ROLES += [
     Question("Actor", "s3:GetObject", POLICIES, YES),
     Question("Actor", "s3:PutObjectTagging", f"{OWN}/{TRAJECTORY}", YES, TAGGED),
