@@ -11,6 +11,7 @@ EXTRAS = {
     "learner": ("stages that need automatic differentiation", ("torch",)),
     "tasks": ("PettingZoo environments", ("pettingzoo", "mpe2")),
     "report": ("curve.png and replays", ("matplotlib",)),
+    "live": ("marless replay --live", ("matplotlib", "pygame")),
     "search": ("settings of a study, picked by Optuna", ("optuna",)),
     "tensorboard": ("log.to=tensorboard", ("tensorboardX",)),
     "wandb": ("log.to=wandb", ("wandb",)),

@@ -30,7 +30,7 @@ COMMANDS = {
     "runs": "list all runs",
     "evaluate": "play a run's policies and print their return",
     "export": "write a run's policies or episodes for other programs",
-    "replay": "draw a run's policies at play, as an animated picture",
+    "replay": "draw a run's policies at play, as an animated picture or in a window",
     "study": "train many runs over settings and seeds, all at once",
     "crossplay": "play the policies of runs, or of a run's league, against one another",
     "log": "log a run to TensorBoard, Weights & Biases, MLflow or a CSV file",

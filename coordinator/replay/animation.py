@@ -1,19 +1,19 @@
 """Episodes as an animation: panels side by side, each with its name and figures below its picture."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
-from coordinator.replay.episodes import Episode, Frame
+from coordinator.replay.episodes import Frame
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
 
-# Of a frame. The last frame of an episode stays for several times as long.
-FRAME_MS = 80
-_LAST = 10
+# How long the last frame of an episode stays at least.
+_LAST_MS = 800
 # Pixels around a picture, which has a thin frame, and of the two lines below it.
 _MARGIN = 4
 _CAPTION = 34
@@ -29,10 +29,10 @@ Colour = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Panel:
-    """A team's name and its episodes."""
+    """A team's name, and what plays its episode of a number."""
 
     name: str
-    episodes: list[Episode]
+    episode: Callable[[int], Iterable[Frame]]
 
 
 @dataclass(frozen=True)
@@ -43,25 +43,39 @@ class Still:
     frames: int
 
 
-def stills(panels: Sequence[Panel]) -> Iterator[Still]:
-    """All images in order; a panel whose episode has ended holds its last frame until the others' have."""
-    count = len(panels[0].episodes)
-    for number in range(count):
-        episodes = [panel.episodes[number] for panel in panels]
-        steps = max(map(len, episodes))
-        for step in range(steps):
+@dataclass(frozen=True)
+class Animation:
+    """Episodes of teams side by side, played and drawn as they are asked for."""
+
+    panels: Sequence[Panel]
+    episodes: int
+    frame_ms: int
+
+    def stills(self) -> Iterator[Still]:
+        """All images in order."""
+        return chain.from_iterable(map(self.episode, range(self.episodes)))
+
+    def episode(self, number: int) -> Iterator[Still]:
+        """The images of one; a panel whose episode has ended holds its last frame until the others' have."""
+        playing = [iter(panel.episode(number)) for panel in self.panels]
+        frames: list[Frame] = [next(one) for one in playing]
+        ended = False
+        while not ended:
             drawn = [
-                _captioned(panel.name, episode[min(step, len(episode) - 1)], f"episode {number + 1} of {count}")
-                for panel, episode in zip(panels, episodes, strict=True)
+                _captioned(panel.name, frame, f"episode {number + 1} of {self.episodes}")
+                for panel, frame in zip(self.panels, frames, strict=True)
             ]
-            yield Still(_beside(drawn), _LAST if step == steps - 1 else 1)
+            later = [next(one, None) for one in playing]
+            ended = all(frame is None for frame in later)
+            yield Still(_beside(drawn), max(1, round(_LAST_MS / self.frame_ms)) if ended else 1)
+            frames = [new or held for new, held in zip(later, frames, strict=True)]
 
 
-def gif(panels: Sequence[Panel]) -> bytes:
+def gif(animation: Animation) -> bytes:
     """The bytes of the animated GIF; one palette for all images keeps what does not move as it is."""
     from PIL import Image
 
-    drawn = list(stills(panels))
+    drawn = list(animation.stills())
     palette = _palette([still.image for still in drawn])
     images = []
     for number, still in enumerate(drawn):
@@ -69,7 +83,9 @@ def gif(panels: Sequence[Panel]) -> bytes:
         still.image.putpixel((still.image.width - 1, still.image.height - 1), (0, 0, 0) if number % 2 else _WHITE)
         images.append(still.image.quantize(palette=palette, dither=Image.Dither.NONE))
     body = io.BytesIO()
-    durations = [FRAME_MS * still.frames for still in drawn]
+    # A GIF counts in hundredths of a second.
+    frame_ms = 10 * round(animation.frame_ms / 10)
+    durations = [frame_ms * still.frames for still in drawn]
     images[0].save(body, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
     return body.getvalue()
 

@@ -1,6 +1,7 @@
 """Greedy episodes of a team, state by state."""
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -8,12 +9,14 @@ import msgspec
 from coordinator.errors import UserError
 from coordinator.replay.picture import Picture, drawn_environment, picture
 from coordinator.reports.policy import TeamFile, TeamPolicy
-from functions.contract import Opponents, Team
+from functions.contract import BadRequest, Opponents, Team
 from functions.environments import registry
-from functions.environments.base import EnvTask, VectorEnvironment
+from functions.environments.base import EnvironmentFault, EnvTask, Unsupported, VectorEnvironment
 from functions.policies import Player, draws
 from functions.randomness import generator
 
+# How long a frame stays where the environment does not say, and at least: browsers show a GIF's frames no faster.
+FRAME_MS, _SHORTEST = 80, 20
 # By the prefix of their names.
 _DRAWN_ELSEWHERE = dict.fromkeys(
     ("smac/", "smacv2/"),
@@ -31,20 +34,43 @@ class Frame:
     total: float
 
 
-Episode = list[Frame]
+class Stage:
+    """A team in an environment of its own; its greedy episodes are played as they are asked for.
 
-
-def play(team: TeamPolicy, episodes: int, seed: int) -> list[Episode]:
-    """Greedy episodes on start states that no evaluation sees: the same for every team with one seed.
-
-    An episode of n steps has n + 1 frames. Where the environment does not call its `before_reset`, the last of them
-    repeats the picture before it. Raises what `registry.make` raises, and `UserError` when the task cannot be drawn.
+    They begin on start states that no evaluation sees: the same for every team with one seed. Errors of the environment
+    and of a task that cannot be drawn are `UserError`s that name the task.
     """
-    environment = registry.make(_drawing(team.task), 1)
+
+    def __init__(self, team: TeamPolicy, seed: int) -> None:
+        self._team, self._seed = team, seed
+        with _named(team.task):
+            self._environment = registry.make(_drawing(team.task), 1)
+
+    @property
+    def frame_ms(self) -> int:
+        """How long a frame stays: by the environment's `metadata["render_fps"]` if it has any."""
+        rate = (getattr(drawn_environment(self._environment), "metadata", None) or {}).get("render_fps")
+        return FRAME_MS if not isinstance(rate, int | float) or rate <= 0 else max(_SHORTEST, round(1000 / rate))
+
+    def episode(self, number: int) -> Iterator[Frame]:
+        """The frames of one episode, whatever was played before; one of n steps has n + 1.
+
+        Where the environment does not call its `before_reset`, the last of them repeats the picture before it.
+        """
+        with _named(self._team.task):
+            yield from _episode(self._environment, self._team.player(1), self._seed, number)
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self._environment.close()
+
+
+@contextmanager
+def _named(task: EnvTask) -> Iterator[None]:
     try:
-        return [_episode(environment, team.player(1), seed, number) for number in range(episodes)]
-    finally:
-        environment.close()
+        yield
+    except (BadRequest, EnvironmentFault, Unsupported, UserError) as error:
+        raise UserError(f"{task.name}: {error}") from error
 
 
 def random_team(team: TeamPolicy) -> TeamPolicy:
@@ -64,17 +90,18 @@ def _drawing(task: EnvTask) -> EnvTask:
     return task
 
 
-def _episode(environment: VectorEnvironment, player: Player, seed: int, number: int) -> Episode:
+def _episode(environment: VectorEnvironment, player: Player, seed: int, number: int) -> Iterator[Frame]:
     spec, last = environment.spec, list[Picture]()
     seen = environment.reset(generator(seed, "replay", number))
     chance = draws(spec, spec.horizon, 1, generator(seed, "replay", number, "actions"))
     # An environment with slots may not take it.
     with suppress(AttributeError):
         drawn_environment(environment).before_reset = lambda: last.append(picture(environment))
-    frames, total, ended = Episode(), 0.0, False
+    step, total, ended = 0, 0.0, False
     while not ended:
-        frames.append(Frame(picture(environment), len(frames), total))
-        choice = player.act(seen, chance=tuple(part[len(frames) - 1] for part in chance))
-        result = environment.step(choice.played)
+        shown = picture(environment)
+        yield Frame(shown, step, total)
+        result = environment.step(player.act(seen, chance=tuple(part[step] for part in chance)).played)
         seen, ended, total = result.observation, bool(result.ended[0]), total + float(result.rewards.sum())
-    return [*frames, Frame(last[0] if last else frames[-1].picture, len(frames), total)]
+        step += 1
+    yield Frame(last[0] if last else shown, step, total)

@@ -88,6 +88,8 @@ class PettingZooEnvironment:
         self._decoders = [agents[kind.agents[0]].decoder for kind in self.spec.classes]
         self._envs = [Copy(row, guard, agents, self.spec.classes, horizon, state) for row, guard in enumerate(guards)]
         self._guards, self._rebuild = guards, rebuild
+        # What the environment says of itself, by PettingZoo's convention; its "render_fps" are a replay's.
+        self.metadata = getattr(guards[0].environment, "metadata", None) or {}
         # Called when episodes have ended, before the reset: the last states can be drawn there.
         self.before_reset: Callable[[], None] | None = None
         self._opened = ExitStack()

@@ -32,6 +32,7 @@ class TurnEnvironment:
         # A cycle is a turn of every agent.
         cycles = own_horizon(game)
         self.max_cycles = cycles if cycles is None else cycles * len(self.possible_agents)
+        self.metadata = getattr(game, "metadata", None)
         self._game = game
         self._waiting = {agent: _first_actions(task, agent, game.action_space(agent)) for agent in self.possible_agents}
 

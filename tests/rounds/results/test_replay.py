@@ -3,6 +3,8 @@
 import os
 import shutil
 import stat
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,12 @@ def test_fixed_opponents_play_their_policies(marless):
         (("nowhere",), "marless: there is no run nowhere"),
         (("a", "--episodes", "0"), "marless: argument --episodes: '0' is not a positive whole number"),
         (("a", "--out", "team.png"), "marless: team.png: the file's name has to end in .gif or .mp4"),
+        (
+            ("a", "--live"),
+            "marless: --live needs a display: neither DISPLAY nor WAYLAND_DISPLAY is set; without one write a file:"
+            " marless replay a --out team.gif",
+        ),
+        (("a", "--live", "--out", "team.png"), "marless: team.png: the file's name has to end in .gif or .mp4"),
         (("a", "--out", "gone/team.gif"), "marless: gone/team.gif: there is no folder gone"),
         (("a", "--beside", "nowhere"), "marless: --beside: there is no run nowhere"),
         (
@@ -102,10 +110,35 @@ def test_a_mistake_is_one_line_and_writes_nothing(marless, monkeypatch, words, l
     trained(marless, "a", *MPE, "stop.rounds=1")
     trained(marless, "toy", "stop.rounds=1")
     monkeypatch.setenv("PATH", "")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
     said = marless("replay", *words)
     assert (said.code, len(said.err)) == (2, 1)
     assert said.err[0].startswith(line)
     assert not list(Path().glob("*.*")) and not Path("runs/a/replay.gif").exists()
+
+
+def test_a_window_plays_until_it_is_closed_and_then_the_file_is_written(marless, monkeypatch):
+    pygame = pytest.importorskip("pygame")
+    trained(marless, "a", *MPE)
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    sizes = []
+
+    def close_it():
+        while not (pygame.display.get_init() and pygame.display.get_surface()):
+            time.sleep(0.01)
+        sizes.append(pygame.display.get_surface().get_size())
+        pygame.event.post(pygame.event.Event(pygame.QUIT))
+
+    user = threading.Thread(target=close_it)
+    user.start()
+    said = marless("replay", "a", "--live", "--out", "team.gif")
+    user.join()
+    keys = "space: pause   right arrow: one step   r: the episode again   n: the next episode   q: quit"
+    assert (said.code, said.out, said.err) == (0, [keys, "team.gif"], [])
+    assert sizes == [Image.open("team.gif").size]
+    assert not pygame.display.get_init()
+    assert not Path("runs/a/replay.gif").exists()
 
 
 def test_a_run_whose_policies_are_gone_says_so(marless):

@@ -9,7 +9,7 @@ pytest.importorskip("PIL")
 
 from PIL import Image, ImageSequence
 
-from coordinator.replay.animation import Panel, gif, stills
+from coordinator.replay.animation import Animation, Panel, gif
 from coordinator.replay.episodes import Frame
 
 
@@ -18,11 +18,17 @@ def episode(steps, colour, size=(300, 260)):
     return [Frame(np.full((*size, 3), colour + step, np.uint8), step, -1.0 * step) for step in range(steps + 1)]
 
 
+def animation(*teams):
+    """Of names and their episodes."""
+    panels = [Panel(name, episodes.__getitem__) for name, episodes in teams]
+    return Animation(panels, len(teams[0][1]), frame_ms=80)
+
+
 def test_an_episode_that_ended_waits_for_the_longer_one():
-    panels = [Panel("short", [episode(1, 0), episode(2, 0)]), Panel("long", [episode(3, 100), episode(1, 100)])]
-    images = list(stills(panels))
+    short, long = ("short", [episode(1, 0), episode(2, 0)]), ("long", [episode(3, 100), episode(1, 100)])
+    images = list(animation(short, long).stills())
     assert [still.frames for still in images] == [1, 1, 1, 10, 1, 1, 10]
-    one = list(stills(panels[:1]))
+    one = list(animation(short).stills())
     assert all(still.image.width == 2 * one[0].image.width for still in images)
     middle = images[0].image.width // 4, images[0].image.height // 2
     left = [still.image.getpixel(middle)[0] for still in images]
@@ -33,7 +39,7 @@ def test_an_episode_that_ended_waits_for_the_longer_one():
 
 def test_every_frame_is_kept_with_its_time():
     equal = [Frame(np.zeros((300, 260, 3), np.uint8), 0, 0.0)] * 4
-    drawn = Image.open(io.BytesIO(gif([Panel("a team", [equal])])))
+    drawn = Image.open(io.BytesIO(gif(animation(("a team", [equal])))))
     assert [frame.info["duration"] for frame in ImageSequence.Iterator(drawn)] == [80, 80, 80, 800]
 
 
@@ -45,7 +51,7 @@ def test_common_colours_stay_as_they_are():
         part[100:150, 100:250] = np.arange(150)[None, :, None]
         part[200:230, 100:250] = 253
     frames = [Frame(part, step, 0.0) for step, part in enumerate(pictures)]
-    drawn = Image.open(io.BytesIO(gif([Panel("a team", [frames])])))
+    drawn = Image.open(io.BytesIO(gif(animation(("a team", [frames])))))
     for image in ImageSequence.Iterator(drawn):
         shown = image.convert("RGB")
         assert shown.getpixel((4 + 70, 4 + 100)) == (70, 70, 170)
@@ -53,6 +59,6 @@ def test_common_colours_stay_as_they_are():
 
 
 def test_small_pictures_grow_and_long_names_are_cut():
-    (still,) = stills([Panel("a name that is much too long " * 9, [episode(0, 7, (10, 50))])])
+    (still,) = animation(("a name that is much too long " * 9, [episode(0, 7, (10, 50))])).stills()
     assert still.image.size[0] == 5 * 50 + 8
     assert still.image.getpixel((still.image.width - 2, 60)) == (255, 255, 255)

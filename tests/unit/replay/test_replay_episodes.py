@@ -1,12 +1,15 @@
 """Episodes of replays: their states, their returns, and what comes last."""
 
+from contextlib import closing
+from itertools import islice
+
 import numpy as np
 import pytest
 
 pytest.importorskip("PIL")
 
 from coordinator.errors import UserError
-from coordinator.replay.episodes import play, random_team
+from coordinator.replay.episodes import Stage, random_team
 from coordinator.replay.picture import picture
 from coordinator.reports.policy import TeamFile, TeamPolicy
 from functions.contract import Opponents, Team
@@ -24,6 +27,13 @@ def team(task):
     agents = tuple(range(len(spec.agents)))
     acting = Team(groups=agents, opponents=Opponents(agents=agents, acting="random"))
     return TeamPolicy(TeamFile(task=task, spec=spec, team=acting), {})
+
+
+def play(playing, episodes, seed):
+    """All frames of so many episodes."""
+    stage = Stage(playing, seed)
+    with closing(stage):
+        return [list(stage.episode(number)) for number in range(episodes)]
 
 
 @pytest.mark.parametrize("task", [SPREAD, LBF], ids=lambda task: task.name)
@@ -66,6 +76,27 @@ def test_teams_begin_on_the_same_states_whatever_they_did_before():
         assert (idle[number][0].picture == same[number][0].picture).all()
         assert (other[number][0].picture != same[number][0].picture).any()
     assert (same[0][0].picture != same[1][0].picture).any()
+
+
+def test_an_episode_left_half_way_is_the_same_when_it_begins_again():
+    with closing(Stage(team(LBF), seed=5)) as stage:
+        whole = list(stage.episode(1))
+        for frames in (2, 6):
+            assert len(list(islice(stage.episode(0), frames))) == frames
+            again = list(stage.episode(1))
+            assert [frame.total for frame in again] == [frame.total for frame in whole]
+            assert all((a.picture == b.picture).all() for a, b in zip(again, whole, strict=True))
+
+
+def test_frames_follow_what_the_environment_says_of_its_rate():
+    mpe2 = EnvTask(name="pettingzoo:mpe2.simple_spread_v3:parallel_env")
+    turns = EnvTask(name="pettingzoo:pettingzoo.classic.tictactoe_v3:env", options={"horizon": 9})
+    rates = []
+    for task in (SPREAD, mpe2, turns):
+        with closing(Stage(team(task), seed=5)) as stage:
+            rates.append(stage.frame_ms)
+    # mpe2 plays at 10 frames a second, tic-tac-toe at one.
+    assert rates == [80, 100, 1000]
 
 
 class Still:

@@ -1,17 +1,19 @@
-"""marless replay: draws greedy episodes of a run's newest policies as an animated picture."""
+"""marless replay: draws greedy episodes of a run's newest policies as a picture, or plays them in a window."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from coordinator.cli import arguments as common
 from coordinator.errors import FINISHED
-from coordinator.replay.recording import record
+from coordinator.replay import live
+from coordinator.replay.recording import encoder, record
 from coordinator.runs.folder import LATEST, RunFolder
 
 EXAMPLES = """examples:
   marless replay                                 three episodes of the latest run
   marless replay my_run --beside random          and random agents on the same start states
-  marless replay my_run --episodes 5 --out team.mp4"""
+  marless replay my_run --episodes 5 --out team.mp4
+  marless replay my_run --live                   in a window"""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -26,9 +28,20 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="a .gif, or an .mp4 by ffmpeg (default: the run's replay.gif)"
     )
+    parser.add_argument(
+        "--live", action="store_true", help="play in a window; a file is written only with --out, after it is closed"
+    )
 
 
 def run(options: Namespace) -> int:
-    """Writes the picture and prints its path."""
-    print(record(RunFolder.find(options.run), options.out, options.episodes, options.beside))
+    """Plays in a window, or writes the picture and prints its path."""
+    folder = RunFolder.find(options.run)
+    if options.out is not None:
+        encoder(options.out)
+    if options.live:
+        with live.open_window(folder) as window:
+            print(live.KEYS, flush=True)
+            live.show(window, folder, options.episodes, options.beside)
+    if options.out is not None or not options.live:
+        print(record(folder, options.out, options.episodes, options.beside))
     return FINISHED

@@ -1,0 +1,134 @@
+"""Episodes in a window: what keys do, and that the window takes part in nothing else."""
+
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("PIL")
+pytest.importorskip("pygame")
+
+import pygame
+
+from coordinator.replay.animation import Animation, Panel
+from coordinator.replay.episodes import Frame
+from coordinator.replay.live import Playback, play
+from infra.local.window import CLOSED, NoDisplay, Window
+
+
+class Played:
+    """Two episodes of two steps, and how many frames of each were asked for."""
+
+    def __init__(self):
+        self.drawn = [0, 0]
+
+    def episode(self, number):
+        for step in range(3):
+            self.drawn[number] += 1
+            yield Frame(np.full((300, 260, 3), 100 * number + step, np.uint8), step, 0.0)
+
+
+def animation(played):
+    return Animation([Panel("a team", played.episode)], episodes=2, frame_ms=40)
+
+
+def shade(playback):
+    """The colour of the picture, which tells its episode and step."""
+    return playback.still.image.getpixel((20, 20))[0]
+
+
+def test_frames_are_drawn_when_they_are_due_and_episodes_begin_again():
+    played = Played()
+    playback = Playback(animation(played))
+    # One more than the one on screen, which tells whether it is the episode's last.
+    assert played.drawn == [2, 0]
+    seen = []
+    for _ in range(7):
+        seen.append((shade(playback), playback.stays_ms))
+        playback.step()
+    assert seen == [(0, 40), (1, 40), (2, 800), (100, 40), (101, 40), (102, 800), (0, 40)]
+
+
+def test_keys_pause_step_repeat_and_skip():
+    playback = Playback(animation(Played()))
+    playback.pause()
+    assert (shade(playback), playback.stays_ms) == (0, None)
+    playback.pause()
+    assert playback.stays_ms == 40
+    playback.single_step()
+    assert (shade(playback), playback.stays_ms) == (1, None)
+    playback.repeat()
+    assert (shade(playback), playback.stays_ms) == (0, None)
+    playback.next_episode()
+    playback.single_step()
+    assert shade(playback) == 101
+    playback.repeat()
+    assert shade(playback) == 100
+    playback.next_episode()
+    assert shade(playback) == 0
+
+
+@pytest.fixture
+def window(monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    with Window("a run") as opened:
+        yield opened
+
+
+def press(*keys):
+    for key in keys:
+        pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=key))
+
+
+def on_screen():
+    return tuple(pygame.display.get_surface().get_at((20, 20)))[:3]
+
+
+@pytest.mark.parametrize("last", [pygame.K_q, pygame.K_ESCAPE])
+def test_the_window_shows_what_the_keys_ask_for(window, last):
+    playback = Playback(animation(Played()))
+    press(pygame.K_SPACE, pygame.K_RIGHT, pygame.K_n, pygame.K_x, pygame.K_RIGHT, pygame.K_RIGHT, last)
+    play(playback, window)
+    assert shade(playback) == 102 and on_screen() == (102, 102, 102)
+
+
+def test_the_button_of_the_window_closes_it(window):
+    window.show(bytes(300), (10, 10))
+    pygame.event.post(pygame.event.Event(pygame.QUIT))
+    assert window.key(None) == CLOSED
+
+
+def test_images_follow_one_another_at_their_rate_however_long_drawing_takes(window):
+    began = time.monotonic()
+    for _ in range(10):
+        window.show(bytes(300), (10, 10))
+        time.sleep(0.03)
+        assert window.key(50) is None
+    assert 0.5 <= time.monotonic() - began < 0.5 + 0.3
+
+
+def test_a_resized_window_keeps_the_proportions(window):
+    window.show(b"\x00" * 300, (10, 10))
+    pygame.display.set_mode((40, 20), pygame.RESIZABLE)
+    window.show(b"\x00" * 300, (10, 10))
+    surface = pygame.display.get_surface()
+    row = [surface.get_at((x, 10))[0] for x in range(40)]
+    assert row == [255] * 10 + [0] * 20 + [255] * 10
+
+
+def test_an_environment_that_ends_pygame_does_not_end_the_window(window):
+    window.show(bytes(300), (10, 10))
+    pygame.quit()
+    window.show(b"\x07" * 300, (10, 10))
+    assert tuple(pygame.display.get_surface().get_at((5, 5)))[:3] == (7, 7, 7)
+
+
+@pytest.mark.parametrize("display", [{}, {"DISPLAY": ":4711"}], ids=["none", "not there"])
+def test_without_a_display_there_is_no_window(monkeypatch, display):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    for name, value in display.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(NoDisplay, match="x11 not available" if display else "neither DISPLAY nor WAYLAND_DISPLAY"):
+        Window("a run")
