@@ -30,6 +30,8 @@ class RunLog:
     def __init__(self, folder: RunFolder, identity: Identity, config: RunConfig, remark: Callable[[str], None]) -> None:
         self._folder, self._identity, self._config, self._remark = folder, identity, config, remark
         self._logs: dict[str, Background] = {}
+        # What went wrong, by logger.
+        self.failed: dict[str, str] = {}
 
     def begin(self) -> None:
         """Opens the logs; the rounds so far are to be added next, from the first on."""
@@ -64,6 +66,7 @@ class RunLog:
     def _report_problems(self) -> None:
         for name, log in self._logs.items():
             if problem := log.problem():
+                self.failed[name] = problem
                 again = f"marless log {self._folder.name} --to {name}"
                 self._remark(f"no log in {name} any more: {problem}; training goes on, and afterwards: {again}")
 

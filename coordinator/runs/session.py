@@ -90,6 +90,11 @@ class Session:
         """Whether there is nothing to do until a function reports."""
         return self._driver.listening
 
+    @property
+    def unlogged(self) -> dict[str, str]:
+        """The loggers that failed so far, and why."""
+        return self._log.failed
+
     def allow(self, concurrency: int, dollars: float | None) -> None:
         """See `Driver.allow`."""
         self._driver.allow(concurrency, dollars)

@@ -47,7 +47,7 @@ class _Progress:
             self._run.score = line.evaluation.mean
 
     def remark(self, text: str) -> None:
-        """Remarks of many runs would hide each other."""
+        """Remarks of many runs would hide each other; what loggers say is in `PooledRun.unlogged`."""
 
     def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
         run = self._run
@@ -88,6 +88,11 @@ class PooledRun:
     def ready(self) -> bool:
         """Whether a step would not wait."""
         return bool(self.lane.reports) or (self._session is not None and not self._session.listening)
+
+    @property
+    def unlogged(self) -> dict[str, str]:
+        """The loggers that failed so far, and why."""
+        return self._session.unlogged if self._session is not None else {}
 
     def spent(self) -> float:
         """The run's bill so far."""

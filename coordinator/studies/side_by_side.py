@@ -26,7 +26,8 @@ def _ignore(*_: object) -> None:
 class SideBySide:
     """Drives the runs of `study` until all are over or `stopping`, `at_once` of them at work.
 
-    `on_change` is called when a run ended or paused, `on_halved` for every decision, and `on_look` often.
+    `on_change` is called when a run ended or paused, `on_halved` for every decision, `on_look` often, and `on_unlogged`
+    when a logger fails for the first time, with the run, the logger's name and the problem.
     """
 
     def __init__(
@@ -38,9 +39,11 @@ class SideBySide:
         on_change: Callable[[StudyRun], None],
         on_halved: Callable[[Halved], None] = _ignore,
         on_look: Callable[[], None] = _ignore,
+        on_unlogged: Callable[[StudyRun, str, str], None] = _ignore,
     ) -> None:
         self._study, self._pool, self._stopping, self._most = study, pool, stopping, at_once
         self._on_change, self._on_halved, self._on_look = on_change, on_halved, on_look
+        self._on_unlogged, self._unlogged = on_unlogged, set[str]()
         self._backend = LocalBackend()
         self._root: Path = study.folder / "runs"
         self._at_work: dict[str, PooledRun] = {}
@@ -101,12 +104,15 @@ class SideBySide:
     def _advance(self, work: PooledRun) -> None:
         run = work.run
         cap = least(purse.allowance(run.name) for purse in self._purses_of(run))
-        if not work.advance(self._pool.width(work.lane), cap, self._study.pause_at(run)):
+        goes_on = work.advance(self._pool.width(work.lane), cap, self._study.pause_at(run))
+        self._look_at_logs(work)
+        if not goes_on:
             self._ended(work)
 
     def _ended(self, work: PooledRun) -> None:
         run = work.run
         work.close()
+        self._look_at_logs(work)
         for other in self._study.runs:
             other.served_s = self._pool.busy_s.get(other.name, 0.0)
         del self._at_work[run.name]
@@ -118,6 +124,14 @@ class SideBySide:
         self._on_change(run)
         self._study.tell()
         self._decide()
+
+    def _look_at_logs(self, work: PooledRun) -> None:
+        """Tells of a logger once: what is wrong with it is mostly wrong for all runs."""
+        work.run.unlogged = list(work.unlogged)
+        for logger, problem in work.unlogged.items():
+            if logger not in self._unlogged:
+                self._unlogged.add(logger)
+                self._on_unlogged(work.run, logger, problem)
 
     def _decide(self) -> None:
         """Compares settings whose runs wait; runs of those that are stopped are over."""

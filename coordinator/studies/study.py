@@ -49,6 +49,8 @@ class StudyRun:
     served_s: float = 0.0
     """For how long slots of the pool ran its tasks."""
     reason: str = ""
+    unlogged: Sequence[str] = ()
+    """The loggers that failed."""
     limits: Sequence[str] = ()
     """Limits that a run gets when it goes on, such as ``stop.env_steps=200``."""
 

@@ -17,6 +17,9 @@ class StudyView(Protocol):
     def halved(self, study: Study, decision: Halved) -> None:
         """Settings were compared."""
 
+    def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
+        """A logger failed, for the first time in this command and for this run."""
+
     def look(self, study: Study) -> None:
         """Called often; must be cheap."""
 

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -21,6 +21,8 @@ from coordinator.studies.study_view import StudyView
 _REDRAW_S = 0.5
 # Lines around the table.
 _AROUND = 7
+# Runs that a line names.
+_NAMED = 5
 _ORDER = ("running", "failed", "interrupted", "paused", "new", "finished", "stopped")
 _STYLES = {"running": "bold", "failed": "red", "finished": "green", "stopped": "dim", "new": "dim", "paused": "yellow"}
 
@@ -43,6 +45,10 @@ class LiveTable:
 
     def halved(self, study: Study, decision: Halved) -> None:
         self._remark = halving_line(decision)
+
+    def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
+        """Prints above the table, where it stays."""
+        self._console.print(Text(unlogged_line(run, logger, problem), "yellow"))
 
     def look(self, study: Study) -> None:
         now = time.monotonic()
@@ -92,6 +98,9 @@ class PlainLines:
     def halved(self, study: Study, decision: Halved) -> None:
         _say(halving_line(decision))
 
+    def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
+        print(unlogged_line(run, logger, problem), file=sys.stderr, flush=True)
+
     def look(self, study: Study) -> None:
         """Nothing is printed between runs."""
 
@@ -119,6 +128,7 @@ class JsonEvents:
             "seconds",
             "served_s",
             "reason",
+            "unlogged",
         )
         served = Counter[str]()
         for other in study.runs:
@@ -127,6 +137,9 @@ class JsonEvents:
 
     def halved(self, study: Study, decision: Halved) -> None:
         self._print({"event": "halved", **msgspec.to_builtins(decision, str_keys=True)})
+
+    def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
+        self._print({"event": "unlogged", "logger": logger, "run": run.name, "problem": problem})
 
     def look(self, study: Study) -> None:
         """Nothing is printed between runs."""
@@ -155,6 +168,20 @@ def halving_line(decision: Halved) -> str:
     """What a comparison decided."""
     parts = [("go on", decision.promoted), ("stopped", decision.stopped)]
     return f"after round {decision.rung}: " + "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+
+
+def unlogged_line(run: StudyRun, logger: str, problem: str) -> str:
+    """That a logger failed in a run, and maybe in others."""
+    return f"{run.name} has no log in {logger} any more, other runs may follow: {problem}; training goes on"
+
+
+def unlogged_runs(study: Study) -> Iterator[str]:
+    """For each logger that failed: the runs without a whole log, and what makes up for it."""
+    for logger in dict.fromkeys(name for run in study.runs for name in run.unlogged):
+        names = [run.name for run in study.runs if logger in run.unlogged]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        again = f"marless log {study.folder}/runs/{names[0]} --to {logger}"
+        yield f"not logged to the end in {logger}: {', '.join(names[:_NAMED])}{more}; for each of them: {again}"
 
 
 def _say(text: str) -> None:

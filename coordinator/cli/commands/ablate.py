@@ -38,6 +38,8 @@ from coordinator.runs.policies import with_absolute_policies
 from coordinator.runs.signals import Signals
 from coordinator.studies.seeds import seeds_of
 from coordinator.studies.side_by_side import SideBySide
+from coordinator.studies.study import StudyRun
+from coordinator.views.study import unlogged_line
 from functions.contract import MissingExtra
 from functions.environments.roles.partition import roles_of
 from infra.local.own_process import cores
@@ -190,11 +192,18 @@ def _compare(options: Namespace, wanted: _Ablation, signals: Signals) -> tuple[E
         campaign = Campaign(wanted.folder, ablation, wanted.arms, wanted.seeds, progress)
         _announce(options, campaign, wanted)
         pools = SeparatePools(FUNCTION_MODULES)
-        SideBySide(campaign, pools, signals, options.jobs, campaign.ended, on_look=_StopNotice(signals)).drive()
+        notice = _StopNotice(signals)
+        SideBySide(
+            campaign, pools, signals, options.jobs, campaign.ended, on_look=notice, on_unlogged=_say_unlogged
+        ).drive()
         if signals.received:
             line = f"stopped with {len(campaign.missing)} runs to go; the same command resumes"
             return Ending(signals.code, line), campaign.results
         return _report(options, campaign, wanted), campaign.results
+
+
+def _say_unlogged(run: StudyRun, logger: str, problem: str) -> None:
+    print(unlogged_line(run, logger, problem), file=sys.stderr, flush=True)
 
 
 class _StopNotice:

@@ -22,7 +22,7 @@ from coordinator.studies.seeds import seeds_of
 from coordinator.studies.side_by_side import SideBySide
 from coordinator.studies.study import FILE, Study, StudyRun
 from coordinator.studies.study_file import StudyFile, load, require_same
-from coordinator.views.study import choose_study_view, summary
+from coordinator.views.study import choose_study_view, summary, unlogged_runs
 from infra.local.dispatch import Capacity
 from infra.local.own_process import cores
 from infra.local.pool import Pool
@@ -83,6 +83,7 @@ def run(options: Namespace) -> int:
                 on_change=lambda run: view.changed(study, run),
                 on_halved=lambda decision: view.halved(study, decision),
                 on_look=lambda: view.look(study),
+                on_unlogged=view.unlogged,
             )
             try:
                 view.started(study)
@@ -213,6 +214,8 @@ def _report(options: Namespace, study: Study, pool: Pool, signals: Signals) -> i
         if len(served) > 1:
             print(f"fairness among owners, by weight: {fairness:.2f} (Jain's index; 1 is best)")
         print(f"the pool's slots were busy {busy:.0%} of the time")
+        for line in unlogged_runs(study):
+            print(line)
         print(f"compare the runs: marless compare {study.folder}")
     if signals.received:
         return report_ending(Ending(signals.code, f"stopped; go on with: marless study {study.folder}"))

@@ -1,5 +1,6 @@
 """Studies of tiny runs through the command line: the weights of runs alone, whatever happens beside them."""
 
+import dataclasses
 import json
 import random
 import time
@@ -7,6 +8,9 @@ import time
 import pytest
 from commands import Commands
 from studies import HARM, bad_neighbour, begin, everything, hashes, setting, study, train_alone
+
+from coordinator.loggers import progress_csv, registry
+from coordinator.loggers.base import Logger
 
 
 @pytest.fixture
@@ -65,6 +69,55 @@ def test_a_bad_neighbour_changes_no_other_run(marless, tmp_path, alone, harm):
         assert (len(list(tmp_path.glob("studies/beside/workers/[0-9]*.log"))) > 2) == (harm == "leak")
     else:
         assert said.code == 1 and f"did not finish, the first: bad-{harm}-s1" in said.err[-1]
+
+
+class Misplaced(Logger):
+    """The CSV file of some runs, in a folder that is not there."""
+
+    name, summary = "csv", "fails"
+
+    def __init__(self, runs):
+        self._runs = runs
+
+    def open(self, run):
+        folder = run.folder / "gone" if run.name in self._runs else run.folder
+        return progress_csv.LOGGER.open(dataclasses.replace(run, folder=folder))
+
+
+LOGGED = 'seeds = "1-8"\npool.slots = 2\nbase.log.to = ["csv"]\n'
+UNLOGGED = [f"a-s{seed}" for seed in range(2, 9)]
+# Taken by the registry, which gets the name of this module.
+LOGGER = Misplaced(UNLOGGED)
+
+
+def test_a_logger_that_fails_is_told_once_with_the_runs_that_it_failed_for(marless, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setitem(registry.BUILT_IN, "csv", __name__)
+        study(tmp_path / "logged.toml", setting("a", []), head=LOGGED)
+        said = marless("study", "logged.toml")
+    assert said.code == 0
+    (line,) = said.err
+    assert line.startswith("a-s") and "has no log in csv any more, other runs may follow: FileNotFoundError" in line
+    (told,) = (line for line in said.out if "not logged" in line)
+    assert told == (
+        "not logged to the end in csv: a-s2, a-s3, a-s4, a-s5, a-s6 and 2 more; for each of them: marless log"
+        " studies/logged/runs/a-s2 --to csv"
+    )
+    rows = len((tmp_path / "studies/logged/runs/a-s1/progress.csv").read_text().splitlines())
+    assert rows > 4
+    assert marless("log", "studies/logged/runs/a-s2", "--to", "csv").code == 0
+    assert len((tmp_path / "studies/logged/runs/a-s2/progress.csv").read_text().splitlines()) == rows
+
+
+def test_json_tells_of_a_logger_too(marless, tmp_path, monkeypatch):
+    monkeypatch.setitem(registry.BUILT_IN, "csv", __name__)
+    study(tmp_path / "logged.toml", setting("a", []), head=LOGGED)
+    said = marless("study", "logged.toml", "--json")
+    events = [json.loads(line) for line in said.out]
+    (told,) = (event for event in events if event["event"] == "unlogged")
+    assert told["run"] in UNLOGGED and told["logger"] == "csv" and "FileNotFoundError" in told["problem"]
+    unlogged = {event["name"]: event["unlogged"] for event in events if event["event"] == "run"}
+    assert unlogged == {"a-s1": [], **{name: ["csv"] for name in UNLOGGED}}
 
 
 def test_successive_halving_stops_all_but_the_best_and_records_why(marless, tmp_path):
