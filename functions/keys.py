@@ -24,7 +24,8 @@ def output_prefix(round_: int, work: str) -> str:
 
 
 def object_key(output: str, kind: str) -> str:
-    """The key of a task's object of one kind; `functions.contract.Done` lists the kinds, and `reply` is one more."""
+    """The key of an object of one kind: a task's, of which `functions.contract.Done` lists all but `reply`, or what a run
+    is given (`policies`, `dataset`)."""
     return f"{output}.{kind}{OBJECT_SUFFIX}"
 
 

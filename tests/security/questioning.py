@@ -13,6 +13,7 @@ TAGGED = "marless-kind=trajectory"
 
 POLICIES = "rounds/000001/learn/all.policies.safetensors"
 OPPONENTS = "rounds/opponents.policies.safetensors"
+DATASET = "rounds/offline.dataset.safetensors"
 LEARNER = "rounds/000001/learn/all.learner.safetensors"
 TENSORS = "rounds/000001/learn/advantages.tensors.safetensors"
 WHOLE = "rounds/000001/sample/whole-001.learner.safetensors"
@@ -22,7 +23,8 @@ DESCRIBED = "rounds/000000/describe.reply.safetensors"
 EVALUATED = "rounds/000001/evaluate/000.reply.safetensors"
 TRIED = "rounds/000001/trial/old/000/001.reply.safetensors"
 SPILLED = "ledger/state/12-abc"
-KINDS = (POLICIES, OPPONENTS, LEARNER, TENSORS, WHOLE, PLAYED, TRAJECTORY, DESCRIBED, EVALUATED, TRIED, SPILLED)
+GIVEN = (OPPONENTS, DATASET)
+KINDS = (POLICIES, *GIVEN, LEARNER, TENSORS, WHOLE, PLAYED, TRAJECTORY, DESCRIBED, EVALUATED, TRIED, SPILLED)
 
 
 class Asking:

@@ -155,6 +155,7 @@ DEPLOYER = [
     Question("deployer", "ec2:RunInstances", "*", NO),
 ]
 SET, RUNS = "sets/a/r/1/0/0", f"{TABLE}/{table('a')}"
+DATASET = "rounds/offline.dataset.safetensors"
 TRAJECTORY = "rounds/000001/sample/00000-00003.trajectory.safetensors"
 UNFINISHED = "rounds/000001/sample/00000-00003.unfinished.safetensors"
 OWN = f"arn:aws:s3:::{bucket('a')}/tenants/a/runs/r"
@@ -202,6 +203,11 @@ ROLES += [
     Question("Actor", "s3:PutObjectTagging", f"{OWN}/{TRAJECTORY}", YES, TAGGED),
     Question("Actor", "s3:PutObjectTagging", f"{OWN}/{TRAJECTORY}", NO, {"s3:requestobjecttagkeys": ("public",)}),
     Question("Learner", "s3:GetObject", f"{OWN}/{TRAJECTORY}", YES),
+    Question("Actor", "s3:GetObject", f"{OWN}/{DATASET}", YES),
+    Question("Actor", "s3:PutObject", f"{OWN}/{DATASET}", NO),
+    Question("Learner", "s3:GetObject", f"{OWN}/{DATASET}", YES),
+    Question("Learner", "s3:PutObject", f"{OWN}/{DATASET}", NO),
+    Question("Evaluator", "s3:GetObject", f"{OWN}/{DATASET}", NO),
     Question("Learner", "s3:PutObject", f"{OWN}/{TRAJECTORY}", NO),
     Question("Evaluator", "s3:PutObject", f"{OWN}/{REPLY}", YES),
     Question("Evaluator", "s3:PutObject", POLICIES, NO),

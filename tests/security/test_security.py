@@ -13,6 +13,7 @@ import questioning as asking
 from attacks import Attack, attacks
 from botocore.exceptions import ClientError
 from questioning import (
+    DATASET,
     DESCRIBED,
     EVALUATED,
     KINDS,
@@ -45,8 +46,8 @@ Question = tuple[str, Ask, str, bool]
 YES, NO = True, False
 
 READS = {
-    "Actor": {POLICIES, OPPONENTS, TRAJECTORY, DESCRIBED},
-    "Learner": {POLICIES, OPPONENTS, LEARNER, TENSORS, WHOLE, PLAYED, TRAJECTORY},
+    "Actor": {POLICIES, OPPONENTS, DATASET, TRAJECTORY, DESCRIBED},
+    "Learner": {POLICIES, OPPONENTS, DATASET, LEARNER, TENSORS, WHOLE, PLAYED, TRAJECTORY},
     "Evaluator": {POLICIES, OPPONENTS, EVALUATED, TRIED},
     "Coordinator": set(KINDS),
 }

@@ -21,8 +21,9 @@ Arrays = Mapping[str, NDArray[Any]]
 
 # The files of a dataset's folder.
 EPISODES, DOCUMENT = "episodes.npz", "dataset.json"
-# Where it is stored for the whole run; template.yaml lets actors and learners read trajectories.
-KEY = keys.object_key("rounds/dataset/sample/all", "trajectory")
+# Where it is stored for the whole run. A kind of its own, because the bucket deletes old trajectories by itself;
+# template.yaml lets actors and learners read it.
+KEY = keys.object_key("rounds/offline", "dataset")
 _STARTS, _FINAL = "episode_starts", "final/"
 
 
