@@ -134,7 +134,8 @@ def _drawn(lines: Lines) -> dict[str, Line]:
 def draw_scores(tournament: Tournament, path: Path) -> None:
     """The scores of all pairs as a matrix; raises `MissingExtra` without matplotlib."""
     count = len(tournament.teams)
-    figure = sheet(3.2 + 0.62 * count, 2.0 + 0.5 * count)
+    # At least as wide as its heading.
+    figure = sheet(max(4.6, 3.2 + 0.62 * count), 2.2 + 0.5 * count)
     axes = figure.subplots()
     axes.imshow(tournament.scores, vmin=0, vmax=1, cmap="RdBu", aspect="auto")
     for i, row in enumerate(tournament.scores):
@@ -147,6 +148,6 @@ def draw_scores(tournament: Tournament, path: Path) -> None:
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    over = f"share of episodes won by the row's team, {tournament.episodes:,} per pair and side; Elo in brackets"
+    over = f"share of episodes won by the row's team,\n{tournament.episodes:,} per pair and side; Elo in brackets"
     heading(figure, f"{tournament.task}: cross-play", over)
     save(figure, path)

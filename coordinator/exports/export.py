@@ -56,10 +56,10 @@ def export_policies(folder: RunFolder, format_: str, out: Path, best: bool) -> E
     from_run = source(folder, best)
     files = policy_files.policy_files(from_run.team, format_, from_run.origin)
     write_folder(out, files)
-    round_ = from_run.origin["round"]
+    of = "the best evaluation" if best else f"round {from_run.origin['round']:,}"
     count = sum(map(from_run.team.plays, range(len(from_run.team.agents))))
     policies = f"policies of {count} agents" if count > 1 else "policy of 1 agent"
-    line = f"{policies}, round {round_}; try: python {out / policy_files.PLAYER}"
+    line = f"{policies}, of {of}; try: python {out / policy_files.PLAYER}"
     return Exported(out, _sizes(files), line)
 
 

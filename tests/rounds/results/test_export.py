@@ -33,6 +33,7 @@ def test_policies_are_written_with_a_player_and_nothing_is_replaced(marless, tmp
     assert again.code == 2
     assert again.err == ["marless: exports/a-safetensors exists already; delete it, or name another folder with -o"]
     best = marless("export", "a", "--to", "safetensors", "--best", "-o", "best")
+    assert "policies of 2 agents, of the best evaluation; try: python best/play.py" in best.out
     assert (best.code, json.loads((tmp_path / "best/policies.json").read_text())["round"]) == (0, "best")
 
 

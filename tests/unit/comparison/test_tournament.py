@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from coordinator.comparison.tournament import ratings
+from coordinator.comparison.pictures import draw_scores
+from coordinator.comparison.tournament import Tournament, ratings
 
 
 def test_two_teams_differ_by_the_odds_of_their_score():
@@ -23,3 +24,25 @@ def test_teams_that_follow_the_model_have_its_ratings():
 def test_who_won_everything_has_a_finite_rating():
     found = ratings(np.array([[0.5, 0.0], [1.0, 0.5]]))
     assert found[1] == pytest.approx(1200 + 400 * np.log10(0.99 / 0.01), abs=0.1)
+
+
+@pytest.mark.parametrize("count", [2, 8])
+def test_the_heading_of_the_picture_is_as_wide_as_the_picture_at_most(tmp_path, count):
+    pytest.importorskip("matplotlib")
+    from matplotlib.image import imread
+
+    halves, teams = ((0.5,) * count,) * count, tuple(f"round {100 * number}" for number in range(count))
+    found = Tournament(
+        task="mpe/simple_world_comm",
+        teams=teams,
+        episodes=1000,
+        sampled=False,
+        scores=halves,
+        errors=halves,
+        returns={},
+        ratings=(1200.0,) * count,
+    )
+    draw_scores(found, tmp_path / "crossplay.png")
+    drawn = imread(tmp_path / "crossplay.png")
+    # Ink that reaches the edge is cut off.
+    assert (drawn[:60, -3:] == 1).all() and (drawn[:60] < 1).any()
