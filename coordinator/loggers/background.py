@@ -30,12 +30,21 @@ class Background:
         """Logs the run's files, soon; see `Writer.finish`."""
         self._tasks.put(lambda writer: writer.finish(artefacts, status))
 
+    def stop(self) -> None:
+        """Nothing more is to be logged; may be called twice."""
+        self._tasks.put(None)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether all was written, or nothing more will be."""
+        return not self._thread.is_alive()
+
     def close(self, patience_s: float) -> None:
         """Returns once all is written, or after `patience_s`."""
-        self._tasks.put(None)
+        self.stop()
         self._thread.join(patience_s)
         if self._thread.is_alive():
-            self._problem = f"it has not taken everything within {patience_s:g} s"
+            self._problem = f"it has not taken everything within {patience_s:.3g} s"
 
     def problem(self) -> str:
         """Why nothing more is logged, '' if all is well; every problem is reported once."""

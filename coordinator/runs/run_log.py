@@ -45,12 +45,23 @@ class RunLog:
             self._write(points(line, agents()))
         self._report_problems()
 
-    def finish(self, summary: Summary) -> None:
-        """Logs what the end of the command has shown, and waits for all of it."""
+    def finish(self, summary: Summary, wait: bool = True) -> None:
+        """Logs what the end of the command has shown; `wait`: and ends all logs, for which it waits."""
         self._write(final_points(summary))
         for log in self._logs.values():
             log.finish(artefacts(self._folder), summary.status)
-        self.close(PATIENCE_S)
+        if wait:
+            self.close(PATIENCE_S)
+
+    def stop(self) -> None:
+        """Nothing more is to be logged; `close` has to follow, and does not wait once all is `written`."""
+        for log in self._logs.values():
+            log.stop()
+
+    @property
+    def written(self) -> bool:
+        """Whether all was written, or nothing more will be."""
+        return all(log.stopped for log in self._logs.values())
 
     def close(self, patience_s: float = LEAST_PATIENCE_S) -> None:
         """Ends all logs; may be called twice."""

@@ -52,7 +52,8 @@ class Stopping(Protocol):
 class Session:
     """Drives `plan` until it ends or a signal comes. `started` is the monotonic clock when the command began.
 
-    `alone`: a step may wait for a report, and the run's end for its picture; otherwise other runs go on meanwhile.
+    `alone`: a step may wait for a report, and the run's end for its picture and its log; otherwise other runs go on
+    meanwhile, and who drives them ends the log.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Session:
         # What the view was told: the round, the commit, when it is told next; and what happens once.
         self._reported_round, self._noticed_version, self._due = 0, 0, 0.0
         self._is_latest = self._remarked = False
+        self._alone = alone
 
     @property
     def state(self) -> State:
@@ -91,9 +93,9 @@ class Session:
         return self._driver.listening
 
     @property
-    def unlogged(self) -> dict[str, str]:
-        """The loggers that failed so far, and why."""
-        return self._log.failed
+    def log(self) -> RunLog:
+        """The run's log."""
+        return self._log
 
     def allow(self, concurrency: int, dollars: float | None) -> None:
         """See `Driver.allow`."""
@@ -163,7 +165,7 @@ class Session:
         status = "interrupted" if state.status == "running" else state.status
         figures = self._documents.complete(state, self._measured(), status)
         self._warn_of_plateau()  # no line holds the last evaluation
-        self._log.finish(figures)
+        self._log.finish(figures, wait=self._alone)
         self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
         go_on = onwards(state, f"marless resume {self._folder.name}")
         match state.status:

@@ -16,6 +16,7 @@ from coordinator.governor.purse import least
 from coordinator.runs.finalise import outstanding
 from coordinator.runs.folder import ERRORS, IDENTITY, RunFolder
 from coordinator.runs.given.inputs import store_inputs
+from coordinator.runs.run_log import LEAST_PATIENCE_S
 from coordinator.runs.session import Session, Stopping, refused
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Summary
@@ -92,7 +93,7 @@ class PooledRun:
     @property
     def unlogged(self) -> dict[str, str]:
         """The loggers that failed so far, and why."""
-        return self._session.unlogged if self._session is not None else {}
+        return self._session.log.failed if self._session is not None else {}
 
     def spent(self) -> float:
         """The run's bill so far."""
@@ -113,9 +114,22 @@ class PooledRun:
             self._fail(error)
         return False
 
-    def close(self) -> None:
-        """Ends its tasks and releases its folder; the run can be resumed."""
+    def end(self) -> None:
+        """Ends its tasks; loggers go on with what they have not written yet."""
         self.lane.close()
+        if self._session is not None:
+            self._session.log.stop()
+
+    @property
+    def written(self) -> bool:
+        """Whether `close` would not wait for loggers, after `end`."""
+        return self._session is None or self._session.log.written
+
+    def close(self, patience_s: float = LEAST_PATIENCE_S) -> None:
+        """Ends its tasks and releases its folder; the run can be resumed. Waits for its loggers, for `patience_s`."""
+        self.end()
+        if self._session is not None:
+            self._session.log.close(patience_s)
         self._open_files.close()
 
     def _begin(self, concurrency: int) -> Ending | None:

@@ -1,11 +1,13 @@
 """Drives all runs of a study, or of what else gives runs, in one process."""
 
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from coordinator.backends.local import LocalBackend
 from coordinator.governor.purse import Purse, least
+from coordinator.runs import run_log
 from coordinator.runs.session import Stopping
 from coordinator.studies.decisions import Halved
 from coordinator.studies.owners import lane_weight
@@ -47,6 +49,8 @@ class SideBySide:
         self._backend = LocalBackend()
         self._root: Path = study.folder / "runs"
         self._at_work: dict[str, PooledRun] = {}
+        # Runs that have ended and whose loggers are not done, by name.
+        self._being_logged: dict[str, PooledRun] = {}
         self._purse, self._purses = study.purses()
         self._waiting: list[StudyRun] = []
         for run in study.runs:
@@ -61,11 +65,13 @@ class SideBySide:
                 for work in [work for work in self._at_work.values() if work.ready]:
                     self._advance(work)
                 self._fill()
+                self._close(work for work in self._being_logged.values() if work.written)
                 self._on_look()
                 if not any(work.ready for work in self._at_work.values()):
                     self._pool.wait(_PATIENCE_S)
+            self._close(self._being_logged.values(), run_log.PATIENCE_S)
         finally:
-            for work in self._at_work.values():
+            for work in (*self._at_work.values(), *self._being_logged.values()):
                 work.close()
 
     def _enlist(self, run: StudyRun) -> None:
@@ -92,6 +98,8 @@ class SideBySide:
 
     def _begin(self, run: StudyRun) -> None:
         self._waiting.remove(run)
+        if (before := self._being_logged.get(run.name)) is not None:
+            self._close([before], run_log.PATIENCE_S)
         for purse in self._purses_of(run):
             purse.begin(run.name, run.dollars)
         lane = self._pool.lane(run.name, self._root / run.name / "objects")
@@ -111,8 +119,8 @@ class SideBySide:
 
     def _ended(self, work: PooledRun) -> None:
         run = work.run
-        work.close()
-        self._look_at_logs(work)
+        work.end()
+        self._being_logged[run.name] = work
         for other in self._study.runs:
             other.served_s = self._pool.busy_s.get(other.name, 0.0)
         del self._at_work[run.name]
@@ -124,6 +132,14 @@ class SideBySide:
         self._on_change(run)
         self._study.tell()
         self._decide()
+
+    def _close(self, ended: Iterable[PooledRun], patience_s: float = 0.0) -> None:
+        """Closes runs that have ended, and waits for their loggers, for `patience_s` in all."""
+        until = time.monotonic() + patience_s
+        for work in list(ended):
+            work.close(max(0.0, until - time.monotonic()))
+            self._look_at_logs(work)
+            del self._being_logged[work.run.name]
 
     def _look_at_logs(self, work: PooledRun) -> None:
         """Tells of a logger once: what is wrong with it is mostly wrong for all runs."""

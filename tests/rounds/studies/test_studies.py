@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import random
+import threading
 import time
 
 import pytest
@@ -11,6 +12,7 @@ from studies import HARM, bad_neighbour, begin, everything, hashes, setting, stu
 
 from coordinator.loggers import progress_csv, registry
 from coordinator.loggers.base import Logger
+from coordinator.runs import run_log
 
 
 @pytest.fixture
@@ -107,6 +109,37 @@ def test_a_logger_that_fails_is_told_once_with_the_runs_that_it_failed_for(marle
     assert rows > 4
     assert marless("log", "studies/logged/runs/a-s2", "--to", "csv").code == 0
     assert len((tmp_path / "studies/logged/runs/a-s2/progress.csv").read_text().splitlines()) == rows
+
+
+class Stuck(Logger):
+    """A logger whose store does not answer until it is released."""
+
+    name, summary = "csv", "waits"
+
+    def __init__(self):
+        self.release = threading.Event()
+
+    def open(self, run):
+        self.release.wait()
+        raise ConnectionError
+
+
+def test_a_study_waits_once_for_loggers_that_do_not_answer(marless, tmp_path, monkeypatch):
+    stuck = Stuck()
+    monkeypatch.setattr(progress_csv, "LOGGER", stuck)
+    monkeypatch.setattr(run_log, "PATIENCE_S", 3.0)
+    study(tmp_path / "logged.toml", setting("a", []), head=LOGGED)
+    began = time.monotonic()
+    try:
+        said = marless("study", "logged.toml")
+    finally:
+        stuck.release.set()
+    waited = time.monotonic() - began
+    assert said.code == 0 and len(said.err) == 1 and "it has not taken everything within 3 s" in said.err[0]
+    # Eight runs would wait for 24 seconds.
+    assert 3 < waited < 15
+    assert "a-s1, a-s2, a-s3, a-s4, a-s5 and 3 more" in " ".join(said.out)
+    assert len(hashes(tmp_path / "studies/logged")) == 8
 
 
 def test_json_tells_of_a_logger_too(marless, tmp_path, monkeypatch):
