@@ -24,8 +24,8 @@ def output_prefix(round_: int, work: str) -> str:
 
 
 def object_key(output: str, kind: str) -> str:
-    """The key of an object of one kind: a task's, of which `functions.contract.Done` lists all but `reply`, or what a run
-    is given (`policies`, `dataset`)."""
+    """The key of an object of one kind: of a task's, `functions.contract.Done` lists all but `reply`; what a run is
+    given is `policies` or `dataset`."""
     return f"{output}.{kind}{OBJECT_SUFFIX}"
 
 

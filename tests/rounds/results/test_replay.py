@@ -141,6 +141,14 @@ def test_a_window_plays_until_it_is_closed_and_then_the_file_is_written(marless,
     assert not Path("runs/a/replay.gif").exists()
 
 
+def test_a_window_without_its_package_is_one_line(marless, monkeypatch):
+    trained(marless, "a", *MPE, "stop.rounds=1")
+    monkeypatch.setattr("coordinator.extras.find_spec", lambda name: None if name == "pygame" else name)
+    said = marless("replay", "a", "--live")
+    line = "marless: marless replay --live needs packages that are not installed: .venv/bin/pip install -e '.[live]'"
+    assert (said.code, said.out, said.err) == (2, [], [line])
+
+
 def test_a_run_whose_policies_are_gone_says_so(marless):
     trained(marless, "a", *MPE)
     shutil.rmtree("runs/a/objects")

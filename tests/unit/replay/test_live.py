@@ -125,6 +125,8 @@ def test_an_environment_that_ends_pygame_does_not_end_the_window(window):
 
 @pytest.mark.parametrize("display", [{}, {"DISPLAY": ":4711"}], ids=["none", "not there"])
 def test_without_a_display_there_is_no_window(monkeypatch, display):
+    # What the window sets is gone afterwards.
+    monkeypatch.setenv("SDL_VIDEODRIVER", "")
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.platform", "linux")
