@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 # How long the last frame of an episode stays at least.
 _LAST_MS = 800
-# Pixels around a picture, which has a thin frame, and of the two lines below it.
+# Pixels around a picture, which has a thin frame.
 _MARGIN = 4
-_CAPTION = 34
+# The size of letters, at least and in parts of the picture's width; what is below the picture, in sizes of letters: all
+# of it, the first line's top and a line.
+_LETTERS, _OF_WIDTH = 10, 1 / 40
+_CAPTION, _TOP, _LINE = 3.4, 0.4, 1.4
 _FRAME = "silver"
 # So narrow at least that figures fit.
 _NARROWEST = 240
@@ -116,19 +119,22 @@ def _near(colour: Colour, others: list[Colour]) -> bool:
 
 def _captioned(name: str, frame: Frame, episode: str) -> "Image":
     """The picture, enlarged where captions would not fit, and two lines below it."""
-    from PIL import Image, ImageDraw
+    from PIL import Image, ImageDraw, ImageFont
 
     drawn = Image.fromarray(frame.picture)
     larger = -(-_NARROWEST // drawn.width)
     drawn = drawn.resize((larger * drawn.width, larger * drawn.height), Image.Resampling.NEAREST)
     right, bottom = _MARGIN + drawn.width, _MARGIN + drawn.height
-    image = Image.new("RGB", (right + _MARGIN, bottom + _CAPTION), "white")
+    letters = max(_LETTERS, round(drawn.width * _OF_WIDTH))
+    image = Image.new("RGB", (right + _MARGIN, bottom + round(_CAPTION * letters)), "white")
     image.paste(drawn, (_MARGIN, _MARGIN))
     canvas = ImageDraw.Draw(image)
+    canvas.font = ImageFont.load_default(letters)
     canvas.rectangle((_MARGIN - 1, _MARGIN - 1, right, bottom), outline=_FRAME)
     figures = f"{episode}   step {frame.step}   return {frame.total:.2f}"
     for line, text in enumerate((name, figures)):
-        canvas.text((_MARGIN, bottom + 4 + 14 * line), _fitting(canvas, text, drawn.width), fill="black")
+        top = bottom + round((_TOP + _LINE * line) * letters)
+        canvas.text((_MARGIN, top), _fitting(canvas, text, drawn.width), fill="black")
     return image
 
 

@@ -62,3 +62,16 @@ def test_small_pictures_grow_and_long_names_are_cut():
     (still,) = animation(("a name that is much too long " * 9, [episode(0, 7, (10, 50))])).stills()
     assert still.image.size[0] == 5 * 50 + 8
     assert still.image.getpixel((still.image.width - 2, 60)) == (255, 255, 255)
+
+
+def test_letters_grow_with_large_pictures():
+    heights = {}
+    for width in (300, 1280):
+        (still,) = animation(("a team", [episode(0, 255, (100, width))])).stills()
+        # Dark pixels of the first line's letters.
+        below = np.asarray(still.image.convert("L"))[108:-1] < 128
+        rows = np.flatnonzero(below.any(axis=1))
+        first = rows[: np.flatnonzero(np.diff(rows) > 1)[0] + 1]
+        heights[width] = len(first)
+    # Letters of size 10 and of 32.
+    assert 2.5 < heights[1280] / heights[300] < 4
