@@ -1,0 +1,1 @@
+"""Adapters of environments against plain loops over the packages that they adapt."""
