@@ -6,7 +6,7 @@ see `action_decoder`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,15 +18,15 @@ from functions.environments.pettingzoo.guard import one_line
 JOINT_LIMIT = 1024
 _SUPPORTED = "Discrete, MultiDiscrete, MultiBinary and Box of floating-point numbers with finite bounds"
 
-_Native = Callable[[ActionArray], ActionArray]
+_Native = Callable[[ActionArray], Sequence[Any] | ActionArray]
 
 
 @dataclass(frozen=True)
 class ActionDecoder:
     """The actions of one space; fields without a comment are those of `AgentClass`."""
 
-    # Converts ``[E, n]``, ``[E, n, branches]`` or ``[E, n, actions]`` to the environment's actions in a new array
-    # ``[E, n, ...]``.
+    # Converts ``[E, n]``, ``[E, n, branches]`` or ``[E, n, actions]`` to the environment's actions: E lists of n Python
+    # numbers for one choice, which environments calculate with faster than with numpy's, else a new ``[E, n, ...]``.
     native: _Native
     actions: int
     first_action: int = 0
@@ -40,6 +40,11 @@ class ActionDecoder:
     def mask_size(self) -> int:
         """The length of the environment's mask: one entry per action, choice after choice."""
         return sum(self.joined) or self.actions
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the environment's mask is ours and every mask that allows anything is valid: one choice."""
+        return not (self.joined or self.branches)
 
     def legal(self, mask: BoolArray) -> BoolArray | None:
         """Our mask ``[actions]`` for the environment's ``[mask_size]``; None if a choice has no legal action."""
@@ -81,7 +86,7 @@ def action_decoder(who: str, space: Any, joint: bool) -> ActionDecoder:
 
     if isinstance(space, spaces.Discrete):
         first = int(space.start)
-        return ActionDecoder(lambda chosen: first + chosen, int(space.n), first)
+        return ActionDecoder(lambda chosen: _counted(chosen, first), int(space.n), first)
     if isinstance(space, spaces.MultiDiscrete):
         return _choices(who, space, [int(count) for count in space.nvec.reshape(-1)], space.start, joint)
     if isinstance(space, spaces.MultiBinary):
@@ -89,6 +94,11 @@ def action_decoder(who: str, space: Any, joint: bool) -> ActionDecoder:
     if isinstance(space, spaces.Box) and _is_bounded(space):
         return _numbers(space)
     raise Unsupported(f"{who} acts in {one_line(space)}; supported are {_SUPPORTED}")
+
+
+def _counted(chosen: ActionArray, first: int) -> list[list[int]]:
+    numbers: list[list[int]] = (chosen + first if first else chosen).tolist()
+    return numbers
 
 
 def _is_bounded(space: Any) -> bool:

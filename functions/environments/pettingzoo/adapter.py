@@ -21,9 +21,11 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from functions.environments.base import (
     ActionArray,
+    BoolArray,
     EnvSpec,
     EnvTask,
     Observation,
@@ -85,7 +87,10 @@ class PettingZooEnvironment:
             masked=any(agent.masked for agent in agents),
             sides=sides,
         )
-        self._decoders = [agents[kind.agents[0]].decoder for kind in self.spec.classes]
+        self._native = [agents[kind.agents[0]].decoder.native for kind in self.spec.classes]
+        sizes = [(self.num_envs, len(kind.agents), kind) for kind in self.spec.classes]
+        self._shapes = [(count, members, kind.observation_size) for count, members, kind in sizes]
+        self._everything = [np.ones((count, members, kind.actions), np.bool_) for count, members, kind in sizes]
         self._envs = [Copy(row, guard, agents, self.spec.classes, horizon, state) for row, guard in enumerate(guards)]
         self._guards, self._rebuild = guards, rebuild
         # What the environment says of itself, by PettingZoo's convention; its "render_fps" are a replay's.
@@ -110,25 +115,29 @@ class PettingZooEnvironment:
         return seen
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Steps the environments one after another; raises `EnvironmentFault` and `Unsupported`."""
-        chosen = [decoder.native(part) for decoder, part in zip(self._decoders, actions, strict=True)]
+        """Steps the environments one after another; raises `EnvironmentFault` and `Unsupported`.
+
+        All arrays are new in every step.
+        """
+        chosen = [native(part) for native, part in zip(self._native, actions, strict=True)]
         seen, final = self._blank(), None
-        transitions = [copy.step(chosen, seen) for copy in self._envs]
-        ended = np.array([transition.ended for transition in transitions])
-        if ended.any():
+        shape = seen.alive.shape
+        rewards, terminated = np.zeros(shape), np.zeros(shape, np.bool_)
+        truncated, ended = np.zeros(self.num_envs, np.bool_), np.zeros(self.num_envs, np.bool_)
+        over: list[int] = []
+        for row, copy in enumerate(self._envs):
+            if (transition := copy.step(chosen, seen, rewards)) is not None:
+                terminated[row], truncated[row] = transition.terminated, transition.truncated
+                if transition.ended:
+                    over.append(row)
+        if over:
+            ended[over] = True
             if self.before_reset is not None:
                 self.before_reset()
-            final, seen = seen, _twin(seen)
-            for row in np.flatnonzero(ended):
+            final, seen = seen, self._carried(seen, ~ended)
+            for row in over:
                 self._restart(self._envs[row], seen)
-        return Step(
-            observation=seen,
-            rewards=np.stack([transition.rewards for transition in transitions]),
-            terminated=np.stack([transition.terminated for transition in transitions]),
-            truncated=np.array([transition.truncated for transition in transitions]),
-            ended=ended,
-            final=final,
-        )
+        return Step(seen, rewards, terminated, truncated, ended, final)
 
     def render(self, index: int) -> Any:
         """The picture of an environment whose render mode is "rgb_array", or a `Scene`; None in other modes.
@@ -148,26 +157,23 @@ class PettingZooEnvironment:
 
     def _blank(self) -> Observation:
         """An observation without agents: zeros, and every action legal."""
-        spec, num_envs = self.spec, self.num_envs
-        masks = tuple(np.ones((num_envs, len(kind.agents), kind.actions), dtype=np.bool_) for kind in spec.classes)
-        return Observation(
-            values=tuple(
-                np.zeros((num_envs, len(kind.agents), kind.observation_size), dtype=np.float32) for kind in spec.classes
-            ),
-            alive=np.zeros((num_envs, len(spec.agents)), dtype=np.bool_),
-            masks=masks if spec.masked else None,
-            state=np.zeros((num_envs, spec.state_size), dtype=np.float32) if spec.state_size else None,
-        )
+        state = np.zeros((self.num_envs, self.spec.state_size), np.float32) if self.spec.state_size else None
+        masks = tuple([everything.copy() for everything in self._everything]) if self.spec.masked else None
+        values = tuple([np.zeros(shape, np.float32) for shape in self._shapes])
+        return Observation(values, np.zeros((self.num_envs, len(self.spec.agents)), np.bool_), masks, state)
+
+    def _carried(self, seen: Observation, rows: BoolArray) -> Observation:
+        """A blank observation but for a copy of `rows`."""
+        fresh = self._blank()
+        if rows.any():
+            for new, old in zip(_arrays(fresh), _arrays(seen), strict=True):
+                new[rows] = old[rows]
+        return fresh
 
 
-def _twin(seen: Observation) -> Observation:
-    """A deep copy."""
-    return Observation(
-        values=tuple(values.copy() for values in seen.values),
-        alive=seen.alive.copy(),
-        masks=None if seen.masks is None else tuple(masks.copy() for masks in seen.masks),
-        state=None if seen.state is None else seen.state.copy(),
-    )
+def _arrays(seen: Observation) -> list[NDArray[Any]]:
+    state = () if seen.state is None else (seen.state,)
+    return [*seen.values, seen.alive, *(seen.masks or ()), *state]
 
 
 def _flag(task: EnvTask, name: str) -> bool:

@@ -1,28 +1,43 @@
-"""One PettingZoo environment of several: its dictionaries as rows of arrays, and its alive agents."""
+"""One PettingZoo environment of several: its dictionaries as rows of arrays, and its alive agents.
 
+Most steps are ordinary: no agent ends, and all is of the expected kinds. They are written with as few checks as show
+that. Whatever else an environment returns is read again with all checks, which find what is wrong, if anything is, and
+name it.
+"""
+
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from functions.environments.base import ActionArray, AgentClass, BoolArray, Observation, RewardArray
+from functions.environments.base import AgentClass, BoolArray, Observation, RewardArray
 from functions.environments.pettingzoo.agents import Agent
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.spaces import ObservationEncoder
 
+# Numpy has one object of each truth value, and telling it from others takes a tenth of the time of ``==``.
+_NO = np.bool_(False)
+
 
 @dataclass(frozen=True)
 class Transition:
-    """The result of one step of one environment; `rewards`, `terminated` and `alive` ``[N]``."""
+    """The end of one agent or more; `terminated` ``[N]``."""
 
-    rewards: RewardArray
     terminated: BoolArray
     truncated: bool
-    alive: BoolArray
+    # Of the environment: it has to be reset.
+    ended: bool
 
-    @property
-    def ended(self) -> bool:
-        return self.truncated or not self.alive.any()
+
+class _Seat(NamedTuple):
+    """An alive agent."""
+
+    key: Any
+    # Its class, and its place in the class.
+    kind: int
+    place: int
+    agent: Agent
 
 
 class Copy:
@@ -44,57 +59,103 @@ class Copy:
         self._state = state
         positions = {i: (c, j) for c, kind in enumerate(classes) for j, i in enumerate(kind.agents)}
         self._positions = [positions[i] for i in range(len(agents))]
-        self._alive = np.zeros(len(agents), dtype=np.bool_)
+        # Classes with observations that may be other than finite.
+        self._fallible = [c for c, kind in enumerate(classes) if not agents[kind.agents[0]].encoder.finite]
+        # The environment's list of agents when it was last found to be right, and the alive ones then.
+        self._listed: Any = None
+        self._let_live(np.zeros(len(agents), dtype=np.bool_))
 
     def reset(self, seed: int, into: Observation) -> None:
         self._guard.steps = 0
         observations, _ = self._guard.mappings("reset", self._guard.call("reset", seed=seed), 2)
-        self._alive = np.ones(len(self._agents), dtype=np.bool_)
+        self._let_live(np.ones(len(self._agents), dtype=np.bool_))
         present = self._present("reset")
         if missing := [agent.name for agent in self._agents if agent.key not in present]:
             raise self._guard.unsupported("reset", f"an episode starts without agents {missing} of possible_agents")
         self._write_observations("reset", observations, into)
 
-    def step(self, chosen: list[ActionArray], into: Observation) -> Transition:
-        """Steps the alive agents; `chosen` are the environment's own actions ``[E, n, ...]`` per class."""
-        self._guard.steps += 1
-        before = self._alive
-        actions = {}
-        for i in np.flatnonzero(before).tolist():
-            c, j = self._positions[i]
-            actions[self._agents[i].key] = chosen[c][self._row, j]
-        answer = self._guard.call("step", actions)
-        observations, rewards, terminations, truncations, _ = self._guard.mappings("step", answer, 5)
-        earned = self._per_agent(rewards, "reward")
+    def step(self, chosen: list[Any], into: Observation, rewards: RewardArray) -> Transition | None:
+        """Steps the alive agents; None if none of them ended, neither by its rules nor by a time limit.
+
+        `chosen` are the environment's own actions ``[E, n, ...]`` per class; rewards go into its row of `rewards`
+        ``[E, N]``, zeros.
+        """
+        guard, row = self._guard, self._row
+        guard.steps += 1
+        actions = {key: chosen[kind][row][place] for key, kind, place, _ in self._seats}
+        try:
+            answer = guard.environment.step(actions)
+        except Exception as error:
+            raise guard.raised("step", error) from error
+        ordinary = guard.steps < self._horizon and self._goes_on(answer, rewards)
+        transition = None if ordinary else self._judge(answer, rewards)
+        self._write_observations("step", answer[0], into)
+        return transition
+
+    def _let_live(self, alive: BoolArray) -> None:
+        """Sets who is alive ``[N]``."""
+        self._alive = alive
+        self._living = np.flatnonzero(alive).tolist()
+        self._seats = [_Seat(self._agents[i].key, *self._positions[i], self._agents[i]) for i in self._living]
+        self._everybody = len(self._living) == len(self._agents)
+
+    def _goes_on(self, answer: Any, rewards: RewardArray) -> bool:
+        """Whether a step is known to be ordinary, by all but its observations; writes the rewards."""
+        try:
+            observations, earned, terminations, truncations, infos = answer
+            for key, *_ in self._seats:
+                terminated, truncated = terminations[key], truncations[key]
+                if not ((terminated is False or terminated is _NO) and (truncated is False or truncated is _NO)):
+                    return False
+            row = rewards[self._row]
+            row[... if self._everybody else self._living] = [earned[key] for key, *_ in self._seats]
+            return (
+                type(answer) is tuple
+                and type(observations) is type(earned) is type(terminations) is type(truncations) is type(infos) is dict
+                and self._guard.environment.agents == self._listed
+                and math.isfinite(math.fsum(row.tolist()))
+            )
+        except Exception:  # whatever it is, the checks of `_judge` say it in words
+            return False
+
+    def _judge(self, answer: Any, rewards: RewardArray) -> Transition | None:
+        """The same with all checks, for a step in which agents may end."""
+        guard, before = self._guard, self._alive
+        _, earned, terminations, truncations, _ = guard.mappings("step", answer, 5)
+        rewards[self._row] = self._per_agent(earned, "reward")
         terminated = self._per_agent(terminations, "termination") != 0
         cut = (self._per_agent(truncations, "truncation") != 0) & ~terminated
-        self._alive = before & ~terminated
+        if terminated.any():
+            self._let_live(before & ~terminated)
         if cut.any() and not cut[self._alive].all():
             names = [self._agents[i].name for i in np.flatnonzero(cut)]
-            raise self._guard.unsupported("step", f"agents {names} are truncated while others go on")
+            raise guard.unsupported("step", f"agents {names} are truncated while others go on")
         if not cut.any():
             self._check_present()
-        late = self._guard.steps >= self._horizon and self._alive.any()
-        self._write_observations("step", observations, into)
-        return Transition(earned, terminated, bool(cut.any() or late), self._alive)
+        truncated = bool(cut.any() or (guard.steps >= self._horizon and self._living))
+        if not (truncated or terminated.any()):
+            return None
+        return Transition(terminated, truncated, truncated or not self._living)
 
     def _present(self, method: str) -> set[Any]:
         """The environment's current agents, which must be in possible_agents."""
-        present = {*getattr(self._guard.environment, "agents", ())}
+        listed = getattr(self._guard.environment, "agents", ())
+        present = {*listed}
         if unknown := sorted(str(key) for key in present - {agent.key for agent in self._agents}):
             raise self._guard.unsupported(method, f"agents {unknown} are not in possible_agents")
+        self._listed = [*listed]
         return present
 
     def _check_present(self) -> None:
         present = self._present("step")
-        missing = [self._agents[i].name for i in np.flatnonzero(self._alive) if self._agents[i].key not in present]
+        missing = [self._agents[i].name for i in self._living if self._agents[i].key not in present]
         if missing:
             raise self._guard.fault("step", f"agents {missing} are gone, but neither terminated nor truncated")
 
     def _per_agent(self, mapping: dict[Any, Any], what: str) -> RewardArray:
         """One number per alive agent, 0 for dead ones."""
         numbers = np.zeros(len(self._agents))
-        for i in np.flatnonzero(self._alive).tolist():
+        for i in self._living:
             agent = self._agents[i]
             value = self._guard.entry("step", mapping, agent.key, what)
             numbers[i] = self._guard.number("step", value, f"the {what} of agent '{agent.name}'")
@@ -102,20 +163,48 @@ class Copy:
 
     def _write_observations(self, method: str, observations: dict[Any, Any], into: Observation) -> None:
         into.alive[self._row] = self._alive
-        for i in np.flatnonzero(self._alive).tolist():
-            agent, (c, j) = self._agents[i], self._positions[i]
-            seen = self._guard.entry(method, observations, agent.key, "observation")
-            what = f"the observation of agent '{agent.name}'"
-            if agent.masked and into.masks is not None:
-                if not (isinstance(seen, dict) and {"observation", "action_mask"} <= seen.keys()):
-                    raise self._guard.fault(method, f"{what} is not a dictionary with its action_mask")
-                into.masks[c][self._row, j] = self._mask(method, seen["action_mask"], agent)
-                seen = seen["observation"]
-            agent.encoder.write(self._guard, method, seen, what, into.values[c][self._row, j])
+        if not self._write_quickly(observations, into):
+            for seat in self._seats:
+                self._write_observation(method, observations, seat, into)
         # Without agents the state is not needed, and many environments cannot give it.
-        if self._state is not None and into.state is not None and self._alive.any():
-            state = self._guard.call("state")
-            self._state.write(self._guard, "state", state, "the state", into.state[self._row])
+        if self._state is not None and into.state is not None and self._living:
+            self._write_state(self._state, into.state)
+
+    def _write_quickly(self, observations: dict[Any, Any], into: Observation) -> bool:
+        """Writes observations; if not all are known to be right, what it wrote is to be written again."""
+        try:
+            blocks = [values[self._row] for values in into.values]
+            for key, kind, place, agent in self._seats:
+                seen = observations[key]
+                if agent.masked and into.masks is not None:
+                    into.masks[kind][self._row, place] = _legal(agent, seen["action_mask"])
+                    seen = seen["observation"]
+                agent.encoder.write_quickly(seen, blocks[kind], place)
+        except Exception:  # whatever it is, `_write_observation` says it in words
+            return False
+        return all(_is_finite(blocks[kind]) for kind in self._fallible)
+
+    def _write_observation(self, method: str, observations: dict[Any, Any], seat: _Seat, into: Observation) -> None:
+        """Writes the observation of an agent with all checks."""
+        key, kind, place, agent = seat
+        seen = self._guard.entry(method, observations, key, "observation")
+        what = f"the observation of agent '{agent.name}'"
+        if agent.masked and into.masks is not None:
+            if not (isinstance(seen, dict) and {"observation", "action_mask"} <= seen.keys()):
+                raise self._guard.fault(method, f"{what} is not a dictionary with its action_mask")
+            into.masks[kind][self._row, place] = self._mask(method, seen["action_mask"], agent)
+            seen = seen["observation"]
+        agent.encoder.write(self._guard, method, seen, what, into.values[kind][self._row, place])
+
+    def _write_state(self, encoder: ObservationEncoder, into: Any) -> None:
+        state = self._guard.call("state")
+        try:
+            encoder.write_quickly(state, into, self._row)
+            if encoder.finite or _is_finite(into[self._row]):
+                return
+        except Exception:  # whatever it is, `write` says it in words
+            pass
+        encoder.write(self._guard, "state", state, "the state", into[self._row])
 
     def _mask(self, method: str, mask: object, agent: Agent) -> BoolArray:
         what = f"the action mask of agent '{agent.name}'"
@@ -123,3 +212,20 @@ class Copy:
         if legal is None:
             raise self._guard.fault(method, f"{what} allows no action")
         return legal
+
+
+def _is_finite(numbers: Any) -> bool:
+    """False if one is not finite, or if their squares' sum is not; takes a fifth of the time of `numpy.isfinite`."""
+    return math.isfinite(np.vdot(numbers, numbers))
+
+
+def _legal(agent: Agent, mask: Any) -> Any:
+    """Our mask of `agent` for the environment's; raises `ValueError` for what it does not know to be right."""
+    if mask.shape != (agent.decoder.mask_size,) or mask.dtype.kind not in "biu":
+        raise ValueError
+    if agent.decoder.is_plain and any(mask.tobytes()):
+        return mask
+    legal = agent.decoder.legal(mask != 0)
+    if legal is None:
+        raise ValueError
+    return legal

@@ -29,7 +29,11 @@ class Guard:
         try:
             return getattr(self.environment, method)(*args, **keywords)
         except Exception as error:
-            raise self.fault(method, describe_error_with_location(error)) from error
+            raise self.raised(method, error) from error
+
+    def raised(self, method: str, error: Exception) -> EnvironmentFault:
+        """The fault of a method that raised `error`."""
+        return self.fault(method, describe_error_with_location(error))
 
     def fault(self, method: str, what: str) -> EnvironmentFault:
         return EnvironmentFault(f"{self._where}, step {self.steps}, {method}: {what}")
