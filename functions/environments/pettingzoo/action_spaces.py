@@ -86,7 +86,7 @@ def action_decoder(who: str, space: Any, joint: bool) -> ActionDecoder:
 
     if isinstance(space, spaces.Discrete):
         first = int(space.start)
-        return ActionDecoder(lambda chosen: _counted(chosen, first), int(space.n), first)
+        return ActionDecoder(_counted_from(first), int(space.n), first)
     if isinstance(space, spaces.MultiDiscrete):
         return _choices(who, space, [int(count) for count in space.nvec.reshape(-1)], space.start, joint)
     if isinstance(space, spaces.MultiBinary):
@@ -96,9 +96,10 @@ def action_decoder(who: str, space: Any, joint: bool) -> ActionDecoder:
     raise Unsupported(f"{who} acts in {one_line(space)}; supported are {_SUPPORTED}")
 
 
-def _counted(chosen: ActionArray, first: int) -> list[list[int]]:
-    numbers: list[list[int]] = (chosen + first if first else chosen).tolist()
-    return numbers
+def _counted_from(first: int) -> _Native:
+    if not first:
+        return np.ndarray.tolist
+    return lambda chosen: (chosen + first).tolist()
 
 
 def _is_bounded(space: Any) -> bool:

@@ -29,11 +29,12 @@ from functions.environments.base import (
     EnvSpec,
     EnvTask,
     Observation,
+    RewardArray,
     Step,
     VectorEnvironment,
 )
 from functions.environments.pettingzoo.agents import agents_of, classes_of, sides_of
-from functions.environments.pettingzoo.copy import Copy
+from functions.environments.pettingzoo.copy import Copy, Transition
 from functions.environments.pettingzoo.factory import build, factory_of
 from functions.environments.pettingzoo.guard import Guard, describe_error_with_location
 from functions.environments.pettingzoo.horizon import horizon_of
@@ -90,6 +91,8 @@ class PettingZooEnvironment:
         self._native = [agents[kind.agents[0]].decoder.native for kind in self.spec.classes]
         sizes = [(self.num_envs, len(kind.agents), kind) for kind in self.spec.classes]
         self._shapes = [(count, members, kind.observation_size) for count, members, kind in sizes]
+        self._alive = self._nobody = _unwritable(np.zeros((self.num_envs, len(agents)), np.bool_))
+        self._none = _unwritable(np.zeros(self.num_envs, np.bool_))
         self._everything = [np.ones((count, members, kind.actions), np.bool_) for count, members, kind in sizes]
         self._envs = [Copy(row, guard, agents, self.spec.classes, horizon, state) for row, guard in enumerate(guards)]
         self._guards, self._rebuild = guards, rebuild
@@ -112,32 +115,37 @@ class PettingZooEnvironment:
         seen = self._blank()
         for copy in self._envs:
             self._restart(copy, seen)
-        return seen
+        return self._of_the_living(seen)
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps the environments one after another; raises `EnvironmentFault` and `Unsupported`.
 
-        All arrays are new in every step.
+        The arrays are never written again: what `Step` shares with other steps cannot be written at all.
         """
         chosen = [native(part) for native, part in zip(self._native, actions, strict=True)]
-        seen, final = self._blank(), None
-        shape = seen.alive.shape
-        rewards, terminated = np.zeros(shape), np.zeros(shape, np.bool_)
-        truncated, ended = np.zeros(self.num_envs, np.bool_), np.zeros(self.num_envs, np.bool_)
-        over: list[int] = []
+        seen, rewards = self._blank(), np.zeros(self._nobody.shape)
+        ends = {}
         for row, copy in enumerate(self._envs):
             if (transition := copy.step(chosen, seen, rewards)) is not None:
-                terminated[row], truncated[row] = transition.terminated, transition.truncated
-                if transition.ended:
-                    over.append(row)
-        if over:
-            ended[over] = True
-            if self.before_reset is not None:
-                self.before_reset()
-            final, seen = seen, self._carried(seen, ~ended)
-            for row in over:
-                self._restart(self._envs[row], seen)
-        return Step(seen, rewards, terminated, truncated, ended, final)
+                ends[row] = transition
+        if not ends:
+            return Step(seen, rewards, self._nobody, self._none, self._none)
+        return self._with_ends(self._of_the_living(seen), rewards, ends)
+
+    def _with_ends(self, seen: Observation, rewards: RewardArray, ends: dict[int, Transition]) -> Step:
+        """The result of a step in which agents ended, by row; resets the environments that ended."""
+        terminated, truncated, ended = self._nobody.copy(), self._none.copy(), self._none.copy()
+        for row, end in ends.items():
+            terminated[row], truncated[row], ended[row] = end.terminated, end.truncated, end.ended
+        over = [row for row, end in ends.items() if end.ended]
+        if not over:
+            return Step(seen, rewards, terminated, truncated, ended)
+        if self.before_reset is not None:
+            self.before_reset()
+        after = self._blank() if len(over) == self.num_envs else self._carried(seen, ~ended)
+        for row in over:
+            self._restart(self._envs[row], after)
+        return Step(self._of_the_living(after), rewards, terminated, truncated, ended, seen)
 
     def render(self, index: int) -> Any:
         """The picture of an environment whose render mode is "rgb_array", or a `Scene`; None in other modes.
@@ -156,24 +164,32 @@ class PettingZooEnvironment:
         copy.reset(int(self._rng.integers(_SEEDS)), seen)
 
     def _blank(self) -> Observation:
-        """An observation without agents: zeros, and every action legal."""
+        """Zeros, and every action legal; for the agents that were alive after the last step."""
         state = np.zeros((self.num_envs, self.spec.state_size), np.float32) if self.spec.state_size else None
         masks = tuple([everything.copy() for everything in self._everything]) if self.spec.masked else None
-        values = tuple([np.zeros(shape, np.float32) for shape in self._shapes])
-        return Observation(values, np.zeros((self.num_envs, len(self.spec.agents)), np.bool_), masks, state)
+        return Observation(tuple([np.zeros(shape, np.float32) for shape in self._shapes]), self._alive, masks, state)
+
+    def _of_the_living(self, seen: Observation) -> Observation:
+        """`seen` for the agents that are alive now; without a copy."""
+        self._alive = _unwritable(np.array([copy.alive for copy in self._envs]))
+        return Observation(seen.values, self._alive, seen.masks, seen.state)
 
     def _carried(self, seen: Observation, rows: BoolArray) -> Observation:
         """A blank observation but for a copy of `rows`."""
         fresh = self._blank()
-        if rows.any():
-            for new, old in zip(_arrays(fresh), _arrays(seen), strict=True):
-                new[rows] = old[rows]
+        for new, old in zip(_arrays(fresh), _arrays(seen), strict=True):
+            new[rows] = old[rows]
         return fresh
 
 
 def _arrays(seen: Observation) -> list[NDArray[Any]]:
     state = () if seen.state is None else (seen.state,)
-    return [*seen.values, seen.alive, *(seen.masks or ()), *state]
+    return [*seen.values, *(seen.masks or ()), *state]
+
+
+def _unwritable(array: BoolArray) -> BoolArray:
+    array.flags.writeable = False
+    return array
 
 
 def _flag(task: EnvTask, name: str) -> bool:

@@ -6,18 +6,17 @@ name it.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from functions.environments.base import AgentClass, BoolArray, Observation, RewardArray
+from functions.environments.base import AgentClass, BoolArray, FloatArray, Observation, RewardArray
+from functions.environments.pettingzoo.action_spaces import ActionDecoder
 from functions.environments.pettingzoo.agents import Agent
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.spaces import ObservationEncoder
-
-# Numpy has one object of each truth value, and telling it from others takes a tenth of the time of ``==``.
-_NO = np.bool_(False)
 
 
 @dataclass(frozen=True)
@@ -34,9 +33,11 @@ class _Seat(NamedTuple):
     """An alive agent."""
 
     key: Any
-    # Its class, and its place in the class.
+    # Its class.
     kind: int
-    place: int
+    # Its place in the arrays of its class: environment, and number in the class.
+    at: tuple[int, int]
+    write_quickly: Callable[[Any, FloatArray, Any], None]
     agent: Agent
 
 
@@ -57,21 +58,22 @@ class Copy:
         self._agents = agents
         self._horizon = horizon
         self._state = state
-        positions = {i: (c, j) for c, kind in enumerate(classes) for j, i in enumerate(kind.agents)}
-        self._positions = [positions[i] for i in range(len(agents))]
+        places = {i: (c, (row, j)) for c, kind in enumerate(classes) for j, i in enumerate(kind.agents)}
+        everybody = [(agent, *places[i]) for i, agent in enumerate(agents)]
+        self._everybody = [_Seat(who.key, kind, at, who.encoder.write_quickly, who) for who, kind, at in everybody]
         # Classes with observations that may be other than finite.
         self._fallible = [c for c, kind in enumerate(classes) if not agents[kind.agents[0]].encoder.finite]
-        # The environment's list of agents when it was last found to be right, and the alive ones then.
+        # The environment's list of agents when it was last found to be right, and at the start of the last episode.
         self._listed: Any = None
+        self._complete: Any = None
         self._let_live(np.zeros(len(agents), dtype=np.bool_))
 
     def reset(self, seed: int, into: Observation) -> None:
         self._guard.steps = 0
         observations, _ = self._guard.mappings("reset", self._guard.call("reset", seed=seed), 2)
-        self._let_live(np.ones(len(self._agents), dtype=np.bool_))
-        present = self._present("reset")
-        if missing := [agent.name for agent in self._agents if agent.key not in present]:
-            raise self._guard.unsupported("reset", f"an episode starts without agents {missing} of possible_agents")
+        if len(self._seats) < len(self._agents):
+            self._let_live(np.ones(len(self._agents), dtype=np.bool_))
+        self._check_complete()
         self._write_observations("reset", observations, into)
 
     def step(self, chosen: list[Any], into: Observation, rewards: RewardArray) -> Transition | None:
@@ -80,54 +82,78 @@ class Copy:
         `chosen` are the environment's own actions ``[E, n, ...]`` per class; rewards go into its row of `rewards`
         ``[E, N]``, zeros.
         """
-        guard, row = self._guard, self._row
+        guard = self._guard
         guard.steps += 1
-        actions = {key: chosen[kind][row][place] for key, kind, place, _ in self._seats}
+        actions = {key: chosen[kind][at[0]][at[1]] for key, kind, at, _, _ in self._seats}
         try:
             answer = guard.environment.step(actions)
         except Exception as error:
             raise guard.raised("step", error) from error
-        ordinary = guard.steps < self._horizon and self._goes_on(answer, rewards)
-        transition = None if ordinary else self._judge(answer, rewards)
+        ends = self._read_quickly(answer, rewards)
+        if ends is None:
+            transition = self._judge(answer, rewards)
+        elif any(ends) or guard.steps >= self._horizon:
+            transition = self._end(terminated=ends[0])
+        else:
+            transition = None
         self._write_observations("step", answer[0], into)
         return transition
 
     def _let_live(self, alive: BoolArray) -> None:
         """Sets who is alive ``[N]``."""
-        self._alive = alive
-        self._living = np.flatnonzero(alive).tolist()
-        self._seats = [_Seat(self._agents[i].key, *self._positions[i], self._agents[i]) for i in self._living]
-        self._everybody = len(self._living) == len(self._agents)
+        self.alive = alive
+        self._living = [i for i, lives in enumerate(alive.tolist()) if lives]
+        self._seats = [self._everybody[i] for i in self._living]
 
-    def _goes_on(self, answer: Any, rewards: RewardArray) -> bool:
-        """Whether a step is known to be ordinary, by all but its observations; writes the rewards."""
+    def _read_quickly(self, answer: Any, rewards: RewardArray) -> tuple[bool, bool] | None:
+        """Whether all alive agents terminated, and whether all were truncated; writes their rewards.
+
+        None if some did and others did not, or something is not known to be right.
+        """
         try:
             observations, earned, terminations, truncations, infos = answer
+            first = self._seats[0].key
+            terminated, truncated = terminations[first], truncations[first]
+            numbers = []
             for key, *_ in self._seats:
-                terminated, truncated = terminations[key], truncations[key]
-                if not ((terminated is False or terminated is _NO) and (truncated is False or truncated is _NO)):
-                    return False
+                # Identity takes a tenth of the time of ``==`` where numpy's truth values are compared.
+                if terminations[key] is not terminated or truncations[key] is not truncated:
+                    return None
+                numbers.append(earned[key])
             row = rewards[self._row]
-            row[... if self._everybody else self._living] = [earned[key] for key, *_ in self._seats]
-            return (
-                type(answer) is tuple
-                and type(observations) is type(earned) is type(terminations) is type(truncations) is type(infos) is dict
-                and self._guard.environment.agents == self._listed
+            row[... if len(numbers) == len(row) else self._living] = numbers
+            right = (
+                isinstance(answer, tuple)
+                and isinstance(observations, dict)
+                and isinstance(earned, dict)
+                and isinstance(terminations, dict)
+                and isinstance(truncations, dict)
+                and isinstance(infos, dict)
+                and (truncated or self._guard.environment.agents == ([] if terminated else self._listed))
                 and math.isfinite(math.fsum(row.tolist()))
             )
+            return (_truth(terminated), _truth(truncated)) if right else None
         except Exception:  # whatever it is, the checks of `_judge` say it in words
-            return False
+            return None
+
+    def _end(self, terminated: bool) -> Transition:
+        """The end of all alive agents, by the rules or by the time limit."""
+        if not terminated:
+            return Transition(np.zeros_like(self.alive), truncated=True, ended=True)
+        before = self.alive
+        self._let_live(np.zeros_like(before))
+        return Transition(before, truncated=False, ended=True)
 
     def _judge(self, answer: Any, rewards: RewardArray) -> Transition | None:
-        """The same with all checks, for a step in which agents may end."""
-        guard, before = self._guard, self._alive
+        """Which agents ended, with all checks; writes the rewards."""
+        guard, before = self._guard, self.alive
         _, earned, terminations, truncations, _ = guard.mappings("step", answer, 5)
         rewards[self._row] = self._per_agent(earned, "reward")
         terminated = self._per_agent(terminations, "termination") != 0
         cut = (self._per_agent(truncations, "truncation") != 0) & ~terminated
         if terminated.any():
             self._let_live(before & ~terminated)
-        if cut.any() and not cut[self._alive].all():
+        if cut.any() and not cut[self.alive].all():
             names = [self._agents[i].name for i in np.flatnonzero(cut)]
             raise guard.unsupported("step", f"agents {names} are truncated while others go on")
         if not cut.any():
@@ -137,6 +163,21 @@ class Copy:
             return None
         return Transition(terminated, truncated, truncated or not self._living)
 
+    def _check_complete(self) -> None:
+        listed = getattr(self._guard.environment, "agents", ())
+        if not (isinstance(listed, list) and listed == self._complete):
+            present = self._present("reset")
+            if missing := [agent.name for agent in self._agents if agent.key not in present]:
+                raise self._guard.unsupported("reset", f"an episode starts without agents {missing} of possible_agents")
+            self._complete = self._listed
+        self._listed = self._complete
+
+    def _check_present(self) -> None:
+        present = self._present("step")
+        missing = [self._agents[i].name for i in self._living if self._agents[i].key not in present]
+        if missing:
+            raise self._guard.fault("step", f"agents {missing} are gone, but neither terminated nor truncated")
+
     def _present(self, method: str) -> set[Any]:
         """The environment's current agents, which must be in possible_agents."""
         listed = getattr(self._guard.environment, "agents", ())
@@ -145,12 +186,6 @@ class Copy:
             raise self._guard.unsupported(method, f"agents {unknown} are not in possible_agents")
         self._listed = [*listed]
         return present
-
-    def _check_present(self) -> None:
-        present = self._present("step")
-        missing = [self._agents[i].name for i in self._living if self._agents[i].key not in present]
-        if missing:
-            raise self._guard.fault("step", f"agents {missing} are gone, but neither terminated nor truncated")
 
     def _per_agent(self, mapping: dict[Any, Any], what: str) -> RewardArray:
         """One number per alive agent, 0 for dead ones."""
@@ -162,7 +197,6 @@ class Copy:
         return numbers
 
     def _write_observations(self, method: str, observations: dict[Any, Any], into: Observation) -> None:
-        into.alive[self._row] = self._alive
         if not self._write_quickly(observations, into):
             for seat in self._seats:
                 self._write_observation(method, observations, seat, into)
@@ -172,29 +206,29 @@ class Copy:
 
     def _write_quickly(self, observations: dict[Any, Any], into: Observation) -> bool:
         """Writes observations; if not all are known to be right, what it wrote is to be written again."""
+        values, masks = into.values, into.masks
         try:
-            blocks = [values[self._row] for values in into.values]
-            for key, kind, place, agent in self._seats:
+            for key, kind, at, write, agent in self._seats:
                 seen = observations[key]
-                if agent.masked and into.masks is not None:
-                    into.masks[kind][self._row, place] = _legal(agent, seen["action_mask"])
+                if masks is not None and agent.masked:
+                    masks[kind][at] = _legal(agent.decoder, seen["action_mask"])
                     seen = seen["observation"]
-                agent.encoder.write_quickly(seen, blocks[kind], place)
+                write(seen, values[kind], at)
         except Exception:  # whatever it is, `_write_observation` says it in words
             return False
-        return all(_is_finite(blocks[kind]) for kind in self._fallible)
+        return all(_is_finite(values[kind][self._row]) for kind in self._fallible)
 
     def _write_observation(self, method: str, observations: dict[Any, Any], seat: _Seat, into: Observation) -> None:
         """Writes the observation of an agent with all checks."""
-        key, kind, place, agent = seat
+        key, kind, at, _, agent = seat
         seen = self._guard.entry(method, observations, key, "observation")
         what = f"the observation of agent '{agent.name}'"
         if agent.masked and into.masks is not None:
             if not (isinstance(seen, dict) and {"observation", "action_mask"} <= seen.keys()):
                 raise self._guard.fault(method, f"{what} is not a dictionary with its action_mask")
-            into.masks[kind][self._row, place] = self._mask(method, seen["action_mask"], agent)
+            into.masks[kind][at] = self._mask(method, seen["action_mask"], agent)
             seen = seen["observation"]
-        agent.encoder.write(self._guard, method, seen, what, into.values[kind][self._row, place])
+        agent.encoder.write(self._guard, method, seen, what, into.values[kind][at])
 
     def _write_state(self, encoder: ObservationEncoder, into: Any) -> None:
         state = self._guard.call("state")
@@ -219,13 +253,20 @@ def _is_finite(numbers: Any) -> bool:
     return math.isfinite(np.vdot(numbers, numbers))
 
 
-def _legal(agent: Agent, mask: Any) -> Any:
-    """Our mask of `agent` for the environment's; raises `ValueError` for what it does not know to be right."""
-    if mask.shape != (agent.decoder.mask_size,) or mask.dtype.kind not in "biu":
+def _truth(value: Any) -> bool:
+    """Raises `TypeError` for anything but a truth value."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError
+    return bool(value)
+
+
+def _legal(decoder: ActionDecoder, mask: Any) -> Any:
+    """Our mask for the environment's; raises an error for what it does not know to be right."""
+    if mask.shape != (decoder.mask_size,) or mask.dtype.kind not in "biu":
         raise ValueError
-    if agent.decoder.is_plain and any(mask.tobytes()):
+    if decoder.is_plain and any(mask.tobytes()):
         return mask
-    legal = agent.decoder.legal(mask != 0)
+    legal = decoder.legal(mask != 0)
     if legal is None:
         raise ValueError
     return legal

@@ -45,15 +45,11 @@ class TupleEnvironment:
         observations, rewards, done, cut, _ = self._environment.step([actions[name] for name in self.possible_agents])
         truncated = bool(cut) or (bool(done) and self._timed_out(self._environment))
         terminated = bool(done) and not truncated
+        terminations = dict.fromkeys(self.possible_agents, terminated)
+        truncations = dict.fromkeys(self.possible_agents, truncated) if truncated != terminated else terminations
         if done or truncated:
             self.agents = []
-        return (
-            self._named(observations),
-            self._named(rewards),
-            dict.fromkeys(self.possible_agents, terminated),
-            dict.fromkeys(self.possible_agents, truncated),
-            {},
-        )
+        return self._named(observations), self._named(rewards), terminations, truncations, {}
 
     def close(self) -> None:
         """Closes the environment."""
