@@ -36,9 +36,9 @@ from functions.environments.base import (
 from functions.environments.pettingzoo.agents import agents_of, classes_of, sides_of
 from functions.environments.pettingzoo.copy import Copy, Transition
 from functions.environments.pettingzoo.factory import build, factory_of
-from functions.environments.pettingzoo.guard import Guard, describe_error_with_location
+from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.horizon import horizon_of
-from functions.environments.pettingzoo.spaces import ObservationEncoder, numbers
+from functions.environments.pettingzoo.state import state_encoder
 
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
 
@@ -78,7 +78,7 @@ class PettingZooEnvironment:
             raise ValueError(f"{task.name}: task.agents is {task.agents}, but the environment has {len(agents)} agents")
         sides = sides_of(task.name, agents, task.options.get("sides", ""))
         horizon = horizon_of(task, guards[0].environment)
-        state = _state(guards[0])
+        state = state_encoder(guards[0])
         self.num_envs = len(guards)
         self.spec = EnvSpec(
             agents=tuple(agent.name for agent in agents),
@@ -197,18 +197,3 @@ def _flag(task: EnvTask, name: str) -> bool:
     if not isinstance(said, bool):
         raise ValueError(f"{task.name}: task.options.{name} is {said!r}; it must be true or false")
     return said
-
-
-def _state(guard: Guard) -> ObservationEncoder | None:
-    """The encoder of the environment's own state, None if it has none; calls `reset` first."""
-    guard.call("reset", seed=0)
-    # Some environments have another attribute `state`, which the wrappers of PettingZoo would call.
-    if not callable(getattr(getattr(guard.environment, "unwrapped", guard.environment), "state", None)):
-        return None
-    try:
-        shape = np.asarray(guard.environment.state()).shape
-    except (AttributeError, NotImplementedError):
-        return None
-    except Exception as error:
-        raise guard.fault("state", describe_error_with_location(error)) from error
-    return numbers(shape, getattr(guard.environment, "state_space", None))

@@ -1,0 +1,89 @@
+"""The global state of PettingZoo environments."""
+
+from typing import Any
+
+import numpy as np
+
+from functions.environments.base import AgentClass, FloatArray, Observation
+from functions.environments.pettingzoo.guard import Guard
+from functions.environments.pettingzoo.spaces import ObservationEncoder, is_finite, numbers
+
+# Environments whose state is the observations of all agents one after another, as the modules of their methods.
+_CONCATENATED = {"mpe2._mpe_utils.simple_env"}
+# Wrappers that change neither.
+_TRANSPARENT = {
+    "pettingzoo.utils.conversions.aec_to_parallel_wrapper": "aec_env",
+    "pettingzoo.utils.wrappers.assert_out_of_bounds.AssertOutOfBoundsWrapper": "env",
+    "pettingzoo.utils.wrappers.clip_out_of_bounds.ClipOutOfBoundsWrapper": "env",
+    "pettingzoo.utils.wrappers.order_enforcing.OrderEnforcingWrapper": "env",
+}
+
+
+def state_encoder(guard: Guard) -> ObservationEncoder | None:
+    """The encoder of the environment's own state, None if it has none; calls `reset` first."""
+    guard.call("reset", seed=0)
+    # Some environments have another attribute `state`, which the wrappers of PettingZoo would call.
+    if not callable(getattr(getattr(guard.environment, "unwrapped", guard.environment), "state", None)):
+        return None
+    try:
+        shape = np.asarray(guard.environment.state()).shape
+    except (AttributeError, NotImplementedError):
+        return None
+    except Exception as error:
+        raise guard.raised("state", error) from error
+    return numbers(shape, getattr(guard.environment, "state_space", None))
+
+
+class StateWriter:
+    """Writes the state of environment number `row`, in which all agents are alive or some are."""
+
+    def __init__(self, row: int, guard: Guard, classes: tuple[AgentClass, ...], encoder: ObservationEncoder) -> None:
+        self._row = row
+        self._guard = guard
+        self._encoder = encoder
+        self._runs = _runs(classes) if _is_concatenated(guard.environment) else []
+
+    def write(self, seen: Observation, everybody: bool, into: FloatArray) -> None:
+        """Writes into its row of `into` ``[E, state_size]``, zeros.
+
+        `seen` has the observations, of all agents if `everybody` is alive: some states consist of nothing else, and are
+        not asked for then, because they would take longer than the rest of the adapter. Raises a fault.
+        """
+        row = self._row
+        if everybody and self._runs:
+            for columns, kind, places in self._runs:
+                into[row, columns] = seen.values[kind][row, places].reshape(-1)
+            return
+        state = self._guard.call("state")
+        try:
+            self._encoder.write_quickly(state, into, row)
+            if self._encoder.finite or is_finite(into[row]):
+                return
+        except Exception:  # whatever it is, `write` says it in words
+            pass
+        self._encoder.write(self._guard, "state", state, "the state", into[row])
+
+
+def _is_concatenated(environment: Any) -> bool:
+    """Whether the state is the observations of all agents, in the order of `possible_agents`."""
+    kind = type(environment)
+    while inner := _TRANSPARENT.get(f"{kind.__module__}.{kind.__qualname__}"):
+        environment = getattr(environment, inner)
+        kind = type(environment)
+    methods = [getattr(kind, name, None) for name in ("state", "observe")]
+    return all(getattr(method, "__module__", None) in _CONCATENATED for method in methods)
+
+
+def _runs(classes: tuple[AgentClass, ...]) -> list[tuple[slice, int, slice]]:
+    """Agents that follow one another in their class, too: their columns of the state, the class, their places in it."""
+    places = {i: (c, j, kind.observation_size) for c, kind in enumerate(classes) for j, i in enumerate(kind.agents)}
+    runs: list[tuple[slice, int, slice]] = []
+    column = 0
+    for _, (c, j, size) in sorted(places.items()):
+        if runs and runs[-1][1:] == (c, slice(runs[-1][2].start, j)):
+            last = runs.pop()
+            runs.append((slice(last[0].start, column + size), c, slice(last[2].start, j + 1)))
+        else:
+            runs.append((slice(column, column + size), c, slice(j, j + 1)))
+        column += size
+    return runs
