@@ -7,16 +7,10 @@ import numpy as np
 from functions.environments.base import AgentClass, FloatArray, Observation
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.spaces import ObservationEncoder, is_finite, numbers
+from functions.environments.pettingzoo.wrappers import innermost
 
 # Environments whose state is the observations of all agents one after another, as the modules of their methods.
 _CONCATENATED = {"mpe2._mpe_utils.simple_env"}
-# Wrappers that change neither.
-_TRANSPARENT = {
-    "pettingzoo.utils.conversions.aec_to_parallel_wrapper": "aec_env",
-    "pettingzoo.utils.wrappers.assert_out_of_bounds.AssertOutOfBoundsWrapper": "env",
-    "pettingzoo.utils.wrappers.clip_out_of_bounds.ClipOutOfBoundsWrapper": "env",
-    "pettingzoo.utils.wrappers.order_enforcing.OrderEnforcingWrapper": "env",
-}
 
 
 def state_encoder(guard: Guard) -> ObservationEncoder | None:
@@ -66,10 +60,7 @@ class StateWriter:
 
 def _is_concatenated(environment: Any) -> bool:
     """Whether the state is the observations of all agents, in the order of `possible_agents`."""
-    kind = type(environment)
-    while inner := _TRANSPARENT.get(f"{kind.__module__}.{kind.__qualname__}"):
-        environment = getattr(environment, inner)
-        kind = type(environment)
+    kind = type(innermost(environment))
     methods = [getattr(kind, name, None) for name in ("state", "observe")]
     return all(getattr(method, "__module__", None) in _CONCATENATED for method in methods)
 

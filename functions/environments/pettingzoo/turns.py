@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from functions.environments.base import Unsupported
 from functions.environments.pettingzoo.action_spaces import action_decoder
 from functions.environments.pettingzoo.horizon import own_horizon
+from functions.environments.pettingzoo.wrappers import innermost
 
 Answer = tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any]]
 
@@ -34,6 +35,8 @@ class TurnEnvironment:
         self.max_cycles = cycles if cycles is None else cycles * len(self.possible_agents)
         self.metadata = getattr(game, "metadata", None)
         self._game = game
+        self._inner = innermost(game)
+        self._masks = {agent: _holds_mask(game.observation_space(agent)) for agent in self.possible_agents}
         self._waiting = {agent: _first_actions(task, agent, game.action_space(agent)) for agent in self.possible_agents}
 
     def observation_space(self, agent: Any) -> Any:
@@ -41,7 +44,7 @@ class TurnEnvironment:
         from gymnasium import spaces
 
         seen = self._game.observation_space(agent)
-        if _holds_mask(seen):
+        if self._masks[agent]:
             return seen
         mask = spaces.Box(0, 1, self._waiting[agent].shape, np.int8)
         return spaces.Dict({"observation": seen, "action_mask": mask})
@@ -53,7 +56,7 @@ class TurnEnvironment:
     def reset(self, seed: int) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """A new episode."""
         self._game.reset(seed=seed)
-        self.agents = list(self._game.agents)
+        self.agents = list(self._inner.agents)
         return {agent: self._observation(agent) for agent in self.agents}, {}
 
     def step(self, actions: dict[Any, Any]) -> Answer:
@@ -61,8 +64,8 @@ class TurnEnvironment:
 
         Raises `RuntimeError` when it is the turn of an agent that is not in play.
         """
-        game = self._game
-        game.step(actions[game.agent_selection])
+        game = self._inner
+        self._game.step(actions[game.agent_selection])
         # Copies, because the game forgets agents that left.
         rewards, ended, cut = dict(game.rewards), dict(game.terminations), dict(game.truncations)
         self.agents = [agent for agent in game.agents if not (ended.get(agent) or cut.get(agent))]
@@ -89,31 +92,33 @@ class TurnEnvironment:
 
     def _let_the_dead_leave(self) -> None:
         """Dead agents take a last turn without an action: at once, or when the game comes to them."""
-        game = self._game
+        game = self._inner
         while game.terminations.get(game.agent_selection) or game.truncations.get(game.agent_selection):
             present = len(game.agents)
-            game.step(None)
+            self._game.step(None)
             if len(game.agents) == present:
                 raise RuntimeError(f"agent '{game.agent_selection}' does not leave by step(None) after its end")
 
     def _check_turn(self, actions: dict[Any, Any]) -> None:
-        turn = self._game.agent_selection
+        turn = self._inner.agent_selection
         if turn not in self.agents or turn not in actions:
             raise RuntimeError(f"it is the turn of agent '{turn}', which is not in play")
 
     def _observation(self, agent: Any) -> dict[str, Any]:
         """The observation of `agent`, with what it may do now."""
-        game = self._game
-        seen, mask = game.observe(agent), game.infos.get(agent, {}).get("action_mask")
-        if isinstance(seen, dict) and _holds_mask(game.observation_space(agent)):
+        waits = agent != self._inner.agent_selection
+        # Wrappers keep what the agent sees whose turn it is.
+        seen = (self._inner if waits else self._game).observe(agent)
+        mask = None
+        if isinstance(seen, dict) and self._masks[agent]:
             mask = seen["action_mask"]
             seen = seen["observation"]
-        return {"observation": seen, "action_mask": self._legal(agent, mask)}
+        elif not waits:
+            mask = self._inner.infos.get(agent, {}).get("action_mask")
+        return {"observation": seen, "action_mask": self._waiting[agent] if waits else self._legal(agent, mask)}
 
     def _legal(self, agent: Any, mask: Any) -> Any:
-        """The mask of `agent`, given the game's, or None for every action; games give anything to those who wait."""
-        if agent != self._game.agent_selection:
-            return self._waiting[agent]
+        """The mask of the agent whose turn it is, given the game's, or None for every action."""
         if mask is None:
             return np.ones_like(self._waiting[agent])
         # Where a time limit ended the game, it may allow nothing to the agent that would have been next.
