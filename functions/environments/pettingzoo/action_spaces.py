@@ -8,6 +8,7 @@ see `action_decoder`.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,15 +42,15 @@ class ActionDecoder:
         """The length of the environment's mask: one entry per action, choice after choice."""
         return sum(self.joined) or self.actions
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether the environment's mask is ours and every mask that allows anything is valid: one choice."""
-        return not (self.joined or self.branches)
+    @cached_property
+    def choices(self) -> tuple[slice, ...]:
+        """The columns of each choice in the environment's mask."""
+        counts = self.joined or self.branches or (self.actions,)
+        return tuple(slice(sum(counts[:i]), sum(counts[: i + 1])) for i in range(len(counts)))
 
     def legal(self, mask: BoolArray) -> BoolArray | None:
         """Our mask ``[actions]`` for the environment's ``[mask_size]``; None if a choice has no legal action."""
-        counts = self.joined or self.branches or (self.actions,)
-        parts = np.split(mask, np.cumsum(counts)[:-1]) if len(counts) > 1 else [mask]
+        parts = [mask[columns] for columns in self.choices]
         if not all(part.any() for part in parts):
             return None
         if not self.joined:

@@ -119,6 +119,8 @@ class _Numbers:
         return self.image
 
     def write_quickly(self, seen: Any, out: FloatArray, at: Any) -> None:
+        if isinstance(seen, list):
+            seen = np.array(seen)
         if seen.shape != self.shape:
             raise ValueError
         if seen.dtype is not _SINGLE:
@@ -232,7 +234,11 @@ class _Nested:
         return all(part.finite for _, _, part, _ in self.parts)
 
     def write_quickly(self, seen: Any, out: FloatArray, at: Any) -> None:
-        if type(seen) is not (dict if self.named else tuple) or not (self.named or len(seen) == len(self.parts)):
+        if self.named:
+            right = isinstance(seen, dict)
+        else:
+            right = isinstance(seen, tuple | list) and len(seen) == len(self.parts)
+        if not right:
             raise ValueError
         own = out[at]
         for key, _, part, columns in self.parts:

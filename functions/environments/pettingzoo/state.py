@@ -29,7 +29,7 @@ def state_encoder(guard: Guard) -> ObservationEncoder | None:
 
 
 class StateWriter:
-    """Writes the state of environment number `row`, in which all agents are alive or some are."""
+    """Writes the state of environment number `row`."""
 
     def __init__(self, row: int, guard: Guard, classes: tuple[AgentClass, ...], encoder: ObservationEncoder) -> None:
         self._row = row
@@ -49,13 +49,16 @@ class StateWriter:
                 into[row, columns] = seen.values[kind][row, places].reshape(-1)
             return
         state = self._guard.call("state")
+        if not self._write_quickly(state, into):
+            self._encoder.write(self._guard, "state", state, "the state", into[row])
+
+    def _write_quickly(self, state: Any, into: FloatArray) -> bool:
+        """False if the state is not known to be right, and is to be written again."""
         try:
-            self._encoder.write_quickly(state, into, row)
-            if self._encoder.finite or is_finite(into[row]):
-                return
+            self._encoder.write_quickly(state, into, self._row)
+            return self._encoder.finite or is_finite(into[self._row])
         except Exception:  # whatever it is, `write` says it in words
-            pass
-        self._encoder.write(self._guard, "state", state, "the state", into[row])
+            return False
 
 
 def _is_concatenated(environment: Any) -> bool:
