@@ -21,7 +21,7 @@ def subjects(entry: Entry) -> dict[str, Stepper]:
     environment = registry.make(entry.task, entry.num_envs)
     plan = draw(environment, entry.steps)
     found = {"raw": entry.raw(plan)}
-    if entry.raw_with_state is not None:
+    if entry.raw_with_state is not None and environment.spec.state_size:
         found["raw with state"] = entry.raw_with_state(plan)
     return {**found, "adapter": _adapter(environment, plan)}
 
@@ -36,7 +36,10 @@ def _adapter(environment: VectorEnvironment, plan: Plan) -> Stepper:
 
 
 def rates(found: dict[str, Stepper], repetitions: int, seconds: float) -> Rates:
-    """Env steps/s of each, one number per repetition, in which all play in turn until each has played for `seconds`."""
+    """Env steps per second of processor time, one number per repetition, in which all play in turn for `seconds` each.
+
+    Processor time, because other processes of a busy machine would count in the wall time of either.
+    """
     for stepper in found.values():
         stepper.play()
     measured: Rates = {name: [] for name in found}
@@ -44,9 +47,9 @@ def rates(found: dict[str, Stepper], repetitions: int, seconds: float) -> Rates:
         steps, spent = dict.fromkeys(found, 0), dict.fromkeys(found, 0.0)
         while min(spent.values()) < seconds:
             for name, stepper in found.items():
-                began = time.perf_counter()
+                began = time.process_time()
                 stepper.play()
-                spent[name] += time.perf_counter() - began
+                spent[name] += time.process_time() - began
                 steps[name] += stepper.steps
         for name in found:
             measured[name].append(steps[name] / spent[name])

@@ -23,7 +23,7 @@ class Entry:
     task: EnvTask
     # Makes the plain loop, which plays the first environment's episodes of a plan; raises `ModuleNotFoundError`.
     raw: Raw
-    # The same, and the global state after every step, where the adapter gives it.
+    # The same, and the global state after every step; used where the adapter gives it.
     raw_with_state: Raw | None = None
     num_envs: int = 1
     # What the plain loop steps.
@@ -37,11 +37,15 @@ class Entry:
 
 
 def pettingzoo(
-    name: str, packages: tuple[str, ...], state: bool = False, horizon: int | None = None, **options: Any
+    name: str,
+    packages: tuple[str, ...],
+    horizon: int | None = None,
+    least: float | None = None,
+    **options: Any,
 ) -> Entry:
     """The entry of a factory ``package.module:factory`` of PettingZoo's interface, called with `options`.
 
-    `state`: whether it has a state. `horizon`: the longest episode, where the environment does not say it.
+    `horizon`: the longest episode, where the environment does not say it. `least`: see `Entry`.
     """
     module, _, factory = name.partition(":")
 
@@ -51,9 +55,8 @@ def pettingzoo(
     ours = {} if horizon is None else {"horizon": horizon}
     task = EnvTask(name=f"pettingzoo:{name}", options=options | ours)
     if factory == "env":
-        return Entry(task, turns(build), of="AECEnv", packages=packages)
-    with_state = parallel(build, state=True) if state else None
-    return Entry(task, parallel(build), with_state, packages=packages)
+        return Entry(task, turns(build), of="AECEnv", least=least, packages=packages)
+    return Entry(task, parallel(build), parallel(build, state=True), least=least, packages=packages)
 
 
 def registered(name: str, gymnasium_name: str, package: str, **entry: Any) -> Entry:
@@ -109,9 +112,9 @@ _LADDER = "benchmarks.adapters.masked_games:Ladder"
 _CLASSIC, _SISL = ("pettingzoo[classic]",), ("pettingzoo[sisl]",)
 
 ENTRIES: dict[str, Entry] = {
-    "mpe2 simple_spread": pettingzoo("mpe2.simple_spread_v3:parallel_env", ("mpe2",), state=True),
-    "mpe2 simple_tag": pettingzoo("mpe2.simple_tag_v3:parallel_env", ("mpe2",), state=True),
-    "masked ladder": pettingzoo(_LADDER, ("gymnasium",), state=True),
+    "mpe2 simple_spread": pettingzoo("mpe2.simple_spread_v3:parallel_env", ("mpe2",), least=0.85),
+    "mpe2 simple_tag": pettingzoo("mpe2.simple_tag_v3:parallel_env", ("mpe2",)),
+    "masked ladder": pettingzoo(_LADDER, ("gymnasium",)),
     "connect four": pettingzoo("pettingzoo.classic.connect_four_v3:env", _CLASSIC, horizon=42),
     "tic-tac-toe": pettingzoo("pettingzoo.classic.tictactoe_v3:env", _CLASSIC, horizon=9),
     "lbf": registered("lbf/8x8-2p-3f", "Foraging-8x8-2p-3f-v3", "lbforaging"),
@@ -119,12 +122,11 @@ ENTRIES: dict[str, Entry] = {
     "pursuit": pettingzoo("pettingzoo.sisl.pursuit_v5:parallel_env", _SISL, max_cycles=50),
     "multiwalker": pettingzoo("pettingzoo.sisl.multiwalker_v9:parallel_env", _SISL, max_cycles=50),
     "cooperative pong": pettingzoo(
-        "pettingzoo.butterfly.cooperative_pong_v6:parallel_env", ("pettingzoo[butterfly]",), state=True, max_cycles=50
+        "pettingzoo.butterfly.cooperative_pong_v6:parallel_env", ("pettingzoo[butterfly]",), max_cycles=50
     ),
     "knights archers zombies": pettingzoo(
         "pettingzoo.butterfly.knights_archers_zombies_v11:parallel_env",
         ("pettingzoo[butterfly]",),
-        state=True,
         max_cycles=100,
     ),
     "batched engine": Entry(EnvTask(name="mpe/simple_spread"), _spread, num_envs=64, of="mpe2", packages=("mpe2",)),

@@ -18,7 +18,7 @@ def table(repetitions: int, seconds: float) -> str:
             missing.append(f"{name} (pip install {' '.join(entry.packages)})")
         else:
             rows += _rows(entry, found)
-    text = markdown(rows)
+    text = f"{markdown(rows)}\n\nSteps per second of processor time."
     return f"{text}\n\nNot installed: {', '.join(missing)}." if missing else text
 
 
