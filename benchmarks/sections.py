@@ -147,7 +147,7 @@ def actors(effort: Effort) -> list[Row]:
     }
     for name, found in rates.items():
         label = names.get(name, f"actor, batched engine, {name}")
-        least = 100.0 if name == "rollout of 160" else None
+        least = {"rollout of 160": 100.0, "adapter stepping": 0.8}.get(name)
         rows.append(Row(f"{label}, env steps/s", found, ratios=quotients(found, raw), against="mpe2", least=least))
     return rows
 

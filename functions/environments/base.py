@@ -143,7 +143,10 @@ class VectorEnvironment(Protocol):
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps every environment; `actions` are per class ``[E, n]`` for one choice, ``[E, n, branches]`` for several,
-        or ``[E, n, actions]`` float32 within the bounds."""
+        or ``[E, n, actions]`` float32 within the bounds.
+
+        Arrays that were returned are never written again: actors record an observation after the step that follows it.
+        """
 
     def close(self) -> None:
         """Frees the environment's resources; a second call does nothing."""

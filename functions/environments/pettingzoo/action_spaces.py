@@ -37,7 +37,7 @@ class ActionDecoder:
     # The counts of several choices that are numbered as one.
     joined: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def mask_size(self) -> int:
         """The length of the environment's mask: one entry per action, choice after choice."""
         return sum(self.joined) or self.actions

@@ -253,7 +253,11 @@ def _legal(decoder: ActionDecoder, mask: Any) -> Any:
     """Our mask for the environment's; raises an error for what it does not know to be right."""
     if mask.shape != (decoder.mask_size,) or mask.dtype.kind not in "biu":
         raise ValueError
-    if not decoder.joined and all(any(mask[columns].tobytes()) for columns in decoder.choices):
+    if len(decoder.choices) == 1:
+        allows = any(mask.tobytes())
+    else:
+        allows = not decoder.joined and all(any(mask[columns].tobytes()) for columns in decoder.choices)
+    if allows:
         return mask
     legal = decoder.legal(mask != 0)
     if legal is None:
