@@ -23,6 +23,8 @@ _DRAWN_ELSEWHERE = dict.fromkeys(
     "StarCraft II shows its battles itself: export the policies (marless export), play them with the task's own package"
     " and call its save_replay()",
 )
+# Environments of other packages that return pictures.
+_PICTURES_ON_REQUEST = ("pettingzoo:", "mamujoco/")
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def _drawing(task: EnvTask) -> EnvTask:
     for prefix, reason in _DRAWN_ELSEWHERE.items():
         if task.name.startswith(prefix):
             raise UserError(reason)
-    if task.name.startswith("pettingzoo:"):
+    if task.name.startswith(_PICTURES_ON_REQUEST):
         return msgspec.structs.replace(task, options=task.options | {"render_mode": "rgb_array"})
     return task
 

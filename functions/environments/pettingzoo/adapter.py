@@ -11,9 +11,10 @@ whose `reset` keeps state of the last episode: episodes must depend on the gener
 
 `spaces` and `action_spaces` list the supported observations and actions. Action masks are taken from observations of
 the form ``{"observation": ..., "action_mask": ...}``, the convention of PettingZoo; masks of several choices are
-concatenated. Infos are not read, except for the masks of an `AECEnv`. A dead agent, also in `Step.final`, has zeros for
-observations and rewards and every action legal; its actions are ignored. The state is the environment's own, zeros when
-no agent is left.
+concatenated. Infos are not read, except for the masks of an `AECEnv`. Where an environment has a method
+`episode_metrics`, which returns numbers by name and is called when an episode has ended, they are the env metrics. A
+dead agent, also in `Step.final`, has zeros for observations and rewards and every action legal; its actions are
+ignored. The state is the environment's own, zeros when no agent is left.
 """
 
 from collections.abc import Callable
@@ -142,10 +143,11 @@ class PettingZooEnvironment:
             return Step(seen, rewards, terminated, truncated, ended)
         if self.before_reset is not None:
             self.before_reset()
+        env_metrics = self._metrics(over)
         after = self._blank() if len(over) == self.num_envs else self._carried(seen, ~ended)
         for row in over:
             self._restart(self._envs[row], after)
-        return Step(self._of_the_living(after), rewards, terminated, truncated, ended, seen)
+        return Step(self._of_the_living(after), rewards, terminated, truncated, ended, seen, env_metrics)
 
     def render(self, index: int) -> Any:
         """The picture of an environment whose render mode is "rgb_array", or a `Scene`; None in other modes.
@@ -162,6 +164,18 @@ class PettingZooEnvironment:
 
     def _restart(self, copy: Copy, seen: Observation) -> None:
         copy.reset(int(self._rng.integers(_SEEDS)), seen)
+
+    def _metrics(self, rows: list[int]) -> dict[str, RewardArray]:
+        """The metrics of the episodes that ended in `rows`, of environments that have `episode_metrics`."""
+        columns: dict[str, RewardArray] = {}
+        for row in rows:
+            guard = self._guards[row]
+            if not hasattr(guard.environment, "episode_metrics"):
+                return {}
+            for name, value in guard.call("episode_metrics").items():
+                column = columns.setdefault(name, np.zeros(self.num_envs))
+                column[row] = guard.number("episode_metrics", value, f"the metric '{name}'")
+        return columns
 
     def _blank(self) -> Observation:
         """Zeros, and every action legal; for the agents that were alive after the last step."""

@@ -5,7 +5,9 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from importlib import import_module
+from io import StringIO
 from typing import Any
 
 from functions.contract import MissingExtra
@@ -15,8 +17,12 @@ from functions.environments.pettingzoo.turns import TurnEnvironment
 
 Factory = Callable[..., Any]
 
-# Packages that built-in env tasks need; the origin of any other package is unknown.
-_OURS = ("pettingzoo", "mpe2", "gymnasium", "supersuit", "lbforaging", "rware")
+# Packages that built-in env tasks need, and what pip installs for them; the origin of any other package is unknown.
+_OURS = {
+    **{name: name for name in ("pettingzoo", "mpe2", "gymnasium", "supersuit", "lbforaging", "rware", "magent2")},
+    "gymnasium_robotics": "gymnasium-robotics 'mujoco<3.5'",
+    "overcooked_ai_py": "overcooked-ai",
+}
 # Packages that a family of PettingZoo imports are installed as the extra of that name.
 _FAMILY = re.compile(r"pettingzoo\.(atari|butterfly|classic|sisl)\b")
 
@@ -54,6 +60,12 @@ def module_of(name: str, path: str) -> Any:
         raise EnvironmentFault(f"{name}: import of '{path}': {describe_error_with_location(error)}") from error
 
 
+def quiet_module_of(name: str, path: str) -> Any:
+    """As `module_of`, without the notices that some packages print when they are imported."""
+    with redirect_stderr(StringIO()):
+        return module_of(name, path)
+
+
 def _missing(name: str, error: ModuleNotFoundError, path: str = "") -> ValueError | MissingExtra:
     """The error for a missing package or module, which is `path` or which `path` imports."""
     missing = error.name or path or str(error)
@@ -67,7 +79,9 @@ def _missing(name: str, error: ModuleNotFoundError, path: str = "") -> ValueErro
     if family := _FAMILY.match(path):
         return MissingExtra(f"{name} needs '{missing}', which is not installed: pip install 'pettingzoo[{family[1]}]'")
     if package in _OURS or package != path.partition(".")[0]:
-        return MissingExtra(f"{name} needs the package '{package}', which is not installed: pip install {package}")
+        return MissingExtra(
+            f"{name} needs the package '{package}', which is not installed: pip install {_OURS.get(package, package)}"
+        )
     return MissingExtra(f"{name}: '{package}' is neither installed nor in the current folder; run from where it lies")
 
 

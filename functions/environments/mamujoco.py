@@ -1,0 +1,69 @@
+"""Multi-Agent MuJoCo, of the package `gymnasium-robotics`: ``mamujoco/HalfCheetah-2x3`` is Gymnasium's half cheetah,
+moved by two agents with three joints each.
+
+Agents see the positions and velocities of their joints, and the positions of joints up to `agent_obsk` joints away (the
+package's option, 1 by default). The state is what a single agent would see. Every agent is paid an equal part of the
+robot's reward, so that the return, a sum over agents, is the robot's own: papers report it. `horizon` is Gymnasium's
+`max_episode_steps`; other options are arguments of the robot's class, such as `ctrl_cost_weight`. An episode is
+terminated when the robot falls, where its class has that, and truncated at the horizon.
+
+The many-segment swimmer and ant are left out: the package writes their models into its own folder whenever it makes
+them, which processes that start at the same time would take from one another.
+
+Source: Peng et al., "FACMAC: Factored Multi-Agent Centralised Policy Gradients", 2021.
+"""
+
+import difflib
+from typing import Any
+
+from functions.environments.base import EnvTask, VectorEnvironment
+from functions.environments.pettingzoo.adapter import assemble
+from functions.environments.pettingzoo.factory import build, quiet_module_of
+
+# How the joints of each robot can be given to agents; `get_parts_and_edges` of the package says which to whom.
+PARTITIONS = {
+    "Ant": ("2x4", "2x4d", "4x2"),
+    "CoupledHalfCheetah": ("1p1",),
+    "HalfCheetah": ("2x3", "6x1"),
+    "Hopper": ("3x1",),
+    "Humanoid": ("9|8",),
+    "HumanoidStandup": ("9|8",),
+    "Pusher": ("3p",),
+    "Reacher": ("2x1",),
+    "Swimmer": ("2x1",),
+    "Walker2d": ("2x3",),
+}
+
+
+def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
+    """`num_envs` environments; raises `ValueError` for unknown robots, partitions and options, `MissingExtra` if the
+    package is not installed, and the errors of `pettingzoo.assemble`."""
+    scenario, partition = _robot(task.name)
+    module = quiet_module_of(task.name, "gymnasium_robotics.envs.multiagent_mujoco.mamujoco_v1")
+    limit = {"max_episode_steps": task.options["horizon"]} if "horizon" in task.options else {}
+
+    def robot(**options: Any) -> Any:
+        from gymnasium.wrappers import TransformReward
+
+        # Gymnasium's checks of every step cost time, and ours follow.
+        made = module.parallel_env(scenario, partition, disable_env_checker=True, **limit, **options)
+        single = made.single_agent_env
+        made.max_cycles = single.get_wrapper_attr("_max_episode_steps")
+        made.single_agent_env = TransformReward(single, lambda reward: reward / len(made.possible_agents))
+        return made
+
+    return assemble(task, num_envs, lambda: build(task, robot))
+
+
+def _robot(name: str) -> tuple[str, str]:
+    """The robot and its partition in the name of a task; raises `ValueError`."""
+    label = name.partition("/")[2]
+    scenario, _, partition = label.partition("-")
+    if partition in PARTITIONS.get(scenario, ()):
+        return scenario, partition
+    labels = [f"{robot}-{part}" for robot, parts in PARTITIONS.items() for part in parts]
+    likely = [known for known in labels if known.startswith(f"{scenario}-")] or difflib.get_close_matches(label, labels)
+    raise ValueError(
+        f"Multi-Agent MuJoCo has no '{label}' for {name}; {'nearest' if likely else 'there are'}: "
+        + ", ".join(f"mamujoco/{known}" for known in likely or labels)
+    )

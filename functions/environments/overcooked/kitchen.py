@@ -1,0 +1,148 @@
+"""Overcooked, of the package `overcooked-ai`: a task ``overcooked/cramped_room`` is its layout ``cramped_room``.
+
+Cooks bring ingredients to pots, start to cook, and serve the soup on a dish. A soup pays every cook what its order is
+worth (20 in the layouts of Carroll et al.), and steps on the way pay the cook who takes them: 3 for an ingredient put
+into a pot and for a dish taken when one is needed, 5 for a soup taken from a pot, times the option `shaping`. The env
+metric `sparse_return` is what papers report: what soups paid in an episode, once for the team. Players start where the
+layout says and nothing is drawn by lot, so only the actions of the team make episodes differ. Only the time limit ends
+an episode, so it is truncated, never terminated.
+
+With `observation` ``"features"`` (the default) a cook sees the package's `featurize_state`, 96 numbers for two cooks,
+with every counter as a goal of its planner: its default leaves counters out, so that nobody would see what lies there.
+With ``"image"`` it sees `lossless_state_encoding`, 26 layers as ``[height, width, 26]``, on which Carroll et al. and
+most papers since train convolutional networks.
+
+Source: Carroll et al., "On the Utility of Learning about Humans for Human-AI Coordination", 2019.
+"""
+
+import difflib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.environments.base import EnvTask, VectorEnvironment
+from functions.environments.overcooked.distances import Distances
+from functions.environments.overcooked.scenery import draw
+from functions.environments.pettingzoo.adapter import assemble
+from functions.environments.pettingzoo.factory import build, quiet_module_of
+from functions.environments.scene import Scene
+
+_HORIZON = 400
+_FORM = "overcooked/<layout>, such as overcooked/cramped_room"
+
+# One array per cook.
+Views = Sequence[NDArray[Any]]
+
+
+def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
+    """`num_envs` environments; raises `ValueError` for unknown layouts and options, `MissingExtra` if the package is
+    not installed, and the errors of `pettingzoo.assemble`."""
+    mdp = quiet_module_of(task.name, "overcooked_ai_py.mdp.overcooked_mdp")
+    layouts = Path(quiet_module_of(task.name, "overcooked_ai_py.static").LAYOUTS_DIR)
+    gridworld = mdp.OvercookedGridworld.from_layout_name(_layout(task.name, layouts))
+    if gridworld.num_players != 2:
+        raise ValueError(f"{task.name} is a kitchen for {gridworld.num_players}; only those for two are supported")
+
+    def kitchen(observation: str = "features", shaping: float = 1.0) -> Kitchen:
+        if observation not in _OBSERVATIONS:
+            raise ValueError(f"observation is {observation!r}; there are {', '.join(_OBSERVATIONS)}")
+        if isinstance(shaping, bool) or not isinstance(shaping, int | float) or shaping < 0:
+            raise ValueError(f"shaping is {shaping!r}; it must be a number from 0")
+        horizon = task.options.get("horizon", _HORIZON)
+        return Kitchen(mdp, gridworld, horizon, _OBSERVATIONS[observation](gridworld, horizon), shaping)
+
+    return assemble(task, num_envs, lambda: build(task, kitchen))
+
+
+class Kitchen:
+    """One kitchen with the interface of PettingZoo's `ParallelEnv`; it goes on until the adapter truncates it.
+
+    `views` encodes a state of the package, and `shaping` is the share of the pay for steps on the way to a soup.
+    """
+
+    def __init__(self, mdp: Any, gridworld: Any, horizon: Any, views: Callable[[Any], Views], shaping: float) -> None:
+        """`mdp` is the package's module of `gridworld`."""
+        from gymnasium import spaces
+
+        self.possible_agents = [f"cook_{i}" for i in range(gridworld.num_players)]
+        self.agents = list(self.possible_agents)
+        self.max_cycles = horizon
+        self._recipes, self._gridworld, self._views, self._shaping = mdp.Recipe, gridworld, views, shaping
+        self._state, self._sparse = gridworld.get_standard_start_state(), 0.0
+        self._actions = gridworld.get_actions(self._state)[0]
+        # Counts and distances have no bounds in common.
+        self._seen = spaces.Box(-np.inf, np.inf, views(self._state)[0].shape, np.float32)
+        self._choices = spaces.Discrete(len(self._actions))
+
+    def observation_space(self, agent: str) -> Any:
+        """The same for every cook."""
+        return self._seen
+
+    def action_space(self, agent: str) -> Any:
+        """Up, down, right, left, stay and interact."""
+        return self._choices
+
+    def reset(self, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A new episode, which is the same for every seed."""
+        self._state, self._sparse = self._gridworld.get_standard_start_state(), 0.0
+        return self._named(self._views(self._state)), {}
+
+    def step(
+        self, actions: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """One step of all cooks."""
+        self._open()
+        chosen = tuple(self._actions[actions[cook]] for cook in self.possible_agents)
+        self._state, paid = self._gridworld.get_state_transition(self._state, chosen)
+        soups = float(sum(paid["sparse_reward_by_agent"]))
+        self._sparse += soups
+        rewards = [soups + self._shaping * steps for steps in paid["shaped_reward_by_agent"]]
+        goes_on = dict.fromkeys(self.possible_agents, False)
+        return self._named(self._views(self._state)), self._named(rewards), goes_on, goes_on, {}
+
+    def episode_metrics(self) -> dict[str, float]:
+        """What soups paid in the episode."""
+        return {"sparse_return": self._sparse}
+
+    def render(self) -> Scene:
+        """The kitchen as `scenery` draws it."""
+        self._open()
+        return draw(self._gridworld, self._state)
+
+    def close(self) -> None:
+        """Nothing has to be freed."""
+
+    def _open(self) -> None:
+        """Sets the recipes, of which the package keeps one set for the whole process: those of the newest layout."""
+        if self._recipes.configuration is not self._gridworld.recipe_config:
+            self._recipes.configure(self._gridworld.recipe_config)
+
+    def _named(self, values: Sequence[Any]) -> dict[str, Any]:
+        return dict(zip(self.possible_agents, values, strict=True))
+
+
+def _features(gridworld: Any, horizon: Any) -> Callable[[Any], Views]:
+    distances = Distances(gridworld)
+    return lambda state: gridworld.featurize_state(state, distances)
+
+
+def _image(gridworld: Any, horizon: Any) -> Callable[[Any], Views]:
+    # The package has the column first.
+    return lambda state: [view.swapaxes(0, 1) for view in gridworld.lossless_state_encoding(state, horizon)]
+
+
+_OBSERVATIONS = {"features": _features, "image": _image}
+
+
+def _layout(name: str, folder: Path) -> str:
+    """The layout that the task `name` names, which is one of the files in `folder`; raises `ValueError`."""
+    layout = name.partition("/")[2]
+    layouts = sorted(file.stem for file in folder.glob("*.layout"))
+    if layout in layouts:
+        return layout
+    nearest = ", ".join(f"overcooked/{match}" for match in difflib.get_close_matches(layout, layouts))
+    hint = f"nearest: {nearest}" if nearest else f"write it as {_FORM}"
+    raise ValueError(f"overcooked-ai has no layout '{layout}' for {name}; {hint}")
