@@ -4,6 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from coordinator.errors import UserError
+from functions.environments.pettingzoo.factory import OURS
 from functions.environments.starcraft.smac_scenarios import PACKAGES
 
 # A module of everything that each brings; one of several does where there is a bar between them.
@@ -22,11 +23,14 @@ EXTRAS = {
     "emulated": ("AWS, emulated on this machine", ("moto", "awslambdaric", "samtranslator", "aws_lambda_powertools")),
     "lbf": ("level-based foraging", ("lbforaging",)),
     "rware": ("robots in a warehouse", ("rware",)),
+    "overcooked": ("cooks in a kitchen", ("overcooked_ai_py",)),
+    "mamujoco": ("Multi-Agent MuJoCo", ("gymnasium_robotics", "mujoco")),
+    "magent2": ("many agents on a grid", ("magent2",)),
     "smax": ("SMAC's battles without StarCraft", ("jax", "jaxmarl")),
     "smac": ("StarCraft tasks; see pyproject.toml", ("smac|smacv2",)),
 }
-# Where the extra is not enough: packages that are not on PyPI, and of which one does.
-_COMMANDS = {"smac": " or ".join(PACKAGES.values())}
+# Where the extra is not enough: packages that are not on PyPI, and of which one does, or that ask for too much.
+_COMMANDS = {"smac": " or ".join(PACKAGES.values()), "overcooked": f"pip install {OURS['overcooked_ai_py']}"}
 
 
 def installed(extra: str) -> bool:

@@ -57,6 +57,13 @@ _SLOW: Settings = {
     "evaluation.episodes_per_invocation": 8,
     "functions.actor.timeout_s": 300.0,
 }
+# Pay comes at the end of some dozen steps, a soup's after 20 of cooking alone, and all published self-play shares a
+# network.
+_KITCHENS: Settings = {**_SLOW, "sharing.rule": "all", "algorithm.gamma": 0.99}
+# Every robot's published discount; its agents move different joints and have networks of their own, as by default.
+_ROBOTS: Settings = {**_SLOW, "algorithm.gamma": 0.99}
+# A side has dozens of equal agents, which share a network in all published settings.
+_CROWDS: Settings = {**_SLOW, "sharing.rule": "all"}
 # Its reset keeps state of the last episode, so without a rebuild results would depend on the packing of the work.
 _REMADE: Settings = {**_SLOW, "task.options.rebuild": True}
 
@@ -70,6 +77,9 @@ FAMILIES: Mapping[str, Settings] = {
     "smax/": _BATTLES,
     "lbf/": _FORAGING,
     "rware/": _WAREHOUSES,
+    "overcooked/": _KITCHENS,
+    "mamujoco/": _ROBOTS,
+    "magent2/": _CROWDS,
     "pettingzoo:pettingzoo.sisl": _SLOW,
     "pettingzoo:pettingzoo.butterfly.knights_archers_zombies": _REMADE,
     "pettingzoo:pettingzoo.butterfly": _SLOW,

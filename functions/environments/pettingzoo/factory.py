@@ -17,11 +17,11 @@ from functions.environments.pettingzoo.turns import TurnEnvironment
 
 Factory = Callable[..., Any]
 
-# Packages that built-in env tasks need, and what pip installs for them; the origin of any other package is unknown.
-_OURS = {
+# Packages that built-in env tasks need, and what pip has to install; the origin of any other package is unknown.
+OURS = {
     **{name: name for name in ("pettingzoo", "mpe2", "gymnasium", "supersuit", "lbforaging", "rware", "magent2")},
     "gymnasium_robotics": "gymnasium-robotics 'mujoco<3.5'",
-    "overcooked_ai_py": "overcooked-ai",
+    "overcooked_ai_py": "--no-deps overcooked-ai gym",
 }
 # Packages that a family of PettingZoo imports are installed as the extra of that name.
 _FAMILY = re.compile(r"pettingzoo\.(atari|butterfly|classic|sisl)\b")
@@ -71,16 +71,16 @@ def _missing(name: str, error: ModuleNotFoundError, path: str = "") -> ValueErro
     missing = error.name or path or str(error)
     parent, _, child = missing.rpartition(".")
     # Python searches a submodule only after it imported the package.
-    if parent in sys.modules:
+    if sys.modules.get(parent) is not None:
         siblings = [module.name for module in pkgutil.iter_modules(getattr(sys.modules[parent], "__path__", []))]
         no_module = f"package '{parent}' has no module '{child}'{_nearest(child, siblings)}"
         return ValueError(f"{name}: {no_module}{foreign_location(error)}")
     package = missing.partition(".")[0]
     if family := _FAMILY.match(path):
         return MissingExtra(f"{name} needs '{missing}', which is not installed: pip install 'pettingzoo[{family[1]}]'")
-    if package in _OURS or package != path.partition(".")[0]:
+    if package in OURS or package != path.partition(".")[0]:
         return MissingExtra(
-            f"{name} needs the package '{package}', which is not installed: pip install {_OURS.get(package, package)}"
+            f"{name} needs the package '{package}', which is not installed: pip install {OURS.get(package, package)}"
         )
     return MissingExtra(f"{name}: '{package}' is neither installed nor in the current folder; run from where it lies")
 
