@@ -60,8 +60,9 @@ _SLOW: Settings = {
 # Pay comes at the end of some dozen steps, a soup's after 20 of cooking alone, and all published self-play shares a
 # network.
 _KITCHENS: Settings = {**_SLOW, "sharing.rule": "all", "algorithm.gamma": 0.99}
-# Every robot's published discount; its agents move different joints and have networks of their own, as by default.
-_ROBOTS: Settings = {**_SLOW, "algorithm.gamma": 0.99}
+# The published discount. An episode has 1,000 steps: with two of them a round is as long as elsewhere, and policies
+# change as often. Agents move different joints and have networks of their own, as by default.
+_ROBOTS: Settings = {**_SLOW, "actors.num_envs": 2, "algorithm.gamma": 0.99}
 # A side has dozens of equal agents, which share a network in all published settings.
 _CROWDS: Settings = {**_SLOW, "sharing.rule": "all"}
 # Its reset keeps state of the last episode, so without a rebuild results would depend on the packing of the work.

@@ -89,6 +89,19 @@ def test_tasks_whose_every_step_is_slow_are_played_in_few_environments_with_time
     assert config.task.options == {}
 
 
+def test_kitchens_robots_and_grids_have_the_settings_of_their_published_runs():
+    long = {"sharing.rule": "none", "algorithm.gamma": 0.9, "actors.num_envs": 8}
+    expected = {
+        "overcooked/cramped_room": {**long, "sharing.rule": "all", "algorithm.gamma": 0.99},
+        "mamujoco/Ant-2x4": {**long, "algorithm.gamma": 0.99, "actors.num_envs": 2},
+        "magent2/battle": {**long, "sharing.rule": "all"},
+    }
+    for task, settings in expected.items():
+        config = flat(load(None, (f"task.name={task}", "algorithm.name=ippo")))
+        assert {key: config[key] for key in settings} == settings
+        assert config["evaluation.episodes"] == 16 and config["functions.actor.timeout_s"] == 300
+
+
 def test_actors_have_time_for_the_long_episodes_of_warehouses_only():
     time = {task: load(None, (f"task.name={task}",)).functions.actor.timeout_s for task in ("rware/x", "lbf/x")}
     assert time == {"rware/x": 300, "lbf/x": 60}

@@ -27,6 +27,7 @@ BUILT_IN = sorted({*registry.names()} - entry_points(group=registry.GROUP).names
 ONE = {
     "lbf/…": "lbf/8x8-2p-3f",
     "rware/…": "rware/tiny-2ag",
+    "overcooked/…": "overcooked/cramped_room",
     "smac/…": "smac/3m",
     "smacv2/…": "smacv2/terran_3_vs_3",
     "smax/…": "smax/3m",
@@ -41,7 +42,7 @@ OPTIONS = [
     if pattern != "mpe/…" or name.startswith("mpe/")
 ]
 SWITCHES = ("joint_actions", "rebuild")
-OURS = [row for row in OPTIONS if row[3] in BUILT_IN or row[0] == "repeatable"]
+OURS = [row for row in OPTIONS if row[3] in (*BUILT_IN, ONE["overcooked/…"]) or row[0] == "repeatable"]
 CHECKED = [*OURS, *(row for row in OPTIONS if row[0] in SWITCHES)]
 # A value of a wrong type for each documented type.
 WRONG = {
@@ -60,6 +61,7 @@ def installed_by(name):
     """The marks of a task's tests by its package's extra: SMAX is slow to start."""
     parts = ("sisl", "pistonball", "chess", "hanabi", "holdem", "leduc", "texas")
     large = name.startswith("pettingzoo:") and any(re.search(rf"[._]{part}", name) for part in parts)
+    large = large or name.startswith(("overcooked/", "mamujoco/", "magent2/"))
     return [pytest.mark.conformance] * name.startswith("smax/") + [pytest.mark.packages] * large
 
 

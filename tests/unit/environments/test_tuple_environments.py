@@ -97,8 +97,45 @@ def test_an_end_that_is_reached_in_the_last_step_is_an_end():
     assert step.terminated.all() and not step.truncated.any()
 
 
+class WeighedPot(TupleEnvironment):
+    """Says at an episode's end what the pot weighs, in units of `unit`."""
+
+    unit = 1.0
+
+    def episode_metrics(self):
+        return {"weight": self._environment.pot / self.unit}
+
+
+def weighed_pots(num_envs):
+    return assemble(EnvTask(name="house/pot"), num_envs, lambda: WeighedPot(Pot(), 4, lambda pot: pot.pot < 6))
+
+
+def test_metrics_are_those_of_the_episodes_that_ended():
+    environment = weighed_pots(2)
+    start = environment.reset(np.random.default_rng(0)).values[0][:, 0, 0]
+    # The first pot is at 6 after two steps, the second runs out of time after four.
+    steps = [environment.step((np.array([[2], [1]]), np.array([[2], [0]]))) for _ in range(4)]
+    assert [sorted(step.env_metrics) for step in steps] == [[], ["weight"], [], ["weight"]]
+    assert steps[1].env_metrics["weight"].tolist() == pytest.approx([start[0] + 8, 0])
+    assert steps[3].ended.tolist() == [True, True]
+    assert steps[3].env_metrics["weight"][1] == pytest.approx(start[1] + 4)
+
+
+def test_a_metric_that_is_no_number_is_a_fault(monkeypatch):
+    monkeypatch.setattr(WeighedPot, "unit", "kg")
+    monkeypatch.setattr(WeighedPot, "episode_metrics", lambda pot: {"weight": pot.unit})
+    environment = weighed_pots(1)
+    environment.reset(np.random.default_rng(0))
+    environment.step(put(2, 2))
+    with pytest.raises(
+        EnvironmentFault, match="house/pot, copy 0, step 2, episode_metrics: the metric 'weight' is not"
+    ):
+        environment.step(put(2, 2))
+
+
 def test_a_tuple_environment_keeps_every_promise_and_is_closed():
     check(lambda num_envs: pots(num_envs)[0])
+    check(weighed_pots)
     environment, made = pots(2)
     environment.close()
     environment.close()
@@ -159,6 +196,9 @@ def test_a_family_whose_package_is_missing_says_so_in_one_line(monkeypatch, name
     [
         ("lbf/8x8-2p-3f", True),
         ("rware/tiny-2ag", True),
+        ("overcooked/xyz", True),
+        ("mamujoco/xyz", True),
+        ("magent2/xyz", True),
         ("pettingzoo:a.b:c", True),
         ("toy/signal", True),
         ("toy/lbf/8x8-2p-3f", False),
