@@ -53,7 +53,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
         made = module.parallel_env(scenario, partition, disable_env_checker=True, **limit, **options)
         single = made.single_agent_env
         made.max_cycles = single.get_wrapper_attr("_max_episode_steps")
-        made.single_agent_env = TransformReward(single, lambda reward: reward / len(made.possible_agents))
+        made.single_agent_env = TransformReward(single, lambda reward: float(reward) / len(made.possible_agents))
         return made
 
     return assemble(task, num_envs, lambda: build(task, robot))

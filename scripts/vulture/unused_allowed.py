@@ -33,6 +33,10 @@ _.create_system
 _.external_attr
 _.fmt  # botocore.exceptions.BotoCoreError
 __getattr__  # Python
+_._all_handles  # magent2
+_.motion_planner  # overcooked_ai_py
+_.min_cost_to_feature
+with_argmin
 
 # Names in annotations that are strings.
 Axes
