@@ -47,8 +47,10 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     def robot(**options: Any) -> Any:
         from gymnasium.wrappers import TransformReward
 
-        if "render_mode" in options and sys.platform == "linux" and "DISPLAY" not in os.environ:
-            os.environ.setdefault("MUJOCO_GL", "egl")  # draws without a screen
+        if "render_mode" in options:
+            options = {"camera_name": "track"} | options
+            if sys.platform == "linux" and "DISPLAY" not in os.environ:
+                os.environ.setdefault("MUJOCO_GL", "egl")  # draws without a screen
         # Gymnasium's checks of every step cost time, and ours follow.
         made = module.parallel_env(scenario, partition, disable_env_checker=True, **limit, **options)
         single = made.single_agent_env

@@ -20,7 +20,7 @@ Factory = Callable[..., Any]
 # Packages that built-in env tasks need, and what pip has to install; the origin of any other package is unknown.
 OURS = {
     **{name: name for name in ("pettingzoo", "mpe2", "gymnasium", "supersuit", "lbforaging", "rware", "magent2")},
-    "gymnasium_robotics": "gymnasium-robotics 'mujoco<3.5'",
+    "gymnasium_robotics": "gymnasium-robotics 'mujoco<3.6'",
     "overcooked_ai_py": "--no-deps overcooked-ai gym",
 }
 # Packages that a family of PettingZoo imports are installed as the extra of that name.

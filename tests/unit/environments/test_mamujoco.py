@@ -1,5 +1,6 @@
 """Multi-Agent MuJoCo: names that need no package, and rewards and states against the package's own environment."""
 
+import os
 import sys
 
 import numpy as np
@@ -44,7 +45,7 @@ def test_a_missing_package_is_named_with_what_installs_it(monkeypatch):
     for module in [name for name in sys.modules if name.startswith("gymnasium_robotics")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "gymnasium_robotics", None)
-    with pytest.raises(MissingExtra, match=r"pip install gymnasium-robotics 'mujoco<3.5'$"):
+    with pytest.raises(MissingExtra, match=r"pip install gymnasium-robotics 'mujoco<3.6'$"):
         robots()
 
 
@@ -114,6 +115,14 @@ def test_other_options_are_the_robots_own(package):
         environment.reset(np.random.default_rng(0))
         rewards.append(environment.step((np.ones((1, 2, 3), np.float32),)).rewards.sum())
     assert rewards[0] - rewards[1] == pytest.approx(6)  # the sum of squares of six actions of 1
+
+
+@pytest.mark.packages
+def test_a_robot_is_drawn_without_a_screen_by_a_camera_that_follows_it(package, monkeypatch):
+    monkeypatch.setattr("os.environ", {name: value for name, value in os.environ.items() if name != "DISPLAY"})
+    environment = robots(render_mode="rgb_array")
+    assert sys.platform != "linux" or os.environ["MUJOCO_GL"] in ("egl", "osmesa")
+    assert environment._guards[0].environment.single_agent_env.unwrapped.camera_name == "track"
 
 
 @pytest.mark.packages
