@@ -61,6 +61,7 @@ FAMILIES = {
     "smac/": _Family("functions.environments.starcraft.smac", "smac/8m", "StarCraft"),
     "smacv2/": _Family("functions.environments.starcraft.smac", "smacv2/terran_5_vs_5", "StarCraft"),
     "smax/": _Family("functions.environments.starcraft.smax", "smax/8m", "SMAC's battles without StarCraft"),
+    "vmas/": _Family("functions.environments.vmas.adapter", "vmas/balance", "VMAS, robots in the plane"),
     "pettingzoo:": _Family(
         "functions.environments.pettingzoo.adapter", "pettingzoo:package.module:factory", "any PettingZoo environment"
     ),

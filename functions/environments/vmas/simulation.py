@@ -1,0 +1,170 @@
+"""VMAS's environments as arrays: built by the scenario's name, with random numbers of their own.
+
+VMAS is imported by its name when a task is made: it brings torch, which actors must not need otherwise.
+"""
+
+import contextlib
+import difflib
+import inspect
+import io
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functions.contract import MissingExtra
+from functions.environments.base import (
+    ActionArray,
+    BoolArray,
+    EnvironmentFault,
+    FloatArray,
+    RewardArray,
+    Unsupported,
+)
+
+_INSTALL = "pip install 'vmas>=1.5.2,<2'"
+
+
+class Agent(NamedTuple):
+    """An agent and its spaces, as in `AgentClass`."""
+
+    name: str
+    observation_size: int
+    actions: int
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+
+class Moved(NamedTuple):
+    """The result of a step: per agent ``[E, size]``, ``[E, N]``, ``[E]`` and ``[E]``."""
+
+    observations: list[FloatArray]
+    rewards: RewardArray
+    terminated: BoolArray
+    truncated: BoolArray
+
+
+class Simulation:
+    """One of VMAS's environments, a batch of E.
+
+    VMAS keeps one random state for all its environments of a process. Ours has its own, which is put in its place
+    during calls, so that episodes do not depend on what else the process plays.
+    """
+
+    def __init__(self, name: str, environment: Any) -> None:
+        """Raises `Unsupported` for observations that are not vectors, `name` being the env task's."""
+        self.environment = environment
+        self._name = name
+        self._random: list[Any] = [*environment.vmas_random_state]
+        self.agents = [_agent(name, environment, agent, space) for agent, space in _spaces(environment)]
+
+    def reset(self, seed: int) -> list[FloatArray]:
+        """Starts every environment anew and seeds all later random numbers; returns what every agent sees."""
+        return _arrays(self._call(self.environment.reset, seed=seed))
+
+    def restart(self, ended: BoolArray) -> list[FloatArray]:
+        """Starts the environments where `ended` anew; of what every agent sees only their rows are right."""
+        if ended.all():
+            return _arrays(self._call(self.environment.reset))
+        for row in np.flatnonzero(ended):
+            self._call(self.environment.reset_at, int(row), return_observations=False)
+        seen = self._call(
+            self.environment.get_from_scenario,
+            get_observations=True,
+            get_rewards=False,
+            get_infos=False,
+            get_dones=False,
+        )
+        return _arrays(seen[0])
+
+    def step(self, actions: list[ActionArray]) -> Moved:
+        """Moves every agent of every environment."""
+        seen, rewards, terminated, truncated, _ = self._call(self.environment.step, actions)
+        over = np.array(terminated.numpy()).reshape(-1)
+        # Some scenarios give rewards [E, 1].
+        paid = np.stack([reward.numpy().reshape(-1) for reward in rewards], axis=1).astype(np.float64)
+        return Moved(_arrays(seen), paid, over, np.array(truncated.numpy()).reshape(-1) & ~over)
+
+    def _call(self, method: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """`method` with our random state; raises `EnvironmentFault` where it raises."""
+        shared = self.environment.vmas_random_state
+        theirs, shared[:] = [*shared], self._random
+        try:
+            return method(*given, **named)
+        except Exception as error:
+            raise EnvironmentFault(f"{self._name}, {method.__name__}: {_one_line(error)}") from error
+        finally:
+            self._random, shared[:] = [*shared], theirs
+
+
+def simulate(
+    name: str, scenario: str, num_envs: int, horizon: int, continuous: bool, options: dict[str, Any]
+) -> Simulation:
+    """`num_envs` environments of `scenario` for the env task `name`; `options` are the scenario's arguments.
+
+    Raises `MissingExtra` without VMAS, `ValueError` for a scenario it does not know or options it does not take.
+    """
+    vmas = _package(name)
+    known = [*vmas.scenarios, *vmas.mpe_scenarios, *vmas.debug_scenarios]
+    if scenario not in known:
+        nearest = ", ".join(difflib.get_close_matches(scenario, known, cutoff=0.5) or sorted(vmas.scenarios))
+        raise ValueError(f"{name}: VMAS has no scenario '{scenario}'; there are: {nearest}")
+    if taken := [key for key in options if key in inspect.signature(vmas.make_env).parameters]:
+        raise ValueError(f"{name}: task.options.{taken[0]} cannot be chosen")
+    with warnings.catch_warnings():
+        # VMAS warns of arguments that the scenario does not use.
+        warnings.filterwarnings("error", "Scenario kwargs")
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        try:
+            environment = vmas.make_env(
+                scenario,
+                num_envs=num_envs,
+                device="cpu",
+                continuous_actions=continuous,
+                max_steps=horizon,
+                dict_spaces=False,
+                clamp_actions=True,
+                terminated_truncated=True,
+                **options,
+            )
+        except Exception as error:
+            if options:
+                raise ValueError(f"{name}: VMAS refuses task.options {options}: {_one_line(error)}") from error
+            raise EnvironmentFault(f"{name}: VMAS does not make it: {_one_line(error)}") from error
+    return Simulation(name, environment)
+
+
+def _package(name: str) -> Any:
+    try:
+        # Gym, which VMAS takes its spaces from, says at its import that it is no longer maintained.
+        with contextlib.redirect_stderr(io.StringIO()):
+            return import_module("vmas")
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        raise MissingExtra(f"{name} needs VMAS (the package '{package}' is not installed): {_INSTALL}") from error
+    except Exception as error:
+        raise EnvironmentFault(f"{name}: VMAS does not load: {_one_line(error)}") from error
+
+
+def _spaces(environment: Any) -> list[tuple[Any, Any]]:
+    return list(zip(environment.agents, environment.observation_space, strict=True))
+
+
+def _agent(name: str, environment: Any, agent: Any, seen: Any) -> Agent:
+    if not hasattr(seen, "high") or len(seen.shape) != 1:
+        raise Unsupported(f"{name}: agent '{agent.name}' sees {_one_line(seen)}; supported are vectors")
+    acts = environment.get_agent_action_space(agent)
+    if not environment.continuous_actions:
+        return Agent(agent.name, seen.shape[0], int(acts.n))
+    return Agent(agent.name, seen.shape[0], acts.shape[0], tuple(acts.low.tolist()), tuple(acts.high.tolist()))
+
+
+def _arrays(tensors: Any) -> list[FloatArray]:
+    return [tensor.numpy() for tensor in tensors]
+
+
+def _one_line(said: object) -> str:
+    text = " ".join(str(said).split())
+    return f"{type(said).__name__}: {text}" if isinstance(said, Exception) else text
