@@ -35,6 +35,8 @@ _STARCRAFT: Settings = {
 }
 # Rewards are rare: Papoudakis et al. (2021).
 _RARE: Settings = {**_STEPPED, "sharing.rule": "all", "algorithm.gamma": 0.99}
+# All players are paid the same, and what one may do the others may: published settings share networks.
+_CARDS: Settings = {**_STEPPED, "sharing.rule": "all", "algorithm.gamma": 0.99}
 # Random agents collect food together once in thousands of steps, so value methods explore for longer and replay it more
 # often; with a longer horizon their values stayed above the possible return. Rounds of 64 episodes have twice the steps
 # of the Multi-Particle tasks' and as many updates per step.
@@ -87,6 +89,7 @@ FAMILIES: Mapping[str, Settings] = {
     "smac/": _STARCRAFT,
     "smacv2/": _STARCRAFT,
     "smax/": _BATTLES,
+    "hanabi/": _CARDS,
     "lbf/": _FORAGING,
     "rware/": _WAREHOUSES,
     "overcooked/": _KITCHENS,

@@ -51,12 +51,14 @@ class _Family(NamedTuple):
 
 # By the prefix of their names.
 FAMILIES = {
+    "hanabi/": _Family("functions.environments.hanabi", "hanabi/small", "the card game Hanabi"),
     "lbf/": _Family("functions.environments.lbf", "lbf/8x8-2p-3f", "level-based foraging"),
     "magent2/": _Family("functions.environments.magent2", "magent2/battle", "many agents on a grid"),
     "mamujoco/": _Family("functions.environments.mamujoco", "mamujoco/HalfCheetah-2x3", "robots with several brains"),
     "overcooked/": _Family(
         "functions.environments.overcooked.kitchen", "overcooked/cramped_room", "cooks in a kitchen"
     ),
+    "meltingpot/": _Family("functions.environments.meltingpot", "meltingpot/coins", "Melting Pot's substrates"),
     "rware/": _Family("functions.environments.rware", "rware/tiny-2ag", "robots in a warehouse"),
     "smac/": _Family("functions.environments.starcraft.smac", "smac/8m", "StarCraft"),
     "smacv2/": _Family("functions.environments.starcraft.smac", "smacv2/terran_5_vs_5", "StarCraft"),

@@ -1,0 +1,70 @@
+"""A game of OpenSpiel in which players take turns, with the interface of PettingZoo's `AECEnv`.
+
+Shimmy has such a class, too, but it ends games by counting moves and dealt cards up to a number that OpenSpiel means
+for moves alone: it cuts long games of Hanabi off.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class SpielGame:
+    """`game`, an object of `pyspiel`; rewards are the changes of its returns."""
+
+    def __init__(self, game: Any) -> None:
+        from gymnasium import spaces
+
+        self.possible_agents = [f"player_{i}" for i in range(game.num_players())]
+        # A cycle is a turn of every player.
+        self.max_cycles = math.ceil(game.max_game_length() / game.num_players())
+        self.truncations = dict.fromkeys(self.possible_agents, False)
+        self._game = game
+        self._seen = spaces.Box(-np.inf, np.inf, tuple(game.observation_tensor_shape()), np.float32)
+        self._choices = spaces.Discrete(game.num_distinct_actions())
+
+    def observation_space(self, agent: str) -> Any:
+        """The same for every player: the game's observation as numbers."""
+        return self._seen
+
+    def action_space(self, agent: str) -> Any:
+        """The same for every player."""
+        return self._choices
+
+    def reset(self, seed: int) -> None:
+        """A new game; all its chances follow from `seed`."""
+        self._rng = np.random.default_rng(seed)
+        self.state = self._game.new_initial_state()
+        self.agents = list(self.possible_agents)
+        self._returns = np.zeros(len(self.agents))
+        self._go_on()
+
+    def step(self, action: int) -> None:
+        """One turn, and what chance does after it."""
+        self.state.apply_action(int(action))
+        self._go_on()
+
+    def observe(self, agent: str) -> NDArray[np.float32]:
+        """What `agent` sees now."""
+        place = self.possible_agents.index(agent)
+        return np.array(self.state.observation_tensor(place), dtype=np.float32).reshape(self._seen.shape)
+
+    def close(self) -> None:
+        """Holds nothing to free but memory."""
+
+    def _go_on(self) -> None:
+        while self.state.is_chance_node():
+            outcomes, chances = zip(*self.state.chance_outcomes(), strict=True)
+            self.state.apply_action(outcomes[self._rng.choice(len(outcomes), p=chances)])
+        returns = np.array(self.state.returns())
+        over = self.state.is_terminal()
+        self.rewards = dict(zip(self.possible_agents, returns - self._returns, strict=True))
+        self.terminations = dict.fromkeys(self.possible_agents, over)
+        self._returns, self.infos = returns, {}
+        if not over:
+            self.agent_selection = self.possible_agents[self.state.current_player()]
+            mask = np.zeros(self._choices.n, dtype=np.int8)
+            mask[self.state.legal_actions()] = 1
+            self.infos = {self.agent_selection: {"action_mask": mask}}
