@@ -26,6 +26,9 @@ EXTRAS = {
     "overcooked": ("cooks in a kitchen", ("overcooked_ai_py",)),
     "mamujoco": ("Multi-Agent MuJoCo", ("gymnasium_robotics", "mujoco")),
     "magent2": ("many agents on a grid", ("magent2",)),
+    "vmas": ("VMAS's robots", ("vmas",)),
+    "hanabi": ("Hanabi", ("pettingzoo", "pyspiel")),
+    "meltingpot": ("Melting Pot's substrates", ("meltingpot", "pettingzoo")),
     "smax": ("SMAC's battles without StarCraft", ("jax", "jaxmarl")),
     "smac": ("StarCraft tasks; see pyproject.toml", ("smac|smacv2",)),
 }

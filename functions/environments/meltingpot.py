@@ -29,7 +29,7 @@ from functions.environments.base import EnvironmentFault, EnvTask, VectorEnviron
 from functions.environments.pettingzoo.adapter import assemble
 
 PREFIX = "meltingpot/"
-_INSTALL = "see https://github.com/google-deepmind/meltingpot"
+_INSTALL = "pip install 'dm-meltingpot>=2.4,<3', see docs/reference/environments.md"
 _OUTPUTS = (1, 2)
 
 Answer = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]

@@ -24,6 +24,7 @@ from functions.environments.base import (
     Unsupported,
 )
 
+_FIXED = {"device": "cpu", "dict_spaces": False, "clamp_actions": True, "terminated_truncated": True}
 _INSTALL = "pip install 'vmas>=1.5.2,<2'"
 
 
@@ -113,27 +114,26 @@ def simulate(
         raise ValueError(f"{name}: VMAS has no scenario '{scenario}'; there are: {nearest}")
     if taken := [key for key in options if key in inspect.signature(vmas.make_env).parameters]:
         raise ValueError(f"{name}: task.options.{taken[0]} cannot be chosen")
+    settings = {"num_envs": num_envs, "max_steps": horizon, "continuous_actions": continuous, **_FIXED, **options}
+    try:
+        environment = _made(vmas, scenario, settings)
+        if options:
+            # Scenarios take any value, and fail where they first use it.
+            sizes = map(environment.get_agent_action_size, environment.agents)
+            environment.step([np.zeros((num_envs, size)) for size in sizes])
+    except Exception as error:
+        if options:
+            raise ValueError(f"{name}: VMAS refuses task.options {options}: {_one_line(error)}") from error
+        raise EnvironmentFault(f"{name}: VMAS does not make it: {_one_line(error)}") from error
+    return Simulation(name, environment)
+
+
+def _made(vmas: Any, scenario: str, settings: dict[str, Any]) -> Any:
     with warnings.catch_warnings():
         # VMAS warns of arguments that the scenario does not use.
         warnings.filterwarnings("error", "Scenario kwargs")
         warnings.filterwarnings("ignore", category=DeprecationWarning)
-        try:
-            environment = vmas.make_env(
-                scenario,
-                num_envs=num_envs,
-                device="cpu",
-                continuous_actions=continuous,
-                max_steps=horizon,
-                dict_spaces=False,
-                clamp_actions=True,
-                terminated_truncated=True,
-                **options,
-            )
-        except Exception as error:
-            if options:
-                raise ValueError(f"{name}: VMAS refuses task.options {options}: {_one_line(error)}") from error
-            raise EnvironmentFault(f"{name}: VMAS does not make it: {_one_line(error)}") from error
-    return Simulation(name, environment)
+        return vmas.make_env(scenario, **settings)
 
 
 def _package(name: str) -> Any:

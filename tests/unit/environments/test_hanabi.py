@@ -1,0 +1,142 @@
+"""Hanabi behind our protocol. Tests with OpenSpiel carry the mark `packages`; those of names and options always run."""
+
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from functions.contract import BadRequest, MissingExtra
+from functions.environments import conformance, registry
+from functions.environments.base import EnvTask
+from functions.environments.scene import Box
+
+
+def needs_open_spiel(test):
+    skip = pytest.mark.skipif(find_spec("pyspiel") is None, reason="OpenSpiel is not installed")
+    return pytest.mark.packages(skip(test))
+
+
+def make(variant, num_envs=1, agents=None, **options):
+    return registry.make(EnvTask(name=f"hanabi/{variant}", agents=agents, options=options), num_envs)
+
+
+def test_without_open_spiel_one_line_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspiel", None)
+    with pytest.raises(MissingExtra) as error:
+        make("small")
+    assert str(error.value) == (
+        "hanabi/small needs OpenSpiel (the package 'pyspiel' is not installed): "
+        "pip install 'pettingzoo>=1.27' 'open_spiel>=1.6.15'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variant", "agents", "options", "says"),
+    [
+        ("tiny", None, {}, "hanabi/tiny: Hanabi has no variant 'tiny'; there are: full, small, very_small"),
+        ("full", 6, {}, "hanabi/full: task.agents is 6; there are 2 to 5 players"),
+        ("full", 1, {}, "hanabi/full: task.agents is 1; there are 2 to 5 players"),
+        ("full", None, {"colors": 6}, r"hanabi/full: task.options: Expected `int` <= 5 - at `\$.colors`"),
+        ("full", None, {"max_life_tokens": 0}, r"Expected `int` >= 1 - at `\$.max_life_tokens`"),
+        ("full", None, {"observation_type": "all"}, r"Invalid enum value 'all' - at `\$.observation_type`"),
+        ("full", None, {"colours": 2}, "unknown field `colours`"),
+        # Three cards of the lowest rank, one of the highest, and two of each between: 10 of one colour.
+        ("very_small", 5, {}, "hanabi/very_small: 5 players with 2 cards leave none of the 10 cards"),
+        ("very_small", 2, {"ranks": 1}, "2 players with 2 cards leave none of the 3 cards"),
+    ],
+)
+def test_what_open_spiel_would_end_the_process_for_is_refused_in_one_line(variant, agents, options, says):
+    with pytest.raises(BadRequest, match=says) as error:
+        make(variant, agents=agents, **options)
+    assert "\n" not in str(error.value)
+
+
+@needs_open_spiel
+@pytest.mark.parametrize(
+    ("variant", "agents", "hand_size", "hints"),
+    [
+        # Per other player a hint for each colour and each rank.
+        ("full", 2, 5, 5 + 5),
+        ("full", 5, 4, 4 * (5 + 5)),
+        ("small", 2, 2, 2 + 5),
+        ("very_small", 2, 2, 1 + 5),
+    ],
+)
+def test_a_player_plays_or_discards_each_card_and_gives_each_hint(variant, agents, hand_size, hints):
+    spec = make(variant, agents=agents).spec
+    (kind,) = spec.classes
+    assert spec.agents == tuple(f"player_{i}" for i in range(agents)) and spec.masked
+    assert kind.actions == 2 * hand_size + hints
+
+
+@needs_open_spiel
+def test_observations_of_the_full_game_are_as_long_as_bard_et_al_say():
+    assert make("full").spec.classes[0].observation_size == 658
+
+
+@needs_open_spiel
+def test_the_return_is_the_score_and_a_lost_life_loses_all_of_it():
+    played = {1: 0, 2: 0}
+    for seed in range(12):
+        environment = make("very_small")
+        environment.reset(np.random.default_rng(seed))
+        # Cards 0 and 1 of the first player, of one colour; the label says colour and rank.
+        hand = [shape for shape in environment.render(0).shapes if isinstance(shape, Box) and shape.y == 1.5]
+        rank = int(next(card.label[1] for card in hand if card.label))
+        step = environment.step((np.array([[2, 0]]),))  # play the oldest card
+        if rank == 1:
+            assert step.rewards.tolist() == [[0.5, 0.5]] and not step.ended.any()
+            played[1] += 1
+        else:
+            assert step.rewards.tolist() == [[0.0, 0.0]] and step.terminated.all()
+            played[2] += 1
+    assert min(played.values()) > 0
+
+
+@needs_open_spiel
+def test_points_are_lost_with_the_last_life():
+    for seed in range(40):
+        environment = make("very_small")
+        environment.reset(np.random.default_rng(seed))
+        step, paid = environment.step((np.full((1, 2), 2),)), []
+        while not step.ended[0]:
+            paid.append(step.rewards.sum())
+            step = environment.step((np.full((1, 2), 2),))
+        if paid:
+            assert paid == [1.0] * len(paid) and step.rewards.sum() == -len(paid)
+            return
+    raise AssertionError("no game began with a card of rank 1")
+
+
+@needs_open_spiel
+def test_a_long_game_is_played_to_its_end():
+    # Nobody plays a card: 8 hints, then a discard for each of the 40 cards in the deck with a hint after each but the
+    # last, and a last turn of both.
+    environment = make("full")
+    seen = environment.reset(np.random.default_rng(0))
+    turns, ended = 0, False
+    while not ended:
+        mask = seen.masks[0][0, turns % 2]
+        hints, discards = np.flatnonzero(mask[10:]), np.flatnonzero(mask[:5])
+        step = environment.step((np.full((1, 2), hints[0] + 10 if len(hints) else discards[0]),))
+        seen, turns, ended = step.observation, turns + 1, step.ended[0]
+    assert turns == 8 + 40 + 39 + 2 and turns < environment.spec.horizon
+    assert step.terminated.all() and not step.truncated.any()
+
+
+@needs_open_spiel
+@pytest.mark.parametrize(("variant", "agents"), [("very_small", 2), ("small", 3)])
+def test_the_adapter_keeps_every_promise_of_the_protocol(variant, agents):
+    conformance.check(lambda num_envs: make(variant, num_envs, agents), independent_envs=False)
+
+
+@needs_open_spiel
+def test_a_picture_has_the_fireworks_all_hands_and_the_acting_player():
+    environment = make("small", agents=3)
+    environment.reset(np.random.default_rng(0))
+    scene = environment.render(0)
+    labels = [shape.label for shape in scene.shapes if isinstance(shape, Box)]
+    assert labels[:2] == ["R0", "Y0"] and labels.count("") == 1  # the bar of who acts
+    assert len(labels) == 2 + 1 + 3 * 2
+    assert scene.texts == ("1 lives, 3 hints, 14 cards to draw",)
