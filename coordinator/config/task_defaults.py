@@ -78,6 +78,8 @@ _KITCHENS: Settings = {**_SLOW, "sharing.rule": "all", "algorithm.gamma": 0.99}
 _ROBOTS: Settings = {**_SLOW, "actors.num_envs": 2, "algorithm.gamma": 0.99}
 # A side has dozens of equal agents, which share a network in all published settings.
 _CROWDS: Settings = {**_SLOW, "sharing.rule": "all"}
+# A game takes a second to begin, and pictures are large.
+_PICTURES: Settings = {**_SLOW, "sharing.rule": "all", "algorithm.gamma": 0.99}
 # Its reset keeps state of the last episode, so without a rebuild results would depend on the packing of the work.
 _REMADE: Settings = {**_SLOW, "task.options.rebuild": True}
 
@@ -91,6 +93,7 @@ FAMILIES: Mapping[str, Settings] = {
     "smax/": _BATTLES,
     "hanabi/": _CARDS,
     "lbf/": _FORAGING,
+    "meltingpot/": _PICTURES,
     "rware/": _WAREHOUSES,
     "overcooked/": _KITCHENS,
     "mamujoco/": _ROBOTS,

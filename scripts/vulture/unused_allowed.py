@@ -22,6 +22,12 @@ bounded_ci95
 _.transient  # rich.live.Live
 _.writeable  # numpy.ndarray.flags
 _.render_mode  # PettingZoo
+_.colors  # OpenSpiel, options of Hanabi
+_.ranks
+_.hand_size
+_.max_information_tokens
+_.max_life_tokens
+_.observation_type
 _.protocol_version  # http.server and wsgiref
 _.disable_nagle_algorithm
 _.wbufsize

@@ -102,6 +102,18 @@ def test_kitchens_robots_and_grids_have_the_settings_of_their_published_runs():
         assert config["evaluation.episodes"] == 16 and config["functions.actor.timeout_s"] == 300
 
 
+@pytest.mark.parametrize("task", ["vmas/balance", "hanabi/small", "meltingpot/coins"])
+def test_equal_players_share_networks_and_look_far(task):
+    assert changed(f"task.name={task}").items() >= {"sharing.rule": "all", "algorithm.gamma": 0.99}.items()
+
+
+def test_robots_are_evaluated_as_many_as_are_simulated_at_once_and_pictures_eight_at_once():
+    for task, episodes in (("vmas/balance", 64), ("meltingpot/coins", 8)):
+        config = load(None, (f"task.name={task}",))
+        assert (config.actors.num_envs, config.evaluation.episodes_per_invocation) == (episodes, episodes)
+        assert config.functions.actor.timeout_s == config.functions.evaluator.timeout_s == 300
+
+
 def test_actors_have_time_for_the_long_episodes_of_warehouses_only():
     time = {task: load(None, (f"task.name={task}",)).functions.actor.timeout_s for task in ("rware/x", "lbf/x")}
     assert time == {"rware/x": 300, "lbf/x": 60}

@@ -31,6 +31,9 @@ ONE = {
     "smac/…": "smac/3m",
     "smacv2/…": "smacv2/terran_3_vs_3",
     "smax/…": "smax/3m",
+    "vmas/…": "vmas/balance",
+    "hanabi/…": "hanabi/small",
+    "meltingpot/…": "meltingpot/coins",
     "pettingzoo:…": "pettingzoo:mpe2.simple_spread_v3:parallel_env",
 }
 OPTIONS = [
