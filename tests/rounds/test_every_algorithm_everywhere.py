@@ -187,6 +187,10 @@ FAMILIES = {
         package="magent2",
         large=True,
     ),
+    "vmas": Family(
+        ("task.name=vmas/balance", "task.options.horizon=5"), horizon=5, groups=1, package="vmas", large=True
+    ),
+    "hanabi": Family(("task.name=hanabi/very_small",), horizon=28, groups=1, package="pyspiel", large=True),
     "smac": Family(("task.name=smac/3m",), horizon=12, groups=1),
     "smacv2": Family(("task.name=smacv2/terran_3_vs_3",), horizon=12, groups=1),
 }

@@ -54,15 +54,18 @@ class Simulation:
     during calls, so that episodes do not depend on what else the process plays.
     """
 
-    def __init__(self, name: str, environment: Any) -> None:
-        """Raises `Unsupported` for observations that are not vectors, `name` being the env task's."""
+    def __init__(self, name: str, environment: Any, make: Callable[[], Any]) -> None:
+        """`make` makes another like `environment`. Raises `Unsupported` for observations that are not vectors, `name`
+        being the env task's."""
         self.environment = environment
-        self._name = name
+        self._name, self._make = name, make
         self._random: list[Any] = [*environment.vmas_random_state]
         self.agents = [_agent(name, environment, agent, space) for agent, space in _spaces(environment)]
 
     def reset(self, seed: int) -> list[FloatArray]:
         """Starts every environment anew and seeds all later random numbers; returns what every agent sees."""
+        # Some scenarios keep state of the last episode over their own reset, and to make one takes 10 ms.
+        self.environment = self._call(self._make)
         return _arrays(self._call(self.environment.reset, seed=seed))
 
     def restart(self, ended: BoolArray) -> list[FloatArray]:
@@ -115,8 +118,12 @@ def simulate(
     if taken := [key for key in options if key in inspect.signature(vmas.make_env).parameters]:
         raise ValueError(f"{name}: task.options.{taken[0]} cannot be chosen")
     settings = {"num_envs": num_envs, "max_steps": horizon, "continuous_actions": continuous, **_FIXED, **options}
+
+    def make() -> Any:
+        return _made(vmas, scenario, settings)
+
     try:
-        environment = _made(vmas, scenario, settings)
+        environment = make()
         if options:
             # Scenarios take any value, and fail where they first use it.
             sizes = map(environment.get_agent_action_size, environment.agents)
@@ -125,7 +132,7 @@ def simulate(
         if options:
             raise ValueError(f"{name}: VMAS refuses task.options {options}: {_one_line(error)}") from error
         raise EnvironmentFault(f"{name}: VMAS does not make it: {_one_line(error)}") from error
-    return Simulation(name, environment)
+    return Simulation(name, environment, make)
 
 
 def _made(vmas: Any, scenario: str, settings: dict[str, Any]) -> Any:

@@ -115,7 +115,7 @@ def test_steps_are_those_of_vmas_with_the_same_seed_and_actions(continuous):
 
 @needs_vmas
 @pytest.mark.parametrize("continuous", [False, True])
-@pytest.mark.parametrize("scenario", ["balance", "wheel"])
+@pytest.mark.parametrize("scenario", ["balance", "wind_flocking"])
 def test_the_adapter_keeps_every_promise_of_the_protocol(scenario, continuous):
     conformance.check(lambda num_envs: make(scenario, num_envs, horizon=8, continuous_actions=continuous))
 
