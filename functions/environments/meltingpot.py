@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault, EnvTask, VectorEnvironment, options_of
 from functions.environments.pettingzoo.adapter import assemble
+from functions.environments.pettingzoo.guard import describe_error_with_location
 
 PREFIX = "meltingpot/"
 _INSTALL = "pip install 'dm-meltingpot>=2.4,<3', see docs/reference/environments.md"
@@ -56,8 +57,16 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
         )
         raise ValueError(f"{task.name}: Melting Pot has no substrate '{name}'; there are: {nearest}")
     permitted = import_module("meltingpot.scenario").PERMITTED_OBSERVATIONS
-    plain = EnvTask(name=task.name, agents=task.agents)
-    return assemble(plain, num_envs, lambda: SubstrateGame(task.name, package, name, permitted, options))
+
+    def create() -> SubstrateGame:
+        try:
+            return SubstrateGame(task.name, package, name, permitted, options)
+        except ValueError:
+            raise
+        except Exception as error:
+            raise EnvironmentFault(f"{task.name}: {describe_error_with_location(error)}") from error
+
+    return assemble(EnvTask(name=task.name, agents=task.agents), num_envs, create)
 
 
 class SubstrateGame:
@@ -68,15 +77,16 @@ class SubstrateGame:
     ) -> None:
         """`package` is Melting Pot's module `substrate`, `permitted` the names of observations that agents may see."""
         self._task, self._package, self._name = task, package, name
-        config = package.get_config(name)
-        self._roles = tuple(config.default_player_roles)
+        with _drawing_from(0):
+            config = package.get_config(name)
+            self._roles = tuple(config.default_player_roles)
+            settings = config.lab2d_settings_builder(roles=self._roles, config=config)
+            self._game = package.build(name, roles=self._roles)
         self._seen = [key for key in config.individual_observation_names if key in permitted]
         self._side = options.downsample
-        settings = config.lab2d_settings_builder(roles=self._roles, config=config)
         self.max_cycles = options.horizon or int(settings["maxEpisodeLengthFrames"])
         self.possible_agents = [f"player_{i}" for i in range(len(self._roles))]
         self.agents: list[str] = []
-        self._game = self._built(seed=0)
         self._spaces = [self._space(spec) for spec in self._game.observation_spec()]
         self._actions = [int(spec.num_values) for spec in self._game.action_spec()]
 
@@ -93,8 +103,8 @@ class SubstrateGame:
     def reset(self, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """A new game."""
         self._game.close()
-        with _quiet():
-            self._game = self._built(seed)
+        with _drawing_from(seed):
+            self._game = self._package.build(self._name, roles=self._roles)
             self._now = self._game.reset()
         self.agents = list(self.possible_agents)
         return self._observations(), {}
@@ -117,16 +127,6 @@ class SubstrateGame:
     def close(self) -> None:
         """Closes the game."""
         self._game.close()
-
-    def _built(self, seed: int) -> Any:
-        """A game whose random numbers all follow from `seed`; Python's own are left as they were."""
-        held = random.getstate()
-        random.seed(seed)
-        try:
-            with _quiet():
-                return self._package.build(self._name, roles=self._roles)
-        finally:
-            random.setstate(held)
 
     def _space(self, specs: Any) -> Any:
         from gymnasium import spaces
@@ -178,6 +178,18 @@ def _package(name: str) -> Any:
     except Exception as error:
         problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise EnvironmentFault(f"{name}: Melting Pot does not load: {problem}") from error
+
+
+@contextlib.contextmanager
+def _drawing_from(seed: int) -> Iterator[None]:
+    """Python's random numbers follow from `seed`, and are later what they would have been; nothing is printed."""
+    held = random.getstate()
+    random.seed(seed)
+    try:
+        with _quiet():
+            yield
+    finally:
+        random.setstate(held)
 
 
 @contextlib.contextmanager
