@@ -50,6 +50,8 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     if not isinstance(continuous, bool):
         raise ValueError(f"{task.name}: task.options.continuous_actions is {continuous!r}; it must be true or false")
     if task.agents is not None:
+        if task.agents < 1:
+            raise ValueError(f"{task.name}: task.agents is {task.agents}; at least 1 is needed")
         options["n_agents"] = task.agents
     simulation = simulate(task.name, task.name.removeprefix(PREFIX), num_envs, horizon, continuous, options)
     if task.agents not in (None, len(simulation.agents)):

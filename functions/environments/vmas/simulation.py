@@ -128,6 +128,9 @@ def simulate(
             # Scenarios take any value, and fail where they first use it.
             sizes = map(environment.get_agent_action_size, environment.agents)
             environment.step([np.zeros((num_envs, size)) for size in sizes])
+    except UserWarning as unused:
+        said, _, _ = str(unused).partition(" This will")
+        raise ValueError(f"{name}: VMAS refuses task.options {options}: {said}") from unused
     except Exception as error:
         if options:
             raise ValueError(f"{name}: VMAS refuses task.options {options}: {_one_line(error)}") from error

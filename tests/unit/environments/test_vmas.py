@@ -52,6 +52,11 @@ def test_options_of_ours_are_checked(option, value, says):
         make("balance", **{option: value})
 
 
+def test_a_team_of_nobody_is_refused():
+    with pytest.raises(BadRequest, match=r"vmas/balance: task\.agents is 0; at least 1 is needed"):
+        make("balance", agents=0)
+
+
 def test_naming_a_task_loads_neither_vmas_nor_torch():
     code = (
         "import sys; from functions.environments import registry\n"
