@@ -327,9 +327,12 @@ def test_a_habit_that_breaks_a_promise_is_named(kind, message):
         check(kind)
 
 
-def test_an_environment_may_say_that_its_starts_are_fixed_or_its_environments_coupled():
+def test_an_environment_may_say_that_it_is_fixed_coupled_or_not_repeated():
     check(Fixed, random_starts=False)
     check(Coupled, independent_envs=False)
+    check(Sticky, repeatable=False)
+    with pytest.raises(AssertionError, match="step changed the actions"):
+        check(Meddling, repeatable=False)
 
 
 def test_two_environments_that_differ_are_named():
