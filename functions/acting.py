@@ -10,13 +10,14 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from functions.contract import Behaviour, Team
-from functions.environments.base import ActionArray, AgentClass, EnvSpec, FloatArray, Observation
+from functions.environments.base import ActionArray, AgentClass, BoolArray, EnvSpec, FloatArray, Observation
+from functions.environments.scripted.registry import choose
 from functions.nn import heads
 from functions.nn.batched import ActingNetworks, batch_networks
 from functions.nn.heads import Head
 from functions.nn.losses import mask_logits
 
-Acting = Literal["learning", "drawn", "greedy", "random"]
+Acting = Literal["learning", "drawn", "greedy", "random", "scripted"]
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,9 @@ class ActingGroup:
     # Learners follow the run's behaviour, opponents the mode of `Opponents`.
     acting: Acting
     head: Head
-    # None for agents that act at random.
+    # None for agents that act at random or by a script.
     networks: ActingNetworks | None
+    script: str = ""
 
     def start(self, num_envs: int) -> FloatArray | None:
         """The hidden state at the start of episodes; None without networks."""
@@ -55,7 +57,16 @@ class ActingGroup:
         if observation.masks is not None and not self.kind.continuous:
             legal = self.of(observation.masks[self.index], axis=1).swapaxes(0, 1)
             outputs = mask_logits(outputs, legal)
+        if self.script:
+            outputs = mask_logits(outputs, self._scripted(values, observation.masks))
         return outputs, None if after is None else after.reshape(agents, rows, -1)
+
+    def _scripted(self, values: FloatArray, masks: tuple[BoolArray, ...] | None) -> BoolArray:
+        """What the script chooses among ``[n, E, actions]``, from what the agents see ``[E, n, features]``."""
+        shape = (*values.shape[:2], self.kind.actions)
+        legal = np.ones(shape, np.bool_) if masks is None else self.of(masks[self.index], axis=1)
+        chosen = choose(self.script, values.reshape(-1, values.shape[2]), legal.reshape(-1, shape[2]))
+        return chosen.reshape(shape).swapaxes(0, 1)
 
     def act(
         self,
@@ -69,12 +80,12 @@ class ActingGroup:
 
         `noise` and `chance` are those of `Policy.act`.
         """
-        source = chance if self.acting == "random" else noise
+        source = chance if self.networks is None else noise
         if source is None or self.acting == "greedy":
             return self.head.greedy(outputs), None
         log_std = None if self.networks is None else self.networks.log_std
         drawn = self.of(source[self.index], axis=0)
-        if self.acting == "random" and self.kind.continuous:
+        if self.networks is None and self.kind.continuous:
             return _uniform(drawn), None
         if self.acting != "learning":
             return self.head.draw(outputs, log_std, drawn)
@@ -102,11 +113,13 @@ def acting_groups(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]
             part = replace(
                 kind, agents=tuple(agent for agent, member in zip(kind.agents, members, strict=True) if member)
             )
-            networks = None
-            if acting != "random":
+            networks, script = None, ""
+            if acting == "scripted" and team.opponents:
+                script = team.opponents.script
+            elif acting != "random":
                 networks = batch_networks(replace(spec, classes=(part,)), team, tensors, 0)
             head = heads.head_of(kind, stochastic=False) if networks is None else networks.head(kind)
-            groups.append(ActingGroup(index, positions, part, acting, head, networks))
+            groups.append(ActingGroup(index, positions, part, acting, head, networks, script))
     return tuple(groups)
 
 

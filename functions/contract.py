@@ -59,9 +59,16 @@ class Opponents(Message, frozen=True, kw_only=True):
     """Agents that do not learn."""
 
     agents: tuple[int, ...]
-    # How they act in training: sampled from their policies, greedily, or at random without policies. In evaluations
-    # those with policies act greedily.
-    acting: Literal["drawn", "greedy", "random"] = "drawn"
+    # How they act in training: sampled from their policies, greedily, or without policies, at random or by a script. In
+    # evaluations those with policies act greedily.
+    acting: Literal["drawn", "greedy", "random", "scripted"] = "drawn"
+    # The script, as package.module:function; see functions.environments.scripted.
+    script: str = ""
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether they have no policies."""
+        return self.acting in ("random", "scripted")
 
 
 class Team(Message, frozen=True, kw_only=True):
@@ -157,10 +164,11 @@ class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
 
 
 class Match(Message, frozen=True, kw_only=True):
-    """Agents of one side play by the newest policies and learn; all others play by those of an earlier round."""
+    """Agents of one side play by the newest policies and learn; all others play by those of an earlier round, or by a
+    script."""
 
     agents: tuple[int, ...]
-    # The team of the earlier round.
+    # The team of the earlier round; one of opponents alone, if they play by a script.
     team: Team
     # Its policies are deterministic.
     greedy: bool = False

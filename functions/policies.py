@@ -52,8 +52,8 @@ class Policy:
 
     @property
     def by_chance(self) -> bool:
-        """Whether some agents act at random."""
-        return any(group.acting == "random" for group in self._groups)
+        """Whether some agents act at random or by a script."""
+        return any(group.networks is None for group in self._groups)
 
     def require(self, behaviour: Behaviour) -> None:
         """Raises `BadRequest` when an agent that learns does not support the behaviour."""

@@ -121,7 +121,7 @@ def replay(
         run: the run, its name or its folder.
         path: a ``.gif``, or an ``.mp4`` by the program ffmpeg; the run's ``replay.gif`` without it.
         episodes: how many, from 1.
-        beside: a second panel on the same start states: ``random``, or a run or policy file of the same task.
+        beside: a second panel on the same start states: ``random``, ``scripted``, or a run or policy file of the task.
 
     Raises `UserError` for a run without policies, a task that cannot be drawn and a file that cannot be written.
 

@@ -45,7 +45,7 @@ def play(
     progress: Callable[[str], None] = lambda pair: None,
 ) -> Tournament:
     """Plays `episodes` episodes of every ordered pair with every side, all on the same start states, greedily or with
-    `sampled` actions; None as a team acts at random.
+    `sampled` actions; None as a team acts at random, a scripted one by its script.
 
     Raises `ValueError` as `crossplay.agent_returns` and `crossplay.sides` do.
     """

@@ -213,9 +213,9 @@ class Opponents(Section, frozen=True, kw_only=True):
     """The side of a competitive task that does not learn, so that the others learn against fixed opponents."""
 
     side: Annotated[int, Meta(ge=0, description="the side that does not learn; default: none")] | None = None
-    policies: Annotated[str, Meta(min_length=1, description="its policies: random, or those of a run or a file")] = (
-        RANDOM
-    )
+    policies: Annotated[
+        str, Meta(min_length=1, description="its policies: random, scripted, or those of a run or a file")
+    ] = RANDOM
 
 
 class League(Section, frozen=True, kw_only=True):
@@ -225,6 +225,13 @@ class League(Section, frozen=True, kw_only=True):
     every: Annotated[int, Meta(ge=1, description="rounds between checkpoints; twice as many once it is full")] = 10
     size: Annotated[int, Meta(ge=2, le=64, description="the most checkpoints")] = 8
     share: Annotated[float, Meta(gt=0, le=1, description="part of a round's rollouts, but for one, against them")] = 0.5
+    script: (
+        Annotated[
+            str,
+            Meta(min_length=1, description="a player among them: scripted, or package.module:function; default: none"),
+        ]
+        | None
+    ) = None
 
 
 class Offline(Section, frozen=True, kw_only=True):
@@ -573,7 +580,7 @@ def _conflicting_league(config: RunConfig) -> str:
     """Which setting a league excludes, as a message; '' when it excludes none."""
     rule, placement = config.league.rule, PLACEMENTS[config.placement.rule]
     if LEAGUE_RULES[rule].weights is None:
-        return ""
+        return "" if config.league.script is None else "league.script: there is no league; set league.rule=prioritised"
     if config.opponents.side is not None:
         return f"league.rule={rule}: side {config.opponents.side} does not learn (opponents.side); leave one out"
     if placement.one_function or placement.planned:

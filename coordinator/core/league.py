@@ -13,10 +13,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from coordinator.config.schema import League, RunConfig
+from coordinator.core.scripts import scripted_team, unscripted
 from coordinator.core.sides import Side, sides_of
 from coordinator.rules.league import LEAGUE_RULES, probabilities
 from functions.contract import Message, Ref, SampleReply, Team
 from functions.environments.base import EnvSpec
+from functions.environments.scripted import registry
 from functions.randomness import generator
 
 FIRST_RATING = 1200.0
@@ -31,7 +33,7 @@ _NEWEST = 0.2
 
 
 class Checkpoint(Message, frozen=True, kw_only=True):
-    """The policies of all sides after `round` rounds."""
+    """The policies of all sides after `round` rounds, or a scripted player of all sides, which has no policies."""
 
     round: int
     team: Team
@@ -40,13 +42,18 @@ class Checkpoint(Message, frozen=True, kw_only=True):
     ratings: tuple[float, ...]
     scores: tuple[float, ...]
 
+    @property
+    def scripted(self) -> bool:
+        """Whether it is a scripted player."""
+        return self.team.opponents is not None
+
 
 class LeagueState(Message, frozen=True, kw_only=True):
     """The checkpoints, oldest first, the rounds between them, and by side the newest policies' ratings and the points
     that the side is ahead by the rules of the task.
 
-    Until there is a second checkpoint advantages are not known (empty) and ratings stay; `opening` holds the sum and
-    the number of each side's scores until then.
+    A scripted player is the first of them. Until there is a second checkpoint of the run advantages are not known
+    (empty) and ratings stay; `opening` holds the sum and the number of each side's scores until then.
     """
 
     interval: int
@@ -62,7 +69,12 @@ def first(config: RunConfig, spec: EnvSpec, team: Team, policies: tuple[Ref, ...
         return None
     ratings = (FIRST_RATING,) * len(sides_of(spec))
     start = Checkpoint(round=0, team=team, policies=policies, ratings=ratings, scores=(0.5,) * len(ratings))
-    return LeagueState(interval=config.league.every, checkpoints=(start,), ratings=ratings)
+    checkpoints: tuple[Checkpoint, ...] = (start,)
+    if config.league.script is not None:
+        script = registry.reference(config.league.script, config.task.name)
+        scripted = replace(start, team=scripted_team(len(spec.agents), script), policies=())
+        checkpoints = (scripted, start)
+    return LeagueState(interval=config.league.every, checkpoints=checkpoints, ratings=ratings)
 
 
 def matches(
@@ -86,7 +98,10 @@ def matches(
 
 
 def rate(league: LeagueState, played: dict[int, tuple[Side, int]], samples: Sequence[SampleReply]) -> LeagueState:
-    """With the ratings and scores after a round; `samples` holds one reply for each rollout."""
+    """With the ratings and scores after a round; `samples` holds one reply for each rollout.
+
+    A scripted player moves no rating: ratings are about rounds of the run.
+    """
     if not league.advantages:
         return replace(league, opening=_with_scores(league, played, samples))
     ratings, checkpoints = list(league.ratings), list(league.checkpoints)
@@ -94,9 +109,10 @@ def rate(league: LeagueState, played: dict[int, tuple[Side, int]], samples: Sequ
         score, opponent = samples[rollout].score, checkpoints[position]
         if score is None:
             continue
-        others = [rating for number, rating in enumerate(opponent.ratings) if number != side.number]
-        own = ratings[side.number] + league.advantages[side.number]
-        ratings[side.number] += _STEP * (score - expected_score(own, sum(others) / len(others)))
+        if not opponent.scripted:
+            others = [rating for number, rating in enumerate(opponent.ratings) if number != side.number]
+            own = ratings[side.number] + league.advantages[side.number]
+            ratings[side.number] += _STEP * (score - expected_score(own, sum(others) / len(others)))
         scores = list(opponent.scores)
         scores[side.number] += _NEWEST * (score - scores[side.number])
         checkpoints[position] = replace(opponent, scores=tuple(scores))
@@ -108,8 +124,9 @@ def _with_scores(
 ) -> tuple[tuple[float, int], ...]:
     """The opening with the scores of a round."""
     opening = list(league.opening or [(0.0, 0)] * len(league.ratings))
-    for rollout, (side, _) in played.items():
-        if (score := samples[rollout].score) is not None:
+    for rollout, (side, position) in played.items():
+        score = samples[rollout].score
+        if score is not None and not league.checkpoints[position].scripted:
             total, count = opening[side.number]
             opening[side.number] = total + score, count + 1
     return tuple(opening)
@@ -133,7 +150,7 @@ def add_checkpoint(
     """With the policies after `finished` rounds, if their turn has come.
 
     A league of more than `settings.size` checkpoints keeps every second one and takes half as many from then on, so
-    that they are always spread over the whole run.
+    that they are always spread over the whole run. A scripted player stays.
     """
     if finished % league.interval:
         return league
@@ -141,22 +158,27 @@ def add_checkpoint(
     new = Checkpoint(round=finished, team=team, policies=policies, ratings=league.ratings, scores=scores)
     advantages = league.advantages or _advantages(league.opening)
     league = replace(league, checkpoints=(*league.checkpoints, new), advantages=advantages, opening=())
-    while len(league.checkpoints) > settings.size:
+    most = settings.size + (settings.script is not None)
+    while len(league.checkpoints) > most:
         interval = 2 * league.interval
+        # A scripted player counts as one of round 0.
         kept = tuple(one for one in league.checkpoints if one.round % interval == 0)
         league = replace(league, interval=interval, checkpoints=kept)
     return league
 
 
 def metrics(spec: EnvSpec, league: LeagueState | None) -> dict[str, float]:
-    """The ratings of the newest policies by side, and their mean scores against all checkpoints."""
+    """The ratings of the newest policies by side, and their mean scores against all checkpoints and against a scripted
+    player."""
     if league is None:
         return {}
-    found = {"league/checkpoints": float(len(league.checkpoints))}
+    checkpoints = [one for one in league.checkpoints if not one.scripted]
+    found = {"league/checkpoints": float(len(checkpoints))}
     for side in sides_of(spec):
         found[f"league/elo/{side.name}"] = league.ratings[side.number]
-        scores = [checkpoint.scores[side.number] for checkpoint in league.checkpoints]
-        found[f"league/score/{side.name}"] = float(np.mean(scores))
+        found[f"league/score/{side.name}"] = float(np.mean([one.scores[side.number] for one in checkpoints]))
+        for scripted in league.checkpoints[: len(league.checkpoints) - len(checkpoints)]:
+            found[f"league/scripted/{side.name}"] = scripted.scores[side.number]
     return found
 
 
@@ -167,4 +189,5 @@ def incompatibility(config: RunConfig, spec: EnvSpec) -> str:
         return ""
     if len(sides_of(spec)) < 2:
         return f"league.rule={rule}: all agents of the task are on one side; use none"
-    return ""
+    text = config.league.script
+    return "" if text is None else unscripted("league.script", text, config.task.name, spec)

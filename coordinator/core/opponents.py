@@ -3,11 +3,13 @@
 from typing import Literal
 
 from coordinator.config.schema import RANDOM, RunConfig, Sharing
+from coordinator.core.scripts import unscripted
 from coordinator.core.sides import Side, classes_by_side, ranked_side, sides_of
 from coordinator.rules.sharing import SHARING_MODES, by_name
 from functions import keys
 from functions.contract import Message, Opponents, Ref, Team
 from functions.environments.base import EnvSpec
+from functions.environments.scripted import registry
 
 # Where the opponents' policies are stored for the whole run. template.yaml lets functions read this key.
 KEY = keys.object_key("rounds/opponents", "policies")
@@ -43,11 +45,14 @@ def with_opponents(config: RunConfig, spec: EnvSpec, fixed: Fixed | None, team: 
     if config.opponents.side is None:
         return team
     agents = sides_of(spec)[config.opponents.side].agents
-    acting: Literal["drawn", "greedy", "random"] = "random"
+    acting: Literal["drawn", "greedy", "random", "scripted"] = "random"
+    script = ""
     if fixed is not None:
         acting = "greedy" if fixed.greedy else "drawn"
+    elif registry.named(config.opponents.policies):
+        acting, script = "scripted", registry.reference(config.opponents.policies, config.task.name)
     groups = tuple(agent if agent in agents else group for agent, group in enumerate(team.groups))
-    return Team(groups=groups, identity=team.identity, opponents=Opponents(agents=agents, acting=acting))
+    return Team(groups=groups, identity=team.identity, opponents=Opponents(agents=agents, acting=acting, script=script))
 
 
 def evaluated_side(config: RunConfig, spec: EnvSpec) -> Side | None:
@@ -72,6 +77,9 @@ def incompatibility(config: RunConfig, spec: EnvSpec, fixed: Fixed | None) -> st
         return f"opponents.side: the task has no side {side}; there are {listed}"
     if config.evaluation.side == side:
         return f"evaluation.side: side {side} ({sides[side].name}) does not learn; judge the run by another"
-    if config.opponents.policies != RANDOM and fixed is None:
+    text = config.opponents.policies
+    if registry.named(text):
+        return unscripted("opponents.policies", text, config.task.name, spec)
+    if text != RANDOM and fixed is None:
         return "opponents.policies: the run was begun without them"
     return ""

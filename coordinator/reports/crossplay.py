@@ -83,9 +83,9 @@ def agent_returns(
 ) -> FloatArray:
     """Undiscounted return of every episode and agent ``[episodes, N]``.
 
-    The agents of `side` act greedily as `own` says, all others greedily as `opponent` says; agents without a team draw
-    uniformly from the legal actions. Raises `ValueError` for an unknown side, for a team that lacks a policy of its
-    agents, and for a team that was trained on another task.
+    The agents of `side` act greedily as `own` says, all others greedily as `opponent` says; a scripted team draws from
+    what it chooses among, agents without a team draw uniformly from the legal actions. Raises `ValueError` for an
+    unknown side, for a team that lacks a policy of its agents, and for a team that was trained on another task.
 
     With `sampled`, policies draw from their distributions where they have any: a game without chance would else be the
     same each time.
@@ -102,6 +102,7 @@ def agent_returns(
         environment = registry.make(task, _NUM_ENVS)
         try:
             match = _Match(environment, own, side, opponent, generator(seed, "crossplay", start, "actions"))
+            match.draw_chance(generator(seed, "crossplay", start, "scripts"))
             if sampled:
                 match.draw_actions(generator(seed, "crossplay", start, "policies"))
             rng = generator(seed, "crossplay", start, "environment")
@@ -124,7 +125,9 @@ def _side(spec: EnvSpec, name: str) -> Side:
 
 def _require(team: TeamPolicy | None, agents: tuple[int, ...]) -> None:
     """Raises `ValueError` when a team has no policy for one of the agents."""
-    if team is not None and (without := [team.agents[agent] for agent in agents if not team.plays(agent)]):
+    if team is None or team.scripted:
+        return
+    if without := [team.agents[agent] for agent in agents if not team.plays(agent)]:
         raise ValueError(f"{', '.join(without)} acted at random when the team was trained and has no policy")
 
 
@@ -145,13 +148,22 @@ class _Match:
         self._players = [None if team is None else team.player(environment.num_envs) for team in (own, opponent)]
         self._members = [np.isin(kind.agents, self._agents) for kind in environment.spec.classes]
         self._noise: list[Noise | None] = [None, None]
+        self._chance: list[Noise | None] = [None, None]
         self._drawn = [team is not None and not team.greedy for team in (own, opponent)]
+        self._scripted = [team is not None and team.scripted for team in (own, opponent)]
         self._step = 0
 
     def draw_actions(self, rng: np.random.Generator) -> None:
         """Lets the policies draw their actions; each agent has draws of its own, whoever acts for it."""
-        noise = draws(self._environment.spec, self._environment.spec.horizon, self._environment.num_envs, rng)
+        noise = self._draws(rng)
         self._noise = [noise if drawn else None for drawn in self._drawn]
+
+    def draw_chance(self, rng: np.random.Generator) -> None:
+        """Lets scripts draw from what they choose among."""
+        self._chance = [self._draws(rng) if scripted else None for scripted in self._scripted]
+
+    def _draws(self, rng: np.random.Generator) -> Noise:
+        return draws(self._environment.spec, self._environment.spec.horizon, self._environment.num_envs, rng)
 
     def play(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
         """One whole episode in each of the first `count` environments, from the start states of `rng`."""
@@ -174,11 +186,15 @@ class _Match:
     def _actions(self, seen: Observation) -> tuple[ActionArray, ...]:
         """Actions by class, as the environment takes them."""
         played = [
-            None if player is None else player.act(seen, noise and tuple(part[self._step] for part in noise)).played
-            for player, noise in zip(self._players, self._noise, strict=True)
+            None if player is None else player.act(seen, self._now(noise), self._now(chance)).played
+            for player, noise, chance in zip(self._players, self._noise, self._chance, strict=True)
         ]
         self._step += 1
         return tuple(self._of_class(seen, index, played) for index in range(len(self._members)))
+
+    def _now(self, noise: Noise | None) -> Noise | None:
+        """The noise of this step."""
+        return None if noise is None else tuple(part[self._step] for part in noise)
 
     def _of_class(self, seen: Observation, index: int, played: list[tuple[ActionArray, ...] | None]) -> ActionArray:
         """Each agent's action, from the team that acts for it."""

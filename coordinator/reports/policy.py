@@ -19,7 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from coordinator.core.scripts import scripted_team
 from functions.contract import CorruptObject, Team
+from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.keys import group_name
 from functions.nn.batched import ActingNetworks, batch_networks, single_agent_policy
@@ -55,9 +57,15 @@ class TeamPolicy:
         }
 
     def plays(self, agent: int) -> bool:
-        """Whether the agent has a policy; opponents that acted at random have none."""
+        """Whether the agent has a policy; opponents that acted at random or by a script have none."""
         opponents = self._header.team.opponents
-        return opponents is None or opponents.acting != "random" or agent not in opponents.agents
+        return opponents is None or not opponents.by_chance or agent not in opponents.agents
+
+    @property
+    def scripted(self) -> bool:
+        """Whether a script acts for all agents, which have no policies."""
+        opponents = self._header.team.opponents
+        return opponents is not None and opponents.acting == "scripted" and len(opponents.agents) == len(self.agents)
 
     def apart(self, agents: Iterable[int], identity: bool) -> dict[str, NDArray[Any]]:
         """The networks of some agents, each in a separate group, for a team with or without `identity` inputs; they act
@@ -166,6 +174,12 @@ def export(header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> bytes:
     """The file's bytes, with the policies among `tensors`."""
     policies = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors) if name.startswith("policy/")}
     return bytes(save(policies, metadata={_HEADER: msgspec.json.encode(header).decode()}))
+
+
+def scripted_policy(task: EnvTask, script: str) -> TeamPolicy:
+    """Agents that all act by a script; see `functions.environments.scripted.registry.reference`."""
+    spec = registry.spec(task)
+    return TeamPolicy(TeamFile(task=task, spec=spec, team=scripted_team(len(spec.agents), script)), {})
 
 
 def load_policy(run: str | os.PathLike[str]) -> TeamPolicy:

@@ -1,4 +1,5 @@
-"""Plays each side of a run's policies against fixed opponents: random ones, or the policies of another run."""
+"""Plays each side of a run's policies against fixed opponents: random ones, a script, or the policies of
+another run."""
 
 from collections.abc import Sequence
 
@@ -60,7 +61,7 @@ def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> Cr
 
 
 def opponent(text: str, own: TeamPolicy) -> TeamPolicy | None:
-    """The named opponent: None for random play, else the newest policies of a run or those of a file.
+    """The named opponent: None for random play, else a scripted player, or the newest policies of a run or a file.
 
     Raises `UserError`.
     """

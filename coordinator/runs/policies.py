@@ -15,13 +15,14 @@ from coordinator.core.opponents import Fixed
 from coordinator.core.sides import Side, sides_of
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
-from coordinator.reports.policy import TeamPolicy, load_policy
+from coordinator.reports.policy import TeamPolicy, load_policy, scripted_policy
 from coordinator.runs.documents import header_of
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.stored import Stored, look
 from functions import codec
 from functions.contract import CorruptObject, NoSuchObject, Ref, TaskHeader
 from functions.environments.base import EnvTask
+from functions.environments.scripted import registry
 from infra.local.files import FileStorage
 
 # A running run deletes older objects; by then it has newer policies.
@@ -69,7 +70,8 @@ def load_checkpoints(folder: RunFolder) -> tuple[Stored, dict[str, TeamPolicy]]:
             for ref in checkpoint.policies:
                 tensors |= codec.decode(codec.fetch(storage, ref), ref.key)
             header = header_of(found.plan, state.env_spec, checkpoint.team)
-            teams[f"round {checkpoint.round}"] = TeamPolicy(header, tensors)
+            name = registry.SCRIPTED if checkpoint.scripted else f"round {checkpoint.round}"
+            teams[name] = TeamPolicy(header, tensors)
         if not teams:
             raise UserError(f"{folder.name} has no checkpoints (league.rule); name several runs")
         return found, teams
@@ -99,10 +101,15 @@ def link_objects(objects: Path, target: Path, refs: Iterable[Ref]) -> None:
 
 
 def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
-    """The newest policies of a run, or those of a file; raises `UserError` with a message that begins with `where`."""
+    """The newest policies of a run, those of a file, or a scripted player.
+
+    Raises `UserError` with a message that begins with `where`.
+    """
     try:
+        if registry.named(text):
+            return scripted_policy(task, registry.reference(text, task.name))
         team = load_policy(text) if Path(text).is_file() else load_team(RunFolder.find(text))[1]
-    except (CorruptObject, UserError) as error:
+    except (CorruptObject, UserError, ValueError) as error:
         raise UserError(f"{where}: {error}") from error
     if team.task != task:
         raise UserError(f"{where} {text}: it was trained on another task ({team.task.name}, or other options)")
@@ -112,7 +119,7 @@ def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
 def with_absolute_policies(config: RunConfig) -> RunConfig:
     """The configuration with an absolute path to the opponents' policies; raises `UserError` when there are none."""
     text = config.opponents.policies
-    if text == RANDOM:
+    if text == RANDOM or registry.named(text):
         return config
     path = Path(text) if Path(text).is_file() else RunFolder.find(text).path
     return replace(config, opponents=replace(config.opponents, policies=str(path.resolve())))
@@ -124,7 +131,7 @@ def store_opponents(config: RunConfig, run: str, storage: Storage) -> Fixed | No
     Raises `UserError` for policies that cannot play, and `StorageFault`.
     """
     wanted = config.opponents
-    if wanted.side is None or wanted.policies == RANDOM:
+    if wanted.side is None or wanted.policies == RANDOM or registry.named(wanted.policies):
         return None
     team = find_policies(wanted.policies, config.task, "opponents.policies")
     tensors = team.apart(_side(team, wanted.side).agents, opponents.takes_identity(config.sharing))

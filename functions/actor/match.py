@@ -1,4 +1,5 @@
-"""Matches of the newest policies of one side against those of an earlier round; see `functions.contract.Match`."""
+"""Matches of the newest policies of one side against those of an earlier round, or against a scripted player; see
+`functions.contract.Match`."""
 
 from collections.abc import Sequence
 
@@ -23,10 +24,13 @@ def meet(
     agents = tuple(np.flatnonzero(earlier_agents(match)).tolist())
     groups = tuple(agent if agent in agents else group for agent, group in enumerate(task.team.groups))
     opponents = Opponents(agents=agents, acting="greedy" if match.greedy else "drawn")
+    scripted = match.team.opponents
+    if scripted is not None:
+        opponents = replace(scripted, agents=agents)
     team = Team(groups=groups, identity=task.team.identity, opponents=opponents)
     learning = {f"policy/{group_name(group)}/" for group in team.learning}
     weights = {name: array for name, array in newest.items() if name.startswith(tuple(learning))}
-    for agent in agents:
+    for agent in agents if scripted is None else ():
         weights |= single_agent_policy(earlier, spec, match.team, agent, task.team.identity)
     return replace(task, team=team), weights
 

@@ -4,13 +4,17 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from commands import SMALL, Commands
 
 from coordinator.cli.app import main
 from coordinator.reports import load_policy
 from coordinator.reports.crossplay import totals
+from coordinator.reports.policy import scripted_policy
+from functions.environments.scripted.registry import choose
 
+SIDES = ("adversary", "agent")
 RUNS = {
     "first": ("task.name=mpe/simple_tag", "seed=1"),
     "second": ("task.name=mpe/simple_tag", "seed=2"),
@@ -51,6 +55,40 @@ def test_every_side_is_played_against_every_opponent(marless):
     means = {(play["side"], play["against"]): play["returns"]["mean"] for play in found["plays"]}
     assert means == pytest.approx(expected)
     assert all(play["returns"]["episodes"] == 8 and play["returns"]["ci95"] for play in found["plays"])
+
+
+def test_a_script_is_an_opponent_of_evaluations_and_of_cross_play(marless):
+    script = "scripted_players:first"
+    found = json.loads(marless("evaluate", "first", "--against", script, "--json").out[0])
+    own = load_policy("runs/first")
+    expected = [totals(own.task, own, side, scripted_policy(own.task, script), 8, 1).mean() for side in SIDES]
+    assert [play["returns"]["mean"] for play in found["plays"]] == pytest.approx(expected)
+    crossed = json.loads(marless("crossplay", "first", script, "random", "--episodes", "4", "--json").out[0])
+    assert crossed["teams"] == ["first", script, "random"]
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("scripted", "mpe/simple_tag has no scripted player of its own"),
+        ("no_such:player", "no_such"),
+        ("scripted_players:nothing", "one or more of the legal actions"),
+    ],
+)
+def test_a_script_that_cannot_play_is_refused_in_one_line(marless, script, message):
+    for command in (("evaluate", "first", "--against", script), ("crossplay", "first", script)):
+        said = marless(*command, "--episodes", "4")
+        assert said.code == 2 and message in said.err[-1], said.err
+
+
+def test_the_player_of_the_guide_plays(marless, folder):
+    text = Path(__file__).parents[3].joinpath("docs/how-to/opponents.md").read_text(encoding="utf-8")
+    (folder / "my_players.py").write_text(text.split("```python\n")[1].split("```")[0])
+    said = marless("evaluate", "first", "--against", "my_players:edges", "--episodes", "4", "--json")
+    assert said.code == 0, said.err
+    # All actions are legal here: the player draws from the first and the last.
+    found = choose("my_players:edges", np.zeros((2, 3)), np.array([[True] * 4, [False, True, True, False]]))
+    assert found.tolist() == [[True, False, False, True], [False, True, True, False]]
 
 
 def test_people_read_a_line_for_each_side_with_its_interval(marless):

@@ -63,6 +63,25 @@ def test_workers_and_inline_objects_change_nothing_against_random_opponents(trai
     assert outcome(train(*settings, "placement.rule=fused", "placement.inline_objects=true")) == expected
 
 
+SCRIPT = "scripted_players:first_two"
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS, ids=" ".join)
+def test_the_placement_changes_nothing_against_a_script(train, placement):
+    settings = (*TAG, "opponents.side=1", f"opponents.policies={SCRIPT}", "scaling.rollouts=2")
+    split = train(*settings, "placement.rule=split")
+    assert split.state.status == "finished", split.state.reason
+    assert outcome(train(*settings, *placement)) == outcome(split)
+    assert split.sha256 != train(*settings, "opponents.policies=random", "placement.rule=split").sha256
+
+
+@pytest.mark.parametrize("method", ["qmix, shared", "masac", "iddpg"])
+def test_off_policy_methods_learn_against_a_script(train, method):
+    methods = {**METHODS, "iddpg": ("algorithm.name=iddpg", *REPLAY)}
+    found = train(*TAG, *methods[method], "opponents.side=1", f"opponents.policies={SCRIPT}")
+    assert found.state.status == "finished", found.state.reason
+
+
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
     """Folders of runs by settings, each with policies to play against."""
@@ -242,6 +261,8 @@ BAD = {
         "trained on another task",
     ),
     "chance": (["opponents.side=1", "opponents.policies=chance"], "agent_0 acted at random there"),
+    "no script for the task": (["opponents.side=1", "opponents.policies=scripted"], "no scripted player of its own"),
+    "no such script": (["opponents.side=1", "opponents.policies=my_players:absent"], "scripted player my_players"),
     "judged by who does not learn": (["opponents.side=0", "evaluation.side=0"], "does not learn"),
 }
 

@@ -37,6 +37,16 @@ def test_the_placement_changes_nothing_of_a_league(train, method):
     assert outcome(train(*settings, "placement.rule=fused", workers=2)) == outcome(split)
 
 
+@pytest.mark.parametrize("method", ["mappo", "qmix"])
+def test_a_script_in_the_league_is_met_with_the_same_bytes_for_any_placement(train, method):
+    settings = (*LEAGUE, *METHODS[method], "league.script=scripted_players:first_two")
+    split = train(*settings, "placement.rule=split")
+    assert split.state.status == "finished", split.state.reason
+    assert split.lines[-1].metrics["league/scripted/adversary"] != 0.5
+    assert outcome(train(*settings, "placement.rule=fused", workers=2)) == outcome(split)
+    assert split.sha256 != train(*LEAGUE, *METHODS[method], "placement.rule=split").sha256
+
+
 def test_inline_objects_change_nothing_of_a_league(train):
     inline = train(*LEAGUE, "placement.rule=fused", "placement.inline_objects=true", "checkpoint_every=2")
     assert outcome(inline) == outcome(train(*LEAGUE, "placement.rule=split"))

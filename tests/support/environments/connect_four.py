@@ -27,13 +27,18 @@ def random_player(seen, rng):
     return int(rng.choice(np.flatnonzero(seen["action_mask"])))
 
 
-def scripted_player(seen, rng):
-    """A column that wins at once, else one that keeps the other from winning at once, else any legal one."""
+def scripted_columns(seen):
+    """The columns that win at once, else those that keep the other from winning at once, else all legal ones."""
     board, legal = seen["observation"], np.flatnonzero(seen["action_mask"])
     for player in (0, 1):
         if winning := [column for column in legal if _wins(board, player, column)]:
-            return int(rng.choice(winning))
-    return int(rng.choice(legal))
+            return winning
+    return legal.tolist()
+
+
+def scripted_player(seen, rng):
+    """One of `scripted_columns`."""
+    return int(rng.choice(scripted_columns(seen)))
 
 
 def _wins(board, player, column):

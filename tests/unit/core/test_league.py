@@ -8,6 +8,7 @@ from coordinator.config.schema import ConfigError, League, load
 from coordinator.core import league
 from coordinator.core.compatibility import incompatibility
 from coordinator.core.league import Checkpoint, LeagueState
+from coordinator.core.scripts import scripted_team
 from coordinator.core.sides import sides_of
 from coordinator.rules.league import LEAGUE_RULES, probabilities
 from functions.actor.handler import play, play_match
@@ -116,6 +117,29 @@ def test_a_full_league_stays_spread_over_the_run():
     assert [one.round for one in found.checkpoints] == [0, 16, 32] and found.interval == 16
 
 
+SCRIPT = "scripted_players:first"
+SCRIPTED = Checkpoint(round=0, team=scripted_team(4, SCRIPT), policies=(), ratings=(1200.0, 1200.0), scores=(0.5, 0.5))
+
+
+def test_a_scripted_player_is_in_the_league_from_the_first_round_on_and_stays():
+    config = load(None, [*LEAGUE, f"league.script={SCRIPT}", "league.every=1", "league.size=4"])
+    found = league.first(config, SPEC, TEAM, ref(0))
+    assert found.checkpoints == (SCRIPTED, checkpoint(0))
+    for round_ in range(1, 33):
+        found = league.add_checkpoint(config.league, found, round_, TEAM, ref(round_))
+    assert [one.round for one in found.checkpoints] == [0, 0, 16, 32] and found.checkpoints[0] == SCRIPTED
+
+
+def test_a_scripted_player_moves_its_score_and_no_rating():
+    opening = league.rate(state(SCRIPTED, checkpoint(0), advantages=()), {0: (PREY, 0)}, replies(1.0))
+    assert opening.opening == ((0.0, 0), (0.0, 0))
+    found = league.rate(state(SCRIPTED, checkpoint(0)), {0: (PREY, 0)}, replies(1.0))
+    assert found.ratings == (1200.0, 1200.0) and found.checkpoints[0].scores == (0.5, pytest.approx(0.6))
+    named = league.metrics(SPEC, found)
+    assert named["league/scripted/agent"] == pytest.approx(0.6) and named["league/score/agent"] == 0.5
+    assert named["league/checkpoints"] == 1
+
+
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
@@ -124,11 +148,17 @@ def test_a_full_league_stays_spread_over_the_run():
         (("placement.rule=auto",), "placement.rule=auto"),
         (("scaling.rollouts=1",), "scaling.rollouts"),
         (("league.rule=best",), "league"),
+        (("league.rule=none", f"league.script={SCRIPT}"), "league.script: there is no league"),
     ],
 )
 def test_what_a_league_excludes_is_refused(settings, word):
     with pytest.raises(ConfigError, match=word):
         load(None, [*LEAGUE, *settings])
+
+
+def test_a_league_without_the_player_that_is_named_is_refused():
+    config = load(None, [*LEAGUE, "league.script=scripted"])
+    assert incompatibility(config, SPEC).startswith("league.script=scripted: mpe/simple_tag has no scripted player")
 
 
 def test_a_task_without_sides_has_no_league():
@@ -179,6 +209,14 @@ def test_a_checkpoint_may_have_other_groups_and_inputs():
     assert any((found[name] != changed[name]).any() for name in found)
     unused, *_ = sampled(match, {**earlier, "policy/g03/b1": earlier["policy/g03/b1"] + 1})
     assert all((found[name] == unused[name]).all() for name in found)
+
+
+def test_in_a_match_against_a_script_one_side_learns_and_the_script_acts_for_the_others():
+    found, reply = sampled(Match(agents=(3,), team=SCRIPTED.team), {})
+    batch, alone = join(SPEC, found, [2]), join(SPEC, sampled()[0], [2])
+    assert not batch.alive[:3].any() and batch.alive[3].all() and 0 <= reply.score <= 1
+    assert all((batch.of(batch.actions, agent) == 0).all() for agent in range(3))  # the first of all legal actions
+    assert (batch.of(batch.observations, 3) != alone.of(alone.observations, 3)).any()
 
 
 def test_nothing_is_learned_from_the_rows_of_earlier_policies_and_critics_see_them():

@@ -93,6 +93,36 @@ def test_who_chooses_at_random_chooses_evenly_among_what_is_legal():
     assert counts[3] == 0 and np.all(abs(np.delete(counts, 3) - num_envs / 4) < 375)
 
 
+def test_who_plays_by_a_script_chooses_evenly_among_what_it_says_and_learners_act_as_before():
+    num_envs, tensors = 30_000, tensors_of(SPEC, team(), (8,))
+    masks = (np.ones((num_envs, 2, 5), bool), np.ones((num_envs, 1, 3), bool))
+    masks[0][:, 1, 0] = False
+    opponents = Opponents(agents=(2,), acting="scripted", script="scripted_players:first_two")
+    against = Team(groups=(0, 1, 2), opponents=opponents)
+    choice = acted(SPEC, against, tensors, Behaviour(), num_envs=num_envs, masks=masks)[0]
+    counts = np.bincount(choice.actions[0][1], minlength=5)
+    # Actions 1 and 2, each with a half: five standard deviations of a count are 433.
+    assert counts[[0, 3, 4]].sum() == 0 and abs(counts[1] - num_envs / 2) < 433
+    undivided = acted(SPEC, team(), tensors, Behaviour(), num_envs=num_envs, masks=masks)[0]
+    np.testing.assert_array_equal(choice.actions[0][0], undivided.actions[0][0])
+    np.testing.assert_array_equal(choice.log_probability[1], undivided.log_probability[1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("opponents.policies=scripted",), "mpe/simple_tag has no scripted player of its own"),
+        (("opponents.policies=no_such:player",), "no_such"),
+        (("opponents.policies=scripted_players:first", "task.options.continuous_actions=true"), "continuous"),
+        (("opponents.policies=scripted_players:first",), ""),
+    ],
+)
+def test_a_script_that_cannot_play_is_refused_when_the_task_is_known(settings, message):
+    config = load(None, ["task.name=mpe/simple_tag", "opponents.side=0", *settings])
+    found = incompatibility(config, registry.spec(config.task))
+    assert message in found and bool(found) == bool(message)
+
+
 def test_who_acts_in_numbers_at_random_has_every_number_within_the_bounds_as_often():
     choice = acted(NUMBERS, team("random"), tensors_of(NUMBERS, team(), (8,)), Behaviour(), num_envs=30_000)[0]
     low, high = np.array([-1.0, 0.0]), np.array([1.0, 8.0])

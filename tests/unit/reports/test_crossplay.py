@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from coordinator.reports.crossplay import _Match, play, scores, sides, totals
-from coordinator.reports.policy import TeamFile, TeamPolicy
+from coordinator.reports.policy import TeamFile, TeamPolicy, scripted_policy
 from functions.contract import Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation, Step
@@ -63,6 +63,17 @@ def test_random_opponents_draw_evenly_from_what_is_legal(masked, chance):
     # Five steps in which this side is right, and the other one, of four values, by chance.
     found = play(task, perfect(task), "signal3", None, 6400, 1)
     assert found.mean() == pytest.approx(5 * (1 + chance) / 2, abs=0.03)
+
+
+def test_a_script_plays_a_side_and_draws_from_what_it_chooses_among():
+    perfect_script = scripted_policy(MIXED, "scripted_players:by_sign")
+    assert play(MIXED, perfect(), "signal3", perfect_script, 200, 1).tolist() == [5.0] * 200
+    assert play(MIXED, perfect_script, "signal3", perfect(), 200, 1).tolist() == [5.0] * 200
+    # The other side, of four values, is right in half of the cases in which one of the first two is.
+    two = scripted_policy(MIXED, "scripted_players:first_two")
+    found = play(MIXED, perfect(), "signal3", two, 6400, 1)
+    assert found.mean() == pytest.approx(5 * (1 + 1 / 4) / 2, abs=0.03)
+    assert set(np.unique(found)) > {2.5, 3.0}
 
 
 def test_the_other_side_alone_decides_what_a_side_meets():

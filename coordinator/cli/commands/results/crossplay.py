@@ -22,13 +22,16 @@ from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 EXAMPLES = """examples:
   marless crossplay chase                    the checkpoints of a league, and the newest policies
   marless crossplay first second random      the newest policies of runs, and random play
+  marless crossplay four scripted random     ... and the task's scripted player, or package.module:function
 
 Scores are shares of episodes won by the row's team, a draw being a half, over both sides of the task."""
 
 
 def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
-    parser.add_argument("runs", nargs="+", metavar="RUN|FILE|random", help="a run with a league, or several teams")
+    parser.add_argument(
+        "runs", nargs="+", metavar="RUN|FILE|random|scripted", help="a run with a league, or several teams"
+    )
     parser.add_argument(
         "--episodes", type=common.count, default=320, metavar="N", help="of each pair and side (default: %(default)s)"
     )

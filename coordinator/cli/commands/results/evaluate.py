@@ -14,7 +14,10 @@ EXAMPLES = """examples:
   marless evaluate latest
   marless evaluate first --episodes 100
   marless evaluate first --agents 5          a policy over entities, with more agents than it was trained with
-  marless evaluate first --against random --against second   each side of a task where agents compete"""
+  marless evaluate first --against random --against second   each side of a task where agents compete
+  marless evaluate four --against scripted   ... against the task's scripted player
+
+docs/how-to/opponents.md explains scripted players, and how to write one."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -25,8 +28,8 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         action="append",
-        metavar="random|RUN|FILE",
-        help="where agents compete: each side alone, the others acting at random, or as that run's or file's policies",
+        metavar="random|scripted|RUN|FILE",
+        help="where agents compete: each side alone, all others at random, by a script, or as that run or file",
     )
     common.workers(parser)
     common.json(parser)

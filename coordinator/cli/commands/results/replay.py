@@ -23,7 +23,9 @@ def arguments(parser: ArgumentParser) -> None:
         "--episodes", type=common.count, default=3, metavar="N", help="episodes to play (default: %(default)s)"
     )
     parser.add_argument(
-        "--beside", metavar="random|RUN|FILE", help="a second panel: random agents, or the policies of that run or file"
+        "--beside",
+        metavar="random|scripted|RUN|FILE",
+        help="a second panel: such agents, or the policies of that run or file",
     )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="a .gif, or an .mp4 by ffmpeg (default: the run's replay.gif)"

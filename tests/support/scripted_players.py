@@ -1,0 +1,30 @@
+"""Scripted players of tests, and players that break the rules."""
+
+import numpy as np
+
+
+def first(observations, legal):
+    """The first legal action."""
+    return np.arange(legal.shape[1]) == legal.argmax(axis=1)[:, None]
+
+
+def first_two(observations, legal):
+    """Either of the first two legal actions."""
+    return legal & (legal.cumsum(axis=1) <= 2)
+
+
+def by_sign(observations, legal):
+    """The action whose number is the seen one-hot's."""
+    return observations > 0
+
+
+def anything(observations, legal):
+    return np.ones_like(legal)
+
+
+def nothing(observations, legal):
+    return np.zeros_like(legal)
+
+
+def fails(observations, legal):
+    raise RuntimeError("no idea")
