@@ -7,7 +7,8 @@ import tempfile
 import time
 import traceback
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code: 0 success, 1 incomplete, 2 an error that the user can correct."""
     options = Namespace(started=time.monotonic() - (age_s() if argv is None else 0.0), folder=None)
     try:
-        with handle_signals(end):
+        with handle_signals(end), _importable_folder():
             return _run(list(sys.argv[1:] if argv is None else argv), options)
     except BrokenPipeError:
         # The reader is gone; without this the interpreter would fail again when it flushes at exit.
@@ -81,6 +82,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         if _expected(error):
             return _say(one_line(error), USER_ERROR)
         return _say(f"internal error: {type(error).__name__}: {one_line(error)} ({_log(options)})", INTERNAL)
+
+
+@contextmanager
+def _importable_folder() -> Iterator[None]:
+    """Lets modules in the current folder be imported after all others, as in workers: tasks and players of a user."""
+    added = [folder for folder in (str(Path(__file__).resolve().parents[2]), str(Path.cwd())) if folder not in sys.path]
+    sys.path.extend(added)
+    try:
+        yield
+    finally:
+        for folder in added:
+            sys.path.remove(folder)
 
 
 def module_of(name: str) -> ModuleType:

@@ -112,7 +112,6 @@ def test_who_plays_by_a_script_chooses_evenly_among_what_it_says_and_learners_ac
     ("settings", "message"),
     [
         (("opponents.policies=scripted",), "mpe/simple_tag has no scripted player of its own"),
-        (("opponents.policies=no_such:player",), "no_such"),
         (("opponents.policies=scripted_players:first", "task.options.continuous_actions=true"), "continuous"),
         (("opponents.policies=scripted_players:first",), ""),
     ],
