@@ -1,10 +1,4 @@
-"""Connect four in PettingZoo itself: a scripted player, and how often a run's policies win against it.
-
-``python tests/support/environments/connect_four.py RUN [GAMES]`` prints the wins of a run's greedy policies, half of
-the games as each player, against random play and against the script.
-"""
-
-import sys
+"""Connect four in PettingZoo itself: a scripted player that tries every column, and how often a run's policies win."""
 
 import numpy as np
 from pettingzoo.classic import connect_four_v3
@@ -36,11 +30,6 @@ def scripted_columns(seen):
     return legal.tolist()
 
 
-def scripted_player(seen, rng):
-    """One of `scripted_columns`."""
-    return int(rng.choice(scripted_columns(seen)))
-
-
 def _wins(board, player, column):
     """Whether the player (0: the one that sees the board) completes four in a row by a piece in this column."""
     stones = board[:, :, player].astype(bool)
@@ -67,10 +56,3 @@ def win_rate(ends):
     """The share of games won, a draw counting half, and the half-width of its 95 % interval."""
     points = (ends + 1) / 2
     return points.mean(), 1.96 * points.std(ddof=1) / np.sqrt(len(points))
-
-
-if __name__ == "__main__":
-    for name, player in (("random", random_player), ("scripted", scripted_player)):
-        found = results(sys.argv[1], player, int(sys.argv[2]) if len(sys.argv) > 2 else 400)
-        rate, half = win_rate(found)
-        print(f"{name:9} {rate:.3f} ± {half:.3f}   {(found > 0).sum()} won, {(found == 0).sum()} drawn")

@@ -212,7 +212,7 @@ def test_a_checkpoint_may_have_other_groups_and_inputs():
 
 
 def test_in_a_match_against_a_script_one_side_learns_and_the_script_acts_for_the_others():
-    found, reply = sampled(Match(agents=(3,), team=SCRIPTED.team), {})
+    found, reply, _ = sampled(Match(agents=(3,), team=SCRIPTED.team), {})
     batch, alone = join(SPEC, found, [2]), join(SPEC, sampled()[0], [2])
     assert not batch.alive[:3].any() and batch.alive[3].all() and 0 <= reply.score <= 1
     assert all((batch.of(batch.actions, agent) == 0).all() for agent in range(3))  # the first of all legal actions
