@@ -62,3 +62,6 @@ options.intra_op_num_threads
 options.inter_op_num_threads
 options.use_deterministic_compute
 options.log_severity_level
+
+# The font of a picture's canvas, which Pillow reads.
+_.font
