@@ -130,7 +130,11 @@ class Copy:
                 and isinstance(terminations, dict)
                 and isinstance(truncations, dict)
                 and isinstance(infos, dict)
-                and (truncated or self._guard.environment.agents == ([] if terminated else self._listed))
+                # As in `_judge`: where the time is up, nobody looks at who is left.
+                and (
+                    (truncated and not terminated)
+                    or self._guard.environment.agents == ([] if terminated else self._listed)
+                )
                 and math.isfinite(math.fsum(row.tolist()))
             )
             return (_truth(terminated), _truth(truncated)) if right else None
