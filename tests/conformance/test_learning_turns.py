@@ -11,6 +11,7 @@ from coordinator.runs.folder import RunFolder
 
 pytestmark = pytest.mark.conformance
 
+SCRIPTED = Path(__file__).parents[2] / "examples" / "connect_four_scripted.toml"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "connect_four.toml"
 FEW_EVALUATIONS = ("evaluation.every=100", "evaluation.episodes=64", "evaluation.final_episodes=64")
 
@@ -31,4 +32,17 @@ def test_leduc_holdem_against_itself_takes_chips_from_random_play_as_either_play
     found = plays(RunFolder.find("run"), ["random"], episodes=2000).plays
     print([(play.side, play.returns.mean, play.returns.ci95) for play in found])
     assert [play.side for play in found] == ["player_0", "player_1"]
+    assert all(play.returns.ci95[0] > 0 for play in found)
+
+
+@pytest.mark.parametrize("fixed", [0, 1])
+def test_a_player_of_connect_four_learns_to_beat_the_script_and_random_play(tmp_path, monkeypatch, fixed):
+    train(tmp_path, str(SCRIPTED), f"opponents.side={fixed}", "seed=1", *FEW_EVALUATIONS)
+    monkeypatch.chdir(tmp_path)
+    found = plays(RunFolder.find("run"), ["scripted", "random"], episodes=1600).plays
+    print([(play.side, play.against, play.returns.mean, play.returns.ci95) for play in found])
+    assert [(play.side, play.against) for play in found] == [
+        (f"player_{1 - fixed}", "scripted"),
+        (f"player_{1 - fixed}", "random"),
+    ]
     assert all(play.returns.ci95[0] > 0 for play in found)
