@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from benchmarks.adapters import batches
 from benchmarks.adapters.plan import Plan
 from benchmarks.adapters.raw import Stepper, parallel, tuples, turns
 from functions.environments.base import EnvTask
@@ -130,5 +131,15 @@ ENTRIES: dict[str, Entry] = {
         max_cycles=100,
     ),
     "batched engine": Entry(EnvTask(name="mpe/simple_spread"), _spread, num_envs=64, of="mpe2", packages=("mpe2",)),
+    "vmas": Entry(
+        EnvTask(name="vmas/balance"), batches.vmas_balance, num_envs=64, of="vmas.make_env", packages=("vmas",)
+    ),
+    "hanabi": Entry(EnvTask(name="hanabi/full"), batches.hanabi, of="OpenSpiel's state", packages=("open_spiel",)),
+    "melting pot": Entry(
+        EnvTask(name="meltingpot/coins", options={"horizon": 1000}),
+        batches.coins,
+        of="substrate, built at resets",
+        packages=("dm-meltingpot",),
+    ),
     "smax": Entry(EnvTask(name="smax/3m"), _smax, num_envs=64, of="JaxMARL, jit of vmap", packages=("jaxmarl",)),
 }

@@ -1,0 +1,74 @@
+"""Plain loops over VMAS, OpenSpiel's Hanabi and Melting Pot, which have interfaces of their own."""
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from benchmarks.adapters.plan import SEED, Plan
+from benchmarks.adapters.raw import Stepper
+
+
+def vmas_balance(plan: Plan) -> Stepper:
+    """VMAS's own batch of environments; those that have ended are reset one by one, or all at once."""
+    vmas, torch = import_module("vmas"), import_module("torch")
+    num_envs = len(plan.actions[0][0])
+    environment = vmas.make_env(
+        "balance", num_envs=num_envs, continuous_actions=False, max_steps=100, terminated_truncated=True
+    )
+    actions = [[torch.tensor(column) for column in chosen[0].T] for chosen in plan.actions]
+
+    def play() -> None:
+        environment.reset(seed=SEED)
+        for chosen in actions:
+            *_, terminated, truncated, _ = environment.step([column.clone() for column in chosen])
+            ended = terminated | truncated
+            if ended.all():
+                environment.reset()
+            else:
+                for row in torch.nonzero(ended).flatten():
+                    environment.reset_at(int(row))
+
+    return Stepper(num_envs * len(actions), play)
+
+
+def hanabi(plan: Plan) -> Stepper:
+    """OpenSpiel's game of two players, who both see it after every turn. Its cards are not those of the plan: where the
+    planned move is not legal, the first legal one is played."""
+    game = import_module("pyspiel").load_game("hanabi", {"players": 2, "observation_type": "card_knowledge"})
+    moves = [chosen[0][0].tolist() for chosen in plan.actions]
+
+    def play() -> None:
+        rng = np.random.default_rng(SEED)
+        state = _dealt(game.new_initial_state(), rng)
+        for chosen in moves:
+            player, legal = state.current_player(), state.legal_actions()
+            state.apply_action(chosen[player] if chosen[player] in legal else legal[0])
+            state = _dealt(game.new_initial_state() if state.is_terminal() else state, rng)
+            for seen in range(2):
+                state.observation_tensor(seen)
+
+    return Stepper(len(moves), play)
+
+
+def _dealt(state: Any, rng: np.random.Generator) -> Any:
+    while state.is_chance_node():
+        outcomes, chances = zip(*state.chance_outcomes(), strict=True)
+        state.apply_action(outcomes[rng.choice(len(outcomes), p=chances)])
+    return state
+
+
+def coins(plan: Plan) -> Stepper:
+    """Melting Pot's substrate, which is built anew at every reset by the package itself."""
+    package = import_module("meltingpot.substrate")
+    environment = package.build("coins", roles=package.get_config("coins").default_player_roles)
+    episodes = [*plan.episodes()]
+
+    def play() -> None:
+        environment.reset()
+        for episode in episodes:
+            for actions in episode:
+                environment.step(actions)
+            environment.reset()
+
+    return Stepper(len(plan.actions), play)
