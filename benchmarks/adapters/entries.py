@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from benchmarks.adapters import batches
+from benchmarks.adapters import own_interfaces
 from benchmarks.adapters.plan import Plan
 from benchmarks.adapters.raw import Stepper, parallel, tuples, turns
 from functions.environments.base import EnvTask
@@ -75,6 +75,34 @@ def registered(name: str, gymnasium_name: str, package: str, **entry: Any) -> En
     return Entry(EnvTask(name=name), tuples(build, before), of="tuple environment", packages=(package,), **entry)
 
 
+def robot(name: str, partition: str) -> Entry:
+    """The entry of a robot of Multi-Agent MuJoCo."""
+
+    def build() -> Any:
+        module = import_module("gymnasium_robotics.envs.multiagent_mujoco.mamujoco_v1")
+        return module.parallel_env(name, partition, disable_env_checker=True, max_episode_steps=200)
+
+    task = EnvTask(name=f"mamujoco/{name}-{partition}", options={"horizon": 200})
+    return Entry(task, parallel(build), parallel(build, state=True), packages=("gymnasium-robotics", "'mujoco<3.6'"))
+
+
+def grid(game: str, module: str, **options: Any) -> Entry:
+    """The entry of a game of MAgent2, whose `parallel_env` takes `options`."""
+
+    def build() -> Any:
+        return import_module(f"magent2.environments.{module}").parallel_env(**options, max_cycles=200)
+
+    task = EnvTask(name=f"magent2/{game}", options={**options, "horizon": 200})
+    return Entry(task, parallel(build), parallel(build, state=True), packages=("magent2",))
+
+
+def cooks(observation: str) -> Entry:
+    """The entry of Overcooked's cramped room."""
+    task = EnvTask(name="overcooked/cramped_room", options={"observation": observation})
+    loop = own_interfaces.kitchen(image=observation == "image")
+    return Entry(task, loop, of=f"transition and {observation}", packages=("--no-deps", "overcooked-ai", "gym"))
+
+
 def _nothing(environment: Any) -> None:
     pass
 
@@ -131,13 +159,21 @@ ENTRIES: dict[str, Entry] = {
         max_cycles=100,
     ),
     "batched engine": Entry(EnvTask(name="mpe/simple_spread"), _spread, num_envs=64, of="mpe2", packages=("mpe2",)),
+    "overcooked": cooks("features"),
+    "overcooked image": cooks("image"),
+    "half cheetah": robot("HalfCheetah", "2x3"),
+    "ant": robot("Ant", "2x4"),
+    "adversarial pursuit": grid("adversarial_pursuit", "adversarial_pursuit_v4", map_size=16),
+    "battle": grid("battle", "battle_v4"),
     "vmas": Entry(
-        EnvTask(name="vmas/balance"), batches.vmas_balance, num_envs=64, of="vmas.make_env", packages=("vmas",)
+        EnvTask(name="vmas/balance"), own_interfaces.vmas_balance, num_envs=64, of="vmas.make_env", packages=("vmas",)
     ),
-    "hanabi": Entry(EnvTask(name="hanabi/full"), batches.hanabi, of="OpenSpiel's state", packages=("open_spiel",)),
+    "hanabi": Entry(
+        EnvTask(name="hanabi/full"), own_interfaces.hanabi, of="OpenSpiel's state", packages=("open_spiel",)
+    ),
     "melting pot": Entry(
         EnvTask(name="meltingpot/coins", options={"horizon": 1000}),
-        batches.coins,
+        own_interfaces.coins,
         of="substrate, built at resets",
         packages=("dm-meltingpot",),
     ),

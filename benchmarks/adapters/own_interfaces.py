@@ -1,6 +1,10 @@
-"""Plain loops over VMAS, OpenSpiel's Hanabi and Melting Pot, which have interfaces of their own."""
+"""Plain loops over VMAS, OpenSpiel's Hanabi, Melting Pot and Overcooked, which have interfaces of their own."""
 
+from collections.abc import Callable
+from contextlib import redirect_stderr
 from importlib import import_module
+from io import StringIO
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -72,3 +76,32 @@ def coins(plan: Plan) -> Stepper:
             environment.reset()
 
     return Stepper(len(plan.actions), play)
+
+
+def kitchen(image: bool) -> Callable[[Plan], Stepper]:
+    """Overcooked's cramped room: the package's transition, and its features or its image of every state."""
+
+    def raw(plan: Plan) -> Stepper:
+        np.Inf = np.inf  # type: ignore[attr-defined]  # the package's planner asks for it
+        with redirect_stderr(StringIO()):
+            gridworld = import_module("overcooked_ai_py.mdp.overcooked_mdp").OvercookedGridworld
+            named = import_module("overcooked_ai_py.mdp.actions").Action.ALL_ACTIONS
+            planner = import_module("overcooked_ai_py.planning.planners").MotionPlanner
+        grid = gridworld.from_layout_name("cramped_room")
+        planned = SimpleNamespace(motion_planner=planner(grid, grid.get_counter_locations()))
+        episodes = [[tuple(named[action] for action in step) for step in episode] for episode in plan.episodes()]
+
+        def look(state: Any) -> None:
+            grid.lossless_state_encoding(state, 400) if image else grid.featurize_state(state, planned)
+
+        def play() -> None:
+            for episode in episodes:
+                state = grid.get_standard_start_state()
+                look(state)
+                for actions in episode:
+                    state, _ = grid.get_state_transition(state, actions)
+                    look(state)
+
+        return Stepper(len(plan.actions), play)
+
+    return raw
