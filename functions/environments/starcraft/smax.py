@@ -14,10 +14,11 @@ The generator of `reset` gives every environment one key, from which all its ran
 equal versions of jax and JaxMARL, equal processors, and an equal number of environments.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from functions.environments.base import (
     ActionArray,
@@ -75,14 +76,14 @@ class SmaxEnvironment:
         """The first observation of every environment; one call of `rng` draws two words for each."""
         seeds = rng.integers(2**32, size=(self.num_envs, 2), dtype=np.uint32)
         everywhere = np.ones(self.num_envs, dtype=np.bool_)
-        self._keys, self._battles, look = self._engine.renew(*self._engine.blank(seeds), everywhere)
+        self._keys, self._battles, self._look = self._engine.renew(*self._engine.blank(seeds), everywhere)
         self._alive = np.ones((self.num_envs, len(self.spec.agents)), dtype=np.bool_)
-        return _observation(look, self._alive)
+        return _observation(self._look, self._alive)
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps all environments at once."""
         chosen = np.asarray(actions[0], dtype=np.int32)
-        self._keys, self._battles, look, moved = self._engine.step(self._keys, self._battles, chosen)
+        self._keys, self._battles, self._look, moved = self._engine.step(self._keys, self._battles, chosen)
         before, over, cut = self._alive, np.asarray(moved.over), np.array(moved.cut)
         self._alive = np.asarray(moved.alive) & ~over[:, None]
         ended = over | cut
@@ -93,14 +94,26 @@ class SmaxEnvironment:
             "ended": ended,
         }
         if not ended.any():
-            return Step(_observation(look, self._alive), **step)
+            return Step(_observation(self._look, self._alive), **step)
         if self.before_reset is not None:
             self.before_reset()
-        final = _observation(look, self._alive)
-        self._keys, self._battles, look = self._engine.renew(self._keys, self._battles, look, ended)
+        final = _observation(self._look, self._alive)
+        self._keys, self._battles, self._look = self._engine.renew(self._keys, self._battles, self._look, ended)
         self._alive = self._alive | ended[:, None]
         env_metrics = {"win": np.asarray(moved.won, dtype=np.float64)}
-        return Step(_observation(look, self._alive), **step, final=final, env_metrics=env_metrics)
+        return Step(_observation(self._look, self._alive), **step, final=final, env_metrics=env_metrics)
+
+    def save(self) -> dict[str, NDArray[Any]]:
+        """See `functions.environments.resumable`; battles draw from keys of their own, which are saved with them."""
+        leaves = self._engine.leaves(self._keys, self._battles, self._look)
+        return {"alive": self._alive.copy()} | {f"leaf/{place:03d}": leaf for place, leaf in enumerate(leaves)}
+
+    def resume(self, saved: Mapping[str, NDArray[Any]], rng: np.random.Generator) -> Observation:
+        """See `functions.environments.resumable`."""
+        leaves = [saved[name] for name in sorted(saved) if name.startswith("leaf/")]
+        self._keys, self._battles, self._look = self._engine.of_leaves(leaves)
+        self._alive = saved["alive"].copy()
+        return _observation(self._look, self._alive)
 
     def render(self, index: int) -> Scene:
         """A battle: allies blue, enemies red, with bars of their health; dead units are faded."""

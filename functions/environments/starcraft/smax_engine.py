@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault
@@ -64,7 +65,8 @@ class Engine:
     """A task's sizes and its compiled functions; `num_envs` is the leading axis of all arguments. ``blank(seeds [E, 2]
     uint32)`` returns keys, and battles and a `Look` of zeros. ``renew(keys, battles, look, ended [E])`` returns all
     three with new battles where `ended`, and ``step(keys, battles, actions [E, n])`` returns them after a step, with
-    `Moved`. ``units(battles, index)`` are those of one battle.
+    `Moved`. ``leaves(keys, battles, look)`` are the three as numpy's arrays, and ``of_leaves`` takes a list of these.
+    ``units(battles, index)`` are those of one battle.
     """
 
     agents: tuple[str, ...]
@@ -75,6 +77,8 @@ class Engine:
     blank: Callable[[Any], tuple[Any, Any, Look]]
     renew: Callable[[Any, Any, Look, Any], tuple[Any, Any, Look]]
     step: Callable[[Any, Any, Any], tuple[Any, Any, Look, Moved]]
+    leaves: Callable[[Any, Any, Look], list[NDArray[Any]]]
+    of_leaves: Callable[[list[NDArray[Any]]], tuple[Any, Any, Look]]
     units: Callable[[Any, int], Units]
 
 
@@ -96,6 +100,8 @@ def engine(name: str, scenario: str, options: Options) -> Engine:
         blank=blank,
         renew=jax.jit(renew),
         step=jax.jit(step),
+        leaves=partial(_leaves, jax),
+        of_leaves=partial(_of_leaves, jax, blank),
         units=partial(_units, environment),
     )
 
@@ -196,6 +202,16 @@ def _functions(jax: Any, environment: Any) -> tuple[Callable[..., Any], Callable
         return jax.tree.map(chosen, jax.vmap(fresh)(keys), (keys, battles, seen))
 
     return blank, renew, jax.vmap(move)
+
+
+def _leaves(jax: Any, keys: Any, battles: Any, seen: Look) -> list[NDArray[Any]]:
+    return [np.asarray(leaf) for leaf in (jax.random.key_data(keys), *jax.tree.leaves((battles, seen)))]
+
+
+def _of_leaves(jax: Any, blank: Callable[..., Any], leaves: list[NDArray[Any]]) -> tuple[Any, Any, Look]:
+    keys, *rest = blank(leaves[0])
+    battles, seen = jax.tree.unflatten(jax.tree.structure(tuple(rest)), map(jax.numpy.asarray, leaves[1:]))
+    return keys, battles, seen
 
 
 def _units(environment: Any, battles: Any, index: int) -> Units:
