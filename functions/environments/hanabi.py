@@ -104,9 +104,7 @@ class _Hanabi(TurnEnvironment):
 
     def render(self) -> Scene:
         """Fireworks above, then a row of cards per player, the acting one's behind an orange bar."""
-        from pettingzoo.classic.hanabi.rendering import parse_hanabi_state
-
-        table = parse_hanabi_state(str(self._table.state))
+        table = import_module("pettingzoo.classic.hanabi.rendering").parse_hanabi_state(str(self._table.state))
         shapes = [
             Box(column + 0.3, 0.1, 0.8, 1.0, _COLOURS[colour], f"{colour}{height}")
             for column, (colour, height) in enumerate(table["fireworks"].items())
