@@ -38,7 +38,13 @@ _COMMANDS = {"smac": " or ".join(PACKAGES.values()), "overcooked": f"pip install
 
 def installed(extra: str) -> bool:
     """Whether everything of the extra is here."""
-    return all(any(find_spec(name) is not None for name in either.split("|")) for either in EXTRAS[extra][1])
+    return all(any(_found(name) for name in either.split("|")) for either in EXTRAS[extra][1])
+
+
+def _found(name: str) -> bool:
+    """Whether there is a package; a folder of its name without a module, such as wandb's logs, is none."""
+    spec = find_spec(name)
+    return spec is not None and spec.origin is not None
 
 
 def install(extra: str) -> str:

@@ -8,7 +8,7 @@ import time
 import traceback
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -55,6 +55,10 @@ _FOLDERS = {
     "deployment": ("deploy", "policy", "teardown"),
     "results": ("evaluate", "crossplay", "compare", "timeline", "verify", "log", "export", "replay", "report"),
 }
+# Commands that may import tasks and players of a user; the others run nothing that lies in the current folder.
+_PLAY = {
+    "train", "resume", "study", "ablate", "estimate", "evaluate", "crossplay", "replay", "report", "log", "export",
+}  # fmt: skip
 
 
 class Parser(ArgumentParser):
@@ -68,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code: 0 success, 1 incomplete, 2 an error that the user can correct."""
     options = Namespace(started=time.monotonic() - (age_s() if argv is None else 0.0), folder=None)
     try:
-        with handle_signals(end), _importable_folder():
+        with handle_signals(end):
             return _run(list(sys.argv[1:] if argv is None else argv), options)
     except BrokenPipeError:
         # The reader is gone; without this the interpreter would fail again when it flushes at exit.
@@ -125,7 +129,8 @@ def _run(argv: list[str], options: Namespace) -> int:
         parser.parse_intermixed_args(argv[1:], options)
     except SystemExit as exit_:  # --help
         return int(exit_.code or 0)
-    return int(command.run(options))
+    with _importable_folder() if argv[0] in _PLAY else nullcontext():
+        return int(command.run(options))
 
 
 def _overview() -> str:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from coordinator.config.schema import Function
 from coordinator.core.state import Plan, State, WorkItem
 from coordinator.core.state_location import learner_schedule
-from coordinator.core.tasks import LOOKS, MOST_PUTS, PlannedTask, evaluations
+from coordinator.core.tasks import LOOKS, MOST_PUTS, PlannedTask, evaluations, fragments
 from coordinator.placement.message_size import request_bytes
 from coordinator.pricing.bill import CLOUD_NOTE, NOTE, Bill, Invocation, Meter, bill, invocation
 from functions.contract import Report, Usage
@@ -62,6 +62,9 @@ def allowed_s(plan: Plan, state: State, task: PlannedTask) -> float:
     expected = max(LEAST_S, float(share))
     if item.kind in state.slowest:
         measured = max(LEAST_S, SLACK * state.slowest[item.kind] * item.weight / 1000)
+        if item.kind in ("sample", "whole") and fragments(plan, state):
+            # Another process may have to play the unfinished episodes again.
+            measured *= 1 + state.env_spec.horizon / (plan.config.actors.rollout_length or 1)
         # The evaluations that end a run are reserved before any is measured: their reserve must not grow afterwards.
         expected = min(measured, expected) if item.kind == "evaluate" else measured
     return min(limit, round(expected * patience, 3))

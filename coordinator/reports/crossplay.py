@@ -128,7 +128,7 @@ def _require(team: TeamPolicy | None, agents: tuple[int, ...]) -> None:
     if team is None or team.scripted:
         return
     if without := [team.agents[agent] for agent in agents if not team.plays(agent)]:
-        raise ValueError(f"{', '.join(without)} acted at random when the team was trained and has no policy")
+        raise ValueError(f"{', '.join(without)} has no policy: it acted at random or by a script in training")
 
 
 class _Match:

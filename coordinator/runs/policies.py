@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from coordinator.config.schema import RANDOM, RunConfig
 from coordinator.core import opponents
 from coordinator.core.opponents import Fixed
+from coordinator.core.scripts import unscripted
 from coordinator.core.sides import Side, sides_of
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
@@ -107,7 +108,10 @@ def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
     """
     try:
         if registry.named(text):
-            return scripted_policy(task, registry.reference(text, task.name))
+            scripted = scripted_policy(task, registry.reference(text, task.name))
+            if problem := unscripted(where, text, task.name, scripted.spec):
+                raise UserError(problem)
+            return scripted
         team = load_policy(text) if Path(text).is_file() else load_team(RunFolder.find(text))[1]
     except (CorruptObject, UserError, ValueError) as error:
         raise UserError(f"{where}: {error}") from error
@@ -151,5 +155,7 @@ def _side(team: TeamPolicy, number: int) -> Side:
         raise UserError(f"opponents.side: {team.task.name} has no side {number}; {there}")
     side = sides[number]
     if without := [team.agents[agent] for agent in side.agents if not team.plays(agent)]:
-        raise UserError(f"opponents.policies: {', '.join(without)} acted at random there and has no policy")
+        raise UserError(
+            f"opponents.policies: {', '.join(without)} has no policy there (acted at random or by a script)"
+        )
     return side

@@ -8,16 +8,15 @@ are played again, and the bytes are the same.
 
 import atexit
 import os
-from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from functions.actor.rollout import Rollout, collect_on
-from functions.contract import Behaviour, RegroupTask, SampleTask, WholeTask
+from functions.contract import BadRequest, Behaviour, RegroupTask, SampleTask, WholeTask
 from functions.data.trajectory import named, rollout_prefix
 from functions.environments import registry
 from functions.environments.base import EnvTask, Observation
@@ -28,15 +27,27 @@ from functions.randomness import generator
 Tensors = dict[str, NDArray[Any]]
 
 _RUNNING, _ENVIRONMENT = "running", "environment/"
-# How many environments a process keeps, of all runs. A Lambda function's memory is chosen for those of one task.
-_MOST = 0 if "AWS_LAMBDA_FUNCTION_NAME" in os.environ else 256
+# How many environments a process keeps, of all runs: ten rollouts of 64, and as many again. The memory of a Lambda
+# function is chosen for the environments of one rollout, and it keeps no more.
+_MOST = 0 if "AWS_LAMBDA_FUNCTION_NAME" in os.environ else 1280
 
 Playing = SampleTask | WholeTask | RegroupTask
 """The tasks that collect rollouts."""
 
 
+class _Kept(NamedTuple):
+    """Environments, what they are of (the env task and their number), and the round that used them last."""
+
+    of: tuple[EnvTask, int]
+    round: int
+    environment: SeparateCopies
+
+
 class KeptEnvironments:
-    """Environments of rollouts, at most `most` or those of one task; the ones used last stay.
+    """Environments of rollouts, at most `most` or those of one rollout.
+
+    Where there is no room, those of other runs go first, then what the run has not used in its last round, and then
+    the new ones: a process that dropped the oldest of rollouts that come in turn would find none of them again.
 
     They are found by run and rollout, and the one who takes them compares their state with the one that it needs
     (`SeparateCopies.resume`), so runs of one name cannot go on with each other's.
@@ -44,36 +55,39 @@ class KeptEnvironments:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: OrderedDict[tuple[str, int], tuple[EnvTask, SeparateCopies]] = OrderedDict()
+        self._kept: dict[tuple[str, int], _Kept] = {}
 
     def take(self, task: Playing, rollout: int) -> SeparateCopies | None:
         """The rollout's environments, which are kept no more; None, and there is room for new ones, if it has none."""
-        of_task, environment = self._kept.pop((task.run, rollout), (None, None))
-        if environment is not None and of_task == task.environment and environment.num_envs == task.num_envs:
-            return environment
-        if environment is not None:
-            environment.close()
-        self._make_room(task)
+        found = self._kept.pop((task.run, rollout), None)
+        if found is not None and found.of == (task.environment, task.num_envs):
+            return found.environment
+        if found is not None:
+            found.environment.close()
+        if self._most < task.num_envs:
+            self.close()
         return None
 
-    def keep(self, task: Playing, rollout: int, environment: SeparateCopies) -> None:
-        """Keeps environments that `take` returned or made room for."""
-        self._make_room(task)
-        self._kept[task.run, rollout] = task.environment, environment
+    def keep(self, task: Playing, rollout: int, round_: int, environment: SeparateCopies) -> None:
+        """Keeps or closes the environments of a rollout of round `round_`."""
+        for key, kept in sorted(self._kept.items(), key=lambda item: (item[0][0] == task.run, item[1].round)):
+            if self._held + task.num_envs <= self._most:
+                break
+            if key[0] != task.run or kept.round < round_ - 1 or self._most < task.num_envs:
+                self._kept.pop(key).environment.close()
+        if not self._kept or self._held + task.num_envs <= self._most:
+            self._kept[task.run, rollout] = _Kept((task.environment, task.num_envs), round_, environment)
+        else:
+            environment.close()
 
     def close(self) -> None:
         """Closes all."""
         while self._kept:
-            self._close_oldest()
+            self._kept.popitem()[1].environment.close()
 
-    def _make_room(self, task: Playing) -> None:
-        most = max(self._most, task.num_envs * len(task.rollouts)) - task.num_envs
-        while sum(environment.num_envs for _, environment in self._kept.values()) > most:
-            self._close_oldest()
-
-    def _close_oldest(self) -> None:
-        _, (_, environment) = self._kept.popitem(last=False)
-        environment.close()
+    @property
+    def _held(self) -> int:
+        return sum(kept.of[1] for kept in self._kept.values())
 
 
 KEPT = KeptEnvironments(_MOST)
@@ -91,8 +105,8 @@ def collect_fragment(
 ) -> tuple[Rollout, Tensors]:
     """A rollout that goes on with its `unfinished` episodes, or begins with new ones, and what it leaves unfinished.
 
-    All random numbers of the round depend on (seed, round, rollout) only. Raises what `registry.make` raises, and
-    `EnvironmentFault` for an environment that does not repeat its episodes.
+    All random numbers of the round depend on (seed, round, rollout) only. Raises what `registry.make` raises,
+    `EnvironmentFault` for an environment that does not repeat its episodes, and `BadRequest` for recurrent policies.
     """
     prefix = f"{rollout_prefix(rollout)}/"
     saved = named(unfinished, prefix)
@@ -103,13 +117,18 @@ def collect_fragment(
         opened.callback(environment.close)
         seen = _first(environment, saved, generator(task.seed, round_, "environment", rollout))
         policy = Policy(environment.spec, task.team, weights)
+        if policy.recurrent:
+            raise BadRequest(
+                f"actors.rollout_length is {task.rollout_length}, less than an episode, and a policy is recurrent: its"
+                f" memory is not carried to the next round; set at least {environment.spec.horizon}"
+            )
         played = collect_on(
             environment, policy, task.rollout_length, task.seed, round_, rollout, behaviour, seen, saved.get(_RUNNING)
         )
         left = {f"{_ENVIRONMENT}{name}": array for name, array in environment.save().items()}
         if isinstance(environment, SeparateCopies):
             opened.pop_all()
-            KEPT.keep(task, rollout, environment)
+            KEPT.keep(task, rollout, round_, environment)
     return played, {f"{prefix}{name}": array for name, array in {_RUNNING: played.running, **left}.items()}
 
 

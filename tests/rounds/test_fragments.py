@@ -4,6 +4,11 @@ import pytest
 from driver import CONTROLLER, SMALL
 from driver import train as drive
 
+from functions import codec
+from functions.actor.handler import play
+from functions.contract import BadRequest, SampleTask
+from functions.environments.base import EnvTask
+
 FRAGMENTS = (
     "task.options.max_cycles=20", "actors.rollout_length=7", "actors.num_envs=3", "scaling.rollouts=3",
     "sharing.rule=none", "stop.rounds=7", "algorithm.hidden=[8]",
@@ -100,3 +105,18 @@ def test_what_needs_whole_episodes_is_refused(train, setting, said):
     run = train(*task, "algorithm.name=ippo", setting)
     assert run.state.status == "failed"
     assert said in run.state.reason and "set at least 25" in run.state.reason
+
+
+def test_no_recurrent_policy_plays_fragments_whoever_named_it(tmp_path):
+    """Such as an opponent of a run that remembers nothing itself."""
+    chase = [*SMALL, "task.name=mpe/simple_tag", "algorithm.name=ippo", "algorithm.recurrent=true", "stop.rounds=1"]
+    state = drive(tmp_path, chase).state
+    weights = {}
+    for ref in state.policies:
+        weights |= codec.decode((tmp_path / "objects" / ref.key).read_bytes(), ref.key)
+    task = SampleTask(
+        id="", run="run", round=1, output="", timeout_s=1.0, seed=1, environment=EnvTask(name="mpe/simple_tag"),
+        team=state.team, policies=(), rollouts=(0,), num_envs=2, rollout_length=7, fragments=True,
+    )  # fmt: skip
+    with pytest.raises(BadRequest, match="a policy is recurrent: .* set at least 25"):
+        play(task, weights, 1)

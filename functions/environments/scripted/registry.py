@@ -54,8 +54,9 @@ def load(found: str) -> ScriptedPlayer:
     module, _, name = found.partition(":")
     try:
         player: ScriptedPlayer = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise BadRequest(f"scripted player {found}: {error}") from error
+    except Exception as error:
+        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise BadRequest(f"scripted player {found}: {what}") from error
     return player
 
 
@@ -64,6 +65,8 @@ def choose(found: str, observations: FloatArray, legal: BoolArray) -> BoolArray:
 
     Raises `BadRequest` for a player that fails, or answers anything but legal actions, one or more in every row.
     """
+    observations, legal = observations.view(), legal.view()
+    observations.flags.writeable = legal.flags.writeable = False  # actors record what agents see
     try:
         chosen = np.asarray(load(found)(observations, legal), np.bool_)
     except Exception as error:

@@ -150,7 +150,10 @@ def _package(name: str) -> Any:
     try:
         # Gym, which VMAS takes its spaces from, says at its import that it is no longer maintained.
         with contextlib.redirect_stderr(io.StringIO()):
-            return import_module("vmas")
+            vmas = import_module("vmas")
+        if vmas.__file__ is None:  # a folder of that name
+            raise ModuleNotFoundError("vmas", name="vmas")
+        return vmas
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
         raise MissingExtra(f"{name} needs VMAS (the package '{package}' is not installed): {_INSTALL}") from error

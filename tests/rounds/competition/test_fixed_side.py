@@ -260,7 +260,7 @@ BAD = {
         ["task.name=mpe/simple_adversary", "opponents.side=0", "opponents.policies=first"],
         "trained on another task",
     ),
-    "chance": (["opponents.side=1", "opponents.policies=chance"], "agent_0 acted at random there"),
+    "chance": (["opponents.side=1", "opponents.policies=chance"], "agent_0 has no policy there"),
     "no script for the task": (["opponents.side=1", "opponents.policies=scripted"], "no scripted player of its own"),
     "no such script": (["opponents.side=1", "opponents.policies=my_players:absent"], "scripted player my_players"),
     "judged by who does not learn": (["opponents.side=0", "evaluation.side=0"], "does not learn"),

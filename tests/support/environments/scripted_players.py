@@ -28,3 +28,9 @@ def nothing(observations, legal):
 
 def fails(observations, legal):
     raise RuntimeError("no idea")
+
+
+def writes(observations, legal):
+    """A player that changes what it sees."""
+    observations[:] = 0
+    return legal

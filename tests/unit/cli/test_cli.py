@@ -1,15 +1,18 @@
 """Small parts of the command line: its files, input and messages."""
 
 import json
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from ablated_runs import empty_line
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator import extras
 from coordinator.cli.app import COMMANDS, main
 from coordinator.cli.arguments import split
 from coordinator.config.dump import document
@@ -236,3 +239,23 @@ def test_a_value_that_cloudformation_would_refuse_is_refused_at_once(options, me
     assert main(["deploy", "--backend", "emulated", *options]) == 2
     printed = capsys.readouterr()
     assert (printed.out, printed.err.startswith(f"marless: {message}"), printed.err.count("\n")) == ("", True, 1)
+
+
+def test_a_folder_is_no_package(tmp_path, monkeypatch):
+    """Such as the one that Weights & Biases writes its logs to."""
+    (tmp_path / "tensorboardX_of_nobody").mkdir()
+    (tmp_path / "package_of_somebody.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    known = {"nobody": ("", ("tensorboardX_of_nobody",)), "somebody": ("", ("package_of_somebody",))}
+    monkeypatch.setattr("coordinator.extras.EXTRAS", known)
+    assert not extras.installed("nobody") and extras.installed("somebody")
+
+
+@pytest.mark.parametrize("command", [["runs"], ["config"]])
+def test_commands_that_play_nothing_import_nothing_of_the_current_folder(tmp_path, command):
+    for name in ("org", "_winapi", "msvcrt", "wandb", "mlflow"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')")
+    said = subprocess.run(
+        [str(Path(sys.executable).parent / "marless"), *command], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "imported" not in said.stdout + said.stderr, said.stderr

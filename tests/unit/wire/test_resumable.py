@@ -139,38 +139,50 @@ def task_of(rollouts, num_envs=2, run="run", environment=TOY):
     )  # fmt: skip
 
 
-def test_a_process_keeps_the_environments_that_were_used_last():
-    kept, copies = KeptEnvironments(4), [Copies(2) for _ in range(3)]
-    for rollout, environment in enumerate(copies):
-        assert kept.take(task_of((rollout,)), rollout) is None
-        kept.keep(task_of((rollout,)), rollout, environment)
-    assert [environment.closed for environment in copies] == [True, False, False]
-    assert kept.take(task_of((2,)), 2) is copies[2]
-    assert kept.take(task_of((2,)), 2) is None
+def keep(kept, task, rollout, round_=1):
+    """What a task does with a rollout's environments: takes or makes them, and lets them be kept."""
+    environment = kept.take(task, rollout) or Copies(task.num_envs)
+    kept.keep(task, rollout, round_, environment)
+    return environment
+
+
+def test_of_rollouts_that_come_in_turn_a_process_keeps_those_that_fit():
+    kept = KeptEnvironments(4)
+    first = [keep(kept, task_of((rollout,)), rollout, 1) for rollout in range(3)]
+    assert [environment.closed for environment in first] == [False, False, True]
+    again = [keep(kept, task_of((rollout,)), rollout, 2) for rollout in range(3)]
+    assert again[:2] == first[:2] and again[2] is not first[2]
     kept.close()
-    assert [environment.closed for environment in copies] == [True, True, False]
+    assert all(environment.closed for environment in again)
 
 
-def test_a_process_with_little_memory_keeps_those_of_one_task():
-    kept, copies = KeptEnvironments(0), [Copies(2) for _ in range(2)]
-    for rollout, environment in enumerate(copies):
-        kept.take(task_of((0, 1)), rollout)
-        kept.keep(task_of((0, 1)), rollout, environment)
-    assert not any(environment.closed for environment in copies)
-    assert kept.take(task_of((5,)), 5) is None
-    assert all(environment.closed for environment in copies)
+def test_what_other_runs_or_earlier_rounds_left_makes_room():
+    kept = KeptEnvironments(4)
+    other, old = keep(kept, task_of((0,), run="other"), 0, 7), keep(kept, task_of((0,)), 0, 1)
+    new = keep(kept, task_of((1,)), 1, 2)
+    assert (other.closed, old.closed, new.closed) == (True, False, False)
+    newest = keep(kept, task_of((2,)), 2, 3)
+    assert (old.closed, new.closed, newest.closed) == (True, False, False)
+
+
+def test_a_process_with_little_memory_keeps_those_of_one_rollout_and_has_no_others_beside_them():
+    kept = KeptEnvironments(0)
+    first = keep(kept, task_of((0, 1)), 0)
+    assert keep(kept, task_of((0, 1)), 0) is first and not first.closed
+    assert kept.take(task_of((0, 1)), 1) is None
+    assert first.closed
 
 
 @pytest.mark.parametrize("other", [{"num_envs": 3}, {"environment": EnvTask(name="toy/signal")}])
 def test_environments_of_another_task_or_number_are_closed(other):
     kept, environment = KeptEnvironments(9), Copies(2)
-    kept.keep(task_of((0,)), 0, environment)
+    kept.keep(task_of((0,)), 0, 1, environment)
     assert kept.take(task_of((0,), **other), 0) is None
     assert environment.closed
 
 
 def test_environments_of_another_run_are_kept_beside_them():
     kept, environment = KeptEnvironments(9), Copies(2)
-    kept.keep(task_of((0,)), 0, environment)
+    kept.keep(task_of((0,)), 0, 1, environment)
     assert kept.take(task_of((0,), run="other"), 0) is None
     assert kept.take(task_of((0,)), 0) is environment

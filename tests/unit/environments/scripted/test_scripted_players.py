@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
+from coordinator.core.scripts import unscripted
+from coordinator.errors import UserError
+from coordinator.runs.policies import find_policies
 from functions.contract import BadRequest
+from functions.environments import registry as environments
+from functions.environments.base import EnvTask
 from functions.environments.scripted import connect_four, leduc_holdem
 from functions.environments.scripted.registry import BUILT_IN, choose, named, reference
 
@@ -104,7 +109,6 @@ def test_a_built_in_player_chooses_legal_actions_of_its_game_and_beats_random_pl
         pytest.importorskip("rlcard")
     from coordinator.reports.crossplay import totals
     from coordinator.reports.policy import scripted_policy
-    from functions.environments.base import EnvTask
 
     game = EnvTask(name=task, options={"horizon": 42, "sides": "player_0,player_1"})
     player = scripted_policy(game, reference("scripted", task))
@@ -136,10 +140,33 @@ def test_a_player_of_ones_own_is_a_function():
         ("no_such_module:player", "no_such_module"),
         ("scripted_players:absent", "absent"),
         ("scripted_players:fails", "RuntimeError: no idea"),
+        ("scripted_players:writes", "read-only"),
+        ("broken_player:player", "SyntaxError"),
         ("scripted_players:anything", "one or more of the legal actions"),
         ("scripted_players:nothing", "one or more of the legal actions"),
     ],
 )
-def test_what_is_no_player_is_refused_by_name(player, message):
+def test_what_is_no_player_is_refused_by_name(player, message, tmp_path, monkeypatch):
+    (tmp_path / "broken_player.py").write_text("def player(:")
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(BadRequest, match=f"scripted player {player}.*{message}"):
         choose(player, LEGAL, LEGAL)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("nodots", {}, "named scripted or package.module:function"),
+        ("my_players:first", {"continuous_actions": True}, "continuous"),
+    ],
+)
+def test_a_task_that_no_script_can_play_is_named(text, options, message):
+    task = EnvTask(name="mpe/simple_tag", options=options)
+    assert message in unscripted("league.script", text, task.name, environments.spec(task))
+
+
+def test_a_script_for_a_task_with_several_choices_is_refused_wherever_it_would_play():
+    pytest.importorskip("rware")
+    task = EnvTask(name="rware/tiny-2ag", options={"msg_bits": 1})
+    with pytest.raises(UserError, match="--against=scripted_players:first: .* several at once"):
+        find_policies("scripted_players:first", task, "--against")
