@@ -118,5 +118,5 @@ def test_no_recurrent_policy_plays_fragments_whoever_named_it(tmp_path):
         id="", run="run", round=1, output="", timeout_s=1.0, seed=1, environment=EnvTask(name="mpe/simple_tag"),
         team=state.team, policies=(), rollouts=(0,), num_envs=2, rollout_length=7, fragments=True,
     )  # fmt: skip
-    with pytest.raises(BadRequest, match="a policy is recurrent: .* set at least 25"):
+    with pytest.raises(BadRequest, match=r"a policy is recurrent: .* set at least 25"):
         play(task, weights, 1)
