@@ -3,6 +3,7 @@
 import os
 import shutil
 import stat
+import sys
 import threading
 import time
 from pathlib import Path
@@ -143,7 +144,7 @@ def test_a_window_plays_until_it_is_closed_and_then_the_file_is_written(marless,
 
 def test_a_window_without_its_package_is_one_line(marless, monkeypatch):
     trained(marless, "a", *MPE, "stop.rounds=1")
-    monkeypatch.setattr("coordinator.extras.find_spec", lambda name: None if name == "pygame" else name)
+    monkeypatch.setitem(sys.modules, "pygame", None)
     said = marless("replay", "a", "--live")
     line = "marless: marless replay --live needs packages that are not installed: .venv/bin/pip install -e '.[live]'"
     assert (said.code, said.out, said.err) == (2, [], [line])
