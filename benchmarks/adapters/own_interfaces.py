@@ -23,6 +23,7 @@ def vmas_balance(plan: Plan) -> Stepper:
     actions = [[torch.tensor(column) for column in chosen[0].T] for chosen in plan.actions]
 
     def play() -> None:
+        """Plays the plan once."""
         environment.reset(seed=SEED)
         for chosen in actions:
             *_, terminated, truncated, _ = environment.step([column.clone() for column in chosen])
@@ -43,6 +44,7 @@ def hanabi(plan: Plan) -> Stepper:
     moves = [chosen[0][0].tolist() for chosen in plan.actions]
 
     def play() -> None:
+        """Plays the plan once."""
         rng = np.random.default_rng(SEED)
         state = _dealt(game.new_initial_state(), rng)
         for chosen in moves:
@@ -69,6 +71,7 @@ def coins(plan: Plan) -> Stepper:
     episodes = [*plan.episodes()]
 
     def play() -> None:
+        """Plays the plan once."""
         environment.reset()
         for episode in episodes:
             for actions in episode:
@@ -82,6 +85,7 @@ def kitchen(image: bool) -> Callable[[Plan], Stepper]:
     """Overcooked's cramped room: the package's transition, and its features or its image of every state."""
 
     def raw(plan: Plan) -> Stepper:
+        """The loop of a plan."""
         np.Inf = np.inf  # type: ignore[attr-defined]  # the package's planner asks for it
         with redirect_stderr(StringIO()):
             gridworld = import_module("overcooked_ai_py.mdp.overcooked_mdp").OvercookedGridworld
@@ -95,6 +99,7 @@ def kitchen(image: bool) -> Callable[[Plan], Stepper]:
             grid.lossless_state_encoding(state, 400) if image else grid.featurize_state(state, planned)
 
         def play() -> None:
+            """Plays the plan once."""
             for episode in episodes:
                 state = grid.get_standard_start_state()
                 look(state)

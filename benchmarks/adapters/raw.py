@@ -20,10 +20,12 @@ def parallel(build: Callable[[], Any], state: bool = False) -> Callable[[Plan], 
     """A `ParallelEnv`, by a dictionary of the living agents' actions; `state` asks for its state after every step."""
 
     def raw(plan: Plan) -> Stepper:
+        """The loop of a plan."""
         environment = build()
         seeds, episodes = plan.seeds(), plan.dictionaries(environment.possible_agents)
 
         def play() -> None:
+            """Plays the plan once."""
             environment.reset(seed=seeds[0])
             for seed, episode in zip(seeds[1:], episodes, strict=True):
                 for actions in episode:
@@ -41,10 +43,12 @@ def turns(build: Callable[[], Any]) -> Callable[[Plan], Stepper]:
     """An `AECEnv`, by its documented loop: `agent_iter`, `last`, `step`."""
 
     def raw(plan: Plan) -> Stepper:
+        """The loop of a plan."""
         game = build()
         seeds, episodes = plan.seeds(), plan.dictionaries(game.possible_agents)
 
         def play() -> None:
+            """Plays the plan once."""
             game.reset(seed=seeds[0])
             for seed, episode in zip(seeds[1:], episodes, strict=True):
                 turn = iter(episode)
@@ -62,10 +66,12 @@ def tuples(build: Callable[[], Any], before_reset: Callable[[Any], None] = lambd
     """A Gymnasium environment of several agents, one list of actions in every step."""
 
     def raw(plan: Plan) -> Stepper:
+        """The loop of a plan."""
         environment = build()
         seeds, episodes = plan.seeds(), [*plan.episodes()]
 
         def play() -> None:
+            """Plays the plan once."""
             before_reset(environment)
             environment.reset(seed=seeds[0])
             for seed, episode in zip(seeds[1:], episodes, strict=True):

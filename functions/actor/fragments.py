@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.actor.rollout import Rollout, collect_on
+from functions.actor.rollout import Rollout, collect
 from functions.contract import BadRequest, Behaviour, RegroupTask, SampleTask, WholeTask
 from functions.data.trajectory import named, rollout_prefix
 from functions.environments import registry
 from functions.environments.base import EnvTask, Observation
-from functions.environments.resumable import Resumable, SeparateCopies, resumable
+from functions.environments.resumable import Resumable, SeparateEnvironments, resumable
 from functions.policies import Policy
 from functions.randomness import generator
 
@@ -40,7 +40,7 @@ class _Kept(NamedTuple):
 
     of: tuple[EnvTask, int]
     round: int
-    environment: SeparateCopies
+    environment: SeparateEnvironments
 
 
 class KeptEnvironments:
@@ -50,14 +50,14 @@ class KeptEnvironments:
     the new ones: a process that dropped the oldest of rollouts that come in turn would find none of them again.
 
     They are found by run and rollout, and the one who takes them compares their state with the one that it needs
-    (`SeparateCopies.resume`), so runs of one name cannot go on with each other's.
+    (`SeparateEnvironments.resume`), so runs of one name cannot go on with each other's.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._kept: dict[tuple[str, int], _Kept] = {}
 
-    def take(self, task: Playing, rollout: int) -> SeparateCopies | None:
+    def take(self, task: Playing, rollout: int) -> SeparateEnvironments | None:
         """The rollout's environments, which are kept no more; None, and there is room for new ones, if it has none."""
         found = self._kept.pop((task.run, rollout), None)
         if found is not None and found.of == (task.environment, task.num_envs):
@@ -68,7 +68,7 @@ class KeptEnvironments:
             self.close()
         return None
 
-    def keep(self, task: Playing, rollout: int, round_: int, environment: SeparateCopies) -> None:
+    def keep(self, task: Playing, rollout: int, round_: int, environment: SeparateEnvironments) -> None:
         """Keeps or closes the environments of a rollout of round `round_`."""
         for key, kept in sorted(self._kept.items(), key=lambda item: (item[0][0] == task.run, item[1].round)):
             if self._held + task.num_envs <= self._most:
@@ -122,11 +122,11 @@ def collect_fragment(
                 f"actors.rollout_length is {task.rollout_length}, less than an episode, and a policy is recurrent: its"
                 f" memory is not carried to the next round; set at least {environment.spec.horizon}"
             )
-        played = collect_on(
+        played = collect(
             environment, policy, task.rollout_length, task.seed, round_, rollout, behaviour, seen, saved.get(_RUNNING)
         )
         left = {f"{_ENVIRONMENT}{name}": array for name, array in environment.save().items()}
-        if isinstance(environment, SeparateCopies):
+        if isinstance(environment, SeparateEnvironments):
             opened.pop_all()
             KEPT.keep(task, rollout, round_, environment)
     return played, {f"{prefix}{name}": array for name, array in {_RUNNING: played.running, **left}.items()}

@@ -45,27 +45,16 @@ def collect(
     round_: int,
     rollout: int,
     behaviour: Behaviour = SAMPLE,
+    seen: Observation | None = None,
+    running: NDArray[np.float64] | None = None,
 ) -> Rollout:
     """Collects `steps` steps in every environment after a reset, with resets at the ends of episodes.
 
+    With `seen` it goes on from that observation instead; its episodes have returned `running` ``[E, N]`` so far, or 0.
     All random numbers depend on (seed, round, rollout) only. Raises `BadRequest` if `behaviour` is unsupported.
     """
-    seen = environment.reset(generator(seed, round_, "environment", rollout))
-    return collect_on(environment, policy, steps, seed, round_, rollout, behaviour, seen)
-
-
-def collect_on(
-    environment: VectorEnvironment,
-    policy: Policy,
-    steps: int,
-    seed: int,
-    round_: int,
-    rollout: int,
-    behaviour: Behaviour,
-    seen: Observation,
-    running: NDArray[np.float64] | None = None,
-) -> Rollout:
-    """As `collect`, on from the observation `seen`; the episodes have returned `running` ``[E, N]`` so far, or 0."""
+    if seen is None:
+        seen = environment.reset(generator(seed, round_, "environment", rollout))
     player = Player(policy, environment.num_envs, 1, behaviour)
     return _play(environment, player, steps, seed, round_, (rollout,), seen, running)[0]
 

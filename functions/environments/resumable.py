@@ -45,11 +45,11 @@ def resumable(make: Callable[[int], VectorEnvironment], num_envs: int) -> Resuma
     if isinstance(environment, Resumable):
         return environment
     environment.close()
-    return SeparateCopies(lambda: make(1), num_envs)
+    return SeparateEnvironments(lambda: make(1), num_envs)
 
 
-class SeparateCopies:
-    """E environments of one copy each, which are saved as seeds and actions and resumed by playing these again.
+class SeparateEnvironments:
+    """E environments that stand alone, which are saved as seeds and actions and resumed by playing these again.
 
     Every episode has a generator of its own, so it depends on its seed and actions alone. Where the environments are
     those that were saved, they go on at once: a process that keeps them need not play again.
@@ -58,31 +58,31 @@ class SeparateCopies:
     def __init__(self, make_one: Callable[[], VectorEnvironment], num_envs: int) -> None:
         """Raises what `make_one` raises."""
         self.num_envs = num_envs
-        self._copies: list[_Copy] = []
+        self._singles: list[_Single] = []
         with ExitStack() as opened:
             for _ in range(num_envs):
-                self._copies.append(_Copy(make_one()))
-                opened.callback(self._copies[-1].environment.close)
+                self._singles.append(_Single(make_one()))
+                opened.callback(self._singles[-1].environment.close)
             self._opened = opened.pop_all()
-        self.spec: EnvSpec = self._copies[0].environment.spec
+        self.spec: EnvSpec = self._singles[0].environment.spec
 
     def reset(self, rng: np.random.Generator) -> Observation:
         """The first observation of every environment."""
         self._rng = rng
-        for copy in self._copies:
-            copy.begin(self._seed())
+        for single in self._singles:
+            single.begin(self._seed())
         return self._seen()
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps the environments one after another."""
         chosen = [np.array(part, _dtype(kind)) for kind, part in zip(self.spec.classes, actions, strict=True)]
-        steps = [copy.step(tuple(part[row : row + 1] for part in chosen)) for row, copy in enumerate(self._copies)]
+        steps = [single.step(tuple(part[row : row + 1] for part in chosen)) for row, single in enumerate(self._singles)]
         ended = np.concatenate([step.ended for step in steps])
         final = None
         if ended.any():
             final = _joined([step.observation if step.final is None else step.final for step in steps])
             for row in np.flatnonzero(ended):
-                self._copies[row].begin(self._seed())
+                self._singles[row].begin(self._seed())
         return Step(
             observation=self._seen(),
             rewards=np.concatenate([step.rewards for step in steps]),
@@ -95,13 +95,13 @@ class SeparateCopies:
 
     def save(self) -> dict[str, NDArray[Any]]:
         """`seed` and `steps` ``[E]`` of the episodes, and per class `action/<class>` ``[E, longest, n, ...]``."""
-        steps = np.array([len(copy.actions) for copy in self._copies])
-        saved: dict[str, NDArray[Any]] = {"seed": np.array([copy.seed for copy in self._copies]), "steps": steps}
+        steps = np.array([len(single.actions) for single in self._singles])
+        saved: dict[str, NDArray[Any]] = {"seed": np.array([single.seed for single in self._singles]), "steps": steps}
         for c, kind in enumerate(self.spec.classes):
             shape = (self.num_envs, int(steps.max()), len(kind.agents), *_shape(kind))
             played = np.zeros(shape, np.float32 if kind.continuous else np.int32)
-            for row, copy in enumerate(self._copies):
-                for t, chosen in enumerate(copy.actions):
+            for row, single in enumerate(self._singles):
+                for t, chosen in enumerate(single.actions):
                     played[row, t] = chosen[c][0]
             saved[f"action/{c}"] = played
         return saved
@@ -111,10 +111,10 @@ class SeparateCopies:
         self._rng = rng
         own = self.save()
         if any(not np.array_equal(own[name], saved[name]) for name in own):
-            for row, copy in enumerate(self._copies):
-                copy.begin(int(saved["seed"][row]))
+            for row, single in enumerate(self._singles):
+                single.begin(int(saved["seed"][row]))
                 for t in range(int(saved["steps"][row])):
-                    copy.repeat(
+                    single.repeat(
                         tuple(
                             saved[f"action/{c}"][row, t][None].astype(_dtype(kind))
                             for c, kind in enumerate(self.spec.classes)
@@ -130,11 +130,11 @@ class SeparateCopies:
         return int(self._rng.integers(_SEEDS))
 
     def _seen(self) -> Observation:
-        return _joined([copy.seen for copy in self._copies])
+        return _joined([single.seen for single in self._singles])
 
 
-class _Copy:
-    """An environment of one copy, with the seed and the actions of its episode."""
+class _Single:
+    """An environment that stands alone, with the seed and the actions of its episode."""
 
     def __init__(self, environment: VectorEnvironment) -> None:
         self.environment = environment

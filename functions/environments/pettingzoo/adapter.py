@@ -144,7 +144,7 @@ class PettingZooEnvironment:
         if self.before_reset is not None:
             self.before_reset()
         env_metrics = self._metrics(over)
-        after = self._blank() if len(over) == self.num_envs else self._carried(seen, ~ended)
+        after = self._blank() if len(over) == self.num_envs else self._copy_of(seen, ~ended)
         for row in over:
             self._restart(self._envs[row], after)
         return Step(self._of_the_living(after), rewards, terminated, truncated, ended, seen, env_metrics)
@@ -188,7 +188,7 @@ class PettingZooEnvironment:
         self._alive = _unwritable(np.array([copy.alive for copy in self._envs]))
         return Observation(seen.values, self._alive, seen.masks, seen.state)
 
-    def _carried(self, seen: Observation, rows: BoolArray) -> Observation:
+    def _copy_of(self, seen: Observation, rows: BoolArray) -> Observation:
         """A blank observation but for a copy of `rows`."""
         fresh = self._blank()
         for new, old in zip(_arrays(fresh), _arrays(seen), strict=True):

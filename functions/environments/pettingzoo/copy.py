@@ -30,7 +30,7 @@ class Transition:
     ended: bool
 
 
-class _Seat(NamedTuple):
+class _Member(NamedTuple):
     """An alive agent."""
 
     key: Any
@@ -61,7 +61,7 @@ class Copy:
         self._state = None if state is None else StateWriter(row, guard, classes, state)
         places = {i: (c, (row, j)) for c, kind in enumerate(classes) for j, i in enumerate(kind.agents)}
         everybody = [(agent, *places[i]) for i, agent in enumerate(agents)]
-        self._everybody = [_Seat(who.key, kind, at, who.encoder.write_quickly, who) for who, kind, at in everybody]
+        self._everybody = [_Member(who.key, kind, at, who.encoder.write_quickly, who) for who, kind, at in everybody]
         # Classes with observations that may be other than finite.
         self._fallible = [c for c, kind in enumerate(classes) if not agents[kind.agents[0]].encoder.finite]
         # The environment's list of agents when it was last found to be right, and at the start of the last episode.
@@ -72,7 +72,7 @@ class Copy:
     def reset(self, seed: int, into: Observation) -> None:
         self._guard.steps = 0
         observations, _ = self._guard.mappings("reset", self._guard.call("reset", seed=seed), 2)
-        if len(self._seats) < len(self._agents):
+        if len(self._members) < len(self._agents):
             self._let_live(np.ones(len(self._agents), dtype=np.bool_))
         self._check_complete()
         self._write_observations("reset", observations, into)
@@ -85,11 +85,11 @@ class Copy:
         """
         guard = self._guard
         guard.steps += 1
-        actions = {key: chosen[kind][at[0]][at[1]] for key, kind, at, _, _ in self._seats}
+        actions = {key: chosen[kind][at[0]][at[1]] for key, kind, at, _, _ in self._members}
         try:
             answer = guard.environment.step(actions)
         except Exception as error:
-            raise guard.raised("step", error) from error
+            raise guard.fault_of("step", error) from error
         ends = self._read_quickly(answer, rewards)
         if ends is None:
             transition = self._judge(answer, rewards)
@@ -104,7 +104,7 @@ class Copy:
         """Sets who is alive ``[N]``."""
         self.alive = alive
         self._living = [i for i, lives in enumerate(alive.tolist()) if lives]
-        self._seats = [self._everybody[i] for i in self._living]
+        self._members = [self._everybody[i] for i in self._living]
 
     def _read_quickly(self, answer: Any, rewards: RewardArray) -> tuple[bool, bool] | None:
         """Whether all alive agents terminated, and whether all were truncated; writes their rewards.
@@ -113,10 +113,10 @@ class Copy:
         """
         try:
             observations, earned, terminations, truncations, infos = answer
-            first = self._seats[0].key
+            first = self._members[0].key
             terminated, truncated = terminations[first], truncations[first]
             numbers = []
-            for key, *_ in self._seats:
+            for key, *_ in self._members:
                 # Identity takes a tenth of the time of ``==`` where numpy's truth values are compared.
                 if terminations[key] is not terminated or truncations[key] is not truncated:
                     return None
@@ -203,8 +203,8 @@ class Copy:
 
     def _write_observations(self, method: str, observations: dict[Any, Any], into: Observation) -> None:
         if not self._write_quickly(observations, into):
-            for seat in self._seats:
-                self._write_observation(method, observations, seat, into)
+            for member in self._members:
+                self._write_observation(method, observations, member, into)
         # Without agents the state is not needed, and many environments cannot give it.
         if self._state is not None and into.state is not None and self._living:
             self._state.write(into, len(self._living) == len(self._agents), into.state)
@@ -213,7 +213,7 @@ class Copy:
         """Writes observations; if not all are known to be right, what it wrote is to be written again."""
         values, masks = into.values, into.masks
         try:
-            for key, kind, at, write, agent in self._seats:
+            for key, kind, at, write, agent in self._members:
                 seen = observations[key]
                 if masks is not None and agent.masked:
                     masks[kind][at] = _legal(agent.decoder, seen["action_mask"])
@@ -226,9 +226,9 @@ class Copy:
             return False
         return True
 
-    def _write_observation(self, method: str, observations: dict[Any, Any], seat: _Seat, into: Observation) -> None:
+    def _write_observation(self, method: str, observations: dict[Any, Any], member: _Member, into: Observation) -> None:
         """Writes the observation of an agent with all checks."""
-        key, kind, at, _, agent = seat
+        key, kind, at, _, agent = member
         seen = self._guard.entry(method, observations, key, "observation")
         what = f"the observation of agent '{agent.name}'"
         if agent.masked and into.masks is not None:

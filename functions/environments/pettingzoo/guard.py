@@ -29,9 +29,9 @@ class Guard:
         try:
             return getattr(self.environment, method)(*args, **keywords)
         except Exception as error:
-            raise self.raised(method, error) from error
+            raise self.fault_of(method, error) from error
 
-    def raised(self, method: str, error: Exception) -> EnvironmentFault:
+    def fault_of(self, method: str, error: Exception) -> EnvironmentFault:
         """The fault of a method that raised `error`."""
         return self.fault(method, describe_error_with_location(error))
 

@@ -24,7 +24,7 @@ def state_encoder(guard: Guard) -> ObservationEncoder | None:
     except (AttributeError, NotImplementedError):
         return None
     except Exception as error:
-        raise guard.raised("state", error) from error
+        raise guard.fault_of("state", error) from error
     return numbers(shape, getattr(guard.environment, "state_space", None))
 
 

@@ -7,7 +7,7 @@ from functions.actor.fragments import KeptEnvironments
 from functions.contract import SampleTask, Team
 from functions.environments import conformance, registry
 from functions.environments.base import EnvironmentFault, EnvTask
-from functions.environments.resumable import SeparateCopies, resumable
+from functions.environments.resumable import SeparateEnvironments, resumable
 from functions.randomness import generator
 
 MPE = [name for name in registry.BUILT_IN if name.startswith("mpe/")]
@@ -86,8 +86,8 @@ def test_an_environment_that_goes_on_elsewhere_shows_the_same_bytes(task):
 
 
 @pytest.mark.parametrize("task", PLAYED_AGAIN[:3], ids=lambda task: task.name)
-def test_separate_copies_keep_to_the_protocol(task):
-    conformance.check(lambda num_envs: SeparateCopies(lambda: registry.make(task, 1), num_envs))
+def test_separate_environments_keep_to_the_protocol(task):
+    conformance.check(lambda num_envs: SeparateEnvironments(lambda: registry.make(task, 1), num_envs))
 
 
 class Forgetful:
@@ -113,7 +113,7 @@ def test_an_environment_that_does_not_repeat_its_episode_is_named():
     def legal(seen):
         return tuple(masks.argmax(axis=-1) for masks in seen.masks)
 
-    environment = SeparateCopies(Forgetful, 1)
+    environment = SeparateEnvironments(Forgetful, 1)
     seen = environment.reset(generator(1, "first"))
     environment.step(legal(seen))
     saved = environment.save()
