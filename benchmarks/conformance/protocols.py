@@ -73,7 +73,7 @@ _LONG: Settings = {
     "algorithm.lr_schedule": "linear",
 }
 # Trained before the defaults of these tasks fell to 0; a step size that is set keeps its schedule and all the others.
-_CONSTANT = ("mappo", "ippo")
+CONSTANT_STEP = ("mappo", "ippo")
 _LONG_BARS = {"mappo": -26.5, "ippo": -27.5}
 
 
@@ -95,7 +95,7 @@ def _settings(task: Settings, algorithm: str, env_steps: int, more: Settings | N
     }
     if algorithm not in ON_POLICY:
         found["sharing.rule"] = "all"
-    elif algorithm in _CONSTANT:
+    elif algorithm in CONSTANT_STEP:
         found["algorithm.lr_schedule"] = "constant"
     return {**found, **(more or {})}
 

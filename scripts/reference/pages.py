@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from scripts.reference import algorithms, commands, configuration, environments, mappo, prices, readme, rules
+from scripts.reference import algorithms, commands, configuration, environments, mappo, prices, readme, rules, suite
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -15,6 +15,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     REFERENCE / "prices.md": prices.page,
     REFERENCE / "rules.md": rules.page,
     ROOT / "docs" / "explanation" / "mappo.md": mappo.page,
+    ROOT / "docs" / "results" / "suite.md": suite.page,
     ROOT / "README.md": readme.page,
 }
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.conformance.protocols import published
+from benchmarks.conformance.protocols import CONSTANT_STEP, ON_POLICY, published
 from functions.algorithms.registry import BUILT_IN
 from scripts.reference import markdown
 
@@ -12,6 +12,12 @@ _BEGIN, _END = "<!-- returns: written by `make docs` -->", "<!-- end of returns 
 _ROOT = markdown.DATA.parents[1]
 _TASK = "simple_spread_3"
 _LONG = ", [long run](examples/long_run.toml)"
+_TERMINAL, _ANNEALED = " ¹", " ²"
+_NOTES = (
+    "¹ Trained with `algorithm.time_limit=terminal`, all other rows with `bootstrap`; for the {algorithms} algorithms"
+    " that were trained with both, `terminal` changes the return by {low:+.1f} to {high:+.1f}. ² Step and entropy fall"
+    " linearly to 0, as in the long runs; in the other rows of the PPO family they are constant."
+)
 
 
 def page() -> str:
@@ -24,9 +30,12 @@ def _treatments(name: str, measured: Mapping[str, Any]) -> list[tuple[str, str]]
     """What is behind the algorithm's name in the table, and the key of its results: the settings that were trained
     first, and those for long runs."""
     complete = [key for key, entry in measured.items() if (entry["protocol"], len(entry["seeds"])) == ("full", 5)]
-    first = next((key for key in (name, f"{name}-terminal") if key in complete), None)
+    annealed = _ANNEALED if name in ON_POLICY and name not in CONSTANT_STEP else ""
+    first = next(
+        ((mark, key) for mark, key in ((annealed, name), (_TERMINAL, f"{name}-terminal")) if key in complete), None
+    )
     long = f"{name}-long"
-    return [*([("", first)] if first else []), *([(_LONG, long)] if long in complete else [])]
+    return [*([first] if first else []), *([(_LONG, long)] if long in complete else [])]
 
 
 def returns() -> str:
@@ -46,4 +55,10 @@ def returns() -> str:
         rows.append((label, mean, f"{entry['env_steps']:,}", str(value), f"{steps:,}" if steps else ""))
     commits = sorted({commit for _, _, entry in entries for commit in entry["commits"]})
     table = markdown.table(("algorithm", "return, 95 % interval", "env steps", "published", "its env steps"), rows)
-    return f"{table}\n\nTrained by the commits {', '.join(commits)}."
+    return f"{table}\n\n{_notes(measured)} Trained by the commits {', '.join(commits)}."
+
+
+def _notes(measured: Mapping[str, Any]) -> str:
+    both = [name for name in measured if f"{name}-terminal" in measured]
+    changes = [measured[f"{name}-terminal"]["mean"] - measured[name]["mean"] for name in both]
+    return _NOTES.format(algorithms=len(both), low=min(changes), high=max(changes))

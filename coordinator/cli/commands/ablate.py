@@ -51,7 +51,7 @@ _DEFAULTS = {"sharing": ["none"], "scaling": ["constant"], "placement": ["split"
 
 EXAMPLES = f"""examples:
   marless ablate scaling.rollouts=8 stop.rounds=100 --seeds 1-3
-  marless ablate my_run.toml --arms marless-minus,packed,ours --random -80
+  marless ablate my_run.toml --arms marless-minus,packed,ours --random -79.4
   marless ablate --sharing none,ours --scaling constant,gns --placement split,packed
   marless ablate suite.toml                  several tasks, one after the other, and a table over all
 

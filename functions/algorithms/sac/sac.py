@@ -1,7 +1,10 @@
 """Soft actor-critic: stochastic policies that earn reward and entropy.
 
 The common part of ISAC and MASAC; their critics are in `critics.py`. Haarnoja et al., "Soft Actor-Critic Algorithms and
-Applications", 2018; discrete actions after Christodoulou, "Soft Actor-Critic for Discrete Action Settings", 2019.
+Applications", 2018. Of Christodoulou, "Soft Actor-Critic for Discrete Action Settings", 2019, discrete actions have the
+exact entropy alone: here a critic reads the one-hot of an action, a target takes one sampled action, and the policy's
+gradient passes a straight-through Gumbel-softmax sample, as in Lowe et al., "Multi-Agent Actor-Critic for Mixed
+Cooperative-Competitive Environments", 2017. There a critic has an output per action, and both are exact expectations.
 """
 
 import numpy as np
