@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from aws_emulator.encoding import Undecodable, from_json, to_json
+
 ACCOUNT_NUMBER = "123456789012"
 
 
@@ -84,7 +86,7 @@ class AccountFolder:
         new = self._whereabouts.with_suffix(".new")
         new.unlink(missing_ok=True)
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(whereabouts))
+            file.write(to_json(whereabouts))
         new.replace(self._whereabouts)
 
     def forget(self) -> None:
@@ -93,7 +95,7 @@ class AccountFolder:
 
     def whereabouts(self) -> Whereabouts | None:
         """The running account's whereabouts; None if no account runs, or it does not answer yet."""
-        with suppress(FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
-            whereabouts = msgspec.json.decode(self._whereabouts.read_bytes(), type=Whereabouts)
+        with suppress(FileNotFoundError, NotADirectoryError, Undecodable):
+            whereabouts = from_json(self._whereabouts.read_bytes(), Whereabouts)
             return whereabouts if self.alive() else None
         return None

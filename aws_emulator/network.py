@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from aws_emulator.encoding import from_json, to_json
 from aws_emulator.tcp_table import next_probe_s
 from aws_emulator.wsgi import Dropped, Environ, Start, body, reply
 
@@ -84,11 +85,11 @@ class Network:
         """Answers a request to `PATH`."""
         with self._lock:
             if environ["REQUEST_METHOD"] == "POST":
-                self.conditions = msgspec.json.decode(body(environ), type=Conditions)
+                self.conditions = from_json(body(environ), Conditions)
             elif environ["REQUEST_METHOD"] == "DELETE":
                 self.conditions = Conditions()
                 self.happened.clear()
-            return reply(start, "200 OK", msgspec.json.encode(self.happened))
+            return reply(start, "200 OK", to_json(self.happened))
 
     def listen(self, connection: socket.socket) -> bool:
         """Waits for the next request on an idle connection; False if the network forgot the connection.

@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from functions.contract import SCHEMA, CorruptObject, Ref, Table, TaskHeader
+from functions.encoding import JsonDecoder, Undecodable, from_json, to_json_text
 from functions.ports import Blobs
 
 Tensors = dict[str, NDArray[Any]]
@@ -24,7 +25,7 @@ _TABLE_DTYPE = np.dtype("<f4")
 def encode(tensors: Mapping[str, NDArray[Any]], header: TaskHeader) -> bytes:
     """The object's bytes; equal inputs give equal bytes."""
     ordered = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}
-    return bytes(save(ordered, metadata={_HEADER: msgspec.json.encode(header).decode()}))
+    return bytes(save(ordered, metadata={_HEADER: to_json_text(header)}))
 
 
 def decode(body: bytes, key: str) -> Tensors:
@@ -35,13 +36,25 @@ def decode(body: bytes, key: str) -> Tensors:
         raise CorruptObject(f"{key} is not a safetensors object: {error}") from error
 
 
+class _Start(msgspec.Struct):
+    """The start of the format; its other members describe the tensors."""
+
+    metadata: dict[str, str] = msgspec.field(name="__metadata__", default_factory=dict)
+
+
+_STARTS = JsonDecoder(_Start)
+
+
+def metadata(body: bytes) -> dict[str, str]:
+    """What a file in the safetensors format says beside its tensors; raises `Undecodable`."""
+    return _STARTS.decode(body[8 : 8 + int.from_bytes(body[:8], "little")]).metadata
+
+
 def header(body: bytes, key: str) -> TaskHeader:
     """The header; raises `CorruptObject` naming `key` when there is none or it has another schema."""
     try:
-        length = int.from_bytes(body[:8], "little")
-        metadata = msgspec.json.decode(body[8 : 8 + length])["__metadata__"]
-        decoded = msgspec.json.decode(metadata[_HEADER], type=TaskHeader)
-    except (msgspec.MsgspecError, KeyError, TypeError, UnicodeDecodeError, RecursionError) as error:
+        decoded = from_json(metadata(body)[_HEADER], TaskHeader)
+    except (Undecodable, KeyError) as error:
         raise CorruptObject(f"{key} carries no header of this version: {error}") from error
     if decoded.schema != SCHEMA:
         raise CorruptObject(f"{key} is of schema {decoded.schema}; this version reads {SCHEMA}")

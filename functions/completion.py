@@ -16,6 +16,7 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 
 from functions.contract import Answer, Failed, FailureKind, ReportTo, Usage
+from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
 from functions.ports import Completions
 
 # A position in a set fits in a byte, and a full set of ordinary members in two write capacity units of 1 KB.
@@ -54,8 +55,7 @@ class CompletionReport(msgspec.Struct, frozen=True, array_like=True, omit_defaul
         return Usage(puts=self.puts, gets=self.gets, bytes_written=self.bytes_written, bytes_read=self.bytes_read)
 
 
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(CompletionReport)
+_DECODER = MessagePackDecoder(CompletionReport)
 
 
 def completion_report(answer: Answer, duration_ms: float, start_ms: float, peak_mb: float) -> CompletionReport:
@@ -83,7 +83,7 @@ def report_completion(completions: Completions, address: ReportTo, report: Compl
 
     A repeated report returns True again: the first function may have died between its write and the wake-up.
     """
-    index, count, body = address.index, address.count, _ENCODER.encode(report)
+    index, count, body = address.index, address.count, to_message_pack(report)
     for level in natural():
         number, position = divmod(index, FAN)
         members = completions.add(set_name(address.ask, level, number), bytes([position]) + body)
@@ -142,7 +142,7 @@ def set_name(ask: int, level: int, number: int) -> str:
 def _decode_report(member: bytes) -> CompletionReport | None:
     try:
         return _DECODER.decode(member[1:]) if member and member[0] < FAN else None
-    except msgspec.MsgspecError:
+    except Undecodable:
         return None
 
 

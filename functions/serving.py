@@ -54,6 +54,7 @@ from functions.contract import (
     WholeReply,
     WholeTask,
 )
+from functions.encoding import JsonDecoder, to_json
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.ports import Blobs
 from functions.redaction import redact
@@ -66,8 +67,7 @@ Objects = list[tuple[str, Tensors]]
 Work = Callable[[Any, Blobs], tuple[Objects, Reply]]
 """The work of one kind of task: its objects in the order of writing, and its reply."""
 
-_DECODER = msgspec.json.Decoder(Request)
-_ENCODER = msgspec.json.Encoder()
+_DECODER = JsonDecoder[Request](Request)
 
 # The object whose header holds a task's answer. Descriptions and evaluations have none: they are reproducible.
 _LAST_OBJECT: Mapping[type[Request], str] = {
@@ -200,7 +200,7 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
         answer = Failed(
             id=request.id, attempt=request.attempt, kind=failure, message=message, again=again, usage=counted.usage
         )
-    return _ENCODER.encode(answer)
+    return to_json(answer)
 
 
 def _answer(request: Request, counted: Counted, work: Work) -> Done:

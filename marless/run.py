@@ -71,9 +71,10 @@ class Run:
 
         Raises `FileNotFoundError` before the run has ended once.
         """
+        from coordinator.file_reading import read_file
         from coordinator.reports import evaluations
 
-        return evaluations.read((self.path / "evaluations.json").read_bytes())
+        return evaluations.read(read_file(self.path / "evaluations.json"))
 
     def policy(self, best: bool = False) -> "TeamPolicy":
         """The final policies, or those with the best evaluation. Raises `FileNotFoundError` before the run's end."""

@@ -10,8 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-import msgspec
-
+from aws_emulator.encoding import to_json
 from aws_emulator.wsgi import Environ, Start, reply
 
 
@@ -46,14 +45,14 @@ def deny(environ: Environ, start: Start, service: str, why: Denial, message: str
         cbor = _cbor({"__type": f"com.amazonaws.{service}#{codes.other}", "message": text})
         return reply(start, "403 Forbidden", cbor, "application/cbor", ("smithy-protocol", "rpc-v2-cbor"))
     if environ.get("CONTENT_TYPE", "").startswith("application/x-amz-json-"):
-        named = msgspec.json.encode({"__type": f"com.amazon.coral.service#{codes.other}", "message": text})
+        named = to_json({"__type": f"com.amazon.coral.service#{codes.other}", "message": text})
         return reply(start, "400 Bad Request", named, environ["CONTENT_TYPE"], ("x-amzn-RequestId", request))
     if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded") and service != "s3":
         return reply(start, "403 Forbidden", _query(codes.query, text, request), "text/xml")
     if service in ("s3", ""):
         # An answer to HEAD has no body, but the Content-Length of one.
         return reply(start, "403 Forbidden", _s3(codes.s3, text, request), "application/xml")
-    document = msgspec.json.encode({"message": text})
+    document = to_json({"message": text})
     return reply(start, "403 Forbidden", document, "application/json", ("x-amzn-ErrorType", codes.other))
 
 

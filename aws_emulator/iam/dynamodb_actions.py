@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from aws_emulator.encoding import from_json
 from aws_emulator.iam.policies import ServiceAction
 
 _TABLE = re.compile(r"[\w.-]{3,255}")
@@ -82,32 +83,32 @@ def dynamodb_actions(operation: str, text: bytes, tables: str, keys: Mapping[str
     `keys` the partition key's name by table; requests to other tables have no leading key."""
     try:
         if operation in ("GetItem", "PutItem", "UpdateItem", "DeleteItem"):
-            return [_of_item(operation, msgspec.json.decode(text, type=_OfItem), tables, keys)]
+            return [_of_item(operation, from_json(text, _OfItem), tables, keys)]
         if operation == "Query":
-            return [_of_query(msgspec.json.decode(text, type=_OfQuery), tables, keys)]
+            return [_of_query(from_json(text, _OfQuery), tables, keys)]
         if operation == "ListTables":
             return [ServiceAction("dynamodb:ListTables", "*")]
         if operation in _OF_TABLE:
-            of = msgspec.json.decode(text, type=_OfTable)
+            of = from_json(text, _OfTable)
             return [ServiceAction(f"dynamodb:{operation}", _resource(of.table, of.index, tables))]
         return _of_many(operation, text, tables, keys)
-    except (msgspec.MsgspecError, ValueError, KeyError):
+    except (ValueError, KeyError):
         return None
 
 
 def _of_many(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) -> list[ServiceAction] | None:
     action = f"dynamodb:{operation}"
     if operation == "BatchGetItem":
-        tables_read = msgspec.json.decode(text, type=_OfGetBatch).tables.items()
+        tables_read = from_json(text, _OfGetBatch).tables.items()
         return [_on_items(action, table, of.keys, tables, keys) for table, of in tables_read]
     if operation == "BatchWriteItem":
-        written = msgspec.json.decode(text, type=_OfWriteBatch).tables.items()
+        written = from_json(text, _OfWriteBatch).tables.items()
         return [
             _on_items(action, table, [_of_write(name, of) for one in all_ for name, of in one.items()], tables, keys)
             for table, all_ in written
         ]
     if operation in ("TransactGetItems", "TransactWriteItems"):
-        items = msgspec.json.decode(text, type=_OfTransaction).items
+        items = from_json(text, _OfTransaction).items
         return [_of_item(_IN_TRANSACTION[name], of, tables, keys) for one in items for name, of in one.items()]
     return None
 
@@ -163,7 +164,7 @@ def _value(attribute: msgspec.Raw | None) -> str | None:
     """An attribute's value as text, numbers and bytes as in the request; None for other types."""
     if attribute is None:
         return None
-    typed: Mapping[str, Any] = msgspec.json.decode(attribute, type=dict[str, Any])
+    typed: Mapping[str, Any] = from_json(attribute, dict[str, Any])
     kind, value = next(iter(typed.items()), ("", None))
     return value if len(typed) == 1 and kind in ("S", "N", "B") and isinstance(value, str) else None
 

@@ -3,12 +3,12 @@
 Sources: Service Authorization Reference and the API references of each service.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, parse_qsl
 
+from aws_emulator.encoding import from_json
 from aws_emulator.iam.policies import ServiceAction
 from aws_emulator.wsgi import Environ, body
 
@@ -135,7 +135,7 @@ def _called(environ: Environ) -> tuple[str, Mapping[str, Any]]:
         return (fields.get("Action", ""), fields) if len(fields) == len(pairs) else ("", {})
     if kind.startswith("application/x-amz-json-1.") and b"Action=" not in text:
         try:
-            given = json.loads(text or b"{}")
+            given = from_json(text or b"{}", Any)
         except ValueError:
             return "", {}
         return environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2], given if isinstance(given, dict) else {}

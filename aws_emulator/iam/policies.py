@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from aws_emulator.encoding import from_json
 from aws_emulator.iam.conditions import Condition, Context, NotEmulated, action_like, arn_like, conditions
 
 Document = Mapping[str, Any]
@@ -78,9 +79,9 @@ class Policy:
 def read(document: Document | str, of_resource: bool = False) -> Policy:
     """Parses a policy document; an unreadable one denies everything."""
     try:
-        parsed = json.loads(document) if isinstance(document, str) else document
+        parsed = from_json(document, dict[str, Any]) if isinstance(document, str) else document
         if parsed.get("Version", _OLD) == _OLD:
-            parsed = json.loads(json.dumps(parsed).replace("${", "${$}{"))
+            parsed = from_json(json.dumps(parsed).replace("${", "${$}{"), dict[str, Any])
         statements = _listed(parsed["Statement"])
     except (ValueError, KeyError, TypeError, AttributeError):
         return Policy([_unreadable({}, "the policy cannot be read")])

@@ -6,12 +6,12 @@ authorized request must interpret it as the same actions.
 Sources: Service Authorization Reference (actions, resources, condition keys of each service) and the API references.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, parse_qsl
 
+from aws_emulator.encoding import from_json
 from aws_emulator.iam.dynamodb_actions import dynamodb_actions
 from aws_emulator.iam.management_actions import function_actions, management_actions
 from aws_emulator.iam.policies import ServiceAction
@@ -91,7 +91,7 @@ def _of_json_service(environ: Environ, by: Signer, account: Account) -> list[Ser
         table = f"arn:aws:dynamodb:{by.region}:{account.number}:table/"
         return dynamodb_actions(operation, text, table, account.partition_keys)
     try:
-        fields = json.loads(text)
+        fields = from_json(text, Any)
     except ValueError:
         return None
     if not isinstance(fields, dict):

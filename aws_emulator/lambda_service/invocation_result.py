@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from aws_emulator.encoding import Undecodable, from_json, to_json
 from aws_emulator.lambda_service import platform_log
 from aws_emulator.lambda_service.platform_log import ErrorStatus
 
@@ -44,8 +45,8 @@ def exited(request_id: str, how: str, out_of_memory: bool = False) -> Invocation
 def init_failed(body: bytes) -> InvocationResult:
     """`body` is the error document that the runtime sent."""
     try:
-        error_type = msgspec.json.decode(body, type=_Error).error_type
-    except msgspec.MsgspecError:
+        error_type = from_json(body, _Error).error_type
+    except Undecodable:
         error_type = "Runtime.Unknown"
     return InvocationResult(body, failed=True, error_status=ErrorStatus("error", error_type))
 
@@ -58,7 +59,7 @@ def oversize(limit: int) -> InvocationResult:
 def _failure(
     status: Literal["timeout", "error"], error_type: str, message: str, log: tuple[str, ...] = ()
 ) -> InvocationResult:
-    payload = msgspec.json.encode({"errorType": error_type, "errorMessage": message})
+    payload = to_json({"errorType": error_type, "errorMessage": message})
     return InvocationResult(payload, failed=True, error_status=ErrorStatus(status, error_type), log=log)
 
 

@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from werkzeug.wrappers import Request, Response
 
+from aws_emulator.encoding import to_json
 from aws_emulator.lambda_service.invocation_result import Refused, invalid, too_large
 from aws_emulator.lambda_service.lambdas import LONGEST_EVENT, LONGEST_REQUEST, Lambdas, Result
 
@@ -95,4 +95,4 @@ def _refusal(refused: Refused) -> Response:
 
 
 def _json(status: int, members: Mapping[str, Any]) -> Response:
-    return Response(msgspec.json.encode(members), status, content_type="application/json")
+    return Response(to_json(members), status, content_type="application/json")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from aws_emulator.encoding import Undecodable, from_json
 from aws_emulator.lambda_service.async_events import Event, EventQueue
 from aws_emulator.lambda_service.environment_variables import AccountContext
 from aws_emulator.lambda_service.environments import Execution, Invocation
@@ -30,7 +31,6 @@ LONGEST_EVENT = 1 << 20
 LONGEST_MESSAGE = 1024
 
 _log = logging.getLogger(__name__)
-_JSON = msgspec.json.Decoder(msgspec.Raw)
 
 
 @dataclass(frozen=True)
@@ -166,8 +166,8 @@ class Lambdas:
             raise too_large(len(payload), limit, kind)
         payload = payload or b"{}"
         try:
-            _JSON.decode(payload)
-        except msgspec.MsgspecError as error:
+            from_json(payload, msgspec.Raw)
+        except Undecodable as error:
             raise not_json(str(error)) from None
         trail = follow(trace, target.unqualified_arn)
         invocation = Invocation(str(uuid.uuid4()), payload, target.arn, trail.header)
@@ -238,6 +238,6 @@ class Lambdas:
 def _message(payload: bytes) -> str:
     """The error message of the function's error document."""
     try:
-        return msgspec.json.decode(payload, type=_Error).error_message
-    except msgspec.MsgspecError:
+        return from_json(payload, _Error).error_message
+    except Undecodable:
         return ""

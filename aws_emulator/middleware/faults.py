@@ -18,6 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from aws_emulator import network
+from aws_emulator.encoding import from_json, to_json
 from aws_emulator.network import Network
 from aws_emulator.tcp_table import inode
 from aws_emulator.wsgi import App, Dropped, Environ, Start, body, operation, reply, service
@@ -64,7 +65,6 @@ class InjectedFault(msgspec.Struct, frozen=True):
     path: str
 
 
-_RULES = msgspec.json.Decoder(list[Rule])
 _XML = "<?xml version='1.0' encoding='UTF-8'?><Error><Code>{}</Code><Message>{}</Message></Error>"
 _JSON = "application/json"
 
@@ -107,10 +107,10 @@ class Faults:
         method = environ["REQUEST_METHOD"]
         with self._lock:
             if method == "POST":
-                self._rules = _RULES.decode(body(environ)) + self._rules
+                self._rules = from_json(body(environ), list[Rule]) + self._rules
             elif method == "DELETE":
                 self._rules, self._injected = [], []
-            return reply(start, "200 OK", msgspec.json.encode(self._injected))
+            return reply(start, "200 OK", to_json(self._injected))
 
     def _due(self, environ: Environ) -> Rule | None:
         """Returns the first matching rule and counts its use; None if no rule applies."""
@@ -165,13 +165,13 @@ def _s3(status: HTTPStatus, code: str, message: str) -> Callable[[Start], Iterab
 def _table_throttled(start: Start) -> Iterable[bytes]:
     kind = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"
     text = {"__type": kind, "message": "The level of configured provisioned throughput for the table was exceeded."}
-    return reply(start, "400 Bad Request", msgspec.json.encode(text), "application/x-amz-json-1.0")
+    return reply(start, "400 Bad Request", to_json(text), "application/x-amz-json-1.0")
 
 
 def _function_throttled(start: Start) -> Iterable[bytes]:
     text = {"Reason": "ConcurrentInvocationLimitExceeded", "Type": "User", "message": "Rate Exceeded."}
     error = ("x-amzn-ErrorType", "TooManyRequestsException")
-    return reply(start, "429 Too Many Requests", msgspec.json.encode(text), _JSON, error)
+    return reply(start, "429 Too Many Requests", to_json(text), _JSON, error)
 
 
 # "Error responses" of the S3 and DynamoDB API references; "Invoke" of Lambda's.

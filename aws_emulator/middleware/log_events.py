@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from aws_emulator.encoding import from_json
 from aws_emulator.wsgi import App, Environ, Start, body, operation, reply, service
 
 # The events kept in memory for each group; its file holds more.
@@ -93,7 +94,7 @@ class LogsApi:
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         if service(environ) == "logs":
-            request = json.loads(body(environ))
+            request = from_json(body(environ), dict[str, Any])
             match operation(environ):
                 case "FilterLogEvents":
                     if unknown := sorted(request.keys() - _UNDERSTOOD):

@@ -7,7 +7,6 @@ guide, "Billing for Amazon S3 error responses"); DynamoDB also bills writes whos
 "DynamoDB read and write operations"); Lambda bills accepted requests.
 """
 
-import json
 import re
 import threading
 from collections import defaultdict
@@ -20,6 +19,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from aws_emulator.encoding import from_json, to_json
 from aws_emulator.middleware.capacity import Item, item_size, read_units, write_units
 from aws_emulator.wsgi import App, Environ, Start, body, operation, reply, service
 
@@ -129,7 +129,7 @@ class RequestCounter:
     def _report(self, environ: Environ, start: Start) -> Iterable[bytes]:
         with self._lock:
             counts = [Count(*kind, sum_.requests, sum_.units, sum_.bytes) for kind, sum_ in self._sums.items()]
-            totals = msgspec.json.encode(RequestTotals(counts, self._calls))
+            totals = to_json(RequestTotals(counts, self._calls))
             if environ["REQUEST_METHOD"] == "DELETE":
                 # Keeps the item sizes and key schemas, because items and tables still exist.
                 self._sums.clear()
@@ -168,7 +168,7 @@ class RequestCounter:
     def _count_dynamodb(self, name: str, request_body: bytes, answer: Answer, by: str) -> None:
         if answer.status != HTTPStatus.OK and _REFUSED not in answer.body:
             return
-        request, found = json.loads(request_body), json.loads(answer.body)
+        request, found = from_json(request_body, dict[str, Any]), from_json(answer.body, dict[str, Any])
         match name:
             case "CreateTable":
                 schema = sorted(request["KeySchema"], key=lambda part: part["KeyType"] != "HASH")
@@ -217,7 +217,7 @@ class RequestCounter:
         found = _INVOKED.fullmatch(environ["PATH_INFO"])
         if found is None or answer.status not in (HTTPStatus.OK, HTTPStatus.ACCEPTED):
             return
-        event = json.loads(request_body or b"{}")
+        event = from_json(request_body or b"{}", Any)
         members = event.items() if isinstance(event, dict) else ()
         texts = {name: value for name, value in members if isinstance(value, str)}
         request_id, waited = answer.headers["x-amzn-requestid"], answer.status == HTTPStatus.OK

@@ -10,6 +10,7 @@ import msgspec
 
 from coordinator.ablation.arms import Arm, Value
 from coordinator.config.schema import load
+from coordinator.file_reading import UnreadableFile, read_json
 from coordinator.studies.study import StudyRun
 
 BASE = "base.toml"
@@ -52,8 +53,8 @@ def list_cells(arms: Sequence[Arm], seeds: Iterable[int]) -> list[Cell]:
 def has_finished(folder: Path) -> bool:
     """Whether a cell's run has finished; one that was stopped, killed or failed has not."""
     try:
-        return msgspec.json.decode((folder / "summary.json").read_bytes(), type=_Summary).status == "finished"
-    except (OSError, msgspec.MsgspecError):
+        return read_json(folder / "summary.json", _Summary).status == "finished"
+    except UnreadableFile:
         return False
 
 

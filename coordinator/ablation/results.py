@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from coordinator.core.state import RoundLine
+from coordinator.file_reading import UnreadableFile, read_json
 from coordinator.reports.journal import read as read_lines
 
 FLIPS = ("shared", "split")
@@ -162,6 +163,6 @@ def _curve(lines: Sequence[RoundLine], final: float) -> tuple[Point, ...]:
 
 def _read(path: Path, kind: type[_Part]) -> _Part:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise Unreadable(f"{path} cannot be read: {error}") from error
+        return read_json(path, kind)
+    except UnreadableFile as error:
+        raise Unreadable(str(error)) from error

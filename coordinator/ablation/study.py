@@ -9,8 +9,10 @@ from coordinator.ablation.arms import Value
 from coordinator.ablation.headlines import Contrast
 from coordinator.config.schema import ConfigError
 from coordinator.config.tables import flatten
+from coordinator.file_reading import UnreadableFile, read_json
 from coordinator.reports.files import replace
 from functions.contract import StorageFault
+from functions.encoding import to_json_file
 
 FILE = "ablation.json"
 
@@ -34,15 +36,15 @@ def read(folder: Path) -> Study | None:
     if not path.exists():
         return None
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Study)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}; give another --out") from error
+        return read_json(path, Study)
+    except UnreadableFile as error:
+        raise ConfigError(f"{error}; give another --out") from error
 
 
 def write(folder: Path, study: Study) -> None:
     """Writes the study durably; raises `StorageFault`."""
     try:
-        replace(folder / FILE, msgspec.json.format(msgspec.json.encode(study), indent=2) + b"\n", durable=True)
+        replace(folder / FILE, to_json_file(study), durable=True)
     except OSError as error:
         raise StorageFault(f"cannot write {folder / FILE}: {error.strerror}; free disk space and try again") from error
 

@@ -5,7 +5,6 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from coordinator.ablation.arms import Value
@@ -15,6 +14,7 @@ from coordinator.ablation.headlines import LEVEL
 from coordinator.ablation.results import Result
 from coordinator.reports.statistics import Interval
 from coordinator.reports.text import markdown_table, money
+from functions.encoding import to_json_file
 
 _NONE = "-"
 _BOUNDS = {"exact": "", "at least": "≥ ", "at most": "≤ ", "unknown": ""}
@@ -68,7 +68,7 @@ def markdown(
 
 def json(table: Table) -> bytes:
     """table.json."""
-    return bytes(msgspec.json.format(msgspec.json.encode(table), indent=2)) + b"\n"
+    return to_json_file(table)
 
 
 def comma_separated(results: Sequence[Result]) -> str:

@@ -154,8 +154,11 @@ def _expected(error: Exception) -> bool:
     from coordinator.config.schema import ConfigError
     from coordinator.drive.ledger_items import Unresumable
     from functions.contract import CorruptObject, MissingExtra, NoSuchObject, StaleVersion, StorageFault
+    from functions.encoding import Undecodable
 
-    ours = (ConfigError, Unresumable, CorruptObject, NoSuchObject, MissingExtra, StaleVersion, StorageFault)
+    ours = (
+        ConfigError, Unresumable, CorruptObject, NoSuchObject, MissingExtra, StaleVersion, StorageFault, Undecodable
+    )  # fmt: skip
     return isinstance(error, (UserError, *ours)) or (isinstance(error, OSError) and error.filename is not None)
 
 

@@ -1,11 +1,11 @@
 """Parses events of functions' logs, joins them by the invocation's request id, and assigns them to runs."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from functions.encoding import Undecodable, from_json
 from infra.aws.cloudwatch import Event
 
 # What Powertools writes beside the message (Powertools for AWS Lambda, "Logger", standard structured keys).
@@ -117,10 +117,9 @@ def _parsed(text: str) -> dict[str, Any] | None:
     if not text.startswith("{"):
         return None
     try:
-        found = json.loads(text)
-    except ValueError:
+        return from_json(text, dict[str, Any])
+    except Undecodable:
         return None
-    return found if isinstance(found, dict) else None
 
 
 def _line(event: Event, parsed: dict[str, Any] | None) -> Line | None:

@@ -4,8 +4,6 @@ from argparse import Namespace
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from coordinator.backends import registry
 from coordinator.backends.base import LocatedDeployment
 from coordinator.config import dump
@@ -14,6 +12,7 @@ from coordinator.drive.ledger_items import CHECKPOINT, STATE
 from coordinator.errors import UserError
 from coordinator.runs.folder import CONFIG, Identity, RunFolder, require_name
 from functions.contract import StorageFault
+from functions.encoding import Undecodable, from_json
 
 if TYPE_CHECKING:
     from infra.aws.dynamodb import DynamoLedger
@@ -41,9 +40,9 @@ def forget(ledger: "DynamoLedger", identity: Identity) -> None:
 
     Items of another run with that name stay.
     """
-    with suppress(StorageFault, msgspec.MsgspecError):
+    with suppress(StorageFault, Undecodable):
         found = run_manifest.read(ledger)
-        if found is None or msgspec.json.decode(found.identity, type=Identity) != identity:
+        if found is None or from_json(found.identity, Identity) != identity:
             return
         for item in (STATE, CHECKPOINT, run_manifest.MANIFEST, lease.LEASE):
             ledger.remove(item)
@@ -53,8 +52,8 @@ def _create_folder(run: str, found: LocatedDeployment) -> RunFolder:
     ledger = found.deployed.outside(run).ledger
     try:
         manifest = run_manifest.read(ledger)
-        identity = msgspec.json.decode(manifest.identity, type=Identity) if manifest else None
-    except msgspec.MsgspecError as error:
+        identity = from_json(manifest.identity, Identity) if manifest else None
+    except Undecodable as error:
         raise UserError(f"{run} was started by another version of marless: {error}") from error
     if manifest is None or identity is None:
         raise UserError(f"tenant {found.deployment_ref.tenant} has no run {run}")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coordinator.config.schema import RunConfig
 from coordinator.config.tables import flatten
 from coordinator.errors import UserError
+from coordinator.file_reading import read_file
 from coordinator.reports import evaluations
 from coordinator.reports.evaluations import RunEntries
 from coordinator.reports.journal import read as read_lines
@@ -64,9 +65,9 @@ class ComparedRun:
 def read(name: str, folder: Path, config: RunConfig, summary: Summary) -> ComparedRun | None:
     """The run in `folder`, None if it has no evaluations; raises `UserError` for a file that cannot be read."""
     try:
-        entries = evaluations.entries((folder / EVALUATIONS).read_bytes())
+        entries = evaluations.entries(read_file(folder / EVALUATIONS))
         by_step = {found.step_count: float(np.mean(found.returns)) for found in evaluations.of_entries(entries)}
-    except (OSError, ValueError, msgspec.MsgspecError) as error:
+    except (ValueError, LookupError) as error:
         raise UserError(f"{folder / EVALUATIONS} cannot be read: {error}") from error
     if not by_step:
         return None

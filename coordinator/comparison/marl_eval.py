@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from coordinator.comparison.arms import Arm, with_equal_seeds
 from coordinator.comparison.curve import ComparedRun, curve_of
 from coordinator.errors import UserError
+from coordinator.file_reading import read_json
 from coordinator.reports import evaluations
 from coordinator.reports.evaluations import METRIC, STEPS, Document, RunEntries
-
-_DECODER = msgspec.json.Decoder(Document)
 
 
 def arms_of_files(paths: Sequence[Path]) -> tuple[list[Arm], dict[str, str]]:
@@ -41,10 +39,7 @@ def arms_of_files(paths: Sequence[Path]) -> tuple[list[Arm], dict[str, str]]:
 
 
 def _document(path: Path) -> Document:
-    try:
-        return _DECODER.decode(path.read_bytes())
-    except (OSError, msgspec.MsgspecError) as error:
-        raise UserError(f"{path} cannot be read as a file of marl-eval: {error}") from error
+    return read_json(path, Document)
 
 
 def _runs(path: Path, name: str, seeds: dict[str, RunEntries]) -> list[ComparedRun]:

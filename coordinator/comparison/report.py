@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-
 from coordinator.comparison import pictures, table
 from coordinator.comparison.arms import Arm
 from coordinator.comparison.comparison import Comparison
@@ -13,6 +11,7 @@ from coordinator.reports.evaluations import Document
 from coordinator.reports.files import replace
 from coordinator.reports.provenance import written_by
 from functions.contract import MissingExtra, StorageFault
+from functions.encoding import to_json
 
 
 def write(folder: Path, comparison: Comparison, arms: Sequence[Arm], left_out: Mapping[str, str]) -> list[str]:
@@ -22,7 +21,7 @@ def write(folder: Path, comparison: Comparison, arms: Sequence[Arm], left_out: M
         files = _draw(comparison, folder)
         replace(folder / "compare.md", f"{table.markdown(comparison, left_out, files)}\n{written_by()}\n".encode())
         replace(folder / "compare.csv", table.comma_separated(comparison).encode())
-        replace(folder / "marl-eval.json", msgspec.json.encode(marl_eval(arms)) + b"\n")
+        replace(folder / "marl-eval.json", to_json(marl_eval(arms)) + b"\n")
     except OSError as error:
         raise StorageFault(f"cannot write into {folder}: {error.strerror}") from error
     return files

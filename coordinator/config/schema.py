@@ -6,7 +6,6 @@ A run is described by a TOML file and `key=value` overrides with dotted keys. Ev
 
 import difflib
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,8 @@ from msgspec import Meta, field
 
 from coordinator.config.renamed import RENAMED
 from coordinator.config.task_defaults import FEW, PPO_TASKS, fill_defaults
+from coordinator.config.toml_files import MOST_BYTES, MOST_PARTS, parse_toml
+from coordinator.file_reading import UnreadableFile, read_text
 from coordinator.placement.rules import PLACEMENTS, fused
 from coordinator.pricing.prices import Architecture, StorageClass, load_prices
 from coordinator.registry import Family
@@ -32,6 +33,7 @@ from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec
 from functions.algorithms.ppo.mappo import MappoConfig
 from functions.algorithms.ppo.ppo import PpoConfig
 from functions.contract import BadRequest, MissingExtra, Rows
+from functions.encoding import Undecodable
 from functions.environments import registry
 from functions.environments.base import EnvTask
 
@@ -642,12 +644,12 @@ def _add_default_names(document: Mapping[str, Any]) -> dict[str, Any]:
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a file; raises `ConfigError`."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(read_text(path, MOST_BYTES))
     except FileNotFoundError as error:
         raise ConfigError(f"there is no file {path}; give a TOML file, or key=value pairs") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+    except UnreadableFile as error:
+        raise ConfigError(str(error)) from error
+    except Undecodable as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
 
 
@@ -657,14 +659,16 @@ def override(document: dict[str, Any], text: str) -> None:
     names = key.strip().split(".")
     if not equals or not all(names):
         raise ConfigError(f"{text!r} is not key=value, such as algorithm.lr=3e-4")
+    if len(names) > MOST_PARTS:
+        raise ConfigError(f"{key[:40]}...: a key has at most {MOST_PARTS} parts")
     table = document
     for name in names[:-1]:
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
             raise ConfigError(f"{key}: {name} is a value, not a table")
     try:
-        table[names[-1]] = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        table[names[-1]] = parse_toml(f"value = {value}")["value"]
+    except Undecodable:
         table[names[-1]] = value
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple, Protocol
 
-import msgspec
 from msgspec.structs import replace
 
 from coordinator.core.events import CompletionsBilled, Ended, Lost, Reported
@@ -38,13 +37,12 @@ from functions.contract import (
     StorageFault,
     Usage,
 )
+from functions.encoding import to_json
 from functions.ports import Completions, Head, Heads
 from functions.serving import last_object, stored_answer
 
 # How long the platform may reject events before they are given up.
 PATIENCE_S = 60.0
-
-_ENCODER = msgspec.json.Encoder()
 
 
 class Sender(Invoker, Protocol):
@@ -119,7 +117,7 @@ def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: De
     requests = _dispatched_requests(plan, driver, detached)
     answers, usage = _read_answers(requests, cloud, {work: each[0] for work, each in reports.items()})
     rejected = {work for work, each in reports.items() if each[0].kind == "throttled"}
-    events = tuple(len(_ENCODER.encode(requests[work])) for work in works if work not in rejected)
+    events = tuple(len(to_json(requests[work])) for work in works if work not in rejected)
     ended = [
         Ended(work, report_of(plan, driver.state, work, report), answers[work])
         for work, each in sorted(reports.items())

@@ -33,6 +33,7 @@ from coordinator.core.events import (
 )
 from coordinator.core.state import Phase, Plan, RoundLine, State, WorkItem
 from coordinator.core.tasks import to_checkpoint
+from coordinator.drive.answers import decode_answer
 from coordinator.drive.completion_reports import Detached, report_addresses
 from coordinator.drive.ledger_items import (
     CHECKPOINT,
@@ -47,25 +48,21 @@ from coordinator.drive.ports import Invoker, Ledger, Storage
 from coordinator.pricing.bill import Meter
 from functions import keys
 from functions.contract import (
-    Answer,
     Done,
     Failed,
     KeyTaken,
     Record,
     Ref,
-    Report,
     Request,
     StaleVersion,
     Usage,
 )
+from functions.encoding import to_json
 
 # How long to wait for a report before checking whether the user wants to stop.
 PATIENCE_S = 0.5
 # Keys that storage lists in one request (S3 API reference, "ListObjectsV2").
 LISTED = 1000
-
-_ENCODER = msgspec.json.Encoder()
-_ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
 
 class Journal(Protocol):
@@ -260,7 +257,7 @@ class Driver:
                 request = msgspec.structs.replace(request, inlined=self._inlined_inputs(request))
             if addresses:
                 request = msgspec.structs.replace(request, report_to=addresses[task.work])
-            body = _ENCODER.encode(request)
+            body = to_json(request)
             if not self._detached:
                 self._in_flight[task.work, request.attempt] = task.item, self._clock()
             self._ports.invoker.invoke(task.item.function, request.id, request.attempt, body, request.timeout_s)
@@ -279,7 +276,7 @@ class Driver:
         for report in self._ports.invoker.wait(self._patience_s):
             # An attempt of an earlier round is metered and belongs to no task of this round.
             work = report.id.removeprefix(prefix) if report.id.startswith(prefix) else ""
-            report, answer = _decode_answer(report)
+            report, answer = decode_answer(report)
             if isinstance(answer, Done) and answer.inlined:
                 self._inlined |= answer.inlined
                 answer = msgspec.structs.replace(answer, inlined={})
@@ -341,7 +338,7 @@ class Driver:
 
     def _write(self) -> None:
         if self._round_ended and self._detached is not None:
-            lines = (len(_ENCODER.encode(line)) for line in self.state.lines)
+            lines = (len(to_json(line)) for line in self.state.lines)
             self._apply(CompletionsBilled(tuple(item_bytes(self._plan, size) for size in lines), (), Usage()))
         self._commit()
 
@@ -481,13 +478,3 @@ def _loaded(record: Record | None) -> Loaded:
 def _first(state: State) -> Phase:
     """The phase that a round in flight begins with."""
     return "sample" if state.phase in ("learn", "regroup", "trial") else state.phase
-
-
-def _decode_answer(report: Report) -> tuple[Report, Answer | None]:
-    """The report with its answer; an unreadable answer counts as a crash."""
-    if report.outcome != "answered":
-        return report, None
-    try:
-        return report, _ANSWERS.decode(report.body)
-    except msgspec.MsgspecError as error:
-        return msgspec.structs.replace(report, outcome="crash", detail=f"its answer cannot be read: {error}"), None

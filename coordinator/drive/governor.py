@@ -18,6 +18,7 @@ from coordinator.drive.ports import Ledger
 from coordinator.governor.purse import least
 from coordinator.governor.study_state import Grant, Outcome, StudyPlan, StudyState, advance, begun
 from functions.contract import StaleVersion, StorageFault
+from functions.encoding import JsonDecoder, to_json
 
 STUDY = "study:"
 """What a study's name begins with among the runs of its tenant, whose names have no colon."""
@@ -25,9 +26,8 @@ PLAN = "plan"
 # How often a governor that another one overtook looks again.
 _TRIES = 3
 
-_ENCODER = msgspec.json.Encoder()
-_PLAN_DECODER = msgspec.json.Decoder(StudyPlan)
-_STATE_DECODER = msgspec.json.Decoder(StudyState)
+_PLAN_DECODER = JsonDecoder(StudyPlan)
+_STATE_DECODER = JsonDecoder(StudyState)
 
 
 class Outside(Protocol):
@@ -61,7 +61,7 @@ def begin(there: Deployment, plan: StudyPlan) -> StudyPlan:
     """
     study = STUDY + plan.study
     with suppress(StaleVersion):
-        there.outside(study).ledger.commit(PLAN, _ENCODER.encode(plan), 0)
+        there.outside(study).ledger.commit(PLAN, to_json(plan), 0)
     found = read_plan(there, plan.study)
     assert found is not None
     state = read_state(there, plan.study)
@@ -103,25 +103,25 @@ def stop(there: Deployment, plan: StudyPlan) -> None:
     ledger = there.outside(STUDY + plan.study).ledger
     while True:
         record = ledger.load(STATE)
-        state = _STATE_DECODER.decode(record.body) if record else begun(plan)
+        state = _STATE_DECODER.decode(record.body, "the study's state") if record else begun(plan)
         state = msgspec.structs.replace(state, stopping=True)
         with suppress(StaleVersion):  # the governor was quicker
-            ledger.commit(STATE, _ENCODER.encode(state), record.version if record else 0)
+            ledger.commit(STATE, to_json(state), record.version if record else 0)
             break
     with suppress(StorageFault):  # the sweep wakes it
         there.wake(plan.coordinator, STUDY + plan.study)
 
 
 def read_plan(there: Deployment, study: str) -> StudyPlan | None:
-    """What the study was asked to be; None if there is none. Raises `msgspec.MsgspecError`."""
+    """What the study was asked to be; None if there is none. Raises `Undecodable`."""
     record = there.outside(STUDY + study).ledger.load(PLAN)
-    return _PLAN_DECODER.decode(record.body) if record else None
+    return _PLAN_DECODER.decode(record.body, "the study's plan") if record else None
 
 
 def read_state(there: Deployment, study: str) -> StudyState | None:
-    """How far the study is; None before its first step. Raises `msgspec.MsgspecError`."""
+    """How far the study is; None before its first step. Raises `Undecodable`."""
     record = there.outside(STUDY + study).ledger.load(STATE)
-    return _STATE_DECODER.decode(record.body) if record else None
+    return _STATE_DECODER.decode(record.body, "the study's state") if record else None
 
 
 def limited(there: Deployment, study: str, plan: Plan) -> tuple[Plan, tuple[int, ...]]:
@@ -132,7 +132,7 @@ def limited(there: Deployment, study: str, plan: Plan) -> tuple[Plan, tuple[int,
     record = there.outside(study).ledger.load(STATE) if study else None
     if record is None:
         return plan, (0,) if study else ()
-    grant = _STATE_DECODER.decode(record.body).live.get(plan.run)
+    grant = _STATE_DECODER.decode(record.body, "the study's state").live.get(plan.run)
     return _with_grant(plan, grant) if grant else plan, (len(record.body),)
 
 
@@ -146,11 +146,11 @@ def _step(there: Deployment, plan: StudyPlan) -> StudyState:
     """Lets other runs begin where some have ended, and commits what each may use now."""
     ledger = there.outside(STUDY + plan.study).ledger
     record = ledger.load(STATE)
-    state = _STATE_DECODER.decode(record.body) if record else begun(plan)
+    state = _STATE_DECODER.decode(record.body, "the study's state") if record else begun(plan)
     looks = {run: _outcome(there.outside(run).ledger) for run in state.live}
     after = advance(plan, state, {run: outcome for run, outcome in looks.items() if outcome is not None})
     if after != state or record is None:
-        ledger.commit(STATE, _ENCODER.encode(after), record.version if record else 0)
+        ledger.commit(STATE, to_json(after), record.version if record else 0)
     return after
 
 

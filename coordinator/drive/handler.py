@@ -27,6 +27,7 @@ from coordinator.drive.ledger_items import STATE, LedgerJournal, Unresumable
 from coordinator.drive.run_manifest import RunManifest
 from coordinator.pricing.bill import Meter
 from functions.contract import StaleVersion, StorageFault
+from functions.encoding import to_json
 from infra.aws.detached import Deployed, Outside, deployed
 from infra.entry.instrumentation import instrumented
 from infra.local.own_process import OwnTime
@@ -123,7 +124,7 @@ class Coordinator:
 
         cloud = CloudPorts(outside.completions, outside.heads, sender, time.time)
         # A lease has a few bytes, and the smallest read unit is four kilobytes.
-        loads = (len(msgspec.json.encode(manifest)), 0, *granted_bytes)
+        loads = (len(to_json(manifest)), 0, *granted_bytes)
         detached = Detached(manifest.functions["coordinator"], self._time.take, loads)
         dispatching = not current.stop
         result = take_turn(plan, ports, cloud, detached, dispatching, current.resume)

@@ -10,6 +10,7 @@ import msgspec
 
 from coordinator.drive.ports import Ledger
 from functions.contract import StaleVersion, StorageFault
+from functions.encoding import JsonDecoder, Undecodable, to_json
 
 LEASE = "lease"
 CLOUD = "cloud"
@@ -42,8 +43,7 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return self.holder not in ("", by) and (self.holder == CLOUD or now < self.until)
 
 
-_ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(Lease)
+_DECODER = JsonDecoder(Lease)
 
 
 def read(ledger: Ledger) -> tuple[Lease, int]:
@@ -51,13 +51,13 @@ def read(ledger: Ledger) -> tuple[Lease, int]:
     record = ledger.load(LEASE)
     try:
         return (_DECODER.decode(record.body), record.version) if record else (Lease(), 0)
-    except msgspec.MsgspecError as error:
+    except Undecodable as error:
         raise StorageFault(f"who drives the run was written by another version of marless: {error}") from error
 
 
 def write(ledger: Ledger, lease: Lease, version: int) -> int:
     """Replaces version `version` of the lease; raises `StaleVersion` when another writer was quicker."""
-    return ledger.commit(LEASE, _ENCODER.encode(lease), version)
+    return ledger.commit(LEASE, to_json(lease), version)
 
 
 def take(ledger: Ledger, holder: str, clock: Callable[[], float]) -> int:

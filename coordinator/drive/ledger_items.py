@@ -5,21 +5,22 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Protocol
 
-import msgspec
 from msgspec.structs import replace
 
 from coordinator.core.state import RoundLine, State
 from coordinator.drive.ports import Ledger, Storage
 from functions import codec
 from functions.contract import CorruptObject, NoSuchObject, Ref, StaleVersion
+from functions.encoding import JsonDecoder, Undecodable, to_json
 
 STATE, CHECKPOINT = "state", "checkpoint"
 _LINES = "line/"
+# A state of 10^5 tasks in flight takes less; a damaged or hostile one may expand without end.
+_MOST_BYTES = 256 << 20
 
 _EMPTY = State()
-_ENCODER = msgspec.json.Encoder()
-_STATE_DECODER = msgspec.json.Decoder(State)
-_LINE_DECODER = msgspec.json.Decoder(RoundLine)
+_STATE_DECODER = JsonDecoder(State)
+_LINE_DECODER = JsonDecoder(RoundLine)
 
 
 class Unresumable(Exception):
@@ -34,7 +35,7 @@ def load_state(ledger: Ledger, item: str = STATE) -> State | None:
     record = ledger.load(item)
     try:
         return None if record is None else decode_state(record.body)
-    except (msgspec.MsgspecError, zlib.error) as error:
+    except Undecodable as error:
         raise Unresumable(f"the ledger was written by another version of marless: {error}") from error
 
 
@@ -52,12 +53,12 @@ class StateEncoder:
 
     def __init__(self, state: State) -> None:
         self._stream = zlib.compressobj(1)
-        self._start = _ENCODER.encode(_without(state, _FROM_BILL)).removesuffix(b"}")
+        self._start = to_json(_without(state, _FROM_BILL)).removesuffix(b"}")
         self._compressed = self._stream.compress(self._start)
 
     def encode(self, state: State) -> bytes:
         """The body of `state`, which is the encoder's but for its bill."""
-        rest = _ENCODER.encode(_without(state, _TO_BILL)).removeprefix(b"{")
+        rest = to_json(_without(state, _TO_BILL)).removeprefix(b"{")
         comma = b"," if len(self._start) > 1 and len(rest) > 1 else b""
         stream = self._stream.copy()
         return self._compressed + stream.compress(comma + rest) + stream.flush()
@@ -69,8 +70,17 @@ def _without(state: State, fields: tuple[str, ...]) -> State:
 
 
 def decode_state(body: bytes) -> State:
-    """The state, whatever padding follows it; raises `msgspec.MsgspecError` and `zlib.error`."""
-    return _STATE_DECODER.decode(zlib.decompress(body))
+    """The state, whatever padding follows it; raises `Undecodable`."""
+    stream = zlib.decompressobj()
+    try:
+        text = stream.decompress(body, _MOST_BYTES)
+    except zlib.error as error:
+        raise Undecodable(str(error)) from error
+    if not stream.eof:
+        raise Undecodable(
+            "it is cut short" if not stream.unconsumed_tail else f"it has more than {_MOST_BYTES:,} bytes"
+        )
+    return _STATE_DECODER.decode(text)
 
 
 def round_refs(state: State) -> list[Ref]:
@@ -107,14 +117,17 @@ class LedgerJournal:
     def record(self, line: RoundLine) -> None:
         """Writes the round's line unless there is one already."""
         with suppress(StaleVersion):
-            self._ledger.commit(_line_name(line.round), _ENCODER.encode(line), 0)
+            self._ledger.commit(_line_name(line.round), to_json(line), 0)
 
     def persist(self) -> None:
         """Does nothing: a commit is durable when it returns."""
 
     def lines_after(self, round_: int) -> list[RoundLine]:
         """The lines of the rounds after `round_`, in order."""
-        return [_LINE_DECODER.decode(body) for _, body in self._ledger.items(_LINES, _line_name(round_))]
+        return [
+            _LINE_DECODER.decode(body, f"the ledger's {name}")
+            for name, body in self._ledger.items(_LINES, _line_name(round_))
+        ]
 
 
 def _line_name(round_: int) -> str:

@@ -8,6 +8,7 @@ from coordinator.core.state import Plan
 from coordinator.drive.ports import Ledger
 from coordinator.pricing.prices import load_prices
 from functions.contract import Platform, Ref
+from functions.encoding import JsonDecoder, to_json
 
 MANIFEST = "plan"
 
@@ -43,8 +44,8 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         )
 
 
-_ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(RunManifest)
+_DECODER = JsonDecoder(RunManifest)
+_NAME = "its manifest"
 
 
 def write(ledger: Ledger, manifest: RunManifest) -> None:
@@ -54,11 +55,11 @@ def write(ledger: Ledger, manifest: RunManifest) -> None:
     """
     record = ledger.load(MANIFEST)
     if record is not None:
-        manifest = msgspec.structs.replace(manifest, study=_DECODER.decode(record.body).study)
-    ledger.commit(MANIFEST, _ENCODER.encode(manifest), record.version if record else 0)
+        manifest = msgspec.structs.replace(manifest, study=_DECODER.decode(record.body, _NAME).study)
+    ledger.commit(MANIFEST, to_json(manifest), record.version if record else 0)
 
 
 def read(ledger: Ledger) -> RunManifest | None:
-    """The run's manifest; None when the ledger has no such run. Raises `msgspec.MsgspecError`."""
+    """The run's manifest; None when the ledger has no such run. Raises `Undecodable`."""
     record = ledger.load(MANIFEST)
-    return _DECODER.decode(record.body) if record else None
+    return _DECODER.decode(record.body, _NAME) if record else None

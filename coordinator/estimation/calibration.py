@@ -7,26 +7,24 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
 from coordinator.backends import registry
 from coordinator.config.schema import RunConfig, Stop
 from coordinator.core.state import Plan, RoundLine, State
+from coordinator.drive.answers import decode_answer
 from coordinator.drive.driver import Driver, Ports
 from coordinator.drive.ports import Invoker
 from coordinator.errors import UserError
 from coordinator.estimation.platforms import makespan_s
 from coordinator.pricing.prices import load_prices
 from coordinator.runs.episodes import play, tasks
-from functions.contract import Answer, Done, Report
+from functions.contract import Done, Report
 
 # At least so many rounds, and more if they are fast; the first round warms up and counts separately.
 LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_S = 3, 20, 1.5
 # Two blocks of the evaluator.
 EPISODES = 320
-
-_ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
 
 @dataclass
@@ -138,7 +136,7 @@ def _evaluate(plan: Plan, state: State, invoker: Invoker, episodes: int) -> Work
         request = replace(tasks(plan, state, episodes, stream)[0], episodes=episodes)
         [(reply, report)] = play(invoker, [request], plan.config.attempts)
         measured.reports.append(report)
-        answer = _ANSWERS.decode(report.body)
+        _, answer = decode_answer(report)
         assert isinstance(answer, Done)
         measured.done = replace(answer, reply=reply)
     return measured
@@ -147,7 +145,7 @@ def _evaluate(plan: Plan, state: State, invoker: Invoker, episodes: int) -> Work
 def _by_work(reports: Iterable[Report]) -> dict[str, WorkReports]:
     works: dict[str, WorkReports] = {}
     for report in reports:
-        answer = _ANSWERS.decode(report.body) if report.outcome == "answered" else None
+        _, answer = decode_answer(report)
         if isinstance(answer, Done):
             measured = works.setdefault(work_of(report.id), WorkReports())
             measured.reports.append(report)

@@ -3,7 +3,6 @@
 import dataclasses
 import tempfile
 import time
-import tomllib
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 from coordinator.backends import registry
 from coordinator.config import dump
 from coordinator.config.schema import RunConfig, Stop, convert, override
+from coordinator.config.toml_files import parse_toml
 from coordinator.core.attempt_record import AttemptRecord
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
@@ -42,7 +42,7 @@ def recorded(folder: RunFolder, settings: Sequence[str] = ()) -> Recording:
 def _with(config: RunConfig, settings: Sequence[str]) -> RunConfig:
     if not settings:
         return config
-    document = tomllib.loads(dump.document(config))
+    document = parse_toml(dump.document(config))
     for text in settings:
         override(document, text)
     return convert(document, "the recorded run with these settings")

@@ -8,7 +8,6 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from itertools import cycle, islice
 
-import msgspec
 from msgspec.structs import replace
 
 from coordinator.core.state import Plan, State
@@ -32,12 +31,12 @@ from functions.contract import (
     WholeReply,
     WholeTask,
 )
+from functions.encoding import JsonDecoder, to_json
 from functions.evaluator.handler import BLOCK
 from functions.ports import Head
 from functions.serving import last_object
 
-_REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
-_ENCODER = msgspec.json.Encoder()
+_REQUESTS = JsonDecoder[Request](Request)
 _COORDINATOR = "coordinator"
 
 
@@ -92,7 +91,7 @@ class _Functions:
                 attempt=done.attempt,
                 function=function,
                 outcome="answered",
-                body=_ENCODER.encode(done),
+                body=to_json(done),
                 duration_ms=time.duration_ms,
                 init_ms=time.init_ms,
             )

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
 
-import msgspec
 import numpy as np
 
 from coordinator.core.state import WorkItem
@@ -17,9 +16,9 @@ from coordinator.core.tasks import EXTRA_GETS
 from coordinator.estimation.recorded_replies import RecordedReplies
 from coordinator.estimation.service_times import ServiceTimes
 from functions.contract import Record, Report, Request, Usage
+from functions.encoding import JsonDecoder, to_json
 
-_REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
-_ENCODER = msgspec.json.Encoder()
+_REQUESTS = JsonDecoder[Request](Request)
 # How long a platform takes to reject an invocation.
 _REJECTED_S = 0.05
 
@@ -157,7 +156,7 @@ class VirtualFunctions:
     def _report(
         self, function: str, request: Request, outcome: str, init_ms: float, duration_ms: float, usage: Usage
     ) -> Report:
-        body = _ENCODER.encode(self._replies.to(request, usage)) if outcome == "answered" else b""
+        body = to_json(self._replies.to(request, usage)) if outcome == "answered" else b""
         return Report(
             id=request.id,
             attempt=request.attempt,

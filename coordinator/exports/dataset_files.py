@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from coordinator.exports.episodes import Arrays, Episode
 from coordinator.extras import require
 from coordinator.runs.given.datasets import DOCUMENT, EPISODES
+from functions.encoding import to_json_file
 
 _Files = dict[str, bytes]
 
@@ -34,7 +34,7 @@ def dataset_files(episodes: Sequence[Episode], format_: str, about: dict[str, An
     arrays = {name: {"dtype": str(array.dtype), "shape": array.shape[1:]} for name, array in episodes[0].steps.items()}
     steps = sum(episode.length for episode in episodes)
     document = {"format": format_, **about, "episodes": len(episodes), "steps": steps, "arrays": arrays}
-    body = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    body = to_json_file(document)
     return {**FORMATS[format_].write(episodes), DOCUMENT: body}
 
 

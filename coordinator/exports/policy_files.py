@@ -13,6 +13,7 @@ from coordinator.exports import plain_tensors
 from coordinator.exports.agent_policy import AgentPolicy, agent_policies
 from coordinator.extras import require
 from coordinator.reports.policy import TeamPolicy
+from functions.encoding import to_json_file
 
 DOCUMENT, PLAYER, README = "policies.json", "play.py", "README.txt"
 _PLAYERS = Path(__file__).parent / "players"
@@ -48,7 +49,7 @@ def policy_files(team: TeamPolicy, format_: str, origin: dict[str, Any]) -> _Fil
         "without_policy": [name for name in team.agents if name not in agents],
     }
     player = (_PLAYERS / f"play_{format_}.py").read_bytes()
-    body = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    body = to_json_file(document)
     return {**files, DOCUMENT: body, PLAYER: player, README: _readme(chosen).encode()}
 
 

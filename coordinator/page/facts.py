@@ -9,6 +9,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.config.tables import flatten
 from coordinator.core.state import RoundLine
 from coordinator.errors import UserError
+from coordinator.file_reading import UnreadableFile, read_file, read_json, read_text
 from coordinator.page.settings import hidden
 from coordinator.reports.journal import read as read_lines
 from coordinator.runs import summary as summaries
@@ -70,19 +71,19 @@ def read(folder: RunFolder) -> Facts:
         name=folder.name,
         identity=folder.identity(),
         config=config,
-        config_text=hidden((folder.path / CONFIG).read_text(encoding="utf-8"), flatten(msgspec.to_builtins(config))),
+        config_text=hidden(read_text(folder.path / CONFIG), flatten(msgspec.to_builtins(config))),
         lines=lines,
         agents=_agents(folder, lines[-1]),
         summary=summaries.read(folder),
         bill=_bill(folder),
-        replay=replay.read_bytes() if replay.is_file() else None,
+        replay=read_file(replay) if replay.is_file() else None,
     )
 
 
 def _bill(folder: RunFolder) -> StoredBill | None:
     try:
-        return msgspec.json.decode((folder.path / BILL).read_bytes(), type=StoredBill)
-    except (OSError, msgspec.MsgspecError):
+        return read_json(folder.path / BILL, StoredBill)
+    except UnreadableFile:
         return None
 
 

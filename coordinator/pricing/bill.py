@@ -19,6 +19,7 @@ import msgspec
 
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
 from functions.contract import Usage
+from functions.encoding import to_json_file
 
 FUNCTIONS = ("actor", "learner", "evaluator", "coordinator")
 
@@ -29,7 +30,6 @@ INIT_LIMIT_MS = 10_000
 
 # An inexact result raises instead of losing a digit.
 _EXACT = Context(prec=200, traps=[Inexact, InvalidOperation, DivisionByZero])
-_ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 # The most bytes in the log of one invocation: the platform's lines, 300 bytes as text and 700 as JSON by the examples
 # in the Lambda developer guide ("Sending Lambda function logs to CloudWatch Logs"), and one line of a function's own.
@@ -244,7 +244,7 @@ class Bill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     def to_json(self) -> bytes:
         """The document for bill.json, indented; amounts are JSON numbers with all their digits."""
-        return bytes(msgspec.json.format(_ENCODER.encode(self), indent=2)) + b"\n"
+        return to_json_file(self)
 
 
 def write_units(size: int) -> int:

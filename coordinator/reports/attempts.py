@@ -4,16 +4,16 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
 from coordinator.core.attempt_record import AttemptRecord
+from coordinator.file_reading import read_file
+from functions.encoding import JsonDecoder, Undecodable, to_json
 
 # About 50 MB; a longer run keeps its first attempts.
 MOST_LINES = 200_000
 
-_DECODER = msgspec.json.Decoder(AttemptRecord)
-_ENCODER = msgspec.json.Encoder()
+_DECODER = JsonDecoder(AttemptRecord)
 
 
 class AttemptLog:
@@ -36,7 +36,7 @@ class AttemptLog:
         if not records:
             return
         self._left -= len(records)
-        lines = [_ENCODER.encode(replace(each, asked=since + each.asked, ended=since + each.ended)) for each in records]
+        lines = [to_json(replace(each, asked=since + each.asked, ended=since + each.ended)) for each in records]
         try:
             with self._path.open("ab") as file:
                 file.write(self._start + b"\n".join([*lines, b""]))
@@ -47,12 +47,12 @@ class AttemptLog:
 
 def read(path: Path) -> list[AttemptRecord]:
     """The records of a file, without lines that a killed writer left incomplete."""
-    return list(_records(path.read_bytes().splitlines())) if path.exists() else []
+    return list(_records(read_file(path).splitlines())) if path.exists() else []
 
 
 def _records(lines: Iterable[bytes]) -> Iterable[AttemptRecord]:
     for line in lines:
         try:
             yield _DECODER.decode(line)
-        except msgspec.MsgspecError:
+        except Undecodable:
             continue

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from functions.encoding import Undecodable, from_json
 from functions.environments.base import EnvTask
 
 METRIC, STEPS = "return", "step_count"
@@ -57,7 +58,7 @@ def document(
 
 
 def read(body: bytes) -> list[Evaluation]:
-    """The evaluations of a document of one run, in the order of training; raises `msgspec.MsgspecError`."""
+    """The evaluations of a document of one run, in the order of training; raises `Undecodable`."""
     return of_entries(entries(body))
 
 
@@ -73,15 +74,17 @@ def absolute(run: RunEntries) -> tuple[float, ...]:
 
 
 def entries(body: bytes) -> RunEntries:
-    """What a document of one run says of the run, by ``step_<i>``; raises `msgspec.MsgspecError`."""
-    (run,) = (
+    """What a document of one run says of the run, by ``step_<i>``; raises `Undecodable`."""
+    runs = [
         run
-        for tasks in msgspec.json.decode(body, type=Document).values()
+        for tasks in from_json(body, Document).values()
         for algorithms in tasks.values()
         for seeds in algorithms.values()
         for run in seeds.values()
-    )
-    return run
+    ]
+    if len(runs) != 1:
+        raise Undecodable(f"it is of {len(runs)} runs, not of one")
+    return runs[0]
 
 
 def merge(whole: Document, one: Document) -> None:

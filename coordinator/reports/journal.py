@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-import msgspec
-
 from coordinator.core.state import RoundLine
+from coordinator.file_reading import UnreadableFile, read_file
 from coordinator.reports.files import replace, sync
 from functions.contract import StorageFault
+from functions.encoding import JsonDecoder, Undecodable, to_json
 
-_DECODER = msgspec.json.Decoder(RoundLine)
+_DECODER = JsonDecoder(RoundLine)
 
 
 class JsonLines:
@@ -45,20 +45,28 @@ class JsonLines:
 
 
 def read(path: Path) -> list[RoundLine]:
-    """The complete lines of a file; an incomplete last line, left by a killed writer, is skipped."""
+    """The complete lines of a file; what a killed writer or a power loss left at its end is skipped.
+
+    Raises `UnreadableFile` where a line before others is damaged.
+    """
     if not path.exists():
         return []
-    lines = []
-    for text in path.read_bytes().splitlines():
+    lines: list[RoundLine] = []
+    damage: Undecodable | None = None
+    for number, text in enumerate(read_file(path).split(b"\n"), start=1):
         try:
-            lines.append(_DECODER.decode(text))
-        except msgspec.MsgspecError:
-            break
+            line = _DECODER.decode(text, f"{path}, line {number},")
+        except Undecodable as error:
+            damage = damage or error
+            continue
+        if damage is not None:
+            raise UnreadableFile(str(damage)) from damage
+        lines.append(line)
     return lines
 
 
 def _encoded(line: RoundLine) -> bytes:
-    return bytes(msgspec.json.encode(line)) + b"\n"
+    return to_json(line) + b"\n"
 
 
 def _torn(path: Path) -> bool:

@@ -20,7 +20,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from coordinator.core.scripts import scripted_team
+from coordinator.file_reading import UnreadableFile, read_file
+from functions import codec
 from functions.contract import CorruptObject, Team
+from functions.encoding import from_json, to_json_text
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.keys import group_name
@@ -30,6 +33,8 @@ from functions.policies import Player, Policy
 
 FILE = "policies.safetensors"
 _HEADER = "marless-policies"
+# What a header of another form, or tensors that do not fit it, raise: whoever wrote the file chose them.
+_REFUSALS = (SafetensorError, LookupError, ArithmeticError, TypeError, ValueError, RuntimeError, MemoryError)
 
 
 class TeamFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -173,7 +178,7 @@ class _Actor:
 def export(header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> bytes:
     """The file's bytes, with the policies among `tensors`."""
     policies = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors) if name.startswith("policy/")}
-    return bytes(save(policies, metadata={_HEADER: msgspec.json.encode(header).decode()}))
+    return bytes(save(policies, metadata={_HEADER: to_json_text(header)}))
 
 
 def scripted_policy(task: EnvTask, script: str) -> TeamPolicy:
@@ -186,10 +191,13 @@ def load_policy(run: str | os.PathLike[str]) -> TeamPolicy:
     """The policies of a run's folder, or of a policy file; raises `FileNotFoundError` or `CorruptObject`."""
     path = Path(run)
     path = path / FILE if path.is_dir() else path
-    body = path.read_bytes()
     try:
-        length = int.from_bytes(body[:8], "little")
-        header = msgspec.json.decode(body[8 : 8 + length])["__metadata__"][_HEADER]
-        return TeamPolicy(msgspec.json.decode(header, type=TeamFile), load(body))
-    except (msgspec.MsgspecError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        body = read_file(path)
+        header = from_json(codec.metadata(body)[_HEADER], TeamFile)
+        return TeamPolicy(header, load(body))
+    except FileNotFoundError:
+        raise
+    except UnreadableFile as error:
+        raise CorruptObject(str(error)) from error
+    except _REFUSALS as error:
         raise CorruptObject(f"{path} is not a policy file: {error}") from error

@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from coordinator.core.budget import bill_of
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive.ports import Storage
@@ -18,6 +16,7 @@ from coordinator.runs.plateau_monitor import PlateauMonitor
 from coordinator.runs.summary import Measured, Summary, encode, summarise
 from functions import codec
 from functions.contract import MissingExtra, Ref, StorageFault, Team
+from functions.encoding import to_json
 from functions.environments.base import EnvSpec
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ class Documents:
         config = self._plan.config
         algorithm = config.algorithm.name
         layout = document(config.task, algorithm, config.seed, entries, state.absolute, state.absolute_env_metrics)
-        self._folder.write(files.EVALUATIONS, msgspec.json.encode(layout) + b"\n")
+        self._folder.write(files.EVALUATIONS, to_json(layout) + b"\n")
 
     def _curve(self, state: State, lines: list[RoundLine]) -> None:
         """Draws the learning curve; without matplotlib there is none, as `marless doctor` explains."""

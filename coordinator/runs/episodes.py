@@ -7,17 +7,17 @@ import msgspec
 
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.state import Plan, State
+from coordinator.drive.answers import decode_answer
 from coordinator.drive.ports import Invoker
 from coordinator.errors import UserError
 from functions import keys
-from functions.contract import Answer, Done, EvaluateReply, EvaluateTask, Failed, MissingExtra, Report, Team
+from functions.contract import Done, EvaluateReply, EvaluateTask, Failed, MissingExtra, Report, Team
+from functions.encoding import to_json
 from functions.environments import registry
 from functions.environments.base import Unsupported
 
 # Episodes per evaluation task. Start states depend on the part, so results do not depend on which worker plays it.
 PART = 160
-_ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
-_ENCODER = msgspec.json.Encoder()
 
 
 def with_agents(plan: Plan, state: State, agents: int) -> tuple[Plan, State]:
@@ -80,7 +80,7 @@ def play(invoker: Invoker, asked: Sequence[EvaluateTask], attempts: int) -> list
     while waiting:
         for report in invoker.wait(0.5):
             task = waiting[report.id]
-            answer = _ANSWERS.decode(report.body) if report.outcome == "answered" else None
+            report, answer = decode_answer(report)
             if isinstance(answer, Done) and isinstance(answer.reply, EvaluateReply):
                 found[report.id] = answer.reply, report
                 del waiting[report.id]
@@ -94,4 +94,4 @@ def play(invoker: Invoker, asked: Sequence[EvaluateTask], attempts: int) -> list
 
 
 def _ask(invoker: Invoker, task: EvaluateTask) -> None:
-    invoker.invoke("evaluator", task.id, task.attempt, _ENCODER.encode(task), task.timeout_s)
+    invoker.invoke("evaluator", task.id, task.attempt, to_json(task), task.timeout_s)

@@ -17,9 +17,11 @@ import msgspec
 from coordinator.config.schema import RunConfig, load
 from coordinator.core.opponents import Fixed
 from coordinator.errors import UserError
+from coordinator.file_reading import read_file, read_json
 from coordinator.reports.files import replace, sync
 from coordinator.reports.provenance import EnvironmentFingerprint
 from functions.contract import Ref, StorageFault
+from functions.encoding import to_json_file
 from infra.aws.deployment_ref import DeploymentRef
 from infra.local.sqlite import LEDGER_FILE
 
@@ -114,16 +116,13 @@ class RunFolder:
 
     def identify(self, identity: Identity) -> None:
         """Writes plan.json, which makes the folder a run; a power loss does not undo it."""
-        self.write(IDENTITY, msgspec.json.format(msgspec.json.encode(identity), indent=2) + b"\n", durable=True)
+        self.write(IDENTITY, to_json_file(identity), durable=True)
         with _storage_errors(self.path.parent):
             sync(self.path.parent)
 
     def identity(self) -> Identity:
         """The content of plan.json; raises `UserError` when it cannot be read."""
-        try:
-            return msgspec.json.decode((self.path / IDENTITY).read_bytes(), type=Identity)
-        except (OSError, msgspec.MsgspecError) as error:
-            raise UserError(f"{self.path / IDENTITY} cannot be read: {error}") from error
+        return read_json(self.path / IDENTITY, Identity)
 
     def config(self) -> RunConfig:
         """The run's configuration; raises `ConfigError`."""
@@ -131,10 +130,7 @@ class RunFolder:
 
     def config_sha256(self) -> str:
         """The hash of the present config.toml; raises `UserError` when it cannot be read."""
-        try:
-            return sha256((self.path / CONFIG).read_bytes())
-        except OSError as error:
-            raise UserError(f"{self.path / CONFIG} cannot be read: {error.strerror}") from error
+        return sha256(read_file(self.path / CONFIG))
 
     def write(self, name: str, body: bytes, durable: bool = False) -> None:
         """Replaces a file, `durable` as in `files.replace`; raises `StorageFault` when the disk does not take it."""

@@ -4,12 +4,10 @@ functions took, why tasks fail."""
 import re
 import time
 
-import msgspec
-
+from coordinator.drive.answers import decode_answer
 from coordinator.drive.ports import Invoker
-from functions.contract import Answer, Failed, FailureKind, Report
+from functions.contract import Failed, FailureKind, Report
 
-_ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 # The first bytes of every encoded `Failed`, with and without spaces; the check saves decoding each answer twice.
 _FAILED = re.compile(rb'\{"type": ?"failed"')
 
@@ -37,7 +35,7 @@ class InstrumentedInvoker:
         for report in reports:
             self.peak_mb[report.function] = max(report.peak_mb, self.peak_mb.get(report.function, 0.0))
             if _FAILED.match(report.body):
-                answer = _ANSWERS.decode(report.body)
+                _, answer = decode_answer(report)
                 if isinstance(answer, Failed):
                     self.kinds[report.id] = answer.kind
         return reports

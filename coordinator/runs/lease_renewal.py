@@ -14,6 +14,7 @@ from coordinator.drive.run_manifest import RunManifest
 from coordinator.errors import UserError
 from coordinator.runs.folder import Identity
 from functions.contract import Platform, StaleVersion, StorageFault
+from functions.encoding import to_json
 from infra.aws.deployment_ref import DeploymentRef
 
 
@@ -55,7 +56,7 @@ def manifest_of(
         tenant=deployment_ref.tenant,
         config=config,
         code=identity.code_sha256,
-        identity=msgspec.Raw(msgspec.json.encode(identity)),
+        identity=msgspec.Raw(to_json(identity)),
         functions=deployment_ref.functions,
         platform=msgspec.structs.replace(platform, concurrency=deployment_ref.width, can_inline=not detached),
         opponents=identity.opponents,

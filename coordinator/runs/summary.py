@@ -7,11 +7,13 @@ import msgspec
 
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.state import Plan, State
+from coordinator.file_reading import UnreadableFile, read_json
 from coordinator.pricing.bill import FUNCTIONS, Bill
 from coordinator.reports import statistics
 from coordinator.reports.plateau import Plateau
 from coordinator.reports.statistics import FinalReturn, Interval
 from coordinator.runs.folder import SUMMARY, Identity, RunFolder
+from functions.encoding import to_json_file
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,14 +144,14 @@ def summarise(
 
 def encode(summary: Summary) -> bytes:
     """The bytes of summary.json."""
-    return bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2)) + b"\n"
+    return to_json_file(summary)
 
 
 def read(folder: RunFolder) -> Summary | None:
     """The run's summary; None when it is missing or unreadable."""
     try:
-        return msgspec.json.decode((folder.path / SUMMARY).read_bytes(), type=Summary)
-    except (OSError, msgspec.MsgspecError):
+        return read_json(folder.path / SUMMARY, Summary)
+    except UnreadableFile:
         return None
 
 

@@ -17,6 +17,7 @@ from coordinator.drive import governor, run_manifest
 from coordinator.drive.governor import STUDY
 from coordinator.drive.ledger_items import Unresumable
 from coordinator.errors import FINISHED, UserError
+from coordinator.file_reading import read_json
 from coordinator.governor.study_state import StudyPlan, StudyState
 from coordinator.reports.files import replace
 from coordinator.runs import summary
@@ -29,6 +30,7 @@ from coordinator.runs.view import View
 from coordinator.studies.study import FILE, Study, StudyRun
 from coordinator.studies.study_file import StudyFile
 from functions.contract import CorruptObject, Platform, StorageFault
+from functions.encoding import Undecodable, from_json, to_json, to_json_file
 from infra.aws.deployment_ref import DeploymentRef
 from infra.aws.detached import Deployed
 
@@ -60,16 +62,13 @@ class StudyPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 def place_of(folder: Path) -> StudyPlace | None:
     """Where the study in the folder lives; None on this machine. Raises `UserError`."""
     path = folder / DEPLOYMENT
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=StudyPlace) if path.exists() else None
-    except (OSError, msgspec.MsgspecError) as error:
-        raise UserError(f"{path} cannot be read: {error}") from error
+    return read_json(path, StudyPlace) if path.exists() else None
 
 
 def settle(folder: Path, backend: RemoteBackend, located: LocatedDeployment) -> StudyPlace:
     """Makes the deployment the place of the study in the folder; raises `StorageFault`."""
     place = StudyPlace(backend=backend.name, deployment_ref=located.deployment_ref)
-    _write(folder / DEPLOYMENT, msgspec.json.format(msgspec.json.encode(place), indent=2) + b"\n")
+    _write(folder / DEPLOYMENT, to_json_file(place))
     return place
 
 
@@ -91,7 +90,7 @@ def adopt(folder: Path, located: LocatedDeployment) -> None:
     name, tenant = folder.name, located.deployment_ref.tenant
     try:
         plan = governor.read_plan(located.deployed, name)
-    except msgspec.MsgspecError as error:
+    except Undecodable as error:
         raise UserError(f"{name} was begun by another version of marless: {error}") from error
     if plan is None:
         raise UserError(f"tenant {tenant} has no study {name}; give its file, such as {name}.toml")
@@ -111,7 +110,7 @@ def begin(study: Study, place: StudyPlace, located: LocatedDeployment) -> StudyP
     plan = StudyPlan(
         study=place.name,
         tenant=place.deployment_ref.tenant,
-        file=msgspec.Raw(msgspec.json.encode(study.file)),
+        file=msgspec.Raw(to_json(study.file)),
         coordinator=place.deployment_ref.functions["coordinator"],
         width=min(width, study.file.pool.slots or width),
         at_work=study.file.pool.runs,
@@ -150,7 +149,7 @@ class _Beginning:
         there = run_manifest.read(outside.ledger)
         if there is None:
             run_manifest.write(outside.ledger, manifest)
-        elif msgspec.json.decode(there.identity, type=Identity) != identity:
+        elif from_json(there.identity, Identity) != identity:
             raise UserError(f"tenant {ref.tenant} has a run {name} already; give the study's file another name")
         return name
 
@@ -253,7 +252,7 @@ def _run_folder(path: Path, name: str, there: Deployed) -> RunFolder:
         assert manifest is not None
         folder.path.mkdir(parents=True, exist_ok=True)
         folder.write(CONFIG, dump.document(manifest.config).encode(), durable=True)
-        folder.identify(msgspec.json.decode(manifest.identity, type=Identity))
+        folder.identify(from_json(manifest.identity, Identity))
     return folder
 
 

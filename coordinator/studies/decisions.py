@@ -5,8 +5,10 @@ from typing import Any
 
 import msgspec
 
+from coordinator.file_reading import read_file
 from coordinator.reports.files import replace
 from functions.contract import StorageFault
+from functions.encoding import JsonDecoder, Undecodable, to_json
 
 FILE = "decisions.jsonl"
 
@@ -27,16 +29,16 @@ class Halved(msgspec.Struct, frozen=True, kw_only=True, tag="halved"):
     scores: dict[str, dict[int, float]]
 
 
-_DECODER = msgspec.json.Decoder(Asked | Halved)
+_DECODER = JsonDecoder[Asked | Halved](Asked | Halved)
 
 
 def read(folder: Path) -> list[Asked | Halved]:
     """All decisions in order; an incomplete last line, left by a killed writer, is skipped."""
     path, decisions = folder / FILE, []
-    for text in path.read_bytes().splitlines() if path.exists() else ():
+    for text in read_file(path).splitlines() if path.exists() else ():
         try:
             decisions.append(_DECODER.decode(text))
-        except msgspec.MsgspecError:
+        except Undecodable:
             break
     return decisions
 
@@ -44,6 +46,6 @@ def read(folder: Path) -> list[Asked | Halved]:
 def write(folder: Path, decisions: list[Asked | Halved]) -> None:
     """Replaces the file by the decisions, which no crash leaves half-written; raises `StorageFault`."""
     try:
-        replace(folder / FILE, b"".join(msgspec.json.encode(decision) + b"\n" for decision in decisions), durable=True)
+        replace(folder / FILE, b"".join(to_json(decision) + b"\n" for decision in decisions), durable=True)
     except OSError as error:
         raise StorageFault(f"{folder / FILE} cannot be written: {error.strerror}; free some space and go on") from error

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
-
 from coordinator.config.schema import ConfigError, RunConfig, convert
 from coordinator.config.tables import flatten, merge, nest
 from coordinator.governor.purse import Purse
@@ -22,6 +20,7 @@ from coordinator.studies.halving import decide
 from coordinator.studies.searches import Searcher, Values
 from coordinator.studies.study_file import Owner, StudyFile
 from functions.contract import StorageFault
+from functions.encoding import to_json_file
 
 FILE = "study.json"
 
@@ -159,7 +158,7 @@ class Study:
     def save(self) -> None:
         """Writes the study's file and its decisions; raises `StorageFault`."""
         try:
-            replace(self.folder / FILE, msgspec.json.format(msgspec.json.encode(self.file), indent=2) + b"\n", True)
+            replace(self.folder / FILE, to_json_file(self.file), True)
         except OSError as error:
             raise StorageFault(f"{self.folder / FILE} cannot be written: {error.strerror}; free some space") from error
         decisions.write(self.folder, self.decided)

@@ -7,6 +7,7 @@ import msgspec
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.reports import statistics
 from coordinator.runs.summary import Summary
+from functions.encoding import to_json_text
 
 
 class JsonView:
@@ -42,4 +43,4 @@ class JsonView:
 
 
 def _say(event: str, **fields: Any) -> None:
-    print(msgspec.json.encode({"event": event, **fields}).decode(), flush=True)
+    print(to_json_text({"event": event, **fields}), flush=True)

@@ -17,6 +17,7 @@ from coordinator.reports.text import money, seconds
 from coordinator.studies.decisions import Halved
 from coordinator.studies.study import Study, StudyRun
 from coordinator.studies.study_view import StudyView
+from functions.encoding import to_json_text
 
 _REDRAW_S = 0.5
 # Lines around the table.
@@ -148,7 +149,7 @@ class JsonEvents:
         """Nothing to release."""
 
     def _print(self, event: dict[str, Any]) -> None:
-        _say(msgspec.json.encode(event).decode())
+        _say(to_json_text(event))
 
 
 def choose_study_view(json: bool) -> StudyView:

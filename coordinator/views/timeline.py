@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-import msgspec
-
 from coordinator.core.attempt_record import AttemptRecord
+from functions.encoding import to_json
 
 # Colours that are told apart in print and by the colour-blind (Okabe & Ito, "Color Universal Design", 2008).
 _COLOURS = {"sample": "#0072b2", "learn": "#d55e00", "evaluate": "#009e73", "whole": "#cc79a7"}
@@ -103,7 +102,7 @@ def chrome_trace(records: Sequence[AttemptRecord]) -> bytes:
                 outcome=record.outcome, waited_s=waited,
             )
         )  # fmt: skip
-    return msgspec.json.encode({"traceEvents": events, "displayTimeUnit": "ms"})
+    return to_json({"traceEvents": events, "displayTimeUnit": "ms"})
 
 
 def _colour(record: AttemptRecord) -> str:

@@ -6,6 +6,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.encoding import from_json, to_json
+
 # The names of a network's tensors: its shape as JSON, its graph for ONNX Runtime, and the prefix of its parameters.
 SHAPE, GRAPH, PARAMETERS = "shape", "graph", "net/"
 
@@ -22,12 +24,12 @@ class FactoryShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     def encode(self) -> NDArray[np.uint8]:
         """The shape as a tensor."""
-        return np.frombuffer(msgspec.json.encode(self), np.uint8)
+        return np.frombuffer(to_json(self), np.uint8)
 
     @classmethod
     def decode(cls, tensor: NDArray[Any]) -> Self:
         """The inverse of `encode`; raises `ValueError` for anything else."""
-        return msgspec.json.decode(np.asarray(tensor, np.uint8).tobytes(), type=cls)
+        return from_json(np.asarray(tensor, np.uint8).tobytes(), cls)
 
 
 class NetworkShape(FactoryShape, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -4,8 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
+from functions.encoding import to_json
 from infra.aws.backoff import pauses
 from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
@@ -77,5 +76,5 @@ def wake(client: Any, coordinator: str, tenant: str, run: str) -> None:
 
     `client` is a Lambda client. Waking twice does no harm, so the SDK may repeat the call. Raises `ClientError`.
     """
-    event = msgspec.json.encode({"tenant": tenant, "run": run})
+    event = to_json({"tenant": tenant, "run": run})
     client.invoke(FunctionName=coordinator, InvocationType="Event", Payload=event)

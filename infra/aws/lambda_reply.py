@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from functions.encoding import JsonDecoder, Undecodable
 from functions.redaction import redact
 
 # Synchronous requests and responses hold up to 6 MB, asynchronous events 1 MB (developer guide, "Lambda quotas").
@@ -34,7 +35,7 @@ class _Error(msgspec.Struct):
     message: str = msgspec.field(name="errorMessage", default="")
 
 
-_ERRORS = msgspec.json.Decoder(_Error)
+_ERRORS = JsonDecoder(_Error)
 # An answer begins with other members (`functions.contract.Answer`).
 _REPORTED_ERROR = b'{"errorType"'
 
@@ -66,7 +67,7 @@ def parse_result(failed: bool, payload: bytes, log: str) -> InvocationResult:
         return InvocationResult("answered", payload)
     try:
         error = _ERRORS.decode(payload)
-    except msgspec.MsgspecError:
+    except Undecodable:
         error = _Error(message=payload.decode(errors="replace"))
     if error.type == "Function.ResponseSizeTooLarge":
         return InvocationResult("crash", detail=f"its answer is too large: {error.message} {SMALLER}")

@@ -5,8 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
+from functions.encoding import to_json, to_json_text
 from infra.deployment.stack import IMAGE_SUFFIX, DeploymentFault
 
 _HERE = Path(__file__).resolve().parent
@@ -71,7 +70,7 @@ def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str
             own = [name.format(resource) for name in _OF_ONE_FUNCTION]
             chosen = [(name, values.get(name, "")) for name in (*_OF_EVERY_FUNCTION, *own)]
             parts = [blocks.get("Function", ""), blocks[resource], code.get(resource.lower(), ""), chosen]
-            line = found[1] + hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+            line = found[1] + hashlib.sha256(to_json(parts)).hexdigest()
         lines.append(line)
     return "\n".join(lines) + "\n"
 
@@ -101,7 +100,7 @@ def with_defaults(template: str, values: Mapping[str, str]) -> str:
         if found := _RESOURCE.match(line):
             parameter = found[1]
         if parameter in values and _DEFAULT.match(line):
-            line = f"    Default: {msgspec.json.encode(values[parameter]).decode()}"  # a JSON text is YAML too
+            line = f"    Default: {to_json_text(values[parameter])}"  # a JSON text is YAML too
         lines.append(line)
     return "\n".join(lines) + "\n"
 

@@ -17,12 +17,12 @@ from math import ceil
 from types import FrameType
 from typing import Any, Literal
 
-import msgspec
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from functions.completion import LONGEST_MESSAGE, CompletionReport, completion_report, report_completion
 from functions.contract import Answer, Failed, Request
+from functions.encoding import JsonDecoder, from_json, to_json
 from functions.ports import Blobs
 from functions.redaction import redact
 from infra.aws.clients import Cloud
@@ -37,8 +37,8 @@ Handle = Callable[[bytes, Blobs], bytes]
 # Seconds between repeated interruptions of a task that catches them.
 _AGAIN_S = 0.5
 
-_REQUESTS = msgspec.json.Decoder(Request)
-_ANSWERS = msgspec.json.Decoder(Answer)
+_REQUESTS = JsonDecoder[Request](Request)
+_ANSWERS = JsonDecoder[Answer](Answer)
 
 
 class AttemptTimedOut(Exception):
@@ -67,7 +67,7 @@ class Worker:
         """The answer, or the error that ended the attempt (`lambda_reply.reported_error`); for asynchronous calls an
         acknowledgement of the completion report."""
         self._time.begin()
-        body = msgspec.json.encode(event)
+        body = to_json(event)
         request = _REQUESTS.decode(body)
         self._log.set_correlation_id(request.id)
         if request.report_to is None:
@@ -81,7 +81,7 @@ class Worker:
             return self._end(request, self._lost(request, error), reported_error(error))
         self._remark(end)
         if request.report_to is None:
-            return msgspec.json.decode(answer)
+            return from_json(answer, Any)
         return self._end(request, completion_report(end, *self._time.take(), peak_mb()), {})
 
     def _end(self, request: Request, report: CompletionReport, reply: Mapping[str, str]) -> Mapping[str, Any]:

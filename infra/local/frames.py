@@ -6,12 +6,22 @@ A frame is two lengths, a typed header in MessagePack and opaque bytes.
 import os
 import struct
 from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
+
+from functions.encoding import Undecodable, to_message_pack
 
 _LENGTHS = struct.Struct("<IQ")
 # The default capacity of a pipe on Linux.
 _CHUNK = 1 << 16
+# A message is held in memory.
+_MOST_BYTES = 1 << 40
+
+
+# A task may write a frame of its own into the pipe: what no worker can have measured is refused.
+Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+Megabytes = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -27,7 +37,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
     """From the worker: the import of `module` took `init_ms`; a task that waited for it starts now."""
 
     module: str
-    init_ms: float
+    init_ms: Milliseconds
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
@@ -36,19 +46,16 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     `processor_ms`: of all its threads. `peak_mb`, `resident_mb`: the most memory so far, and at present.
     """
 
-    duration_ms: float
-    processor_ms: float
-    peak_mb: float
-    resident_mb: float
+    duration_ms: Milliseconds
+    processor_ms: Milliseconds
+    peak_mb: Megabytes
+    resident_mb: Megabytes
     error: str = ""
-
-
-_encoder = msgspec.msgpack.Encoder()
 
 
 def frame(header: Call | Ready | Ended, body: bytes = b"") -> bytes:
     """The bytes to write."""
-    encoded = _encoder.encode(header)
+    encoded = to_message_pack(header)
     return b"".join((_LENGTHS.pack(len(encoded), len(body)), encoded, body))
 
 
@@ -71,10 +78,12 @@ class Inbox:
         return bool(chunk)
 
     def frames(self) -> Iterator[tuple[bytes, bytes]]:
-        """The frames that have arrived completely."""
+        """The frames that have arrived completely; raises `Undecodable` for one that no message can be."""
         buffer = self._buffer
         while len(buffer) >= _LENGTHS.size:
             header, body = _LENGTHS.unpack_from(buffer)
+            if header + body > _MOST_BYTES:
+                raise Undecodable(f"a frame of {header + body:,} bytes is longer than any message")
             middle = _LENGTHS.size + header
             end = middle + body
             if len(buffer) < end:

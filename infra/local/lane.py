@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, Self
 import msgspec
 
 from functions.contract import Ref, Report
+from functions.encoding import JsonDecoder, Undecodable
 from infra.local.dispatch import Capacity, Task, Waiting
 from infra.local.worker_process import WorkerProcess
 
@@ -36,7 +37,7 @@ class _Inputs(msgspec.Struct):
     unfinished: tuple[Ref, ...] = ()
 
 
-_INPUTS = msgspec.json.Decoder(_Inputs)
+_INPUTS = JsonDecoder(_Inputs)
 
 
 @dataclass(slots=True)
@@ -208,7 +209,7 @@ def _inputs(body: bytes) -> Mapping[str, int]:
     """The bytes of each object that a request reads, by hash; nothing for a request that cannot be read."""
     try:
         found = _INPUTS.decode(body)
-    except msgspec.MsgspecError:
+    except Undecodable:
         return {}
     read = (*found.policies, *found.trajectories, *found.state, *found.tensors)
     unfinished = {ref.sha256: max(ref.size, _PLAYED_AGAIN_BYTES) for ref in found.unfinished}

@@ -12,6 +12,7 @@ from typing import Literal, Self
 import msgspec
 
 from functions.contract import Ref
+from functions.encoding import JsonDecoder, MessagePackDecoder, Undecodable
 from infra.local.dispatch import Capacity, FairShares, Slot, Task, choose, dominant_share
 from infra.local.frames import Call, Ended, Ready, frame
 from infra.local.lane import Lane, Pending
@@ -29,7 +30,7 @@ _FULL = 0.5
 # From so many workers on they are forks of one process that has imported what they need, which saves memory and time.
 _FORKED = 2
 
-_decoder = msgspec.msgpack.Decoder(Ready | Ended)
+_decoder = MessagePackDecoder[Ready | Ended](Ready | Ended)
 
 
 class _Outputs(msgspec.Struct):
@@ -38,7 +39,7 @@ class _Outputs(msgspec.Struct):
     objects: dict[str, Ref] = {}
 
 
-_OUTPUTS = msgspec.json.Decoder(_Outputs)
+_OUTPUTS = JsonDecoder(_Outputs)
 
 Worker = WorkerProcess[Pending]
 
@@ -309,7 +310,7 @@ class Pool:
                     worker.expires = max(worker.expires, time.monotonic() + _TRANSFER_S)
         except BlockingIOError:
             self.dispatch()
-        except msgspec.MsgspecError:  # a task wrote into the pipe, so no later frame is reliable
+        except Undecodable:  # a task wrote into the pipe, so no later frame is reliable
             self._bury(worker, "crash")
         else:
             self._bury(worker, "crash")
@@ -353,7 +354,7 @@ class Pool:
     def _remember(self, worker: Worker, pending: Pending, body: bytes) -> None:
         """The process has at hand what the task read and wrote."""
         at_hand = self._at_hand[worker]
-        with suppress(msgspec.MsgspecError):
+        with suppress(Undecodable):
             written = {ref.sha256: ref.size for ref in _OUTPUTS.decode(body).objects.values()}
             for name, size in (*pending.task.reads.items(), *written.items()):
                 at_hand.pop(name, None)

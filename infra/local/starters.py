@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Protocol
 
-import msgspec
-
+from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
 from infra.local.zygote import Died, Fork, Forked
 
 Pipes = tuple[int, int, int]
@@ -110,7 +109,7 @@ class Forker:
         self._environment, self._modules, self._log = environment, list(dict.fromkeys(modules)), log
         self._zygote: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
-        self._decoder = msgspec.msgpack.Decoder(Forked | Died)
+        self._decoder = MessagePackDecoder[Forked | Died](Forked | Died)
         # How many workers were started, and how many of them by zygotes that were killed.
         self._started = self._orphans = 0
         self.pids: dict[int, int] = {}
@@ -124,14 +123,14 @@ class Forker:
         if self._socket is None:
             self._socket, self._orphans = self._start_zygote(), self._started
         self._started += 1
-        order = msgspec.msgpack.encode(Fork(self._started, memory_mb))
+        order = to_message_pack(Fork(self._started, memory_mb))
         socket.send_fds(self._socket, [order], [*pipes, log.fileno()])
         return ForkedWorker(self, self._started)
 
     def listen(self, timeout_s: float) -> bool:
         """Takes in what the zygote says, waiting for it for at most `timeout_s`; whether it lives."""
         while self._socket is not None and select.select([self._socket], [], [], timeout_s)[0]:
-            with suppress(ConnectionError):
+            with suppress(ConnectionError, Undecodable):
                 if data := self._socket.recv(4096):
                     self._hear(self._decoder.decode(data))
                     timeout_s = 0.0

@@ -14,8 +14,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
+from functions.encoding import MessagePackDecoder
 from functions.ports import Blobs
 from functions.redaction import redact
 from infra.local.files import FileStorage
@@ -56,7 +55,7 @@ class Worker:
 
     def serve(self) -> None:
         """Returns when the coordinator has closed its end."""
-        decoder = msgspec.msgpack.Decoder(Call)
+        decoder = MessagePackDecoder(Call)
         while self._inbox.fill():
             for header, body in self._inbox.frames():
                 self._answer(decoder.decode(header), body)

@@ -18,6 +18,7 @@ from contextlib import suppress
 
 import msgspec
 
+from functions.encoding import MessagePackDecoder, to_message_pack
 from infra.local import worker
 
 DESCRIPTORS = 4
@@ -77,7 +78,7 @@ class Zygote:
 
     def serve(self) -> None:
         """Returns when the pool has closed its end."""
-        decoder = msgspec.msgpack.Decoder(Fork)
+        decoder = MessagePackDecoder(Fork)
         while True:
             ready = {key.fd for key, _ in self._selector.select()}
             if self._ended in ready:
@@ -142,7 +143,7 @@ class Zygote:
             self._say(Died(self._workers.pop(found.si_pid), os.waitstatus_to_exitcode(status)))
 
     def _say(self, message: Forked | Died) -> None:
-        self._pool.send(msgspec.msgpack.encode(message))
+        self._pool.send(to_message_pack(message))
 
 
 if __name__ == "__main__":

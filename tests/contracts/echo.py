@@ -8,9 +8,11 @@ import json
 import os
 import random
 import signal
+import stat
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -154,7 +156,21 @@ def _say_nothing_that_can_be_sent(argument, blobs):
     return UNSPEAKABLE
 
 
+def _write_into_every_pipe(argument, blobs):
+    for descriptor in range(3, 64):
+        with suppress(OSError):
+            if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                os.write(descriptor, bytes.fromhex(argument))
+    return "done"
+
+
+def _name_a_file_whose_name_is_no_text(argument, blobs):
+    raise FileNotFoundError(f"no file {os.fsdecode(bytes.fromhex(argument))}")
+
+
 _DEEDS = {
+    "garble": _write_into_every_pipe,
+    "misname": _name_a_file_whose_name_is_no_text,
     "echo": _echo,
     "pid": _pid,
     "sleep": _sleep,

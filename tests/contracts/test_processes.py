@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import struct
 import sys
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from asking import ask, begin, collect, said, task
 
 from infra.local.dispatch import Capacity
 from infra.local.files import FileStorage
+from infra.local.frames import Ended, frame
 from infra.local.lane import Pending
 from infra.local.pool import Pool, WorkerPool
 from infra.local.separate_pools import SeparatePools
@@ -217,6 +219,33 @@ def test_an_idle_worker_that_was_killed_costs_no_task(pool):
     os.kill(said(ask(pool, "pid")), signal.SIGKILL)
     time.sleep(0.05)
     assert said(ask(pool, "echo", "on")) == "on"
+
+
+ENDED = frame(Ended(1.0, 1.0, 1.0, 1.0, "QQQQ"))
+# What a task may write into its worker's pipe, in place of an answer.
+FRAMES = {
+    "text that is not UTF-8": ENDED.replace(b"QQQQ", b"\xff\xfe\xff\xfe"),
+    "deep": struct.pack("<IQ", 100_000, 0) + b"\x91" * 100_000,
+    "noise": struct.pack("<IQ", 30, 0) + bytes(range(200, 230)),
+    "a time that is no number": frame(Ended(float("nan"), 1.0, 1.0, 1.0)),
+    "memory beyond all bounds": frame(Ended(1.0, 1.0, 1e300, 1.0)),
+    "no lengths": b"\xff" * 50,
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_task_that_writes_into_its_worker_s_pipe_harms_itself_alone(tmp_path, kind):
+    """The pipe's frames are those of the environment's process, and it may be any program."""
+    with WorkerPool(2, tmp_path / "blobs", {"actor": "echo"}) as pool:
+        begin(pool, "good", "sleep", 0.2)
+        begin(pool, "bad", "garble", FRAMES[kind].hex(), timeout_s=1.0)
+        reports = collect(pool, 2)
+        assert reports["bad"].outcome in ("crash", "timeout")
+        assert said(reports["good"]) == "slept" and said(ask(pool, "echo", "on")) == "on"
+
+
+def test_an_error_that_names_a_file_whose_name_is_no_text_arrives(pool):
+    assert ask(pool, "misname", b"b\xff".hex()).detail == "FileNotFoundError: no file b\\udcff"
 
 
 def test_a_worker_that_reads_nothing_holds_nobody_up(pool):

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from aws_emulator.cloudformation.resources.kind import (
     Clients,
     Made,
@@ -17,6 +15,7 @@ from aws_emulator.cloudformation.resources.kind import (
     changed_properties,
     delete_on_failure,
 )
+from aws_emulator.encoding import to_json
 from aws_emulator.lambda_service.lambdas import Lambdas
 from aws_emulator.lambda_service.schedules import Schedule, Schedules
 from aws_emulator.lambda_service.versions import LIVE, FunctionVersion
@@ -356,7 +355,7 @@ class Rule:
 
 
 def _schedule(target: Mapping[str, Any], period_s: float) -> Schedule:
-    event = target.get("Input") or msgspec.json.encode({"source": "aws.events"}).decode()
+    event = target.get("Input") or to_json({"source": "aws.events"}).decode()
     return Schedule(function=target["Arn"], qualifier=None, payload=event.encode(), period_s=period_s)
 
 

@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from coordinator.ablation import report, study, suite, suite_costs, suite_picture, suite_table, table
 from coordinator.ablation.arms import ARMS, SHARING, Arm, arms_by_name, configuration, cross, refuse_clashes, settings
 from coordinator.ablation.campaign import Campaign, CellEnd
@@ -41,6 +39,7 @@ from coordinator.studies.side_by_side import SideBySide
 from coordinator.studies.study import StudyRun
 from coordinator.views.study import unlogged_line
 from functions.contract import MissingExtra
+from functions.encoding import from_json, to_json, to_json_file, to_json_text
 from functions.environments.roles.partition import roles_of
 from infra.local.own_process import cores
 from infra.local.separate_pools import SeparatePools
@@ -164,7 +163,7 @@ def _write_suite(root: Path, title: str, found: list[TaskCosts], tasks: list[_Ab
         pictures = []
     text = suite_table.markdown(title, found, arms, pictures)
     RunFolder(root).write("table.md", text.encode())
-    RunFolder(root).write("table.json", msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+    RunFolder(root).write("table.json", to_json_file(found))
     return text
 
 
@@ -230,7 +229,7 @@ class _Progress:
 
     def __call__(self, ended: CellEnd) -> None:
         if self._json:
-            print(msgspec.json.encode(_event(ended)).decode(), flush=True)
+            print(to_json_text(_event(ended)), flush=True)
         elif ended.status != "interrupted":
             print(self._line(ended), flush=True)
 
@@ -292,7 +291,7 @@ def _open(folder: Path) -> None:
 def _begin(wanted: _Ablation) -> Study:
     """Merges the folder's study with the requested one and writes it and the base configuration."""
     # Through JSON, so that tuples become lists as when it is read back.
-    document = msgspec.json.decode(msgspec.json.encode(wanted.base))
+    document = from_json(to_json(wanted.base), dict[str, Any])
     del document["seed"]
     arms, headlines = {arm.name: settings(arm) for arm in wanted.arms}, tuple(wanted.headlines)
     requested = Study(settings=document, arms=arms, headlines=headlines)
@@ -340,7 +339,7 @@ def _plays(base: RunConfig, reference: TeamPolicy, run: Path, seed: int) -> dict
 
 def _show(options: Namespace, folder: Path, comparison: Table) -> None:
     if options.json:
-        print(msgspec.json.encode({"event": "finished", "folder": str(folder), "table": comparison}).decode())
+        print(to_json_text({"event": "finished", "folder": str(folder), "table": comparison}))
         return
     main, expense, *others = table.sections(comparison)
     # Sections on the rules and the bill are only in the file.

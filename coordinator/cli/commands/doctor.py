@@ -6,13 +6,12 @@ import shutil
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-import msgspec
-
 from coordinator import extras
 from coordinator.backends import registry
 from coordinator.backends.base import Readiness
 from coordinator.cli import arguments as common
 from coordinator.reports.text import table
+from functions.encoding import to_json_text
 from infra.local.own_process import cores
 
 _GIB = 1 << 30
@@ -28,7 +27,7 @@ def run(options: Namespace) -> int:
     if options.json:
         installed = {name: extras.installed(name) for name in extras.EXTRAS}
         found = {"machine": dict(_machine()), "extras": installed, "backends": _backends()}
-        print(msgspec.json.encode(found).decode())
+        print(to_json_text(found))
         return 0
     print(table(("this machine", ""), _machine()))
     print()

@@ -2,8 +2,6 @@
 
 from argparse import ArgumentParser, Namespace
 
-import msgspec
-
 from coordinator.backends import registry
 from coordinator.cli import arguments as common
 from coordinator.config.schema import RunConfig, load
@@ -13,6 +11,7 @@ from coordinator.estimation.targets import Target
 from coordinator.pricing.bill import Bill
 from coordinator.reports.text import money, seconds, table
 from coordinator.rules.sharing import SHARING_MODES
+from functions.encoding import to_json_text
 
 # Functions that an account may run at once unless AWS was asked for more (Lambda developer guide, "Lambda quotas").
 CONCURRENCY = 1000
@@ -54,7 +53,7 @@ def run(options: Namespace) -> int:
         result = {"rounds": spent.rounds, "seconds": round(spent.seconds, 1), "bill": cost}
         if found.planned:
             result["placements"] = found.planned.pareto_front
-        print(msgspec.json.Encoder(decimal_format="number").encode(result).decode())
+        print(to_json_text(result))
         return 0
     if found.planned:
         found.planned.show()

@@ -17,6 +17,7 @@ from coordinator.runs import folder as folders
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.stored import look
 from functions.contract import StorageFault
+from functions.encoding import to_json_text
 
 _HEADER = ("run", "status", "rounds", "steps", "final return", "seconds", "bill", "begun (UTC)")
 
@@ -46,7 +47,7 @@ def run(options: Namespace) -> int:
     rows = [_row(folder) for folder in folders.all_runs()]
     if options.json:
         for row in rows:
-            print(msgspec.json.encode(row).decode())
+            print(to_json_text(row))
     elif rows:
         print(table(_HEADER, [_cells(row) for row in rows]))
     else:

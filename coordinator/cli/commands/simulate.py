@@ -4,8 +4,6 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-import msgspec
-
 from coordinator.cli import arguments as common
 from coordinator.config.schema import load
 from coordinator.errors import FINISHED, UserError
@@ -16,6 +14,7 @@ from coordinator.reports.files import replace
 from coordinator.reports.text import money, table
 from coordinator.runs.folder import RunFolder
 from coordinator.views import timeline
+from functions.encoding import to_json_text
 
 EXAMPLES = """examples:
   marless simulate latest --rollouts 50,500,1850 --slots 1000
@@ -66,7 +65,7 @@ def run(options: Namespace) -> int:
         began = time.monotonic()
         found.append((setting, simulate(recording, setting), time.monotonic() - began))
     for setting, simulated, took in found if options.json else ():
-        print(msgspec.json.encode(_figures(setting, simulated, took)).decode())
+        print(to_json_text(_figures(setting, simulated, took)))
     if not options.json:
         _show(found)
     if options.timeline:

@@ -4,8 +4,6 @@ from argparse import ArgumentParser, Namespace
 from decimal import Decimal
 from typing import Any
 
-import msgspec
-
 from coordinator.cli import arguments as common
 from coordinator.cloud.remote_runs import find_run
 from coordinator.core import budget
@@ -14,6 +12,7 @@ from coordinator.reports import statistics
 from coordinator.reports.text import CALMER, counted, money, placement_text, plus_minus, seconds
 from coordinator.runs.folder import LATEST, RunFolder
 from coordinator.runs.stored import Stored, look
+from functions.encoding import to_json_text
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -28,7 +27,7 @@ def run(options: Namespace) -> int:
     folder = find_run(options)
     with look(folder) as found:
         if options.json:
-            print(msgspec.json.encode(_fields(folder, found)).decode())
+            print(to_json_text(_fields(folder, found)))
             return 0
         rows = _rows(folder, found)
     for label, text in rows:

@@ -12,6 +12,7 @@ from coordinator.cli.console import report_ending
 from coordinator.cloud.deployments import locate
 from coordinator.drive import governor
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
+from coordinator.file_reading import read_json
 from coordinator.reports.text import money
 from coordinator.runs.folder import RunFolder, require_name
 from coordinator.runs.signals import Signals
@@ -23,6 +24,7 @@ from coordinator.studies.side_by_side import SideBySide
 from coordinator.studies.study import FILE, Study, StudyRun
 from coordinator.studies.study_file import StudyFile, load, require_same
 from coordinator.views.study import choose_study_view, summary, unlogged_runs
+from functions.encoding import to_json, to_json_text
 from infra.local.dispatch import Capacity
 from infra.local.own_process import cores
 from infra.local.pool import Pool
@@ -124,7 +126,7 @@ def _in_cloud(options: Namespace, folder: Path, file: StudyFile | None) -> int:
     if state is None:
         return _begin(folder, file, place)
     study = _study(folder, None)
-    if file is not None and msgspec.json.encode(file) != msgspec.json.encode(study.file):
+    if file is not None and to_json(file) != to_json(study.file):
         raise UserError(f"{folder} holds a study in the cloud, which keeps its file; give another folder with --out")
     cloud_study.mark(study, place, state)
     return _show(options, study)
@@ -182,10 +184,7 @@ def _study(folder: Path, file: StudyFile | None) -> Study:
     """The study in the folder, begun if it is new; raises `UserError` when the folder holds another one."""
     path = folder / FILE
     if path.is_file():
-        try:
-            began = msgspec.json.decode(path.read_bytes(), type=StudyFile)
-        except (OSError, msgspec.MsgspecError) as error:
-            raise UserError(f"{path} cannot be read: {error}") from error
+        began = read_json(path, StudyFile)
         file = require_same(began, file, folder) if file else began
     assert file is not None
     study = Study(folder, file, seeds_of(file.seeds), decisions.read(folder))
@@ -208,7 +207,7 @@ def _report(options: Namespace, study: Study, pool: Pool, signals: Signals) -> i
     fairness, spent, busy = jain(served.values()), sum(run.dollars for run in runs), pool.busy_share()
     if options.json:
         event = {"event": "finished", "folder": str(study.folder), "dollars": spent, "fairness": fairness, "busy": busy}
-        print(msgspec.json.encode(event).decode(), flush=True)
+        print(to_json_text(event), flush=True)
     else:
         print(f"{summary(runs)}   {money(spent)}")
         if len(served) > 1:

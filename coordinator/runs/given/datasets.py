@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from coordinator.config.schema import RunConfig
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
+from coordinator.file_reading import UnreadableFile, read_file
 from functions import codec, keys
 from functions.contract import Ref, TaskHeader
 from functions.data.dataset import RETURN
+from functions.encoding import Undecodable, from_json
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -61,11 +63,11 @@ def store_dataset(config: RunConfig, run: str, storage: Storage) -> Ref | None:
 def _document(folder: Path) -> _Document:
     path = folder / DOCUMENT
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Document)
-    except OSError as error:
+        return from_json(read_file(path), _Document)
+    except UnreadableFile as error:
         advice = "marless export RUN --to npz --episodes N writes a dataset"
-        raise UserError(f"offline.dataset {folder}: {path} cannot be read; {advice}") from error
-    except msgspec.MsgspecError as error:
+        raise UserError(f"offline.dataset {folder}: {error}; {advice}") from error
+    except Undecodable as error:
         raise UserError(f"offline.dataset {folder}: {path} does not describe a dataset: {error}") from error
 
 

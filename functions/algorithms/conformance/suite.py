@@ -24,6 +24,7 @@ from functions.contract import BadRequest, Behaviour, Hyperparameters, MissingEx
 from functions.data import batch
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey, newest_rounds, rollout_keys
 from functions.data.trajectory import named, rollout_prefix
+from functions.encoding import from_json, to_json
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.policies import Policy
@@ -109,8 +110,8 @@ def _check_config(spec: AlgorithmSpec, config: AlgorithmConfig, task: EnvSpec) -
             described, f"the configuration's {name} has no description: Annotated[..., msgspec.Meta(description=...)]"
         )
     with expect("the configuration", BadRequest):
-        sent = msgspec.json.encode(registry.hyperparameters(config))
-        received = registry.configuration(spec, msgspec.json.decode(sent, type=Hyperparameters))
+        sent = to_json(registry.hyperparameters(config))
+        received = registry.configuration(spec, from_json(sent, Hyperparameters))
     require(received == config, f"the configuration is not the same after it travelled: {received}, not {config}")
     require(config.updates_per_round >= 1, "the configuration's updates_per_round is less than 1")
     require(config.replayed_steps >= 0, "the configuration's replayed_steps is negative")

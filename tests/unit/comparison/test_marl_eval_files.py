@@ -94,8 +94,8 @@ def test_the_command_compares_files_and_writes_what_it_writes_of_runs(capsys):
     [
         (["first.json", "runs/latest"], "runs and files of marl-eval cannot be compared"),
         (["first.json", "--at", "dollars"], "neither --by nor another --at fits"),
-        (["none.json"], "none.json cannot be read as a file of marl-eval"),
-        (["broken.json"], "broken.json cannot be read as a file of marl-eval"),
+        (["none.json"], "none.json cannot be read"),
+        (["broken.json"], "broken.json cannot be read"),
         (["unnamed.json"], "unnamed.json: mpe/one a has 'x' in the place of a seed"),
         (["empty.json"], "empty.json: mpe/one a seed_1 needs evaluations with 'step_count'"),
         (["first.json", "other.json"], "no algorithm is on all tasks of these files (mpe/one, mpe/three)"),

@@ -14,6 +14,7 @@ from coordinator.core.events import Checkpointed, Committed, Dispatched, Ended, 
 from coordinator.core.state import Slot, State, WorkItem
 from coordinator.core.tasks import MOST_PUTS
 from coordinator.drive import driver as loop
+from coordinator.drive.answers import decode_answer
 from coordinator.drive.ledger_items import StateEncoder
 from coordinator.pricing import bill
 from functions.contract import EvaluateTask, Failed, SampleTask
@@ -33,7 +34,7 @@ def waiting_sample(*overrides):
 
 def heard(plan, state, item):
     """The state after a report, its answer decoded."""
-    return apply(plan, state, Reported((Ended(item.id.split("/", 2)[2], *loop._decode_answer(item)),)))
+    return apply(plan, state, Reported((Ended(item.id.split("/", 2)[2], *decode_answer(item)),)))
 
 
 def evaluations(*means):
@@ -102,7 +103,7 @@ def test_reports_are_the_same_together_and_one_by_one():
         report("actor", requests[3], outcome="throttled"),
         answered("actor", requests[4], duration_ms=80.25),
     ]
-    ended = tuple(Ended(item.id.split("/", 2)[2], *loop._decode_answer(item)) for item in reports)
+    ended = tuple(Ended(item.id.split("/", 2)[2], *decode_answer(item)) for item in reports)
     one_by_one = state
     for each in ended:
         one_by_one = apply(plan, one_by_one, Reported((each,)))
@@ -375,7 +376,7 @@ def test_a_failure_with_megabytes_to_say_is_one_short_line_in_the_ledger():
 def test_an_answer_that_cannot_be_read_is_as_good_as_a_crash():
     _, _, (request,) = waiting_sample()
     garbled = msgspec.structs.replace(report("actor", request), body=b'{"type":"done","returns":[null]}')
-    read, answer = loop._decode_answer(garbled)
+    read, answer = decode_answer(garbled)
     assert (read.outcome, answer) == ("crash", None)
 
 

@@ -6,6 +6,7 @@ from simulated import MemoryLedger
 from coordinator.drive import lease
 from coordinator.drive.lease import CLOUD, KEPT_S, RENEW_S, Keeper, Lease, LeaseHeld
 from functions.contract import StaleVersion
+from functions.encoding import to_json
 
 
 def test_a_second_process_is_refused_and_learns_who_drives():
@@ -83,7 +84,7 @@ def test_of_two_that_take_at_once_one_is_refused():
     class Racing(MemoryLedger):
         def commit(self, item, body, version):
             if not self.commits:
-                super().commit(item, lease._ENCODER.encode(Lease(holder="quicker", until=99.0)), version)
+                super().commit(item, to_json(Lease(holder="quicker", until=99.0)), version)
             return super().commit(item, body, version)
 
     with pytest.raises(LeaseHeld, match="just begun"):

@@ -5,8 +5,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
 from coordinator.cli import arguments as common
 from coordinator.comparison import report, table
 from coordinator.comparison.arms import Arm, arms_of
@@ -16,6 +14,7 @@ from coordinator.comparison.curve import AXES
 from coordinator.comparison.marl_eval import arms_of_files
 from coordinator.errors import FINISHED, UserError
 from coordinator.reports.text import table as aligned
+from functions.encoding import to_json_text
 
 EXAMPLES = """examples:
   marless compare base-s1 base-s2 base-s3 fast-s1 fast-s2 fast-s3
@@ -79,8 +78,8 @@ def _arms(options: Namespace) -> tuple[list[Arm], dict[str, str]]:
 
 def _print_json(folder: Path, comparison: Comparison, left_out: Mapping[str, str]) -> None:
     for name, why in left_out.items():
-        print(msgspec.json.encode({"event": "left_out", "run": name, "reason": why}).decode())
-    print(msgspec.json.encode({"event": "compared", "folder": str(folder), "comparison": comparison}).decode())
+        print(to_json_text({"event": "left_out", "run": name, "reason": why}))
+    print(to_json_text({"event": "compared", "folder": str(folder), "comparison": comparison}))
 
 
 def _print_text(folder: Path, comparison: Comparison, left_out: Mapping[str, str]) -> None:

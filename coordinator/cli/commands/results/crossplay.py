@@ -4,8 +4,6 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-import msgspec
-
 from coordinator.cli import arguments as common
 from coordinator.comparison import pictures, tournament
 from coordinator.comparison.tournament import Tournament
@@ -17,6 +15,7 @@ from coordinator.runs import cross_evaluation
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.policies import load_checkpoints, load_team
 from functions.contract import BadRequest, MissingExtra
+from functions.encoding import to_json, to_json_text
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 
 EXAMPLES = """examples:
@@ -55,7 +54,7 @@ def run(options: Namespace) -> int:
     except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
         raise UserError(f"{folder.name}: {error}") from error
     _write(found, options.out or folder.path)
-    print(msgspec.json.encode(found).decode() if options.json else "\n".join(_lines(found)))
+    print(to_json_text(found) if options.json else "\n".join(_lines(found)))
     return FINISHED
 
 
@@ -84,7 +83,7 @@ def _write(found: Tournament, folder: Path) -> None:
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     folder.mkdir(parents=True, exist_ok=True)
-    replace(folder / "crossplay.json", msgspec.json.encode(found))
+    replace(folder / "crossplay.json", to_json(found))
     try:
         pictures.draw_scores(found, folder / "crossplay.png")
     except MissingExtra as error:

@@ -9,6 +9,7 @@ from coordinator.errors import UserError
 from coordinator.runs import cross_evaluation
 from coordinator.runs.evaluation import EvaluationResult, evaluate
 from coordinator.runs.folder import RunFolder
+from functions.encoding import to_json_text
 
 EXAMPLES = """examples:
   marless evaluate latest
@@ -42,7 +43,7 @@ def run(options: Namespace) -> int:
         if options.agents:
             raise UserError("--against plays the run's own task; leave --agents away")
         found = cross_evaluation.plays(folder, options.against, options.episodes)
-        print(msgspec.json.encode(found).decode() if options.json else "\n".join(cross_evaluation.lines(found)))
+        print(to_json_text(found) if options.json else "\n".join(cross_evaluation.lines(found)))
         return 0
     _show(evaluate(folder, options.workers, options.episodes, options.agents), options.json)
     return 0
@@ -53,7 +54,7 @@ def _show(found: EvaluationResult, as_json: bool) -> None:
     if as_json:
         result = {"run": found.run, "round": found.round, **msgspec.to_builtins(returns), "agents": found.agents}
         result |= {name: table for name, table in (("env_metrics", found.env_metrics), ("sides", found.sides)) if table}
-        print(msgspec.json.encode(result).decode())
+        print(to_json_text(result))
         return
     print(
         f"{found.run}, policies of round {found.round:,}, greedy, {returns.episodes:,} episodes on fresh start states"

@@ -3,13 +3,12 @@
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-import msgspec
-
 from coordinator.cli import arguments as common
 from coordinator.errors import FINISHED, UserError
 from coordinator.exports import dataset_files, policy_files
 from coordinator.exports.export import FORMATS, Exported, export_episodes, export_policies, export_rounds
 from coordinator.runs.folder import RunFolder
+from functions.encoding import to_json_text
 
 EXAMPLES = """examples:
   marless export latest --to onnx                       a graph for each agent, and a play.py that runs them
@@ -78,7 +77,7 @@ def _rounds(text: str) -> tuple[int, int]:
 
 def _show(found: Exported, as_json: bool) -> None:
     if as_json:
-        print(msgspec.json.encode({"folder": str(found.folder), "files": found.files}).decode())
+        print(to_json_text({"folder": str(found.folder), "files": found.files}))
         return
     width = max(map(len, found.files))
     for name, size in found.files.items():

@@ -4,8 +4,6 @@ import dataclasses
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 
-import msgspec
-
 from coordinator.cli import arguments as common
 from coordinator.core.state import State
 from coordinator.errors import FINISHED, UNFINISHED
@@ -16,6 +14,7 @@ from coordinator.runs.folder import BEST_POLICIES, POLICIES, RunFolder
 from coordinator.runs.stored import Stored, look
 from functions import codec
 from functions.contract import CorruptObject, NoSuchObject, Ref
+from functions.encoding import to_json_text
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def run(options: Namespace) -> int:
 def _show(options: Namespace, folder: RunFolder, verified: Verified) -> None:
     if options.json:
         fields = {"run": folder.name, "ok": not verified.problems, **dataclasses.asdict(verified)}
-        print(msgspec.json.encode(fields).decode())
+        print(to_json_text(fields))
         return
     findings = verified.problems or [
         f"OK, round {verified.round}, {verified.objects} objects, weights_sha256 {verified.weights_sha256 or 'not yet'}"

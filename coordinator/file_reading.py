@@ -1,0 +1,62 @@
+"""Files that a user names or that a run left, as bytes or values; all that can be wrong with one is one error.
+
+A name may lead to anything: a device without end, a pipe that nobody writes to, a file of another program.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import TypeVar
+
+from coordinator.errors import UserError
+from functions.encoding import Undecodable, from_json
+
+_T = TypeVar("_T")
+
+# The largest file that is read whole: what a run of 10^6 rounds writes, at a kilobyte each.
+MOST_BYTES = 1 << 30
+
+
+class UnreadableFile(UserError):
+    """The file is missing, too large, damaged or no regular file; the message says which, and names it."""
+
+
+class MissingFile(UnreadableFile, FileNotFoundError):
+    """There is no such file."""
+
+
+def read_file(path: Path, most: int = MOST_BYTES) -> bytes:
+    """The bytes of a regular file of at most `most` bytes; raises `UnreadableFile`."""
+    try:
+        with open(path, "rb", opener=_open) as file:  # a `Path` takes no opener
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise UnreadableFile(f"{path} cannot be read: it is no regular file")
+            if status.st_size > most:
+                raise UnreadableFile(f"{path} cannot be read: it has {status.st_size:,} bytes, more than {most:,}")
+            return file.read(status.st_size)
+    except FileNotFoundError as error:
+        raise MissingFile(f"{path} cannot be read: there is no such file") from error
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        raise UnreadableFile(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def read_text(path: Path, most: int = MOST_BYTES) -> str:
+    """The text of a file in UTF-8; raises `UnreadableFile`."""
+    try:
+        return read_file(path, most).decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableFile(f"{path} cannot be read: {error}") from error
+
+
+def read_json(path: Path, kind: type[_T]) -> _T:
+    """The value in a JSON file; raises `UnreadableFile`."""
+    try:
+        return from_json(read_file(path), kind, str(path))
+    except Undecodable as error:
+        raise UnreadableFile(str(error)) from error
+
+
+def _open(path: str, flags: int) -> int:
+    """Opening a pipe does not wait for its writer."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,0 +1,110 @@
+"""Values <-> bytes, as JSON and as MessagePack: the one place that knows in how many ways a library refuses bytes.
+
+msgspec has an error of its own, but raises others for text that is not UTF-8 and for values that are nested too deeply.
+Bytes come from environments, from files that people edit and from disks that fail, so each caller must expect all of
+them: here they are one error, `Undecodable`. `make check` refuses the libraries' own functions elsewhere.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar, overload
+
+import msgspec
+
+_T = TypeVar("_T")
+
+_REFUSALS = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
+
+
+class Undecodable(ValueError):
+    """The bytes hold no value of the expected type; the message says why, and where they came from as far as given."""
+
+
+class _Decoder(Generic[_T]):
+    """Reads values of one type."""
+
+    def __init__(self, decoder: Any) -> None:
+        self._decoder = decoder
+
+    def decode(self, body: bytes | str, source: str = "") -> _T:
+        """The value; raises `Undecodable`, which names the `source`."""
+        try:
+            value: _T = self._decoder.decode(body)
+        except _REFUSALS as error:
+            reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+            raise Undecodable(f"{source} cannot be read: {reason}" if source else reason) from error
+        return value
+
+
+class JsonDecoder(_Decoder[_T]):
+    """Reads JSON."""
+
+    @overload
+    def __init__(self, kind: type[_T]) -> None: ...
+    @overload
+    def __init__(self, kind: Any) -> None: ...
+    def __init__(self, kind: Any) -> None:
+        super().__init__(msgspec.json.Decoder(kind))
+
+
+class MessagePackDecoder(_Decoder[_T]):
+    """Reads MessagePack."""
+
+    @overload
+    def __init__(self, kind: type[_T]) -> None: ...
+    @overload
+    def __init__(self, kind: Any) -> None: ...
+    def __init__(self, kind: Any) -> None:
+        super().__init__(msgspec.msgpack.Decoder(kind))
+
+
+# Amounts of money are exact decimals; programs expect a number.
+_JSON = msgspec.json.Encoder(decimal_format="number")
+_MESSAGE_PACK = msgspec.msgpack.Encoder()
+
+
+def from_json(body: bytes | str, kind: type[_T], source: str = "") -> _T:
+    """The value of a JSON text; raises `Undecodable`, which names the `source`."""
+    return JsonDecoder(kind).decode(body, source)
+
+
+def to_json(value: Any) -> bytes:
+    """A value as JSON on one line. Text that is no valid Unicode (`os.fsdecode` of a name that is not UTF-8, in the
+    message of an exception) is escaped as in Python: ``\\udcff``."""
+    return _encode(_JSON, value)
+
+
+def to_json_text(value: Any) -> str:
+    """`to_json` as text."""
+    return to_json(value).decode()
+
+
+def to_json_file(value: Any) -> bytes:
+    """A value as JSON that people read too: indented, with a line break at the end."""
+    return bytes(msgspec.json.format(to_json(value), indent=2)) + b"\n"
+
+
+def to_message_pack(value: Any) -> bytes:
+    """A value as MessagePack; text as in `to_json`."""
+    return _encode(_MESSAGE_PACK, value)
+
+
+def _encode(encoder: Any, value: Any) -> bytes:
+    try:
+        return bytes(encoder.encode(value))
+    except UnicodeEncodeError:
+        return bytes(encoder.encode(_escaped(value)))
+
+
+def _escaped(value: Any) -> Any:
+    """The value with valid text; sequences may be of another type, which is encoded in the same way."""
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case msgspec.Struct():
+            fields = {name: _escaped(getattr(value, name)) for name in value.__struct_fields__}
+            return msgspec.structs.replace(value, **fields)
+        case Mapping():
+            return {_escaped(key): _escaped(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_escaped(item) for item in value]
+    return value
