@@ -127,5 +127,5 @@ def _gone(folder: AccountFolder, patience_s: float) -> bool:
 
 def _last_words(folder: AccountFolder) -> str:
     """The last line of the account's log."""
-    lines = folder.log.read_text(errors="replace").split("\n")
+    lines = folder.log.read_text(encoding="utf-8", errors="replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")

@@ -9,7 +9,7 @@ _KEEPALIVE, _TICKS_PER_S = "02", 100
 
 def _entry(port: int, server_port: int) -> list[str] | None:
     """The columns of the connection from `port` of 127.0.0.1 to `server_port` of it; None if it does not exist."""
-    for line in _TABLE.read_text().splitlines()[1:] if _TABLE.exists() else ():
+    for line in _TABLE.read_text(encoding="utf-8").splitlines()[1:] if _TABLE.exists() else ():
         columns = line.split()
         if [int(address.rpartition(":")[2], 16) for address in columns[1:3]] == [port, server_port]:
             return columns

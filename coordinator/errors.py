@@ -1,11 +1,24 @@
 """Exit codes, and how a command ends: one line instead of a traceback."""
 
+import errno
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from functions.redaction import redact
 
 # A command that a signal ended exits with 128 plus the signal's number, as in shells.
 FINISHED, UNFINISHED, USER_ERROR, INTERNAL = 0, 1, 2, 70
+
+_ADVICE = {
+    errno.ENOSPC: "free disk space and try again",
+    errno.EDQUOT: "the disk quota is used up; free disk space and try again",
+    errno.EROFS: "the disk can only be read; work in another folder",
+    errno.EACCES: "work in a folder of your own, or ask its owner for the permission",
+    errno.EMFILE: "raise the limit (ulimit -n) and try again",
+    errno.ENFILE: "the machine has too many files open; end other programs and try again",
+    errno.ENOMEM: "the machine has no memory left; end other programs and try again",
+}
 
 
 class UserError(Exception):
@@ -27,4 +40,31 @@ class Ending:
 
 def one_line(error: BaseException) -> str:
     """The error's text without line breaks and secrets."""
-    return redact(" ".join(str(error).split()))
+    text = _system_text(error) if isinstance(error, OSError) and error.errno else str(error)
+    return redact(" ".join(redact(text).split()))
+
+
+def of_the_system(error: BaseException) -> bool:
+    """Whether the user can correct what the system refused: it is about a file, a full disk or a limit."""
+    return isinstance(error, OSError) and (error.filename is not None or error.errno in _ADVICE)
+
+
+def broken_path(path: Path) -> str:
+    """What is wrong with a path or a folder above it: it is a link to nothing, or a file; '' otherwise."""
+    for part in (path, *path.parents):
+        if part.is_symlink() and not part.exists():
+            return f"{part} is a link to {part.readlink()}, which is not there"
+    blocked = next((part for part in (path, *path.parents) if part.exists()), path)
+    return f"{blocked} is a file, not a folder" if blocked.is_file() else ""
+
+
+def _system_text(error: OSError) -> str:
+    """What the system refused, with advice."""
+    advice = _ADVICE.get(error.errno or 0, "")
+    reason = f"{error.strerror}; {advice}" if advice else f"{error.strerror}"
+    if error.filename is None:
+        return reason
+    path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
+    if path and error.errno in (errno.EEXIST, errno.ENOENT, errno.ENOTDIR) and (problem := broken_path(path)):
+        return problem
+    return f"{path or error.filename}: {reason}"

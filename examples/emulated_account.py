@@ -13,7 +13,7 @@ def main(rounds: int = 5) -> None:
     here = marless.train(settings, quiet=True)
     assert cloud.summary.weights_sha256 == here.summary.weights_sha256
     print("same weights:", cloud.summary.weights_sha256[:16])
-    for line in json.loads((cloud.path / "bill.json").read_text())["lines"]:
+    for line in json.loads((cloud.path / "bill.json").read_text(encoding="utf-8"))["lines"]:
         if float(line["dollars"]):
             print(f"  {line['name']:32} ${float(line['dollars']):.7f}")
 

@@ -1,27 +1,114 @@
-"""Removes secrets of this process's environment from texts that leave it: messages, log lines and tracebacks.
+"""Removes secrets that this process knows from texts that leave it: messages, log lines, tracebacks and files.
 
-An exception of an environment or a plug-in may hold anything, `os.environ` included.
+It knows the variables of its environment, and what `learn` was given: credentials that were fetched, and settings of a
+run. An exception of an environment or a plug-in may hold anything, `os.environ` included.
 """
 
+import json
 import os
 import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, quote_plus
 
-_SECRET = re.compile(r"SECRET|TOKEN|PASSWORD|PASSWD|PRIVATE_KEY|API_?KEY|ACCESS_KEY", re.IGNORECASE)
-# Shorter values occur in texts by chance.
+_SECRET = re.compile(
+    r"SECRET|TOKEN(?!I[SZ])|PASSWORD|PASSWD|PASSPHRASE|PASSCODE|CREDENTIAL|PRIVATE_?KEY|API_?KEY|ACCESS_?KEY|SSH_?KEY"
+    r"|BEARER|WEBHOOK|PGPASS|(?:^|[_.-])(?:PAT|PASS|AUTH|AUTHORIZATION|CREDS?|COOKIES?|JWT|DSN|PIN)$|[_-](?:PWD|KEY)$",
+    re.IGNORECASE,
+)
+# What has such a word in its name and says where or until when, not what.
+_ABOUT_A_SECRET = re.compile(r"_(?:FILE|PATH|DIR|SOCK|EXPIRATION|EXPIRY|TTL)$|PGPASSFILE$|PUBLIC_KEY$", re.IGNORECASE)
+# Shorter values occur in texts by chance, inside of words and numbers above all.
 _LEAST = 8
-# The name and password in an address.
-_IN_ADDRESS = re.compile(r"(?<=://)[^/\s@]+:[^/\s@]+(?=@)")
+# Of these, the ones from here on are removed where they stand alone, unless they are a word or a number.
+_LEAST_ALONE = 4
+_WORD_OR_NUMBER = re.compile(r"[A-Za-z]+|[\d.,:+-]+")
+# In an address: the name and password, or a key in their place, and what signs it.
+_IN_ADDRESS = re.compile(
+    r"(?<=://)[^/\s@]+:[^/\s@]+(?=@)|(?<=https://)[^/\s@]{16,}(?=@)|(?<=http://)[^/\s@]{16,}(?=@)"
+    r"|(?<=X-Amz-Signature=)\w+|(?<=X-Amz-Credential=)[^&\s]+|(?<=X-Amz-Security-Token=)[^&\s]+"
+)
+_NOTHING = re.compile(r"(?!)")
+
+_learned: dict[str, str] = {}
 
 
+@lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
     """Whether a variable or a setting has the name of a secret."""
-    return _SECRET.search(name) is not None
+    return _SECRET.search(name) is not None and _ABOUT_A_SECRET.search(name) is None
+
+
+def learn(name: str, value: str) -> None:
+    """Makes `redact` write `name` where a text holds `value`, from now on."""
+    _learned[name] = value
 
 
 def redact(text: str) -> str:
-    """`text` with the values of variables that have the name of a secret replaced by that name."""
-    for name, value in os.environ.items():
-        if len(value) >= _LEAST and is_secret(name):
-            for written in (value, repr(value)[1:-1]):
-                text = text.replace(written, f"<{name}>")
-    return _IN_ADDRESS.sub("<redacted>", text)
+    """`text` with each secret replaced by its name."""
+    return redactor()(text)
+
+
+def redactor() -> Callable[[str], str]:
+    """`redact` for many texts at once."""
+    secrets = _learned | {name: value for name, value in os.environ.items() if is_secret(name)}
+    return _replacing(tuple(secrets.items()))
+
+
+def redacted(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that may be given away: texts by `redact`, and the names of secrets in place of their values."""
+    return {name: _redacted(name, value) for name, value in values.items()}
+
+
+def placeholder(name: str) -> str:
+    """What stands in place of the value of a secret."""
+    return f"<{name}>"
+
+
+def _redacted(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return redacted(value)
+    if is_secret(name) and isinstance(value, str | bytes | list | tuple):
+        return placeholder(name)
+    if isinstance(value, list | tuple):
+        return [_redacted("", each) for each in value]
+    return redact(value) if isinstance(value, str) else value
+
+
+@lru_cache(maxsize=8)
+def _replacing(secrets: tuple[tuple[str, str], ...]) -> Callable[[str], str]:
+    """What replaces the secrets, the longest first: one may be a part of another."""
+    named: dict[str, str] = {}
+    alone: dict[str, str] = {}
+    beside: list[str] = []
+    for name, value in secrets:
+        for form in _written(value):
+            if len(form) >= _LEAST:
+                named.setdefault(form, name)
+            elif len(form) >= _LEAST_ALONE and not _WORD_OR_NUMBER.fullmatch(form):
+                alone.setdefault(form, name)
+        if 0 < len(value) < _LEAST:
+            # As a listing of the environment has it: NAME=value, 'NAME': 'value'.
+            beside.append(rf"(?<={re.escape(name)})(['\"]?\s*[=:]\s*['\"]?){re.escape(value)}(?!\w)")
+    forms = named | alone
+    longest = sorted(forms, key=len, reverse=True)
+    anywhere = [re.escape(form) if form in named else rf"(?<!\w){re.escape(form)}(?!\w)" for form in longest]
+    pattern = re.compile("|".join(anywhere)) if anywhere else _NOTHING
+    listing = re.compile("|".join(beside)) if beside else _NOTHING
+
+    def replace(text: str) -> str:
+        text = pattern.sub(lambda found: placeholder(forms[found[0]]), text)
+        text = listing.sub(lambda found: next(filter(None, found.groups()), "=") + "<redacted>", text)
+        return _IN_ADDRESS.sub("<redacted>", text)
+
+    return replace
+
+
+def _written(value: str) -> set[str]:
+    """The forms in which texts hold a value: as it is, as Python, JSON and addresses write it, with its line breaks as
+    spaces, and line by line."""
+    forms = {value, value.strip(), " ".join(value.split())}
+    forms |= {repr(value)[1:-1], json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+    forms |= {quote(value, safe=""), quote(value), quote_plus(value)} if value.isprintable() else set()
+    return forms | {line.strip() for line in value.splitlines()}

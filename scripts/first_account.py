@@ -52,7 +52,15 @@ class Account:
         """The standard output of a command; raises `Failed` with its last line."""
         command = [sys.executable, "-m", "coordinator.cli.app", *arguments]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(self.home), str(ROOT)))}
-        ended = subprocess.run(command, cwd=self.home, env=environment, capture_output=True, text=True, check=False)
+        ended = subprocess.run(
+            command,
+            cwd=self.home,
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
         if ended.returncode:
             lines = (ended.stderr or ended.stdout).strip().splitlines() or ["no message"]
             raise Failed(f"marless {arguments[0]}: exit code {ended.returncode}: {lines[-1]}")

@@ -113,14 +113,16 @@ def weights_sha256(name: str, scratch: Path) -> str:
         _marless(scratch, "train", *settings, "--backend", "emulated", "--detach")
         _marless(scratch, "watch", name)
         _marless(scratch, "teardown", "--backend", "emulated", "--yes")
-    summary = json.loads((scratch / "runs" / name / "summary.json").read_text())
+    summary = json.loads((scratch / "runs" / name / "summary.json").read_text(encoding="utf-8"))
     print(f"{name:18} {summary['weights_sha256']}", file=sys.stderr, flush=True)
     return str(summary["weights_sha256"])
 
 
 def _marless(scratch: Path, *arguments: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([*MARLESS, *arguments], cwd=scratch, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [*MARLESS, *arguments], cwd=scratch, env=environment, capture_output=True, encoding="utf-8", errors="replace"
+    )
     if done.returncode:
         print(done.stdout, done.stderr, file=sys.stderr)
         done.check_returncode()

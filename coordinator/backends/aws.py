@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.backends.base import Connection, DeployRequest, LocatedDeployment, Readiness, RemoteBackend
 from coordinator.errors import UserError
+from coordinator.output import say_text
 from coordinator.pricing.latency import STORAGE, Latency
 from coordinator.pricing.prices import StorageClass
 
@@ -94,7 +95,7 @@ class AwsBackend(RemoteBackend):
         before, free = describe(cloud, stack), account_concurrency(cloud)
         parameters = renewed(cloud, request.tenant, request.parameters)
         _check_concurrency(int(parameters.get("WorkerConcurrency", 0)), before, free)
-        print(deploy_messages.before(who, region, stack, before, parameters, free, torch))
+        say_text(deploy_messages.before(who, region, stack, before, parameters, free, torch))
         if torch.names:
             containers.engine()
         request.confirm("update it?" if before else "create it?")

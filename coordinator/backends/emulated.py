@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.backends.base import Connection, DeployRequest, LocatedDeployment, Part, Readiness, RemoteBackend
 from coordinator.errors import FINISHED, UserError
+from coordinator.output import say
 from coordinator.pricing import latency as latencies
 from coordinator.pricing.latency import Latency
 from coordinator.pricing.prices import StorageClass
@@ -107,7 +108,7 @@ class EmulatedBackend(RemoteBackend):
             code = remove(cloud_at(running.whereabouts), f"the emulated account in {folder}")
         if not stacks(running):
             end(running)
-            print("the emulated account has ended")
+            say("the emulated account has ended")
         return code
 
     def release(self, run: str, keep: bool) -> None:

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -15,9 +16,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-from coordinator.errors import INTERNAL, USER_ERROR, UserError, one_line
+from coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, one_line
+from coordinator.output import ERROR, OUTPUT, note, open_descriptors, say_text
 from coordinator.runs.signals import Interrupted, end, handle_signals
 from functions.redaction import redact
+from functions.visible import visible_text
 from infra.local.own_process import age_s
 
 # Every command is a module of its name, imported only when it is called, so that commands start quickly.
@@ -59,6 +62,8 @@ _FOLDERS = {
 _PLAY = {
     "train", "resume", "study", "ablate", "estimate", "evaluate", "crossplay", "replay", "report", "log", "export",
 }  # fmt: skip
+# Commands whose results are files: what they say meanwhile may be lost without harm.
+_DRIVE = {"train", "resume", "study", "ablate", "watch"}
 
 
 class Parser(ArgumentParser):
@@ -67,25 +72,37 @@ class Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; see {self.prog} --help")
 
+    def _print_message(self, message: str, file: object = None) -> None:
+        """The help, on a stream as it is today."""
+        say_text(message)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code: 0 success, 1 incomplete, 2 an error that the user can correct."""
-    options = Namespace(started=time.monotonic() - (age_s() if argv is None else 0.0), folder=None)
+    if argv is not None:
+        return _answer(list(argv), time.monotonic())
+    open_descriptors()
+    try:
+        return _answer(sys.argv[1:], time.monotonic() - age_s())
+    finally:
+        OUTPUT.settle()
+        ERROR.settle()
+
+
+def _answer(argv: list[str], started: float) -> int:
+    options, OUTPUT.problem = Namespace(started=started, folder=None), ""
     try:
         with handle_signals(end):
-            return _run(list(sys.argv[1:] if argv is None else argv), options)
-    except BrokenPipeError:
-        # The reader is gone; without this the interpreter would fail again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+            code = _run(argv, options)
     except Interrupted as stop:
         begun = options.folder and (options.folder / "plan.json").is_file()
-        name = options.folder.name if begun else ""
+        name = shlex.quote(options.folder.name) if begun else ""
         return _say(f"stopped at once; go on with: marless resume {name}" if name else "interrupted", stop.code)
     except Exception as error:
         if _expected(error):
             return _say(one_line(error), USER_ERROR)
         return _say(f"internal error: {type(error).__name__}: {one_line(error)} ({_log(options)})", INTERNAL)
+    return code or (USER_ERROR if OUTPUT.problem and argv[0] not in _DRIVE else code)
 
 
 @contextmanager
@@ -108,10 +125,10 @@ def module_of(name: str) -> ModuleType:
 
 def _run(argv: list[str], options: Namespace) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
-        print(_overview())
+        say_text(_overview())
         return 0
     if argv[0] == "--version":
-        print(f"marless {version('marless')}")
+        say_text(f"marless {version('marless')}")
         return 0
     if argv[0] not in COMMANDS:
         nearest = difflib.get_close_matches(argv[0], COMMANDS, n=1)
@@ -129,8 +146,16 @@ def _run(argv: list[str], options: Namespace) -> int:
         parser.parse_intermixed_args(argv[1:], options)
     except SystemExit as exit_:  # --help
         return int(exit_.code or 0)
+    _require_current_folder()
     with _importable_folder() if argv[0] in _PLAY else nullcontext():
         return int(command.run(options))
+
+
+def _require_current_folder() -> None:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise UserError("the current folder was deleted; change to another one, such as: cd ~") from None
 
 
 def _overview() -> str:
@@ -145,7 +170,7 @@ Start with `marless train`. `marless COMMAND --help` describes a command."""
 
 
 def _say(line: str, code: int) -> int:
-    print(f"marless: {line}", file=sys.stderr)
+    note(f"marless: {line}")
     return code
 
 
@@ -159,19 +184,22 @@ def _expected(error: Exception) -> bool:
     ours = (
         ConfigError, Unresumable, CorruptObject, NoSuchObject, MissingExtra, StaleVersion, StorageFault, Undecodable
     )  # fmt: skip
-    return isinstance(error, (UserError, *ours)) or (isinstance(error, OSError) and error.filename is not None)
+    return isinstance(error, (UserError, *ours)) or of_the_system(error)
 
 
 def _log(options: Namespace) -> str:
     """Writes the traceback to a file; returns a text that says where it is."""
-    path = options.folder / "error.log" if options.folder else Path(tempfile.gettempdir())
+    folder = options.folder if options.folder and options.folder.is_dir() else None
+    path = folder / "error.log" if folder else Path(tempfile.gettempdir())
     try:
-        if not options.folder:
+        if not folder:
             # An unpredictable name, because other users may write to this folder too.
             descriptor, name = tempfile.mkstemp(prefix="marless-error-", suffix=".log")
             os.close(descriptor)
             path = Path(name)
-        path.write_text(redact(traceback.format_exc()), encoding="utf-8")
+        # It holds what environments say, which is nobody else's business.
+        path.touch(0o600)
+        path.write_text(visible_text(redact(traceback.format_exc())), encoding="utf-8")
     except OSError as error:
         return f"no details: {path} cannot be written: {error.strerror}"
     return f"details in {path}"

@@ -1,7 +1,6 @@
 """Starts, deploys to and ends the emulated account of a folder of runs."""
 
 import os
-import sys
 from pathlib import Path
 
 from aws_emulator import account as accounts
@@ -13,6 +12,7 @@ from coordinator.cloud.stack_parameters import renewed
 from coordinator.drive.ledger_items import load_state
 from coordinator.errors import UserError
 from coordinator.extras import require
+from coordinator.output import note
 from coordinator.reports import provenance
 from coordinator.runs.folder import ROOT, RunFolder, all_runs
 from functions import kernels
@@ -142,7 +142,7 @@ def stacks(running: Account) -> list[str]:
 
 def print_note(line: str) -> None:
     """Prints progress on standard error, apart from the command's output."""
-    print(line, file=sys.stderr, flush=True)
+    note(line)
 
 
 def _deploy(cloud: Cloud, tenant: str) -> None:

@@ -56,7 +56,9 @@ class Watch:
             if self._signals.received:
                 name = self._folder.name
                 self._log.close()
-                return Ending(FINISHED, f"{name} is still running; follow it with: marless watch {name}")
+                return Ending(
+                    FINISHED, f"{name} is still running; follow it with: marless watch {self._folder.argument}"
+                )
             time.sleep(_POLL_S)
 
     def _show(self, state: State) -> None:
@@ -99,5 +101,5 @@ class Watch:
         if state.refused:
             return Ending(USER_ERROR, f"nothing was trained: {state.reason}; then train under another name")
         why = f": {problem or state.reason}" if problem or state.reason else ""
-        go_on = onwards(state, f"marless resume --detach {self._folder.name}")
+        go_on = onwards(state, f"marless resume --detach {self._folder.argument}")
         return Ending(UNFINISHED, f"{status} after round {state.round}{why}; {go_on}")

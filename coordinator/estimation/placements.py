@@ -10,6 +10,7 @@ from coordinator.core import planning
 from coordinator.core.controller import looks_at_rounds
 from coordinator.estimation.calibration import calibrate
 from coordinator.estimation.targets import Target
+from coordinator.output import say, say_text
 from coordinator.placement import planner
 from coordinator.placement.planner import Forecast
 from coordinator.placement.round_placement import RoundPlacement
@@ -45,12 +46,12 @@ class PlacementPlan:
             )
             for item in forecasts
         ]
-        print(table(("", "placement", "$ a round", "functions", "storage", "coordination", "time"), rows))
+        say_text(table(("", "placement", "$ a round", "functions", "storage", "coordination", "time"), rows))
         hourly = float(load_prices(self.config.pricing.region).ec2[MACHINE])
         share = planner.break_even(self.chosen, hourly, VCPUS)
         verdict = f"above {share:.0%} utilisation" if share < 1 else "at no utilisation"
-        print(f"a {MACHINE} (${hourly:g}/h) would do the same work for less {verdict}")
-        print()
+        say(f"a {MACHINE} (${hourly:g}/h) would do the same work for less {verdict}")
+        say("")
 
 
 def plan_placement(config: RunConfig, workers: int, target: Target) -> PlacementPlan:

@@ -64,7 +64,7 @@ def read(folder: RunFolder) -> Facts:
     """The run in `folder`; raises `UserError` without a finished round or where a file cannot be read."""
     lines = tuple(read_lines(folder.path / METRICS))
     if not lines:
-        raise UserError(f"{folder.name} has no finished round; see marless status {folder.name}")
+        raise UserError(f"{folder.name} has no finished round; see marless status {folder.argument}")
     config = folder.config()
     replay = folder.path / REPLAY
     return Facts(

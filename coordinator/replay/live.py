@@ -20,7 +20,7 @@ def open_window(folder: RunFolder) -> Window:
     try:
         return Window(f"MARLess: {folder.path.name}")
     except NoDisplay as error:
-        without = f"marless replay {folder.path.name} --out team.gif"
+        without = f"marless replay {folder.argument} --out team.gif"
         raise UserError(f"--live needs a display: {error}; without one write a file: {without}") from error
 
 

@@ -150,7 +150,9 @@ def _sha256(root: Path, files: Iterable[Path]) -> str:
 
 def _git(*arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=5)
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, encoding="utf-8", errors="replace", timeout=5
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -6,6 +6,7 @@ from coordinator.core.state import RoundLine, State
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.reports.statistics import FinalReturn, summary
+from functions.visible import visible
 
 _EVENTS = {
     "shared": "sharing switched on: agents with similar policies share one network",
@@ -74,7 +75,7 @@ def sparkline(values: Sequence[float], width: int = 30) -> str:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A text table; the last column is not padded."""
-    lines = [header, *rows]
+    lines = [[visible(cell) for cell in line] for line in (header, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
@@ -83,9 +84,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], aligned: bool = True) -> str:
     """A Markdown table; `aligned` columns read well as plain text too."""
-    lines = [header, *rows]
+    lines = [[visible(cell) for cell in line] for line in (header, *rows)]
     if not aligned:
-        return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *lines[1:]))
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in (lines[0], ["---"] * len(header), *lines[1:]))
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     text = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines]
     return "\n".join([text[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *text[1:]])

@@ -6,6 +6,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.drive import lease, run_manifest
 from coordinator.drive.ledger_items import STATE
 from coordinator.errors import FINISHED, Ending, UserError
+from coordinator.output import say
 from coordinator.runs.folder import Identity, RunFolder
 from coordinator.runs.lease_renewal import manifest_of, this_process
 from functions.contract import StaleVersion, StorageFault
@@ -42,7 +43,7 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Co
     except StorageFault:
         begins = "begins within a minute or two"
     folder.become_latest()
-    print(f"{folder.name} {begins} in the cloud; {platform.survives}")
-    print(f"  marless watch {folder.name}     what it does, and its policies when it has ended")
-    print(f"  marless stop {folder.name}      end it after the tasks in flight")
+    say(f"{folder.name} {begins} in the cloud; {platform.survives}")
+    say(f"  marless watch {folder.argument}     what it does, and its policies when it has ended")
+    say(f"  marless stop {folder.argument}      end it after the tasks in flight")
     return Ending(FINISHED, "")

@@ -37,7 +37,7 @@ def outstanding(
         Documents(folder, plan, identity, backend.storage).complete(state, measured, "finished")
         return Ending(FINISHED, f"{folder.name} had finished; wrote its summary and policies")
     example = _example(met, state, config.stop)
-    line = f"{folder.name} is finished ({met}); raise the limit with: marless resume {folder.name} {example}"
+    line = f"{folder.name} is finished ({met}); raise the limit with: marless resume {folder.argument} {example}"
     return Ending(USER_ERROR, line)
 
 

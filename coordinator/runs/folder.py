@@ -5,6 +5,7 @@ import hashlib
 import os
 import re
 import secrets
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +17,7 @@ import msgspec
 
 from coordinator.config.schema import RunConfig, load
 from coordinator.core.opponents import Fixed
-from coordinator.errors import UserError
+from coordinator.errors import UserError, broken_path
 from coordinator.file_reading import read_file, read_json
 from coordinator.reports.files import replace, sync
 from coordinator.reports.provenance import EnvironmentFingerprint
@@ -91,10 +92,10 @@ class RunFolder:
     @classmethod
     def find(cls, text: str) -> Self:
         """The run that the user means: a name under runs/, a path, or `latest`; raises `UserError`."""
-        named = ROOT / text if _NAME.fullmatch(text) else Path(text)
+        named = ROOT / text if text.strip(".") and Path(text).name == text else Path(text)
         path = next((path for path in (named, Path(text)) if path.is_dir()), None)
         if path is None:
-            raise UserError(f"there is no run {text}; `marless runs` lists them")
+            raise UserError(broken_path(named) or f"there is no run {text}; `marless runs` lists them")
         # Through the link once, so that a newer run does not change which folder this is.
         real = path.resolve()
         path = ROOT / real.name if real.parent == ROOT.resolve() else path
@@ -106,6 +107,11 @@ class RunFolder:
     def name(self) -> str:
         """What commands call it: its name, or its path if it is not under runs/."""
         return self.path.name if self.path.parent == ROOT else str(self.path)
+
+    @property
+    def argument(self) -> str:
+        """The same as a word of a command line."""
+        return shlex.quote(self.name)
 
     def begin(self) -> None:
         """Deletes the ledger that a killed command left; raises `UserError` if the folder is a run by now."""
@@ -169,7 +175,7 @@ class RunFolder:
         """The id of the process that drives the run now, if one does."""
         if not self.driven():
             return None
-        text = (self.path / _LOCK).read_text().strip()
+        text = (self.path / _LOCK).read_text(encoding="utf-8").strip()
         return int(text) if text.isdecimal() else None
 
     def driven(self) -> bool:
@@ -187,6 +193,8 @@ class RunFolder:
 def all_runs() -> list[RunFolder]:
     """All runs under runs/: those whose plan.json cannot be read, then the others, the oldest first."""
     if not ROOT.is_dir():
+        if problem := broken_path(ROOT):
+            raise UserError(problem)
         return []
     folders = [path for path in ROOT.iterdir() if not path.is_symlink() and (path / IDENTITY).is_file()]
     return sorted(map(RunFolder, folders), key=lambda folder: (_created(folder), folder.name))
@@ -219,7 +227,7 @@ def _is_leftover(path: Path) -> bool:
 
 def _name_taken(path: Path) -> UserError:
     return UserError(
-        f"there is a run {path.name} already; resume it (marless resume {path.name}) or pick another name"
+        f"there is a run {path.name} already; resume it (marless resume {shlex.quote(path.name)}) or pick another name"
         if (path / IDENTITY).is_file()
         else f"there is something called {path} already that is not a run; pick another name"
     )

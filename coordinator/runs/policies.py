@@ -41,7 +41,7 @@ def download(folder: RunFolder, temporary: Path) -> Stored:
             except (FileNotFoundError, NoSuchObject):
                 continue
             return found
-    raise UserError(f"{folder.name}: objects of its newest policies are missing; see marless verify {folder.name}")
+    raise UserError(f"{folder.name}: objects of its newest policies are missing; see marless verify {folder.argument}")
 
 
 @contextmanager

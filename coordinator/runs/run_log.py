@@ -78,7 +78,7 @@ class RunLog:
         for name, log in self._logs.items():
             if problem := log.problem():
                 self.failed[name] = problem
-                again = f"marless log {self._folder.name} --to {name}"
+                again = f"marless log {self._folder.argument} --to {name}"
                 self._remark(f"no log in {name} any more: {problem}; training goes on, and afterwards: {again}")
 
 

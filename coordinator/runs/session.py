@@ -167,7 +167,7 @@ class Session:
         self._warn_of_plateau()  # no line holds the last evaluation
         self._log.finish(figures, wait=self._alone)
         self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
-        go_on = onwards(state, f"marless resume {self._folder.name}")
+        go_on = onwards(state, f"marless resume {self._folder.argument}")
         match state.status:
             case "finished":
                 return Ending(FINISHED, "", kept=True)
@@ -244,7 +244,7 @@ def launch(
                 renew()
             return session.end()
     except StorageFault as fault:
-        line = f"{fault}; then go on with: marless resume {folder.name}"
+        line = f"{fault}; then go on with: marless resume {folder.argument}"
         return Ending(USER_ERROR, line)
     finally:
         session.close()

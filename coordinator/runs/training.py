@@ -1,8 +1,8 @@
 """Trains a new run, and resumes one."""
 
 import re
+import shlex
 import shutil
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from coordinator.config.schema import Functions, RunConfig, convert, override
 from coordinator.drive import run_manifest
 from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
 from coordinator.loggers import registry as loggers
+from coordinator.output import note
 from coordinator.pricing.prices import ELSEWHERE, USUAL, priced_as
 from coordinator.reports import provenance
 from coordinator.reports.evaluations import names
@@ -115,10 +116,10 @@ def _located(
 def priced(config: RunConfig, there: str) -> RunConfig:
     """The configuration with the price list of the region `there`, unless the user chose another list."""
     if config.pricing.region not in (USUAL, there):
-        print(f"the bill and stop.dollars are at prices of {config.pricing.region}, not of {there}", file=sys.stderr)
+        note(f"the bill and stop.dollars are at prices of {config.pricing.region}, not of {there}")
         return config
     if priced_as(there) == ELSEWHERE:
-        print(f"there is no price list of {there}: the bill and stop.dollars are at prices too high", file=sys.stderr)
+        note(f"there is no price list of {there}: the bill and stop.dollars are at prices too high")
     return msgspec.structs.replace(config, pricing=msgspec.structs.replace(config.pricing, region=priced_as(there)))
 
 
@@ -156,7 +157,9 @@ def unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
     """The run's configuration; `UserError` unless the resumed run will give the bytes of an uninterrupted one."""
     if folder.config_sha256() not in identity.configs:
         path = folder.path / CONFIG
-        raise UserError(f"{path} was edited after the run began; start a new run with it: marless train {path}")
+        raise UserError(
+            f"{path} was edited after the run began; start a new run with it: marless train {shlex.quote(str(path))}"
+        )
     if provenance.code_sha256() != identity.code_sha256:
         began = f"commit {identity.commit}" if identity.commit else f"code {identity.code_sha256[:12]}, of no commit"
         raise UserError(f"the program changed since {folder.name} began ({began}); go back to that, or start a new run")

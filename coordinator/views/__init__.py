@@ -1,8 +1,6 @@
 """Views of a run while it trains: a live panel, lines of text, or JSON lines."""
 
-import os
-import sys
-
+from coordinator.output import OUTPUT
 from coordinator.runs.view import View
 
 
@@ -12,7 +10,7 @@ def choose_view(json: bool) -> View:
         from coordinator.views.json_lines import JsonView
 
         return JsonView()
-    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+    if OUTPUT.isatty():
         from coordinator.views.live import LiveView
 
         return LiveView()

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from coordinator.core.state import Plan, RoundLine, State
+from coordinator.output import say_json
 from coordinator.reports import statistics
 from coordinator.runs.summary import Summary
-from functions.encoding import to_json_text
 
 
 class JsonView:
@@ -43,4 +43,4 @@ class JsonView:
 
 
 def _say(event: str, **fields: Any) -> None:
-    print(to_json_text({"event": event, **fields}), flush=True)
+    say_json({"event": event, **fields})

@@ -7,14 +7,16 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from coordinator import output
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
+from coordinator.output import say, shown
 from coordinator.reports.text import by_side, env_metrics, money, plus_minus, seconds, sparkline
 from coordinator.runs.summary import Summary
 from coordinator.runs.view import progress, seconds_left
@@ -35,7 +37,7 @@ class LiveView:
     """A panel on the terminal of standard output."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False)
+        self._console = output.console()
         self._live = Live(console=self._console, auto_refresh=False)
         self._name = ""
         self._drawn = 0.0
@@ -77,8 +79,8 @@ class LiveView:
         self.close()
         *lines, last = receipt(plan, summary, name, folder)
         for line in lines:
-            self._console.print(Text(line[:14], "dim") + Text(line[14:]), soft_wrap=True)
-        print(last, flush=True)
+            self._console.print(Text(shown(line[:14]), "dim") + Text(shown(line[14:])), soft_wrap=True)
+        say(last)
 
     def close(self) -> None:
         """Restores the terminal."""
@@ -97,8 +99,8 @@ class LiveView:
         grid.add_column()
         for label, content in self._rows(plan, state, elapsed):
             grid.add_row(label, content)
-        body = Group(grid, Text(self._remark, "yellow")) if self._remark else grid
-        title = Text(self._name, "bold")
+        body = Group(grid, Text(shown(self._remark), "yellow")) if self._remark else grid
+        title = Text(shown(self._name), "bold")
         return Panel(body, title=title, title_align="left", width=min(_WIDTH, self._console.width), padding=(0, 1))
 
     def _rows(self, plan: Plan, state: State, elapsed: float) -> list[tuple[str, Text | Table]]:
@@ -128,7 +130,7 @@ class LiveView:
         if self._evaluated is None:
             return Text("no evaluation yet", "dim")
         text = Text(plus_minus(self._evaluated.returns), "bold green")
-        side = f"{self._evaluated.side}, " if self._evaluated.side else ""
+        side = f"{shown(self._evaluated.side)}, " if self._evaluated.side else ""
         text.append(f"  {side}greedy, round {self._evaluated.round:,}  ", "dim")
         return text.append(sparkline(self._means), "green")
 
@@ -136,9 +138,9 @@ class LiveView:
         """Other results of the last evaluation."""
         rows: list[tuple[str, Text]] = []
         if self._evaluated is not None and self._evaluated.env_metrics:
-            rows.append(("", Text(env_metrics(self._evaluated.env_metrics))))
+            rows.append(("", Text(shown(env_metrics(self._evaluated.env_metrics)))))
         if self._evaluated is not None and self._evaluated.side_returns:
-            rows.append(("sides", Text(by_side(self._evaluated.side_returns))))
+            rows.append(("sides", Text(shown(by_side(self._evaluated.side_returns)))))
         return rows
 
 
@@ -149,7 +151,7 @@ def _without_echo_of_control() -> list[Any] | None:
         settings = termios.tcgetattr(sys.stdin)
         settings[3] &= ~termios.ECHOCTL
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, settings)
-    except (OSError, ValueError, termios.error):
+    except (AttributeError, OSError, TypeError, ValueError, termios.error):
         return None
     return before
 

@@ -1,9 +1,7 @@
 """The view for pipes and files: one line per evaluation, and a receipt at the end."""
 
-import os
-import sys
-
 from coordinator.core.state import Plan, RoundLine, State
+from coordinator.output import note, say
 from coordinator.reports.text import by_side, env_metrics, money, plus_minus, seconds
 from coordinator.runs.summary import Summary
 from coordinator.views.receipt import receipt
@@ -13,31 +11,23 @@ class PlainView:
     """Lines of text on standard output; remarks on standard error."""
 
     def started(self, name: str, folder: str) -> None:
-        _say(f"run {name}")
+        say(f"run {name}")
 
     def notice(self, plan: Plan, state: State, elapsed: float) -> None:
         """Nothing is printed between evaluations."""
 
     def round(self, plan: Plan, line: RoundLine) -> None:
         if line.evaluation is not None:
-            _say(evaluation_line(line))
+            say(evaluation_line(line))
 
     def remark(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        note(text)
 
     def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
-        _say("\n".join(receipt(plan, summary, name, folder)))
+        say(*receipt(plan, summary, name, folder))
 
     def close(self) -> None:
         """Nothing to release."""
-
-
-def _say(text: str) -> None:
-    """Prints; a closed pipe (`marless train | head`) does not end the run."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def evaluation_line(line: RoundLine) -> str:

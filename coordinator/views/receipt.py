@@ -1,5 +1,7 @@
 """The last lines of a run: its results, its cost, and how to play its policies."""
 
+import shlex
+
 from coordinator.core.state import Plan
 from coordinator.reports.text import by_side, env_metrics, money, plus_minus, seconds
 from coordinator.runs.summary import Summary
@@ -45,7 +47,7 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     costs = "would cost" if plan.platform.cpu_scaling else "costs"
     lines.append(_item("bill", f"{money(summary.dollars.total)}   what this {costs} on {place}"))
     if summary.status == "finished":
-        lines.append(_item("play it", f"marless evaluate {name}"))
+        lines.append(_item("play it", f"marless evaluate {shlex.quote(name)}"))
     return [*lines, folder]
 
 

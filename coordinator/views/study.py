@@ -1,23 +1,22 @@
 """Views of a study: a live table, lines of text, or JSON lines."""
 
-import os
-import sys
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from coordinator import output
+from coordinator.output import OUTPUT, note, say, say_json, shown
 from coordinator.reports.text import money, seconds
 from coordinator.studies.decisions import Halved
 from coordinator.studies.study import Study, StudyRun
 from coordinator.studies.study_view import StudyView
-from functions.encoding import to_json_text
 
 _REDRAW_S = 0.5
 # Lines around the table.
@@ -32,7 +31,7 @@ class LiveTable:
     """A table on the terminal, one row a run, those at work first."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False)
+        self._console = output.console()
         self._live = Live(console=self._console, auto_refresh=False)
         self._began, self._drawn = time.monotonic(), 0.0
         self._remark = ""
@@ -49,7 +48,7 @@ class LiveTable:
 
     def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
         """Prints above the table, where it stays."""
-        self._console.print(Text(unlogged_line(run, logger, problem), "yellow"))
+        self._console.print(Text(shown(unlogged_line(run, logger, problem)), "yellow"))
 
     def look(self, study: Study) -> None:
         now = time.monotonic()
@@ -71,8 +70,10 @@ class LiveTable:
         for name in ("round", "return", "dollars", "seconds"):
             table.add_column(name, justify="right", no_wrap=True)
         for run in runs[:room]:
-            table.add_row(*_cells(run), style=_STYLES.get(run.status, ""))
-        return Group(Text(title, "bold"), table, *(Text(line, "italic") for line in (rest, self._remark) if line))
+            table.add_row(*map(Text, map(shown, _cells(run))), style=_STYLES.get(run.status, ""))
+        return Group(
+            Text(shown(title), "bold"), table, *(Text(shown(line), "italic") for line in (rest, self._remark) if line)
+        )
 
 
 def _cells(run: StudyRun) -> tuple[str, ...]:
@@ -86,7 +87,7 @@ class PlainLines:
     """A line for each run that ends, and for each comparison."""
 
     def started(self, study: Study) -> None:
-        _say(f"study {study.folder}: {summary(list(study.runs))}")
+        say(f"study {study.folder}: {summary(list(study.runs))}")
 
     def changed(self, study: Study, run: StudyRun) -> None:
         if run.status == "paused":
@@ -94,13 +95,13 @@ class PlainLines:
         done = sum(other.status in ("finished", "failed", "stopped") for other in study.runs)
         score = "" if run.score is None else f"return {run.score:8.1f}   "
         why = f"   {run.reason}" if run.status == "failed" else ""
-        _say(f"{done:>4}  {run.name:<40} {run.status:<12}{score}{money(run.dollars):>9}   {seconds(run.seconds)}{why}")
+        say(f"{done:>4}  {run.name:<40} {run.status:<12}{score}{money(run.dollars):>9}   {seconds(run.seconds)}{why}")
 
     def halved(self, study: Study, decision: Halved) -> None:
-        _say(halving_line(decision))
+        say(halving_line(decision))
 
     def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
-        print(unlogged_line(run, logger, problem), file=sys.stderr, flush=True)
+        note(unlogged_line(run, logger, problem))
 
     def look(self, study: Study) -> None:
         """Nothing is printed between runs."""
@@ -113,7 +114,7 @@ class JsonEvents:
     """One JSON object a line."""
 
     def started(self, study: Study) -> None:
-        self._print({"event": "started", "folder": str(study.folder), "runs": [run.name for run in study.runs]})
+        say_json({"event": "started", "folder": str(study.folder), "runs": [run.name for run in study.runs]})
 
     def changed(self, study: Study, run: StudyRun) -> None:
         """Prints how far the run has come."""
@@ -134,13 +135,13 @@ class JsonEvents:
         served = Counter[str]()
         for other in study.runs:
             served[other.owner] += other.served_s  # type: ignore[assignment]
-        self._print({"event": "run", **{name: getattr(run, name) for name in fields}, "owners_s": dict(served)})
+        say_json({"event": "run", **{name: getattr(run, name) for name in fields}, "owners_s": dict(served)})
 
     def halved(self, study: Study, decision: Halved) -> None:
-        self._print({"event": "halved", **msgspec.to_builtins(decision, str_keys=True)})
+        say_json({"event": "halved", **msgspec.to_builtins(decision, str_keys=True)})
 
     def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
-        self._print({"event": "unlogged", "logger": logger, "run": run.name, "problem": problem})
+        say_json({"event": "unlogged", "logger": logger, "run": run.name, "problem": problem})
 
     def look(self, study: Study) -> None:
         """Nothing is printed between runs."""
@@ -148,15 +149,12 @@ class JsonEvents:
     def close(self) -> None:
         """Nothing to release."""
 
-    def _print(self, event: dict[str, Any]) -> None:
-        _say(to_json_text(event))
-
 
 def choose_study_view(json: bool) -> StudyView:
     """JSON lines if `json` is set, a live table on a terminal, lines of text otherwise."""
     if json:
         return JsonEvents()
-    return LiveTable() if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else PlainLines()
+    return LiveTable() if OUTPUT.isatty() else PlainLines()
 
 
 def summary(runs: Iterable[StudyRun]) -> str:
@@ -181,13 +179,5 @@ def unlogged_runs(study: Study) -> Iterator[str]:
     for logger in dict.fromkeys(name for run in study.runs for name in run.unlogged):
         names = [run.name for run in study.runs if logger in run.unlogged]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        again = f"marless log {study.folder}/runs/{names[0]} --to {logger}"
+        again = f"marless log {shlex.quote(str(study.folder / 'runs' / names[0]))} --to {logger}"
         yield f"not logged to the end in {logger}: {', '.join(names[:_NAMED])}{more}; for each of them: {again}"
-
-
-def _say(text: str) -> None:
-    """Prints; a closed pipe does not end the study."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -182,7 +182,9 @@ def _make_repository(registry: Any, name: str) -> str:
 
 def _run(engine: str, *arguments: str, input_text: str = "") -> str:
     """Returns the engine's output; `input_text` goes to its standard input, which process lists do not show."""
-    ended = subprocess.run([engine, *arguments], input=input_text, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [engine, *arguments], input=input_text, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
     if ended.returncode:
         why = (ended.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise DeploymentFault(f"{engine} {arguments[0]} failed: {why}")

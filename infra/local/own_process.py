@@ -40,7 +40,7 @@ def limit_memory(megabytes: int) -> None:
 def age_s() -> float:
     """Seconds since this process began, interpreter start included; 0 if the system does not report it."""
     try:
-        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        ticks = int(Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
         return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, AttributeError):
         return 0.0

@@ -12,11 +12,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from functions.encoding import MessagePackDecoder
 from functions.ports import Blobs
 from functions.redaction import redact
+from functions.visible import visible_text
 from infra.local.files import FileStorage
 from infra.local.frames import Call, Ended, Inbox, Ready, frame
 from infra.local.lifeline import end_with
@@ -36,7 +38,8 @@ def main() -> None:
 
 def serve(requests: int, replies: int, lifeline: int, started: float, memory_mb: int) -> None:
     """Serves the pool's calls until it has closed its ends. `started`: the monotonic clock at the process's start."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):  # the coordinator decides what they mean
+        signal.signal(number, signal.SIG_IGN)
     end_with(lifeline)
     limit_memory(memory_mb)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a log is read after a crash
@@ -103,7 +106,8 @@ class Worker:
 
 
 def _describe(error: BaseException) -> str:
-    print(redact("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+    with suppress(OSError, ValueError):  # a full disk; an environment that closes what is not its own
+        sys.stderr.write(visible_text(redact("".join(traceback.format_exception(error)))))
     return redact(f"{type(error).__name__}: {error}")
 
 

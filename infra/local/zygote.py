@@ -52,7 +52,8 @@ def main() -> None:
     """Imports the modules named on the command line, then forks workers on request until the pool is gone."""
     pool = socket.socket(fileno=int(sys.argv[1]))
     pool.set_inheritable(False)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):  # the coordinator decides what they mean
+        signal.signal(number, signal.SIG_IGN)
     for module in sys.argv[3:]:
         with suppress(BaseException):  # the worker that is asked for it reports why
             importlib.import_module(module)

@@ -46,7 +46,9 @@ def build(engine: str, root: Path, tag: str) -> None:
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    return subprocess.run(
+        command, capture_output=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL, check=False
+    )
 
 
 def _answers(name: str) -> bool:

@@ -30,7 +30,9 @@ def _is(candidate: str, version: str) -> bool:
 def _said(command: list[str]) -> str:
     """The command's output; '' if it cannot be run or fails."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=30, stdin=subprocess.DEVNULL
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

@@ -70,7 +70,7 @@ def stage(plugins: Iterable[str], folder: Path) -> None:
     copy(ready, folder / "modules")
     # pip resolves paths in this file against its working folder, which holds the file in the image.
     lines = [line.replace(f"{folder}/", "./", 1) for line in ready.requirements]
-    (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def require_empty(folder: Path) -> None:
@@ -90,7 +90,7 @@ def require_room(target: Path) -> None:
 def pip(arguments: Sequence[str]) -> None:
     """Runs this interpreter's pip; raises `PackageFault` with its first error."""
     command = [sys.executable, "-m", "pip", *arguments, "--quiet", "--no-input", "--disable-pip-version-check"]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL)
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         error = next((line for line in lines if re.match(r"error: ", line, re.IGNORECASE)), (lines or ["no word"])[-1])

@@ -2,7 +2,6 @@
 
 import math
 import re
-import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from coordinator.config import dump
 from coordinator.config.schema import ConfigError, RunConfig, load
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
 from coordinator.loggers import registry as loggers
+from coordinator.output import note, say, say_json, say_text
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.reports import TeamPolicy, crossplay, load_policy
 from coordinator.reports.evaluations import names
@@ -39,7 +39,7 @@ from coordinator.studies.side_by_side import SideBySide
 from coordinator.studies.study import StudyRun
 from coordinator.views.study import unlogged_line
 from functions.contract import MissingExtra
-from functions.encoding import from_json, to_json, to_json_file, to_json_text
+from functions.encoding import from_json, to_json, to_json_file
 from functions.environments.roles.partition import roles_of
 from infra.local.own_process import cores
 from infra.local.separate_pools import SeparatePools
@@ -150,7 +150,9 @@ def _run_suite(options: Namespace, path: Path, overrides: list[str]) -> int:
             found += [costs] if costs else []
         text = _write_suite(root, path.stem, found, [wanted for _, wanted in tasks])
     if not options.json:
-        print(f"\n{text}\n{root}")
+        say("")
+        say_text(text)
+        say(str(root))
     return report_ending(failed)
 
 
@@ -202,7 +204,7 @@ def _compare(options: Namespace, wanted: _Ablation, signals: Signals) -> tuple[E
 
 
 def _say_unlogged(run: StudyRun, logger: str, problem: str) -> None:
-    print(unlogged_line(run, logger, problem), file=sys.stderr, flush=True)
+    note(unlogged_line(run, logger, problem))
 
 
 class _StopNotice:
@@ -214,11 +216,7 @@ class _StopNotice:
     def __call__(self) -> None:
         if self._signals.received and not self._announced:
             self._announced = True
-            print(
-                "stopping the runs after their tasks in flight; press again to stop at once",
-                file=sys.stderr,
-                flush=True,
-            )
+            note("stopping the runs after their tasks in flight; press again to stop at once")
 
 
 class _Progress:
@@ -229,9 +227,9 @@ class _Progress:
 
     def __call__(self, ended: CellEnd) -> None:
         if self._json:
-            print(to_json_text(_event(ended)), flush=True)
+            say_json(_event(ended))
         elif ended.status != "interrupted":
-            print(self._line(ended), flush=True)
+            say(self._line(ended))
 
     def _line(self, ended: CellEnd) -> str:
         width = len(str(ended.total))
@@ -306,11 +304,11 @@ def _announce(options: Namespace, campaign: Campaign, wanted: _Ablation) -> None
     arms, seeds, missing = len(wanted.arms), len(wanted.seeds), len(campaign.missing)
     if not options.json:
         total = arms * seeds
-        print(f"arms: {arms}, seeds: {seeds}, runs: {total}, of them finished: {total - missing}")
+        say(f"arms: {arms}, seeds: {seeds}, runs: {total}, of them finished: {total - missing}")
     scaled = [arm.name for arm in wanted.arms if SCALING_RULES[str(arm.settings["scaling.rule"])].adapts]
     if scaled and wanted.base.scaling.rollouts == 1:
         text = "scaling.rollouts = 1: the scaling rules have nothing to choose from; set a maximum, such as"
-        print(f"{text} scaling.rollouts=8", file=sys.stderr, flush=True)
+        note(f"{text} scaling.rollouts=8")
 
 
 def _report(options: Namespace, campaign: Campaign, wanted: _Ablation) -> Ending:
@@ -326,7 +324,7 @@ def _report(options: Namespace, campaign: Campaign, wanted: _Ablation) -> Ending
         folder, _title(base), campaign.study, by_name, results, campaign.failures, wanted.random
     )
     if not has_pictures:
-        print("no pictures without matplotlib: pip install 'marless[report]'", file=sys.stderr)
+        note("no pictures without matplotlib: pip install 'marless[report]'")
     _show(options, folder, comparison)
     line = f"{failed} of {len(arms) * len(wanted.seeds)} runs failed; see {folder / 'runs'}"
     return Ending(UNFINISHED, line) if failed else Ending(FINISHED, "")
@@ -339,15 +337,16 @@ def _plays(base: RunConfig, reference: TeamPolicy, run: Path, seed: int) -> dict
 
 def _show(options: Namespace, folder: Path, comparison: Table) -> None:
     if options.json:
-        print(to_json_text({"event": "finished", "folder": str(folder), "table": comparison}))
+        say_json({"event": "finished", "folder": str(folder), "table": comparison})
         return
     main, expense, *others = table.sections(comparison)
     # Sections on the rules and the bill are only in the file.
     for section in (main, expense, *others[2:]):
-        print(f"\n{section.title}\n{aligned(section.header, section.rows)}")
+        say("", section.title)
+        say_text(aligned(section.header, section.rows))
         for sentence in section.conclusions:
-            print(sentence.replace("**", ""))
-    print(f"\nread {folder / 'table.md'}; the pictures are beside it\n{folder}")
+            say(sentence.replace("**", ""))
+    say("", f"read {folder / 'table.md'}; the pictures are beside it", str(folder))
 
 
 def _title(base: RunConfig) -> str:

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from coordinator.cli import arguments as common
 from coordinator.config.dump import document
 from coordinator.config.schema import load
+from coordinator.output import say_text
 
 EXAMPLES = """examples:
   marless config > my_run.toml
@@ -18,5 +19,5 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Prints the configuration; trained with, it gives the same run."""
-    print(document(load(*common.split(options.settings)), plug_ins=True), end="")
+    say_text(document(load(*common.split(options.settings)), plug_ins=True))
     return 0

@@ -10,8 +10,8 @@ from coordinator import extras
 from coordinator.backends import registry
 from coordinator.backends.base import Readiness
 from coordinator.cli import arguments as common
+from coordinator.output import say, say_json, say_text
 from coordinator.reports.text import table
-from functions.encoding import to_json_text
 from infra.local.own_process import cores
 
 _GIB = 1 << 30
@@ -27,14 +27,14 @@ def run(options: Namespace) -> int:
     if options.json:
         installed = {name: extras.installed(name) for name in extras.EXTRAS}
         found = {"machine": dict(_machine()), "extras": installed, "backends": _backends()}
-        print(to_json_text(found))
+        say_json(found)
         return 0
-    print(table(("this machine", ""), _machine()))
-    print()
-    print(table(("extra", "for", ""), [_extra(name) for name in extras.EXTRAS]))
-    print()
+    say_text(table(("this machine", ""), _machine()))
+    say("")
+    say_text(table(("extra", "for", ""), [_extra(name) for name in extras.EXTRAS]))
+    say("")
     rows = [row for name, readiness in _backends().items() for row in _rows(name, readiness)]
-    print(table(("back-end", "", ""), rows))
+    say_text(table(("back-end", "", ""), rows))
     return 0
 
 

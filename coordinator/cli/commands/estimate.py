@@ -8,10 +8,10 @@ from coordinator.config.schema import RunConfig, load
 from coordinator.errors import UserError
 from coordinator.estimation.estimate import Estimate, estimate_run
 from coordinator.estimation.targets import Target
+from coordinator.output import say, say_json, say_text
 from coordinator.pricing.bill import Bill
 from coordinator.reports.text import money, seconds, table
 from coordinator.rules.sharing import SHARING_MODES
-from functions.encoding import to_json_text
 
 # Functions that an account may run at once unless AWS was asked for more (Lambda developer guide, "Lambda quotas").
 CONCURRENCY = 1000
@@ -53,7 +53,7 @@ def run(options: Namespace) -> int:
         result = {"rounds": spent.rounds, "seconds": round(spent.seconds, 1), "bill": cost}
         if found.planned:
             result["placements"] = found.planned.pareto_front
-        print(to_json_text(result))
+        say_json(result)
         return 0
     if found.planned:
         found.planned.show()
@@ -70,19 +70,19 @@ def _target(options: Namespace) -> Target:
 
 
 def _show(config: RunConfig, found: list[tuple[Target, Estimate, Bill]]) -> None:
-    print(_compared([(target.name, cost) for target, _, cost in found]))
-    print()
+    say_text(_compared([(target.name, cost) for target, _, cost in found]))
+    say("")
     for target, spent, _ in found:
         where = (
             "on this machine" if not target.backend.remote else f"({target.name}, {target.width:,} functions at once)"
         )
-        print(f"{spent.rounds:,} rounds, about {seconds(spent.seconds)} of training {where}")
+        say(f"{spent.rounds:,} rounds, about {seconds(spent.seconds)} of training {where}")
     _, _, cost = found[0]
-    print(f"about {money(float(cost.total))}: what this would cost on AWS Lambda ({cost.architecture}, {cost.region})")
+    say(f"about {money(float(cost.total))}: what this would cost on AWS Lambda ({cost.architecture}, {cost.region})")
     if SHARING_MODES[config.sharing.rule].switches:
-        print("without switching sharing on or off, which is not known beforehand")
+        say("without switching sharing on or off, which is not known beforehand")
     if config.stop.return_ is not None:
-        print(f"less if a mean return of {config.stop.return_:g} is reached earlier")
+        say(f"less if a mean return of {config.stop.return_:g} is reached earlier")
 
 
 def _compared(bills: list[tuple[str, Bill]]) -> str:

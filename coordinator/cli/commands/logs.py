@@ -1,15 +1,16 @@
 """marless logs: prints the log lines of deployed functions, oldest first."""
 
-import json
 import re
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import datetime
+from typing import Any
 
 from coordinator.backends import registry
 from coordinator.cli import arguments as common
 from coordinator.cloud.log_lines import Line, Reader
 from coordinator.errors import FINISHED, UserError
+from coordinator.output import OUTPUT, say, say_json, say_text
 from coordinator.runs.folder import LATEST, RunFolder
 from coordinator.runs.signals import Signals
 from infra.aws.clients import Cloud
@@ -60,13 +61,13 @@ def run(options: Namespace) -> int:
     reader, since = Reader(run), time.time() - options.since
     with Signals() as signals:
         any_lines = _print_new_lines(logs, reader, since, options.json)
-        while options.follow and not signals.received:
+        while options.follow and not signals.received and not OUTPUT.unread:
             time.sleep(_POLL_S)
             since = max(since, time.time() - LATE_S)
             any_lines |= _print_new_lines(logs, reader, since, options.json)
     if not any_lines and not options.json:
         which = f" of {run} (successful invocations of workers name no run; see --function)" if run else ""
-        print(f"no log lines{which} in that time; --since 1d looks further back")
+        say(f"no log lines{which} in that time; --since 1d looks further back")
     return FINISHED
 
 
@@ -98,7 +99,10 @@ def _print_new_lines(logs: Logs, reader: Reader, since: float, as_json: bool) ->
     """Prints new lines; returns whether there were any."""
     lines = reader.read(logs.since(since))
     for line in lines:
-        print(_document(line) if as_json else _text(line), flush=True)
+        if as_json:
+            say_json(_document(line))
+        else:
+            say_text(_text(line))
     return bool(lines)
 
 
@@ -110,13 +114,10 @@ def _text(line: Line) -> str:
     return f"{at}  {line.function:<11}  {line.request_id[:_SHORT]:<{_SHORT}}  {line.level:<7}  {text}".rstrip()
 
 
-def _document(line: Line) -> str:
+def _document(line: Line) -> dict[str, Any]:
     at = datetime.fromtimestamp(line.at).astimezone().isoformat(timespec="milliseconds")
     known = {"at": at, "function": line.function, "request_id": line.request_id, "correlation_id": line.correlation_id}
-    return json.dumps(
-        {**known, "level": line.level, "message": line.message, "fields": line.fields},
-        default=str,
-    )
+    return {**known, "level": line.level, "message": line.message, "fields": line.fields}
 
 
 def _seconds(text: str) -> float:

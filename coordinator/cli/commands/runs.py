@@ -10,6 +10,7 @@ from coordinator.config.schema import ConfigError
 from coordinator.core import budget
 from coordinator.drive.ledger_items import Unresumable
 from coordinator.errors import UserError, one_line
+from coordinator.output import say, say_json, say_text
 from coordinator.reports import statistics
 from coordinator.reports.statistics import FinalReturn
 from coordinator.reports.text import money, plus_minus, seconds, table
@@ -17,7 +18,6 @@ from coordinator.runs import folder as folders
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.stored import look
 from functions.contract import StorageFault
-from functions.encoding import to_json_text
 
 _HEADER = ("run", "status", "rounds", "steps", "final return", "seconds", "bill", "begun (UTC)")
 
@@ -47,11 +47,11 @@ def run(options: Namespace) -> int:
     rows = [_row(folder) for folder in folders.all_runs()]
     if options.json:
         for row in rows:
-            print(to_json_text(row))
+            say_json(row)
     elif rows:
-        print(table(_HEADER, [_cells(row) for row in rows]))
+        say_text(table(_HEADER, [_cells(row) for row in rows]))
     else:
-        print("no runs here; start one with: marless train")
+        say("no runs here; start one with: marless train")
     return 0
 
 

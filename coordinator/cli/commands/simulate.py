@@ -10,11 +10,11 @@ from coordinator.errors import FINISHED, UserError
 from coordinator.estimation.recording import record, recorded
 from coordinator.estimation.simulation import Setting, Simulated, simulate, spread
 from coordinator.estimation.virtual_functions import Faults
+from coordinator.output import say, say_json, say_text
 from coordinator.reports.files import replace
 from coordinator.reports.text import money, table
 from coordinator.runs.folder import RunFolder
 from coordinator.views import timeline
-from functions.encoding import to_json_text
 
 EXAMPLES = """examples:
   marless simulate latest --rollouts 50,500,1850 --slots 1000
@@ -65,7 +65,7 @@ def run(options: Namespace) -> int:
         began = time.monotonic()
         found.append((setting, simulate(recording, setting), time.monotonic() - began))
     for setting, simulated, took in found if options.json else ():
-        print(to_json_text(_figures(setting, simulated, took)))
+        say_json(_figures(setting, simulated, took))
     if not options.json:
         _show(found)
     if options.timeline:
@@ -112,9 +112,9 @@ def _show(found: list[tuple[Setting, Simulated, float]]) -> None:
             )
         )
     header = ("rollouts", "s a round", "least", "most", "$ a round", "busy", "longest tasks s", "coordinator ms")
-    print(table((*header, *(f"{name} s" for name in _KINDS)), rows))
+    say_text(table((*header, *(f"{name} s" for name in _KINDS)), rows))
     setting, simulated, _ = found[-1]
-    print(
+    say(
         f"{setting.slots:,} functions at once; median of {len(simulated.round_s)} rounds. Sampling, learning and"
         " start-up are sums over the functions of a round; the coordinator's time is real, on this machine."
     )
@@ -135,7 +135,7 @@ def _draw(path: Path, setting: Setting, simulated: Simulated) -> None:
         replace(path, timeline.page(f"simulated, {setting.rollouts:,} rollouts a round", recent).encode())
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}") from error
-    print(path)
+    say(str(path))
 
 
 def _counts(text: str) -> tuple[int, ...]:

@@ -8,11 +8,11 @@ from coordinator.cli import arguments as common
 from coordinator.cloud.remote_runs import find_run
 from coordinator.core import budget
 from coordinator.core.state import State
+from coordinator.output import say, say_json
 from coordinator.reports import statistics
 from coordinator.reports.text import CALMER, counted, money, placement_text, plus_minus, seconds
 from coordinator.runs.folder import LATEST, RunFolder
 from coordinator.runs.stored import Stored, look
-from functions.encoding import to_json_text
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -27,11 +27,11 @@ def run(options: Namespace) -> int:
     folder = find_run(options)
     with look(folder) as found:
         if options.json:
-            print(to_json_text(_fields(folder, found)))
+            say_json(_fields(folder, found))
             return 0
         rows = _rows(folder, found)
     for label, text in rows:
-        print(f"{label:<12}{text}")
+        say(f"{label:<12}{text}")
     return 0
 
 
@@ -54,7 +54,7 @@ def _rows(folder: RunFolder, found: Stored) -> list[tuple[str, str]]:
         *([("problem", found.problem)] if found.problem else []),
     ]
     if status in ("interrupted", "stopped", "failed") and not state.refused:
-        rows.append(("instead", CALMER) if state.diverged else ("go on", f"marless resume {folder.name}"))
+        rows.append(("instead", CALMER) if state.diverged else ("go on", f"marless resume {folder.argument}"))
     return rows
 
 

@@ -11,6 +11,7 @@ from coordinator.cli import arguments as common
 from coordinator.cloud.remote_runs import find_run
 from coordinator.drive import lease, run_manifest
 from coordinator.errors import FINISHED, UNFINISHED, UserError
+from coordinator.output import say
 from coordinator.runs.folder import LATEST, RunFolder
 
 # How long to wait until the cloud releases the lease; the tasks in flight may take longer.
@@ -34,9 +35,9 @@ def run(options: Namespace) -> int:
         raise UserError(f"--force is for runs in the cloud; {folder.name} is on this machine")
     pid = folder.driver()
     if pid is None:
-        raise UserError(f"{folder.name} is not being trained; see marless status {folder.name}")
+        raise UserError(f"{folder.name} is not being trained; see marless status {folder.argument}")
     os.kill(pid, signal.SIGINT)
-    print(f"asked process {pid} to stop {folder.name} after the tasks in flight")
+    say(f"asked process {pid} to stop {folder.name} after the tasks in flight")
     return FINISHED
 
 
@@ -54,15 +55,16 @@ def _stop_in_cloud(folder: RunFolder) -> int:
         if manifest is not None:
             there = place.deployed(folder.path, identity.deployment_ref)
             there.wake(manifest.functions["coordinator"], identity.run)
-        print(f"asked the cloud to stop {folder.name} after the tasks in flight")
+        say(f"asked the cloud to stop {folder.name} after the tasks in flight")
         until = time.monotonic() + _PATIENCE_S
         while time.monotonic() < until:
             if lease.read(ledger)[0].holder != lease.CLOUD:
-                print(f"stopped; continue with: marless resume {folder.name}, or marless resume --detach {folder.name}")
+                again = f"marless resume {folder.argument}, or marless resume --detach {folder.argument}"
+                say(f"stopped; continue with: {again}")
                 return FINISHED
             time.sleep(_LOOK_S)
-    print("the tasks in flight have not ended yet; the run will stop when they have")
-    print(f"if it never stops: marless stop --force {folder.name}")
+    say("the tasks in flight have not ended yet; the run will stop when they have")
+    say(f"if it never stops: marless stop --force {folder.argument}")
     return UNFINISHED
 
 
@@ -74,9 +76,9 @@ def _clear_lease(folder: RunFolder) -> int:
     with closing(place.open(folder.path, 1, deployment_ref=identity.deployment_ref)) as backend:
         lease.clear(backend.ledger, "stopped by force")
         place.deployed(folder.path, identity.deployment_ref).live.remove(identity.run)
-    print(f"{folder.name} is stopped; continue with: marless resume {folder.name}")
+    say(f"{folder.name} is stopped; continue with: marless resume {folder.argument}")
     return FINISHED
 
 
 def _not_trained(folder: RunFolder) -> str:
-    return f"{folder.name} is not being trained; see marless status {folder.name}"
+    return f"{folder.name} is not being trained; see marless status {folder.argument}"

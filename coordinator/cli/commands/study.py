@@ -13,6 +13,7 @@ from coordinator.cloud.deployments import locate
 from coordinator.drive import governor
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
 from coordinator.file_reading import read_json
+from coordinator.output import say, say_json
 from coordinator.reports.text import money
 from coordinator.runs.folder import RunFolder, require_name
 from coordinator.runs.signals import Signals
@@ -24,7 +25,7 @@ from coordinator.studies.side_by_side import SideBySide
 from coordinator.studies.study import FILE, Study, StudyRun
 from coordinator.studies.study_file import StudyFile, load, require_same
 from coordinator.views.study import choose_study_view, summary, unlogged_runs
-from functions.encoding import to_json, to_json_text
+from functions.encoding import to_json
 from infra.local.dispatch import Capacity
 from infra.local.own_process import cores
 from infra.local.pool import Pool
@@ -137,7 +138,7 @@ def _stop(folder: Path) -> int:
     if place is None:
         raise UserError(f"--stop is for studies in the cloud; {folder} is not, so interrupt its command")
     cloud_study.stop(folder, place)
-    print(f"asked the cloud to stop {place.name} after the tasks in flight; see marless study {folder}")
+    say(f"asked the cloud to stop {place.name} after the tasks in flight; see marless study {folder}")
     return FINISHED
 
 
@@ -158,10 +159,10 @@ def _begin(folder: Path, file: StudyFile | None, place: StudyPlace) -> int:
     ref, backend = place.deployment_ref, registry.remote(place.backend)
     study = _study(folder, file)
     plan = cloud_study.begin(study, place, backend.prepare(place.name, ref.tenant, ref.region))
-    print(
+    say(
         f"{folder.name}: {len(plan.owners)} runs begin in the cloud, {plan.width} functions at once; {backend.survives}"
     )
-    print(f"  marless study {folder}     how far they are, and the results of those that have ended")
+    say(f"  marless study {folder}     how far they are, and the results of those that have ended")
     return FINISHED
 
 
@@ -176,7 +177,7 @@ def _show(options: Namespace, study: Study) -> int:
     finally:
         view.close()
     if not options.json:
-        print(f"{summary(runs)}   {money(sum(run.dollars for run in runs))}")
+        say(f"{summary(runs)}   {money(sum(run.dollars for run in runs))}")
     return report_ending(_ending(runs, [run for run in runs if run.status in ("failed", "interrupted")]))
 
 
@@ -207,15 +208,15 @@ def _report(options: Namespace, study: Study, pool: Pool, signals: Signals) -> i
     fairness, spent, busy = jain(served.values()), sum(run.dollars for run in runs), pool.busy_share()
     if options.json:
         event = {"event": "finished", "folder": str(study.folder), "dollars": spent, "fairness": fairness, "busy": busy}
-        print(to_json_text(event), flush=True)
+        say_json(event)
     else:
-        print(f"{summary(runs)}   {money(spent)}")
+        say(f"{summary(runs)}   {money(spent)}")
         if len(served) > 1:
-            print(f"fairness among owners, by weight: {fairness:.2f} (Jain's index; 1 is best)")
-        print(f"the pool's slots were busy {busy:.0%} of the time")
+            say(f"fairness among owners, by weight: {fairness:.2f} (Jain's index; 1 is best)")
+        say(f"the pool's slots were busy {busy:.0%} of the time")
         for line in unlogged_runs(study):
-            print(line)
-        print(f"compare the runs: marless compare {study.folder}")
+            say(line)
+        say(f"compare the runs: marless compare {study.folder}")
     if signals.received:
         return report_ending(Ending(signals.code, f"stopped; go on with: marless study {study.folder}"))
     return report_ending(_ending(runs, [run for run in runs if run.status not in ("finished", "stopped")]))

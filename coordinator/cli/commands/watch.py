@@ -25,7 +25,7 @@ def run(options: Namespace) -> int:
     folder = find_run(options)
     identity = folder.identity()
     if identity.deployment_ref is None:
-        raise UserError(f"{folder.name} is a run on this machine; see marless status {folder.name}")
+        raise UserError(f"{folder.name} is a run on this machine; see marless status {folder.argument}")
     with Signals() as signals, folder.driving():
         backend = registry.backend(identity.backend).open(folder.path, 1, deployment_ref=identity.deployment_ref)
         view = choose_view(options.json)

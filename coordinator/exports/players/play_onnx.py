@@ -12,7 +12,7 @@ class Player:
     """Greedy actions of all agents; call `start` when episodes begin."""
 
     def __init__(self, folder: Path = Path(__file__).parent) -> None:
-        self.agents = json.loads((folder / "policies.json").read_text())["agents"]
+        self.agents = json.loads((folder / "policies.json").read_text(encoding="utf-8"))["agents"]
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # no warning that inputs have defaults
         self.networks = {

@@ -29,7 +29,7 @@ class Player:
     """Greedy actions of all agents; call `start` when episodes begin."""
 
     def __init__(self, folder: Path = Path(__file__).parent) -> None:
-        self.agents = json.loads((folder / "policies.json").read_text())["agents"]
+        self.agents = json.loads((folder / "policies.json").read_text(encoding="utf-8"))["agents"]
         self.tensors = load_file(folder / "policies.safetensors")
         self.start()
 

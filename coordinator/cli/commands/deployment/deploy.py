@@ -1,10 +1,8 @@
 """marless deploy: creates or updates the deployment that runs in an AWS account need."""
 
 import re
-import sys
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections.abc import Callable
-from functools import partial
 
 from coordinator.backends import registry
 from coordinator.backends.base import DeployRequest
@@ -13,6 +11,7 @@ from coordinator.cli.console import confirm
 from coordinator.cloud import deploy_messages
 from coordinator.cloud.deployments import options_of
 from coordinator.errors import FINISHED, UserError
+from coordinator.output import note, say, say_text
 from coordinator.reports import provenance
 from infra.deployment import ROLES, DeploymentFault, template
 from infra.deployment.stack import TENANT_TAG
@@ -134,21 +133,21 @@ def run(options: Namespace) -> int:
             options.plugin,
             lambda text: confirm(text, options.yes),
             # The output is the template alone.
-            partial(print, file=sys.stderr if options.print_template else None, flush=True),
+            note if options.print_template else say,
             dict(options.tag) if options.tag else None,
             options.service_role,
         )
         if options.dry_run:
-            print(deploy_messages.changes(registry.remote(options.backend).preview(request)))
+            say_text(deploy_messages.changes(registry.remote(options.backend).preview(request)))
             return FINISHED
         if options.print_template:
-            print(registry.remote(options.backend).template(request), end="")
+            say_text(registry.remote(options.backend).template(request))
             return FINISHED
         made = registry.remote(options.backend).deploy(request)
     except (ContainerFault, DeploymentFault, PackageFault) as fault:
         raise UserError(str(fault)) from fault
-    print(deploy_messages.after(made))
-    print(f"next: marless train{options_of(options.backend, options.tenant, options.region, usual=registry.DEFAULT)}")
+    say_text(deploy_messages.after(made))
+    say(f"next: marless train{options_of(options.backend, options.tenant, options.region, usual=registry.DEFAULT)}")
     return FINISHED
 
 

@@ -6,6 +6,7 @@ from coordinator.backends import registry
 from coordinator.cli import arguments as common
 from coordinator.cloud.accounts import caller
 from coordinator.errors import FINISHED
+from coordinator.output import say_text
 from infra.deployment import WHO, identity_policy
 
 EXAMPLES = """examples:
@@ -23,5 +24,5 @@ def run(options: Namespace) -> int:
     """Prints the policy document for the account of the credentials in use."""
     cloud = registry.remote(options.backend).cloud(options.region)
     region = cloud.client("sts").meta.region_name
-    print(identity_policy(options.who, caller(cloud).account, region, options.tenant), end="")
+    say_text(identity_policy(options.who, caller(cloud).account, region, options.tenant))
     return FINISHED

@@ -6,6 +6,7 @@ from coordinator.backends import registry
 from coordinator.cli import arguments as common
 from coordinator.cli.console import confirm
 from coordinator.errors import FINISHED, UNFINISHED, UserError
+from coordinator.output import say
 from coordinator.reports.text import counted
 from coordinator.runs.folder import RunFolder, all_runs
 from infra.aws.clients import Cloud
@@ -42,21 +43,21 @@ def _remove(cloud: Cloud, options: Namespace, where: str) -> int:
         confirm("delete all of it?", options.yes)
     removed: list[str] = []
 
-    def say(line: str) -> None:
+    def report(line: str) -> None:
         removed.append(line)
-        print(line, flush=True)
+        say(line)
 
     try:
         # Also without a complete stack: one that failed half-way, or that somebody deleted, may have left resources.
-        left = teardown(cloud, options.tenant, say)
+        left = teardown(cloud, options.tenant, report)
     except DeploymentFault as fault:
         raise UserError(str(fault)) from fault
     if left:
-        print("\n".join(["these resources are left and must be deleted by hand:", *(f"  {line}" for line in left)]))
+        say("these resources are left and must be deleted by hand:", *(f"  {line}" for line in left))
         return UNFINISHED
     if not removed:
         raise UserError(f"tenant {options.tenant} has no deployment in {where}")
-    print(f"nothing of tenant {options.tenant} is left in {where}")
+    say(f"nothing of tenant {options.tenant} is left in {where}")
     return FINISHED
 
 
@@ -71,9 +72,9 @@ def _warn(found: Deployment, cloud: Cloud, where: str, force: bool) -> None:
             " or pass --force"
         )
     runs = tenant_runs(cloud, settings)
-    print(f"deletes stack {found.stack} in {where}: functions, logs, table, bucket")
-    print(f"and {counted(len(runs), 'run')} with all data{f': {_named(runs)}' if runs else ''}")
-    print("local folders under runs/ are kept")
+    say(f"deletes stack {found.stack} in {where}: functions, logs, table, bucket")
+    say(f"and {counted(len(runs), 'run')} with all data{f': {_named(runs)}' if runs else ''}")
+    say("local folders under runs/ are kept")
 
 
 def _driven_in(folder: RunFolder, found: Deployment) -> bool:

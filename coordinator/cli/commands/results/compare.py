@@ -1,6 +1,5 @@
 """marless compare: compares trained runs over seeds, with intervals, and says where they cannot be told apart."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +12,8 @@ from coordinator.comparison.comparison import Comparison, compare
 from coordinator.comparison.curve import AXES
 from coordinator.comparison.marl_eval import arms_of_files
 from coordinator.errors import FINISHED, UserError
+from coordinator.output import note, say, say_json, say_text
 from coordinator.reports.text import table as aligned
-from functions.encoding import to_json_text
 
 EXAMPLES = """examples:
   marless compare base-s1 base-s2 base-s3 fast-s1 fast-s2 fast-s3
@@ -54,7 +53,7 @@ def run(options: Namespace) -> int:
     arms, left_out = _arms(options)
     comparison = compare(arms, options.at)
     if not report.write(options.out, comparison, arms, left_out):
-        print("no pictures without matplotlib: pip install 'marless[report]'", file=sys.stderr)
+        note("no pictures without matplotlib: pip install 'marless[report]'")
     if options.json:
         _print_json(options.out, comparison, left_out)
     else:
@@ -78,17 +77,18 @@ def _arms(options: Namespace) -> tuple[list[Arm], dict[str, str]]:
 
 def _print_json(folder: Path, comparison: Comparison, left_out: Mapping[str, str]) -> None:
     for name, why in left_out.items():
-        print(to_json_text({"event": "left_out", "run": name, "reason": why}))
-    print(to_json_text({"event": "compared", "folder": str(folder), "comparison": comparison}))
+        say_json({"event": "left_out", "run": name, "reason": why})
+    say_json({"event": "compared", "folder": str(folder), "comparison": comparison})
 
 
 def _print_text(folder: Path, comparison: Comparison, left_out: Mapping[str, str]) -> None:
     for name, why in left_out.items():
-        print(f"left out: {name} ({why})", file=sys.stderr)
-    print(table.headline(comparison))
+        note(f"left out: {name} ({why})")
+    say_text(table.headline(comparison))
     for section in table.sections(comparison):
-        print(f"\n{section.title}\n{aligned(section.header, section.rows)}")
-    print()
+        say("", section.title)
+        say_text(aligned(section.header, section.rows))
+    say("")
     for line in (*table.notes(comparison), *table.conclusions(comparison)):
-        print(line)
-    print(f"\nread {folder / 'compare.md'}; other files are beside it\n{folder}")
+        say(line)
+    say("", f"read {folder / 'compare.md'}; other files are beside it", str(folder))

@@ -1,6 +1,5 @@
 """marless crossplay: every team plays every other with either side; a matrix of scores, and ratings."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from coordinator.cli import arguments as common
 from coordinator.comparison import pictures, tournament
 from coordinator.comparison.tournament import Tournament
 from coordinator.errors import FINISHED, UserError
+from coordinator.output import note, progress, say_json, say_text
 from coordinator.reports.files import replace
 from coordinator.reports.policy import TeamPolicy
 from coordinator.reports.text import table
@@ -15,7 +15,7 @@ from coordinator.runs import cross_evaluation
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.policies import load_checkpoints, load_team
 from functions.contract import BadRequest, MissingExtra
-from functions.encoding import to_json, to_json_text
+from functions.encoding import to_json
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 
 EXAMPLES = """examples:
@@ -50,11 +50,11 @@ def run(options: Namespace) -> int:
     folder = RunFolder.find(options.runs[0])
     task, seed, teams = _league(folder) if len(options.runs) == 1 else _teams(folder, options.runs)
     try:
-        found = tournament.play(teams, task, options.episodes, seed, options.sampled, _progress)
+        found = tournament.play(teams, task, options.episodes, seed, options.sampled, progress)
     except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
         raise UserError(f"{folder.name}: {error}") from error
     _write(found, options.out or folder.path)
-    print(to_json_text(found) if options.json else "\n".join(_lines(found)))
+    say_json(found) if options.json else say_text("\n".join(_lines(found)))
     return FINISHED
 
 
@@ -73,23 +73,17 @@ def _teams(folder: RunFolder, texts: list[str]) -> tuple[EnvTask, int, dict[str,
     return own.task, found.plan.config.seed, teams
 
 
-def _progress(pair: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{pair}", end="", file=sys.stderr, flush=True)
-
-
 def _write(found: Tournament, folder: Path) -> None:
     """The files; a missing matplotlib costs only the picture."""
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr)
+    progress("")
     folder.mkdir(parents=True, exist_ok=True)
     replace(folder / "crossplay.json", to_json(found))
     try:
         pictures.draw_scores(found, folder / "crossplay.png")
     except MissingExtra as error:
-        print(f"no picture: {error}", file=sys.stderr)
+        note(f"no picture: {error}")
     else:
-        print(f"drawn in {folder / 'crossplay.png'}", file=sys.stderr)
+        note(f"drawn in {folder / 'crossplay.png'}")
 
 
 def _lines(found: Tournament) -> list[str]:

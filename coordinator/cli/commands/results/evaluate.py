@@ -6,10 +6,10 @@ import msgspec
 
 from coordinator.cli import arguments as common
 from coordinator.errors import UserError
+from coordinator.output import say, say_json, say_text
 from coordinator.runs import cross_evaluation
 from coordinator.runs.evaluation import EvaluationResult, evaluate
 from coordinator.runs.folder import RunFolder
-from functions.encoding import to_json_text
 
 EXAMPLES = """examples:
   marless evaluate latest
@@ -43,7 +43,7 @@ def run(options: Namespace) -> int:
         if options.agents:
             raise UserError("--against plays the run's own task; leave --agents away")
         found = cross_evaluation.plays(folder, options.against, options.episodes)
-        print(to_json_text(found) if options.json else "\n".join(cross_evaluation.lines(found)))
+        say_json(found) if options.json else say_text("\n".join(cross_evaluation.lines(found)))
         return 0
     _show(evaluate(folder, options.workers, options.episodes, options.agents), options.json)
     return 0
@@ -54,17 +54,15 @@ def _show(found: EvaluationResult, as_json: bool) -> None:
     if as_json:
         result = {"run": found.run, "round": found.round, **msgspec.to_builtins(returns), "agents": found.agents}
         result |= {name: table for name, table in (("env_metrics", found.env_metrics), ("sides", found.sides)) if table}
-        print(to_json_text(result))
+        say_json(result)
         return
-    print(
-        f"{found.run}, policies of round {found.round:,}, greedy, {returns.episodes:,} episodes on fresh start states"
-    )
+    say(f"{found.run}, policies of round {found.round:,}, greedy, {returns.episodes:,} episodes on fresh start states")
     interval = f"   95 % interval {returns.ci95[0]:.2f} to {returns.ci95[1]:.2f}" if returns.ci95 else ""
     of = f"agents of side {found.side}" if found.side else "agents"
-    print(f"return      {returns.mean:.2f}   IQM {returns.iqm:.2f}{interval}   (undiscounted, sum over {of})")
+    say(f"return      {returns.mean:.2f}   IQM {returns.iqm:.2f}{interval}   (undiscounted, sum over {of})")
     for name, mean in found.env_metrics.items():
-        print(f"{name:<11} {mean:.3f}")
+        say(f"{name:<11} {mean:.3f}")
     for name, mean in found.sides.items():
-        print(f"side        {name:<14}{mean:.2f}")
+        say(f"side        {name:<14}{mean:.2f}")
     for name, mean in found.agents.items():
-        print(f"  {name:<24}{mean:.2f}")
+        say(f"  {name:<24}{mean:.2f}")

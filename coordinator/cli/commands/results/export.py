@@ -7,8 +7,8 @@ from coordinator.cli import arguments as common
 from coordinator.errors import FINISHED, UserError
 from coordinator.exports import dataset_files, policy_files
 from coordinator.exports.export import FORMATS, Exported, export_episodes, export_policies, export_rounds
+from coordinator.output import say, say_json
 from coordinator.runs.folder import RunFolder
-from functions.encoding import to_json_text
 
 EXAMPLES = """examples:
   marless export latest --to onnx                       a graph for each agent, and a play.py that runs them
@@ -77,10 +77,9 @@ def _rounds(text: str) -> tuple[int, int]:
 
 def _show(found: Exported, as_json: bool) -> None:
     if as_json:
-        print(to_json_text({"folder": str(found.folder), "files": found.files}))
+        say_json({"folder": str(found.folder), "files": found.files})
         return
     width = max(map(len, found.files))
     for name, size in found.files.items():
-        print(f"{name:<{width}}  {size:>12,} bytes")
-    print(found.line)
-    print(found.folder)
+        say(f"{name:<{width}}  {size:>12,} bytes")
+    say(found.line, str(found.folder))

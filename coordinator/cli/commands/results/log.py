@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from coordinator.cli import arguments as common
 from coordinator.errors import FINISHED, UserError
 from coordinator.loggers import registry
+from coordinator.output import say_text
 from coordinator.reports.journal import read
 from coordinator.reports.text import table
 from coordinator.runs import summary
@@ -33,10 +34,10 @@ def run(options: Namespace) -> int:
     with folder.driving():
         identity, config, lines = folder.identity(), folder.config(), read(folder.path / METRICS)
         if not lines:
-            raise UserError(f"{folder.name} has no finished round; see marless status {folder.name}")
+            raise UserError(f"{folder.name} has no finished round; see marless status {folder.argument}")
         agents, ended = _agents(folder), summary.read(folder)
         rows = [(name, write_log(name, folder, identity, config, lines, agents, ended)) for name in names]
-    print(table(("logger", "written to"), rows))
+    say_text(table(("logger", "written to"), rows))
     return FINISHED
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from coordinator.cli import arguments as common
 from coordinator.errors import FINISHED
+from coordinator.output import say
 from coordinator.replay import live
 from coordinator.replay.recording import encoder, record
 from coordinator.runs.folder import LATEST, RunFolder
@@ -42,8 +43,8 @@ def run(options: Namespace) -> int:
         encoder(options.out)
     if options.live:
         with live.open_window(folder) as window:
-            print(live.KEYS, flush=True)
+            say(live.KEYS)
             live.show(window, folder, options.episodes, options.beside)
     if options.out is not None or not options.live:
-        print(record(folder, options.out, options.episodes, options.beside))
+        say(str(record(folder, options.out, options.episodes, options.beside)))
     return FINISHED

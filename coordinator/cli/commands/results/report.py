@@ -10,6 +10,7 @@ from coordinator.comparison.collection import collect, folders_of
 from coordinator.comparison.comparison import compare, curves
 from coordinator.comparison.curve import AXES, Axis
 from coordinator.errors import FINISHED, UserError
+from coordinator.output import say
 from coordinator.page import facts
 from coordinator.page.comparison_section import Compared
 from coordinator.page.document import comparison_page, run_page
@@ -59,7 +60,7 @@ def run(options: Namespace) -> int:
         replace(path, body.encode())
     except OSError as error:
         raise UserError(f"-o {path} cannot be written: {error.strerror}") from error
-    print(path)
+    say(str(path))
     return FINISHED
 
 

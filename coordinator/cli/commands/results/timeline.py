@@ -5,6 +5,7 @@ from pathlib import Path
 
 from coordinator.cli import arguments as common
 from coordinator.errors import FINISHED, UserError
+from coordinator.output import say
 from coordinator.reports.attempts import read
 from coordinator.reports.files import replace
 from coordinator.runs.folder import ATTEMPTS, LATEST, TIMELINE, RunFolder
@@ -41,5 +42,5 @@ def run(options: Namespace) -> int:
         replace(path, timeline.chrome_trace(recent) if options.trace else timeline.page(title, recent).encode())
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}") from error
-    print(path)
+    say(str(path))
     return FINISHED

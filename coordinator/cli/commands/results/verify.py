@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from coordinator.cli import arguments as common
 from coordinator.core.state import State
 from coordinator.errors import FINISHED, UNFINISHED
+from coordinator.output import say, say_json
 from coordinator.reports.weights import weights_sha256
 from coordinator.runs import summary
 from coordinator.runs.documents import Documents
@@ -14,7 +15,6 @@ from coordinator.runs.folder import BEST_POLICIES, POLICIES, RunFolder
 from coordinator.runs.stored import Stored, look
 from functions import codec
 from functions.contract import CorruptObject, NoSuchObject, Ref
-from functions.encoding import to_json_text
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ def run(options: Namespace) -> int:
 def _show(options: Namespace, folder: RunFolder, verified: Verified) -> None:
     if options.json:
         fields = {"run": folder.name, "ok": not verified.problems, **dataclasses.asdict(verified)}
-        print(to_json_text(fields))
+        say_json(fields)
         return
     findings = verified.problems or [
         f"OK, round {verified.round}, {verified.objects} objects, weights_sha256 {verified.weights_sha256 or 'not yet'}"
     ]
-    print(f"{folder.name}: {'; '.join([*findings, *([verified.behind] if verified.behind else [])])}")
+    say(f"{folder.name}: {'; '.join([*findings, *([verified.behind] if verified.behind else [])])}")
 
 
 def _behind(folder: RunFolder, state: State) -> str:

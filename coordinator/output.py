@@ -1,0 +1,225 @@
+"""All that the program says on standard output and standard error goes through this module.
+
+A write never raises: a run does not end because nobody reads what it says. Secrets become their names, what a terminal
+would obey is shown instead, and characters that a stream cannot write become others. `problem` says afterwards whether
+something was lost that somebody wanted.
+"""
+
+import codecs
+import errno
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from decimal import Decimal
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
+
+import msgspec
+
+from functions.encoding import to_json_text
+from functions.redaction import redact, redactor
+from functions.visible import visible, visible_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Errors of a stream that nobody reads any more: a closed pipe or descriptor, a terminal or connection that is gone.
+_NOBODY_READS = (errno.EPIPE, errno.EBADF, errno.EIO, errno.ENXIO, errno.ECONNRESET, errno.ESHUTDOWN)
+_WORDS = {"±": "+-", "→": "->", "←": "<-", "×": "x", "·": ".", "…": "...", "–": "-", "—": "-", "−": "-"}
+_WORDS |= {"≤": "<=", "≥": ">=", "≈": "~", "λ": "lambda", "ε": "epsilon", "γ": "gamma", "τ": "tau", "∞": "inf"}
+_WORDS |= dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)) | dict.fromkeys("‘’", "'") | dict.fromkeys("“”", '"')
+_WORDS |= dict.fromkeys("─━╌╍═", "-") | dict.fromkeys("│┃║", "|")
+_BOXES = range(0x2500, 0x2580)
+_NOT_ASCII = re.compile("[^\x00-\x7e]")
+
+
+class _Stream:
+    """`sys.stdout` or `sys.stderr`, which notebooks, tests and daemons replace, close or leave out."""
+
+    def __init__(self, name: str, title: str) -> None:
+        self._name, self.title = name, title
+        # The stream that nobody reads any more, and why another one took a text only in part.
+        self._unread: object = None
+        self.problem = ""
+
+    @property
+    def current(self) -> TextIO | None:
+        """What the name stands for at present."""
+        stream: TextIO | None = getattr(sys, self._name, None)
+        # While rich draws, it stands before the stream and would write to us again.
+        return getattr(stream, "rich_proxied_file", stream)
+
+    @property
+    def unread(self) -> bool:
+        """Whether nobody reads it any more."""
+        return self.current is self._unread
+
+    @property
+    def encoding(self) -> str:
+        encoding = getattr(self.current, "encoding", None)
+        return encoding if isinstance(encoding, str) else "utf-8"
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal that can draw."""
+        try:
+            return bool(self.current is not None and self.current.isatty()) and os.environ.get("TERM") != "dumb"
+        except (AttributeError, OSError, ValueError):
+            return False
+
+    def fileno(self) -> int:
+        """For rich, which asks for the size of the terminal; raises `OSError` without one."""
+        try:
+            return -1 if self.current is None else self.current.fileno()
+        except (AttributeError, ValueError) as error:
+            raise OSError(errno.EBADF, "no terminal") from error
+
+    def write(self, text: str) -> int:
+        """Writes as much as can be written; never raises."""
+        stream = self.current
+        if stream is None or self.unread:
+            return len(text)
+        try:
+            stream.write(_encodable(text, self.encoding))
+            self.flush()
+        except Exception as error:  # of a stream that a notebook or a test put here, too
+            self._failed(stream, error)
+        return len(text)
+
+    def flush(self) -> None:
+        """For rich, which flushes what it has written."""
+        stream = self.current
+        if stream is not None and not self.unread and hasattr(stream, "flush"):
+            try:
+                stream.flush()
+            except Exception as error:
+                self._failed(stream, error)
+
+    def _failed(self, stream: object, error: Exception) -> None:
+        """A closed stream (`ValueError`) has no reader either; a full disk may have space later."""
+        if isinstance(error, ValueError) or getattr(error, "errno", None) in _NOBODY_READS:
+            self._unread = stream
+            self.settle()
+        elif not self.problem:
+            self.problem = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+            if self is not ERROR:
+                ERROR.write(f"marless: {self.title} cannot be written: {self.problem}\n")
+
+    def settle(self) -> None:
+        """Drops what could not be written, or the interpreter would fail on it again when the process ends."""
+        stream = self.current
+        if stream is None or stream is not getattr(sys, f"__{self._name}__"):
+            return
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno())
+                os.close(nowhere)
+
+
+OUTPUT, ERROR = _Stream("stdout", "standard output"), _Stream("stderr", "standard error")
+
+
+def say(*lines: str) -> None:
+    """Writes lines to standard output."""
+    OUTPUT.write(_lines(lines))
+
+
+def note(*lines: str) -> None:
+    """Writes lines to standard error: what is beside the result."""
+    ERROR.write(_lines(lines))
+
+
+def say_text(text: str) -> None:
+    """Writes a text of several lines to standard output."""
+    OUTPUT.write(visible_text(redact(text)).removesuffix("\n") + "\n")
+
+
+def say_json(value: Any) -> None:
+    """Writes a value as one line of JSON, in ASCII, which every stream can write."""
+    text = to_json_text(_plain(msgspec.to_builtins(value, builtin_types=(Decimal,), str_keys=True), redactor()))
+    OUTPUT.write(f"{_NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)}\n")
+
+
+def progress(text: str) -> None:
+    """Replaces the line at which a terminal of standard error stands; '' clears it."""
+    if ERROR.isatty():
+        ERROR.write(f"\r\033[K{shown(text)}")
+
+
+def shown(line: str) -> str:
+    """A line of others as the program may show it, for what draws on a terminal."""
+    return visible(redact(line))
+
+
+def console() -> "Console":
+    """Standard output for what rich draws; its texts have to be `shown`."""
+    from rich.console import Console
+
+    return Console(file=cast(IO[str], OUTPUT), highlight=False)
+
+
+def ask(question: str) -> str:
+    """The user's answer on a terminal, '' for none; raises `LookupError` without a terminal to ask on."""
+    try:
+        terminal = sys.stdin is not None and sys.stdin.isatty()
+    except (AttributeError, OSError, ValueError):
+        terminal = False
+    if not terminal:
+        raise LookupError("standard input is no terminal")
+    OUTPUT.write(shown(question))
+    try:
+        return sys.stdin.readline().strip()
+    except (OSError, ValueError):  # the terminal has gone
+        return ""
+
+
+def open_descriptors() -> None:
+    """For a program that began without some of its descriptors (``>&-``): a file that it opens must not become its
+    standard output. And a descriptor that does not wait for its reader (``O_NONBLOCK``) would lose text."""
+    for descriptor in range(3):
+        try:
+            os.set_blocking(descriptor, True)
+        except OSError:
+            # The lowest free number is given, and all below are taken.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+
+
+def _lines(lines: tuple[str, ...]) -> str:
+    return "".join(f"{shown(line)}\n" for line in lines)
+
+
+def _plain(value: Any, hide: Callable[[str], str]) -> Any:
+    """The value without secrets."""
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, Mapping):
+        return {_plain(key, hide): _plain(each, hide) for key, each in value.items()}
+    return [_plain(each, hide) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _encodable(text: str, encoding: str) -> str:
+    """The text in characters that the encoding has."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.encode(encoding, "marless").decode(encoding)
+    except LookupError:  # a stream of others may name anything
+        return text
+    return text
+
+
+def _in_other_words(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(map(_ascii, error.object[error.start : error.end])), error.end
+
+
+def _ascii(character: str) -> str:
+    box = "+" if ord(character) in _BOXES else character.encode("ascii", "backslashreplace").decode()
+    return _WORDS.get(character, box)
+
+
+codecs.register_error("marless", _in_other_words)

@@ -1,0 +1,26 @@
+"""Text of others as a terminal may show it: what a terminal would obey is written as an escape.
+
+Names of agents and metrics, messages of environments and keys of files come from others. ``ESC [2J`` in one of them
+clears the screen, a line break forges a line of ours, and the marks of right-to-left text change the order in which a
+line is read (CVE-2021-42574).
+"""
+
+import re
+
+# C0 but the tab, DEL, C1, marks and isolates of the direction of text (UAX 9, 2.1 to 2.6), separators of lines and
+# paragraphs, the byte order mark, and halves of surrogate pairs, which no encoding takes.
+_OBEYED = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+
+def visible(line: str) -> str:
+    """`line` with such characters as JSON writes them: ``\\n``, ``\\u001b``."""
+    return _OBEYED.sub(_escape, line)
+
+
+def visible_text(text: str) -> str:
+    """Several lines, whose line breaks stay."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def _escape(found: re.Match[str]) -> str:
+    return {"\n": "\\n", "\r": "\\r"}.get(found[0], f"\\u{ord(found[0]):04x}")

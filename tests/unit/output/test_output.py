@@ -1,0 +1,232 @@
+"""One module writes to the program's streams, and no stream makes it fail."""
+
+import ast
+import contextlib
+import errno
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from coordinator import output
+from functions.visible import visible
+
+ROOT = Path(__file__).resolve().parents[3]
+SOURCES = [
+    path for folder in ("functions", "coordinator", "infra", "aws_emulator", "marless", "scripts", "examples")
+    for path in (ROOT / folder).rglob("*.py")
+]  # fmt: skip
+
+
+class Stream(io.TextIOWrapper):
+    """A stream with an encoding, and an error at each write if there is one."""
+
+    def __init__(self, encoding="utf-8", error=None):
+        self.body, self.error = io.BytesIO(), error
+        super().__init__(self.body, encoding=encoding, write_through=True)
+
+    def write(self, text):
+        if self.error:
+            raise self.error
+        return super().write(text)
+
+
+class Bare:
+    """What a notebook or a test may put in place of a stream: no isatty, encoding, fileno or flush."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+
+
+@pytest.fixture
+def streams(monkeypatch):
+    """Puts a stream in place of standard output and one in place of standard error."""
+    for stream in (output.OUTPUT, output.ERROR):
+        monkeypatch.setattr(stream, "problem", "")
+
+    def put(out, err=None):
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "stderr", err)
+
+    return put
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BrokenPipeError(errno.EPIPE, "Broken pipe"),
+        OSError(errno.EIO, "the terminal has gone"),
+        OSError(errno.ENOSPC, "No space left on device"),
+        ValueError("I/O operation on closed file"),
+        RuntimeError("a kernel that was shut down"),
+    ],
+)
+def test_a_write_that_fails_raises_nothing(streams, error):
+    streams(Stream(error=error), Stream(error=error))
+    output.say("a"), output.note("b"), output.say_json({"c": 1}), output.say_text("d"), output.progress("e")
+
+
+def test_streams_may_be_absent_closed_or_bare(streams):
+    closed = io.StringIO()
+    closed.close()
+    for stream in (None, closed, Bare()):
+        streams(stream, stream)
+        output.say("a"), output.note("b"), output.progress("c")
+        assert not output.OUTPUT.isatty()
+        assert output.OUTPUT.encoding == "utf-8"
+    assert sys.stdout.text == "a\nb\n"
+
+
+def test_a_full_disk_is_named_once_and_may_have_space_later(streams):
+    full, err = Stream(error=OSError(errno.ENOSPC, "No space left on device")), Stream()
+    streams(full, err)
+    output.say("lost"), output.say("lost")
+    assert err.body.getvalue() == b"marless: standard output cannot be written: No space left on device\n"
+    full.error = None
+    output.say("kept")
+    assert full.body.getvalue() == b"kept\n"
+
+
+def test_a_reader_that_left_is_no_problem_and_another_stream_is_tried(streams):
+    streams(Stream(error=BrokenPipeError(errno.EPIPE, "Broken pipe")))
+    output.say("nobody reads")
+    assert output.OUTPUT.unread and not output.OUTPUT.problem
+    with contextlib.redirect_stdout(io.StringIO()) as there:
+        output.say("somebody does")
+    assert there.getvalue() == "somebody does\n"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [("ascii", b"3.0 +- 0.1 -> \\xfc |_#+\n"), ("latin-1", b"3.0 \xb1 0.1 -> \xfc |_#+\n")],
+)
+def test_characters_that_a_stream_lacks_become_others(streams, encoding, said):
+    stream = Stream(encoding)
+    streams(stream)
+    output.say("3.0 ± 0.1 → ü │▁█╭")
+    assert stream.body.getvalue() == said
+
+
+def test_json_is_ascii_and_the_same_value(streams):
+    stream, value = Stream("ascii"), {"agent ü\x9b": "± \x1b[2J\n", "n": float("nan"), "half": "\udc80"}
+    streams(stream)
+    output.say_json(value)
+    body = stream.body.getvalue()
+    assert body.isascii() and body.count(b"\n") == 1 and not any(byte < 32 for byte in body[:-1])
+    assert json.loads(body) == {"agent ü\x9b": "± \x1b[2J\n", "n": None, "half": "\\udc80"}
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("\x1b[2J", "\\u001b[2J"),
+        ("\x9b2J", "\\u009b2J"),
+        ("ok\rno", "ok\\rno"),
+        ("ok\nmarless: forged", "ok\\nmarless: forged"),
+        ("\u202etxt.exe", "\\u202etxt.exe"),
+        ("\u2066a\u2069", "\\u2066a\\u2069"),
+        ("\u2028", "\\u2028"),
+        ("\x07\x08\x7f\x00", "\\u0007\\u0008\\u007f\\u0000"),
+        ("\udcff", "\\udcff"),
+        ("agent\t0 ü 机器人 😀", "agent\t0 ü 机器人 😀"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_shown(streams, told, shown):
+    stream = Stream()
+    streams(stream, stream)
+    output.say(told), output.note(told)
+    assert stream.body.getvalue().decode() == f"{shown}\n{shown}\n"
+    assert visible(shown) == shown
+
+
+def test_secrets_are_hidden_on_both_streams_and_in_json(streams, monkeypatch):
+    monkeypatch.setenv("A_TOKEN", "abcdefgh\r\nijklmnop")
+    stream = Stream()
+    streams(stream, stream)
+    output.say("abcdefgh\r\nijklmnop"), output.note("ijklmnop"), output.say_text("x\nabcdefgh\n")
+    output.say_json({"abcdefgh": ["abcdefgh\r\nijklmnop"]}), output.progress("abcdefgh")
+    text = stream.body.getvalue().decode()
+    assert "abcdefgh" not in text and "ijklmnop" not in text
+
+
+def test_a_secret_of_digits_leaves_numbers_of_json_whole(streams, monkeypatch):
+    monkeypatch.setenv("A_PASSWORD", "12345678")
+    stream = Stream()
+    streams(stream)
+    output.say_json({"steps": 12345678, "word": "12345678"})
+    assert json.loads(stream.body.getvalue()) == {"steps": 12345678, "word": "<A_PASSWORD>"}
+
+
+def test_a_program_without_descriptors_gets_them():
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(writer, 9)
+        for descriptor in range(3):
+            os.close(descriptor)
+        output.open_descriptors()
+        names = [str(Path(f"/proc/self/fd/{descriptor}").readlink()) for descriptor in range(3)]
+        os.write(9, " ".join(names).encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    assert os.read(reader, 100) == b"/dev/null /dev/null /dev/null"
+    os.close(reader)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="see above")
+def test_rich_draws_through_the_same_stream(streams):
+    from rich.panel import Panel
+
+    stream = Stream("ascii")
+    streams(stream)
+    output.console().print(Panel("x"))
+    assert stream.body.getvalue().isascii() and b"+" in stream.body.getvalue()
+
+
+def _calls(path):
+    return (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
+
+
+def test_every_file_of_text_is_utf_8():
+    """`open`, `read_text`, `write_text` and what a program says name their encoding, or are bytes."""
+    without = [
+        f"{path.relative_to(ROOT)}:{call.lineno}"
+        for path in SOURCES
+        for call in _calls(path)
+        if _opens_text(call) and not any(word.arg == "encoding" for word in call.keywords)
+    ]
+    assert without == []
+
+
+def _opens_text(call):
+    name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+    if name in ("read_text", "write_text"):
+        return len(call.args) < (1 if name == "read_text" else 2)
+    if any(word.arg in ("text", "universal_newlines") for word in call.keywords) and name in ("run", "Popen"):
+        return True
+    modes = [word.value for word in call.keywords if word.arg == "mode"]
+    modes += call.args[1:2] if isinstance(call.func, ast.Name) else call.args[:1]
+    mode = next((each.value for each in modes if isinstance(each, ast.Constant) and isinstance(each.value, str)), "r")
+    is_open = isinstance(call.func, ast.Name) and name == "open"
+    is_path_open = name == "open" and all(isinstance(each, ast.Constant) for each in call.args) and mode != "r"
+    return (is_open or (is_path_open and set(mode) <= set("rwax+t"))) and "b" not in mode
+
+
+def test_nothing_else_writes_to_the_streams():
+    """`coordinator.output` alone names them; a worker's own log is `infra.local.worker`'s."""
+    naming = {
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        if path.relative_to(ROOT).parts[0] in ("coordinator", "marless")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr")
+        and isinstance(node.value, ast.Name) and node.value.id == "sys"
+    }  # fmt: skip
+    assert naming == set()
