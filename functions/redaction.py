@@ -52,8 +52,8 @@ def redact(text: str) -> str:
 
 def redactor() -> Callable[[str], str]:
     """`redact` for many texts at once."""
-    secrets = _learned | {name: value for name, value in os.environ.items() if is_secret(name)}
-    return _replacing(tuple(secrets.items()))
+    here = ((name, value) for name, value in os.environ.items() if is_secret(name))
+    return _replacing((*here, *_learned.items()))
 
 
 def redacted(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -101,6 +101,8 @@ def _answer(argv: list[str], started: float) -> int:
     except Exception as error:
         if _expected(error):
             return _say(one_line(error), USER_ERROR)
+        if told := _of_aws(error):
+            return _say(told, USER_ERROR)
         return _say(f"internal error: {type(error).__name__}: {one_line(error)} ({_log(options)})", INTERNAL)
     return code or (USER_ERROR if OUTPUT.problem and argv[0] not in _DRIVE else code)
 
@@ -185,6 +187,17 @@ def _expected(error: Exception) -> bool:
         ConfigError, Unresumable, CorruptObject, NoSuchObject, MissingExtra, StaleVersion, StorageFault, Undecodable
     )  # fmt: skip
     return isinstance(error, (UserError, *ours)) or of_the_system(error)
+
+
+def _of_aws(error: Exception) -> str:
+    """What the AWS SDK has raised, in one line; '' for another error."""
+    if "botocore.exceptions" not in sys.modules:
+        return ""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from infra.aws.errors import explain
+
+    return explain(error) if isinstance(error, (BotoCoreError, ClientError)) else ""
 
 
 def _log(options: Namespace) -> str:

@@ -1,9 +1,10 @@
 """The AWS account that a command works in: its region and the caller's identity."""
 
 import difflib
+import os
 from dataclasses import dataclass
 
-from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, NoCredentialsError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.session import get_session
 
 from coordinator.errors import UserError
@@ -28,13 +29,15 @@ def region_of(asked: str | None) -> str:
     """The region asked for, or the configured one; raises `UserError` when there is none or it is unknown."""
     session = get_session()
     try:
-        region = asked or session.get_config_variable("region")
+        # Other SDKs, and the AWS CLI from version 2 on, read AWS_REGION; botocore does not.
+        region = asked or os.environ.get("AWS_DEFAULT_REGION") or os.environ.get("AWS_REGION")
+        region = region or session.get_config_variable("region")
         parts = session.get_available_partitions()
         known = [name for part in parts for name in session.get_available_regions("lambda", part)]
     except BotoCoreError as error:
         raise UserError(f"cannot read the AWS configuration: {explain(error)}") from error
     if not region:
-        raise UserError("no AWS region is chosen; pass --region, such as --region us-east-1, or set AWS_DEFAULT_REGION")
+        raise UserError("no AWS region is chosen; pass --region, such as --region us-east-1, or set AWS_REGION")
     if region not in known:
         nearest = difflib.get_close_matches(region, known, n=1)
         hint = f"did you mean {nearest[0]}?" if nearest else "try us-east-1"
@@ -48,8 +51,6 @@ def caller(cloud: Cloud) -> Caller:
         identity = cloud.client("sts", **QUICK).get_caller_identity()
     except (ClientError, BotoCoreError) as error:
         raise UserError(_no_caller(error)) from error
-    except ValueError as error:  # of an endpoint from the user's environment or configuration
-        raise UserError(f"the address of AWS (AWS_ENDPOINT_URL, endpoint_url) is invalid: {error}") from error
     return Caller(identity["Account"], identity["Arn"])
 
 
@@ -59,6 +60,4 @@ def _no_caller(error: Exception) -> str:
         return f"no AWS credentials were found; set them with {where}"
     if code(error) in _EXPIRED:
         return "the AWS credentials have expired; log in again"
-    if isinstance(error, ConnectionError):
-        return "AWS cannot be reached; check the network"
-    return f"AWS did not accept the credentials: {explain(error)}"
+    return f"AWS did not accept the credentials: {explain(error)}" if code(error) else explain(error)

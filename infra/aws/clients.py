@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from getpass import getpass
 from threading import Lock
 from typing import Any, Self
 
 from botocore.config import Config
+from botocore.exceptions import UnknownCredentialError
 from botocore.loaders import Loader
 from botocore.session import Session, get_session
 
+from functions.redaction import learn
+from infra.aws.errors import named_causes
 from infra.aws.repeated_requests import RepeatedRequests
 
 # Attempts of one call, the first included, with the SDK's back-off and jitter between them ("standard" mode).
@@ -40,6 +44,8 @@ _NOTHING_OF_THE_USER = {
     "profile": (None, None, None, None),
     "config_file": (None, None, os.devnull, None),
     "credentials_file": (None, None, os.devnull, None),
+    "sts_regional_endpoints": (None, None, "regional", None),
+    "defaults_mode": (None, None, "legacy", None),
 }
 
 # A session may not create two clients at once (boto3 guide, "Multithreading or multiprocessing with clients").
@@ -88,21 +94,33 @@ class Cloud:
             **settings,
         }
         key, secret, token = self.credentials or (None, None, None)
-        client = self._session.create_client(
-            service,
-            region_name=self.region,
-            endpoint_url=self.endpoint,
-            aws_access_key_id=key,
-            aws_secret_access_key=secret,
-            aws_session_token=token,
-            config=Config(**chosen),
-        )
+        with named_causes():
+            client = self._session.create_client(
+                service,
+                region_name=self.region,
+                endpoint_url=self.endpoint,
+                aws_access_key_id=key,
+                aws_secret_access_key=secret,
+                aws_session_token=token,
+                config=Config(**chosen),
+            )
         client.meta.events.register("before-send", self.repeated.count)
+        if not self.credentials:
+            client.meta.events.register("provide-client-params", self._look_at_credentials)
         # `Config` has no setting for the intervals (botocore issue 2916). The list is the one that new sockets get; a
         # botocore that keeps it elsewhere uses the kernel's intervals.
         with suppress(AttributeError):
             client._endpoint.http_session._socket_options.extend(_KEEPALIVE)
         return client
+
+    def _look_at_credentials(self, **_: Any) -> None:
+        """Gets them before a call does: what goes wrong is named, and no message will hold them."""
+        with named_causes():
+            found = self._session.get_credentials()
+            keys = found.get_frozen_credentials() if found else None
+        if keys:
+            learn("AWS_SECRET_ACCESS_KEY", keys.secret_key or "")
+            learn("AWS_SESSION_TOKEN", keys.token or "")
 
     @cached_property
     def _clients(self) -> dict[str, Any]:
@@ -115,7 +133,19 @@ class Cloud:
         session = get_session()
         if self.profile:
             session.set_config_variable("profile", self.profile)
+        # There is no setting for who asks for a code of MFA. Without a terminal `getpass` reads standard input, aloud.
+        with suppress(AttributeError, UnknownCredentialError):
+            session.get_component("credential_provider").get_provider("assume-role")._prompter = _code_of_mfa
         return session
+
+
+def _code_of_mfa(question: str) -> str:
+    """Asks on the terminal of this process; raises `EOFError` where there is none."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR))
+    except OSError:
+        raise EOFError from None
+    return getpass(question)
 
 
 # Caches the service models for all sessions without the user's configuration.

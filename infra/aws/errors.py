@@ -1,21 +1,28 @@
 """Turns AWS errors into one-line messages with advice."""
 
+import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from json import JSONDecodeError
 
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    ConfigParseError,
     ConnectionClosedError,
     ConnectionError,
     CredentialRetrievalError,
+    HTTPClientError,
     LoginError,
     NoCredentialsError,
     NoRegionError,
     PartialCredentialsError,
     ProfileNotFound,
+    ProxyConnectionError,
     ReadTimeoutError,
     ResponseStreamingError,
+    SSLError,
     SSOError,
     TokenRetrievalError,
 )
@@ -39,10 +46,26 @@ _UNKNOWN = "AWS does not accept these credentials; check which profile or access
 _NONE = "no usable credentials were found; log in, choose a profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 _THROTTLED = "AWS turns requests away because there are too many; wait a minute and go on with `marless resume`"
 _ELSEWHERE = "it is in another region; choose that region"
+_UNTRUSTED = (
+    "its certificate is not trusted; where a proxy opens TLS, set AWS_CA_BUNDLE, or ca_bundle in the AWS"
+    " configuration, to the proxy's certificate"
+)
+_UNSENDABLE = "holds a line break or another sign that cannot be sent; set it again"
 _CLOCK = "the clock of this machine is wrong; set it"
 _AWS_FAULT = "AWS has a problem; try again later"
 _UNREACHABLE = "cannot be reached; check the network, and if it is an emulated account, that it runs"
 _BROKEN = "the connection broke; check the network and try again"
+# Settings that botocore refuses: the variable, and the key in the AWS configuration.
+_SETTINGS = {
+    "InvalidSTSRegionalEndpointsConfigError": "AWS_STS_REGIONAL_ENDPOINTS (sts_regional_endpoints)",
+    "InvalidDefaultsMode": "AWS_DEFAULTS_MODE (defaults_mode)",
+    "InvalidRetryModeError": "AWS_RETRY_MODE (retry_mode)",
+    "InvalidMaxRetryAttemptsError": "AWS_MAX_ATTEMPTS (max_attempts)",
+    "InvalidProxiesConfigError": "HTTPS_PROXY, HTTP_PROXY or the proxy's certificates",
+    "InvalidIMDSEndpointError": "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+    "InvalidIMDSEndpointModeError": "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE",
+}
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
 
 # Error codes of S3, DynamoDB, Lambda and STS (their API references, "Error responses" and "Common errors").
 _ADVICE: Mapping[str, str] = {
@@ -72,6 +95,7 @@ _ADVICE: Mapping[str, str] = {
     "KeyTooLongError": "the name of the object is too long; choose a shorter name for the run",
     "EntityTooLarge": "the object is larger than S3 takes at once",
 }
+_SIGNATURES = ("SignatureDoesNotMatch", "InvalidSignatureException", "IncompleteSignature")
 _FORBIDDEN = ("AccessDenied", "AccessDeniedException", "403", "Forbidden")
 _LOGIN = (
     NoCredentialsError,
@@ -82,6 +106,37 @@ _LOGIN = (
     LoginError,
 )
 _CUT_OFF = (ConnectionClosedError, ReadTimeoutError, ResponseStreamingError)
+
+
+class Unusable(BotoCoreError):  # type: ignore[misc]  # published without type information
+    """What botocore lets through as other libraries raise it; the text names the cause and says what to do."""
+
+    fmt = "{problem}"
+
+
+@contextmanager
+def named_causes() -> Iterator[None]:
+    """Turns what the SDK raises of other libraries, as it reads the user's AWS configuration, into `Unusable`."""
+    try:
+        yield
+    except (BotoCoreError, ClientError):
+        raise
+    except Exception as error:
+        raise Unusable(problem=_cause(error)) from error
+
+
+def _cause(error: Exception) -> str:
+    """Of a process or a file with credentials, of a question for a code of MFA, of an address."""
+    if isinstance(error, JSONDecodeError):
+        return "the credential_process of the AWS profile prints no JSON; run it by hand to see what it says"
+    if isinstance(error, OSError) and error.filename:
+        asked = "AWS credentials (credential_process, web_identity_token_file) need"
+        return f"{asked} {os.fsdecode(error.filename)}: {error.strerror}"
+    if isinstance(error, EOFError):
+        return "the AWS profile asks for a code (mfa_serial), and there is no terminal to enter one; log in beforehand"
+    if "endpoint" in str(error):
+        return f"the address of AWS (AWS_ENDPOINT_URL, endpoint_url) is invalid: {error}; one begins with https:// or http://"
+    return f"the AWS configuration cannot be used: {type(error).__name__}: {error}"
 
 
 @contextmanager
@@ -111,6 +166,10 @@ def _answered(error: ClientError) -> str:
         action = f"dynamodb:{call}" if call in _TABLE_CALLS else _ACTIONS.get(call, call)
         return f"access denied: the credentials in use lack the permission {action} there"
     message = error.response["Error"].get("Message", "")
+    if re.search(r"not yet current|[Ss]ignature expired", message):
+        return f"{name}: {message}; {_CLOCK}"
+    if name in _SIGNATURES and (odd := _unsendable()):
+        return f"{name}: {odd} {_UNSENDABLE}"
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     advice = _ADVICE.get(name, _AWS_FAULT if status >= 500 else "")
     if advice in (_NOT_DEPLOYED, _EXPIRED, _ELSEWHERE):
@@ -120,14 +179,48 @@ def _answered(error: ClientError) -> str:
 
 def _unanswered(error: Exception) -> str:
     """Explains an error without a response of AWS."""
+    if isinstance(error, Unusable):
+        return str(error)
     if isinstance(error, NoRegionError):
         return "no region is set; choose one, or set AWS_DEFAULT_REGION"
-    if isinstance(error, ProfileNotFound):
-        return f"{error}; choose another profile"
+    if isinstance(error, (ProfileNotFound, ConfigParseError)):
+        return f"{error}; {'choose another profile' if isinstance(error, ProfileNotFound) else 'mend that file'}"
+    if setting := _SETTINGS.get(type(error).__name__):
+        return f"{setting} has an invalid value: {error}"
     if isinstance(error, _LOGIN):
         return f"{_NONE} ({error})"
-    if isinstance(error, ConnectionError):
-        return f"{getattr(error, 'kwargs', {}).get('endpoint_url', 'the endpoint')} {_UNREACHABLE}"
-    if isinstance(error, _CUT_OFF):
-        return f"{_BROKEN} ({error})"
+    if isinstance(error, (ConnectionError, HTTPClientError)):
+        return _unconnected(error)
     return f"{type(error).__name__}: {error}"
+
+
+def _unconnected(error: Exception) -> str:
+    """Explains a request that did not get through."""
+    told = getattr(error, "kwargs", {})
+    where, why = told.get("endpoint_url", "the endpoint"), str(told.get("error", ""))
+    bundle = os.environ.get("AWS_CA_BUNDLE", "")
+    if "CA certificate bundle" in why or (bundle and not os.access(bundle, os.R_OK)):
+        return (
+            f"the certificates of AWS_CA_BUNDLE, or ca_bundle in the AWS configuration, cannot be read: {bundle or why}"
+        )
+    if isinstance(error, SSLError):
+        return f"{where}: {_UNTRUSTED if 'CERTIFICATE_VERIFY_FAILED' in why else 'TLS failed'} ({_reason(why)})"
+    if isinstance(error, ProxyConnectionError):
+        return f"the proxy {told.get('proxy_url')} (HTTPS_PROXY, HTTP_PROXY) cannot be reached ({_reason(why)})"
+    if "Invalid header value" in why:
+        return f"{_unsendable() or 'a key among the AWS credentials'} {_UNSENDABLE}"
+    if isinstance(error, ConnectionError):
+        return f"{where} {_UNREACHABLE}"
+    return f"{_BROKEN} ({error})" if isinstance(error, _CUT_OFF) else f"{_BROKEN} ({_reason(why)})"
+
+
+def _reason(text: str) -> str:
+    """The innermost reason in the text of an error that wraps others."""
+    innermost = re.findall(r"(?:\[Errno -?\d+\] |\[SSL: \w+\] )([^(')\"]+)", text)
+    return innermost[-1].strip() if innermost else text
+
+
+def _unsendable() -> str:
+    """The variable among the credentials with a sign that no header of a request may hold, or blanks at its end."""
+    values = {name: os.environ.get(name, "") for name in _KEYS}
+    return next((name for name, value in values.items() if not value.isprintable() or value != value.strip()), "")
