@@ -19,6 +19,7 @@ from coordinator.runs.session import Stopping
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Measured
 from coordinator.runs.view import View
+from infra.local.own_process import has_ended
 
 # Every poll costs a read or two of the ledger: a twentieth of a cent an hour.
 _POLL_S = 2.0
@@ -51,7 +52,7 @@ class Watch:
             held, _ = lease.read(self._backend.ledger)
             state = load_state(self._backend.ledger) or State()
             self._show(state)
-            if not held.taken("", self._backend.ledger.now()):
+            if not held.taken("", self._backend.ledger.now(), has_ended):
                 return self._ended(state, held.problem)
             if self._signals.received:
                 name = self._folder.name

@@ -4,6 +4,7 @@ The ledger's versions alone protect a run from two drivers. The lease keeps the 
 dispatching work twice, and names the first to the user.
 """
 
+import math
 from collections.abc import Callable
 
 import msgspec
@@ -23,11 +24,22 @@ class LeaseHeld(Exception):
     """Another driver holds the lease; the message names it for the user."""
 
 
+Ended = Callable[[str], bool]
+"""Whether the process of this address has ended, as far as this process can tell; see `own_process.has_ended`."""
+
+
+def nobody_knows(process: str) -> bool:
+    """What a process of the cloud can tell of those on other machines."""
+    return False
+
+
 class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """The driver of a run."""
 
     # A process, `cloud`, or '' without a holder.
     holder: str = ""
+    # Where that process is, so that others on its machine can tell when it has ended; '' where nobody can.
+    process: str = ""
     # When a process's lease expires, in seconds since 1970; the cloud's lasts until it is released.
     until: float = 0.0
     # Asks the cloud to end the run resumably.
@@ -38,9 +50,11 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     # reads the lease, whereas an event may be lost, late or forged.
     resume: int | None = None
 
-    def taken(self, by: str, now: float) -> bool:
-        """Whether a driver other than `by` holds the lease."""
-        return self.holder not in ("", by) and (self.holder == CLOUD or now < self.until)
+    def taken(self, by: str, now: float, ended: Ended = nobody_knows) -> bool:
+        """Whether a driver other than `by` holds the lease, which is alive as far as `ended` knows."""
+        if self.holder in ("", by):
+            return False
+        return self.holder == CLOUD or (now < self.until and not ended(self.process))
 
 
 _DECODER = JsonDecoder(Lease)
@@ -60,13 +74,16 @@ def write(ledger: Ledger, lease: Lease, version: int) -> int:
     return ledger.commit(LEASE, to_json(lease), version)
 
 
-def take(ledger: Ledger, holder: str, clock: Callable[[], float]) -> int:
-    """Makes the process `holder` the driver and returns the lease's version; raises `LeaseHeld`."""
+def take(
+    ledger: Ledger, holder: str, clock: Callable[[], float], process: str = "", ended: Ended = nobody_knows
+) -> int:
+    """Makes the process `holder`, which is at `process`, the driver and returns the lease's version; raises
+    `LeaseHeld`."""
     lease, version = read(ledger)
     now = clock()  # a ledger knows its clock once it was read
-    if lease.taken(holder, now):
-        raise LeaseHeld(_describe_holder(lease))
-    return _write_or_refuse(ledger, Lease(holder=holder, until=now + KEPT_S), version)
+    if lease.taken(holder, now, ended):
+        raise LeaseHeld(_describe_holder(lease, now))
+    return _write_or_refuse(ledger, Lease(holder=holder, process=process, until=now + KEPT_S), version)
 
 
 def hand_over(ledger: Ledger, version: int, resume: int | None) -> int:
@@ -99,16 +116,24 @@ def ask_to_stop(ledger: Ledger) -> bool:
 class Keeper:
     """A process's lease on a run, renewed as time passes."""
 
-    def __init__(self, ledger: Ledger, holder: str, clock: Callable[[], float]) -> None:
-        self._ledger, self._holder, self._clock = ledger, holder, clock
-        self._version = take(ledger, holder, clock)
+    def __init__(
+        self,
+        ledger: Ledger,
+        holder: str,
+        clock: Callable[[], float],
+        process: str = "",
+        ended: Ended = nobody_knows,
+    ) -> None:
+        """See `take`."""
+        self._ledger, self._holder, self._process, self._clock = ledger, holder, process, clock
+        self._version = take(ledger, holder, clock, process, ended)
         self._renewed = clock()
 
     def renew(self) -> None:
         """Call it often: it writes every `RENEW_S` seconds. Raises `StaleVersion` when another driver took over."""
         now = self._clock()
         if now - self._renewed >= RENEW_S:
-            lease = Lease(holder=self._holder, until=now + KEPT_S)
+            lease = Lease(holder=self._holder, process=self._process, until=now + KEPT_S)
             self._version = write(self._ledger, lease, self._version)
             self._renewed = now
 
@@ -124,7 +149,8 @@ def _write_or_refuse(ledger: Ledger, lease: Lease, version: int) -> int:
         raise LeaseHeld("another process has just begun to drive this run") from error
 
 
-def _describe_holder(lease: Lease) -> str:
+def _describe_holder(lease: Lease, now: float) -> str:
     if lease.holder == CLOUD:
         return "this run is driven in the cloud; `marless watch` shows it and `marless stop` ends it"
-    return f"this run is being driven by {lease.holder}"
+    wait = f"if that has ended, try again in {max(1, math.ceil(lease.until - now))} s"
+    return f"this run is being driven by {lease.holder}; {wait}"

@@ -10,6 +10,7 @@ from coordinator.output import say
 from coordinator.runs.folder import Identity, RunFolder
 from coordinator.runs.lease_renewal import manifest_of, this_process
 from functions.contract import StaleVersion, StorageFault
+from infra.local import own_process
 
 
 def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Connection) -> Ending:
@@ -24,7 +25,7 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Co
     ledger, outside = backend.ledger, platform.deployed(folder.path, deployment_ref)
     coordinator = deployment_ref.functions["coordinator"]
     try:
-        version = lease.take(ledger, this_process(), ledger.now)
+        version = lease.take(ledger, this_process(), ledger.now, own_process.address(), own_process.has_ended)
         run_manifest.write(ledger, manifest_of(identity, deployment_ref, config, backend.platform, detached=True))
         listed, record = outside.live.load(identity.run), ledger.load(STATE)
         outside.live.commit(identity.run, coordinator.encode(), listed.version if listed else 0)

@@ -16,6 +16,7 @@ from coordinator.runs.folder import Identity
 from functions.contract import Platform, StaleVersion, StorageFault
 from functions.encoding import to_json
 from infra.aws.deployment_ref import DeploymentRef
+from infra.local import own_process
 
 
 @contextmanager
@@ -28,7 +29,8 @@ def renew_lease(identity: Identity, config: RunConfig, backend: Connection) -> I
         yield lambda: None
         return
     try:
-        keeper = lease.Keeper(backend.ledger, this_process(), backend.ledger.now)
+        clock, here = backend.ledger.now, own_process.address()
+        keeper = lease.Keeper(backend.ledger, this_process(), clock, here, own_process.has_ended)
     except lease.LeaseHeld as held:
         raise UserError(str(held)) from held
     try:

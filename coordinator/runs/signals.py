@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM end a command at once; a run stops in order at the first signal and at once at the second."""
+"""Ctrl-C, SIGTERM and SIGHUP end a command at once; a run stops in order at the first signal and at once at the second.
+
+SIGHUP says that the terminal has gone, and its kernel and shell may both say so: a second one says nothing new.
+"""
 
 import signal
 import threading
@@ -7,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Self
 
-_HANDLED = (signal.SIGINT, signal.SIGTERM)
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(BaseException):
@@ -20,11 +23,14 @@ class Interrupted(BaseException):
 
 @contextmanager
 def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Installs `handler` for both signals, even if the process was started ignoring them; does nothing in a thread."""
+    """Installs `handler` for the signals, even if the process was started ignoring them, but for a SIGHUP that `nohup`
+    has it ignore; does nothing in a thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = [(number, signal.signal(number, handler)) for number in _HANDLED]
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    handled = [number for number in _HANDLED if number != signal.SIGHUP or not ignored]
+    before = [(number, signal.signal(number, handler)) for number in handled]
     try:
         yield
     finally:
@@ -57,6 +63,7 @@ class Signals:
         self._context.__exit__(kind, error, at)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        if self.received:
+        if not self.received:
+            self.received = number
+        elif number != signal.SIGHUP:
             raise Interrupted(number)
-        self.received = number

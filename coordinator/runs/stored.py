@@ -15,6 +15,7 @@ from coordinator.errors import UserError
 from coordinator.pricing.prices import load_prices
 from coordinator.runs.folder import Identity, RunFolder
 from functions.contract import NoSuchObject, Ref
+from infra.local.own_process import has_ended
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def look(folder: RunFolder) -> Iterator[Stored]:
         if state is None:
             raise UserError(f"{folder.name} has not begun")
         held = None if identity.deployment_ref is None else lease.read(backend.ledger)[0]
-        driven = folder.driven() if held is None else held.taken("", backend.ledger.now())
+        driven = folder.driven() if held is None else held.taken("", backend.ledger.now(), has_ended)
         plan, checkpoint = plan_of(identity, config, backend), load_state(backend.ledger, CHECKPOINT)
         yield Stored(plan, identity, state, checkpoint, backend.storage, driven, held.problem if held else "")
     finally:

@@ -29,7 +29,8 @@ class Call(msgspec.Struct, frozen=True):
     `warm` only import it."""
 
     module: str
-    root: str = ""
+    # As the system has it: a name of a file need not be text.
+    root: bytes = b""
     warm: bool = False
 
 

@@ -1,5 +1,6 @@
 """A lane of a pool: the invoker of one run, with its queue, its reports and the durations of its tasks."""
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -104,7 +105,7 @@ class Lane:
 
     def __init__(self, pool: SharedPool, name: str, blobs_root: Path, weight: float) -> None:
         self._pool, self.name, self.weight = pool, name, weight
-        self.root = str(blobs_root.absolute())
+        self.root = os.fsencode(blobs_root.absolute())
         self.reports: list[Report] = []
         self.running: set[WorkerProcess[Pending]] = set()
         self.waiting = Waiting()

@@ -46,6 +46,41 @@ def age_s() -> float:
         return 0.0
 
 
+def address() -> str:
+    """Tells this process from all others that this machine runs until it is switched off; '' where /proc has no such
+    things."""
+    try:
+        return f"{_machine()} {os.getpid()} {_began(os.getpid())}"
+    except (OSError, IndexError):
+        return ""
+
+
+def has_ended(process: str) -> bool:
+    """Whether the process of this `address` is surely gone: it was on this machine, since it was switched on last, and
+    its number is free, or another process has it. False for one elsewhere."""
+    where, _, began = process.rpartition(" ")
+    machine, _, number = where.rpartition(" ")
+    try:
+        return machine == _machine() and number.isdecimal() and _began(int(number)) != began
+    except FileNotFoundError:
+        return True
+    except (OSError, IndexError):
+        return False
+
+
+def _machine() -> str:
+    """This boot of the machine, and the container: each counts its processes anew."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
+
+
+def _began(number: int) -> str:
+    """When a process began, in ticks since the machine did (proc(5), stat, field 22); '' for one that has ended and
+    whose parent has not asked for its exit code yet."""
+    fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]
+
+
 class OwnTime:
     """Working time of a process that serves calls one after the other, each billed by the time that it reports.
 

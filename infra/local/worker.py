@@ -53,7 +53,7 @@ class Worker:
         self._inbox = Inbox(requests)
         self._replies = replies
         self._started: float | None = started
-        self._blobs: dict[str, Blobs] = {}
+        self._blobs: dict[bytes, Blobs] = {}
         self._handlers: dict[str, Handler] = {}
 
     def serve(self) -> None:
@@ -71,7 +71,7 @@ class Worker:
         answer = b""
         if not error:
             try:
-                blobs = self._blobs.setdefault(call.root, FileStorage(Path(call.root)))
+                blobs = self._blobs.setdefault(call.root, FileStorage(Path(os.fsdecode(call.root))))
                 answer = self._handlers[call.module](body, blobs)
                 if not isinstance(answer, bytes):
                     raise TypeError(f"{call.module}.handle must return bytes, not {type(answer).__name__}")

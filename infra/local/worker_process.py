@@ -30,7 +30,7 @@ class WorkerProcess(Generic[Pending]):
         self.number, self.log = number, log
         self.modules: set[str] = set()
         self.warming = ""
-        self.roots: set[str] = set()
+        self.roots: set[bytes] = set()
         self.unpaid: dict[str, float] = {}  # imports not yet metered, milliseconds by module
         self.task: Pending | None = None
         self.init_ms = self.since = self.allowed_s = self.expires = 0.0
@@ -65,7 +65,7 @@ class WorkerProcess(Generic[Pending]):
     def has(self, module: str) -> bool:
         return module in self.modules or module == self.warming
 
-    def begin(self, task: Pending, module: str, root: str, timeout_s: float) -> None:
+    def begin(self, task: Pending, module: str, root: bytes, timeout_s: float) -> None:
         """The task, of the run with objects below `root`, is the worker's from now on."""
         self.task = task
         self.roots.add(root)

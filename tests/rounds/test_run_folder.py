@@ -240,7 +240,7 @@ def test_the_configuration_of_a_run_gives_the_run_again(marless, processes, meth
     assert [marless("verify", name).code for name in ("first", "second")] == [0, 0]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_stops_a_run_in_order_and_a_resume_completes_it(marless, processes, whole, signalled, number, code):
     signalled(number, round=2)
     said = marless.train("first")
@@ -257,6 +257,12 @@ def test_a_signal_stops_a_run_in_order_and_a_resume_completes_it(marless, proces
     for name in ("weights_sha256", "rounds", "env_steps", "final_return", "absolute_return", "status"):
         assert stopped[name] == undisturbed[name]
     assert Path("runs/first/evaluations.json").read_bytes() == Path("runs/whole/evaluations.json").read_bytes()
+
+
+def test_a_terminal_that_goes_may_say_so_twice(marless, signalled):
+    signalled(signal.SIGHUP, round=2, insists=True)
+    said = marless.train("first")
+    assert (said.code, said.err[-1]) == (129, "marless: stopped after round 2; go on with: marless resume first")
 
 
 def test_a_second_signal_ends_at_once_and_the_run_goes_on_all_the_same(marless, whole, signalled):

@@ -13,6 +13,7 @@ from coordinator.drive import lease, run_manifest
 from coordinator.errors import FINISHED, UNFINISHED, UserError
 from coordinator.output import say
 from coordinator.runs.folder import LATEST, RunFolder
+from infra.local.own_process import has_ended
 
 # How long to wait until the cloud releases the lease; the tasks in flight may take longer.
 _PATIENCE_S = 120.0
@@ -49,7 +50,7 @@ def _stop_in_cloud(folder: RunFolder) -> int:
         ledger = backend.ledger
         if not lease.ask_to_stop(ledger):
             held, _ = lease.read(ledger)
-            who = held.holder if held.taken("", ledger.now()) else ""
+            who = held.holder if held.taken("", ledger.now(), has_ended) else ""
             raise UserError(f"{folder.name} is driven by {who}; stop it there" if who else _not_trained(folder))
         manifest = run_manifest.read(ledger)
         if manifest is not None:

@@ -16,6 +16,35 @@ def test_a_second_process_is_refused_and_learns_who_drives():
         lease.take(ledger, "process 2 on b", lambda: KEPT_S - 1)
 
 
+def test_a_refused_process_learns_how_long_to_wait():
+    ledger = MemoryLedger()
+    Keeper(ledger, "process 1 on a", lambda: 0.0)
+    with pytest.raises(LeaseHeld, match="if that has ended, try again in 43 s"):
+        lease.take(ledger, "process 2 on b", lambda: KEPT_S - 42.5)
+
+
+def test_a_process_that_is_known_to_have_ended_is_followed_at_once():
+    ledger = MemoryLedger()
+    now = [0.0]
+    keeper = Keeper(ledger, "one", lambda: now[0], "here 1")
+    with pytest.raises(LeaseHeld):
+        lease.take(ledger, "two", lambda: 1.0, "here 2", lambda process: process == "here 3")
+    now[0] = RENEW_S
+    keeper.renew()
+    lease.take(ledger, "two", lambda: RENEW_S, "here 2", lambda process: process == "here 1")
+    assert lease.read(ledger)[0].process == "here 2"
+    with pytest.raises(StaleVersion):
+        now[0] = 2 * RENEW_S
+        keeper.renew()
+
+
+def test_the_cloud_does_not_end_with_a_process():
+    ledger = MemoryLedger()
+    lease.hand_over(ledger, lease.take(ledger, "one", lambda: 0.0, "here 1"), resume=None)
+    with pytest.raises(LeaseHeld, match="marless watch"):
+        lease.take(ledger, "two", lambda: 0.0, "here 2", lambda process: True)
+
+
 def test_a_process_that_died_is_followed_when_its_hold_has_ended():
     ledger = MemoryLedger()
     Keeper(ledger, "one", lambda: 0.0)
