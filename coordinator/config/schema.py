@@ -36,6 +36,7 @@ from functions.contract import BadRequest, MissingExtra, Rows
 from functions.encoding import Undecodable
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from functions.redaction import is_secret, learn, placeholder
 
 # The class of the table `algorithm` depends on its key `name`; plug-ins add classes.
 if TYPE_CHECKING:
@@ -354,7 +355,18 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
         raise ConfigError(f"{where}: {_readable(str(error), name, document)}") from error
     if impossible := _impossible(config):
         raise ConfigError(f"{where}: {impossible}")
+    _learn_secrets(config.task, where)
     return config
+
+
+def _learn_secrets(task: EnvTask, where: str) -> None:
+    """What the program says from now on has the names of options in place of their values, where these are secret."""
+    for name, value in task.options.items():
+        key = f"task.options.{name}"
+        if is_secret(name) and isinstance(value, str):
+            if value in (placeholder(name), placeholder(key)):
+                raise ConfigError(f"{where}: {key} has its name for a value, as in a file that was given away; set it")
+            learn(key, value)
 
 
 def _share_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:

@@ -11,7 +11,7 @@ from coordinator.exports import dataset_files, policy_files
 from coordinator.exports.destination import require_free, write_folder
 from coordinator.exports.episodes import Episode, played
 from coordinator.exports.stored_rounds import stored_episodes
-from coordinator.reports.policy import TeamPolicy, load_policy
+from coordinator.reports.policy import TeamPolicy, load_policy, without_secrets
 from coordinator.runs.folder import BEST_POLICIES, RunFolder
 from coordinator.runs.policies import load_team
 from coordinator.runs.stored import look
@@ -94,7 +94,7 @@ def export_rounds(folder: RunFolder, format_: str, out: Path, rounds: tuple[int,
 def _write_episodes(
     found: list[Episode], format_: str, out: Path, team: TeamPolicy, origin: dict[str, Any], how: str
 ) -> Exported:
-    about = {**origin, "task": msgspec.to_builtins(team.task), "spec": msgspec.to_builtins(team.spec)}
+    about = {**origin, "task": msgspec.to_builtins(without_secrets(team.task)), "spec": msgspec.to_builtins(team.spec)}
     files = dataset_files.dataset_files(found, format_, about)
     write_folder(out, files)
     steps = sum(one.length for one in found)

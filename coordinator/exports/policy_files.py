@@ -12,7 +12,7 @@ import msgspec
 from coordinator.exports import plain_tensors
 from coordinator.exports.agent_policy import AgentPolicy, agent_policies
 from coordinator.extras import require
-from coordinator.reports.policy import TeamPolicy
+from coordinator.reports.policy import TeamPolicy, without_secrets
 from functions.encoding import to_json_file
 
 DOCUMENT, PLAYER, README = "policies.json", "play.py", "README.txt"
@@ -43,7 +43,7 @@ def policy_files(team: TeamPolicy, format_: str, origin: dict[str, Any]) -> _Fil
         "format": format_,
         "marless": version("marless"),
         **origin,
-        "task": msgspec.to_builtins(team.task),
+        "task": msgspec.to_builtins(without_secrets(team.task)),
         "greedy": team.greedy,
         "agents": agents,
         "without_policy": [name for name in team.agents if name not in agents],

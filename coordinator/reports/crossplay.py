@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.core.sides import Side, sides_of
-from coordinator.reports.policy import TeamPolicy
+from coordinator.reports.policy import TeamPolicy, same_task
 from functions.environments import registry
 from functions.environments.base import ActionArray, EnvSpec, EnvTask, Observation, VectorEnvironment
 from functions.episodes import Episodes
@@ -91,7 +91,7 @@ def agent_returns(
     same each time.
     """
     for team in (own, opponent):
-        if team is not None and team.task != task:
+        if team is not None and not same_task(team.task, task):
             raise ValueError(f"a team of {team.task.name} cannot play {task.name} with other agents or options")
     agents = members(task, side)
     _require(own, agents)

@@ -30,6 +30,7 @@ from functions.keys import group_name
 from functions.nn.batched import ActingNetworks, batch_networks, single_agent_policy
 from functions.nn.losses import mask_logits
 from functions.policies import Player, Policy
+from functions.redaction import redacted
 
 FILE = "policies.safetensors"
 _HEADER = "marless-policies"
@@ -175,8 +176,19 @@ class _Actor:
         return np.asarray(outputs[0])
 
 
+def without_secrets(task: EnvTask) -> EnvTask:
+    """The task as files have it that may be given away: options that are secrets by their name have none of it."""
+    return msgspec.structs.replace(task, options=redacted(task.options))
+
+
+def same_task(one: EnvTask, other: EnvTask) -> bool:
+    """Whether policies of one task play the other; a key or a password is no part of a task."""
+    return without_secrets(one) == without_secrets(other)
+
+
 def export(header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> bytes:
     """The file's bytes, with the policies among `tensors`."""
+    header = msgspec.structs.replace(header, task=without_secrets(header.task))
     policies = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors) if name.startswith("policy/")}
     return bytes(save(policies, metadata={_HEADER: to_json_text(header)}))
 

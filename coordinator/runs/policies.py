@@ -16,7 +16,7 @@ from coordinator.core.scripts import unscripted
 from coordinator.core.sides import Side, sides_of
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
-from coordinator.reports.policy import TeamPolicy, load_policy, scripted_policy
+from coordinator.reports.policy import TeamPolicy, load_policy, same_task, scripted_policy
 from coordinator.runs.documents import header_of
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.stored import Stored, look
@@ -115,7 +115,7 @@ def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
         team = load_policy(text) if Path(text).is_file() else load_team(RunFolder.find(text))[1]
     except (CorruptObject, UserError, ValueError) as error:
         raise UserError(f"{where}: {error}") from error
-    if team.task != task:
+    if not same_task(team.task, task):
         raise UserError(f"{where} {text}: it was trained on another task ({team.task.name}, or other options)")
     return team
 

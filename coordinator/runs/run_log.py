@@ -16,7 +16,7 @@ from coordinator.loggers.base import LoggedRun, Point
 from coordinator.loggers.scalars import evaluation_point, points
 from coordinator.runs.folder import CURVE, POLICIES, REPLAY, Identity, RunFolder, sha256
 from coordinator.runs.summary import Summary
-from functions.redaction import redact
+from functions.redaction import redacted
 
 # How long the end of a run waits for what is not written yet, which may be an upload.
 PATIENCE_S = 60.0
@@ -122,11 +122,8 @@ def logged_run(folder: RunFolder, identity: Identity, config: RunConfig) -> Logg
         folder=folder.path,
         created=datetime.fromisoformat(identity.created).timestamp(),
         group=study.name if study else "",
-        # An option of a task may be a key of this machine's environment.
-        settings={
-            key: redact(value) if isinstance(value, str) else value
-            for key, value in flatten(msgspec.to_builtins(config)).items()
-        },
+        # An option of a task may be a key, of this machine's environment or by its name.
+        settings=redacted(flatten(msgspec.to_builtins(config))),
     )
 
 

@@ -259,7 +259,8 @@ class Pool:
 
     def _start(self) -> Worker:
         number = next(self._started)
-        self._logs.mkdir(parents=True, exist_ok=True)
+        # Others on this machine need not read what environments print.
+        self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         worker = Worker(number, self._starter, self._logs / f"{number}.log", self._memory_mb)
         self._selector.register(worker.replies, selectors.EVENT_READ, worker)
         self._workers.append(worker)

@@ -28,6 +28,7 @@ from coordinator.output import note, say, say_json, say_text
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.reports import TeamPolicy, crossplay, load_policy
 from coordinator.reports.evaluations import names
+from coordinator.reports.policy import same_task
 from coordinator.reports.text import money, seconds
 from coordinator.reports.text import table as aligned
 from coordinator.rules.scaling import SCALING_RULES
@@ -273,7 +274,7 @@ def _reference(text: str | None, base: RunConfig) -> TeamPolicy | None:
     except ValueError as error:
         raise UserError(f"--reference: {error}") from error
     reference = load_policy(path)
-    if reference.task != base.task:
+    if not same_task(reference.task, base.task):
         raise UserError(f"--reference: {text} was trained on another task ({reference.task.name}, or other options)")
     return reference
 

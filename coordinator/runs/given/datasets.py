@@ -13,6 +13,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
 from coordinator.file_reading import UnreadableFile, read_file
+from coordinator.reports.policy import same_task
 from functions import codec, keys
 from functions.contract import Ref, TaskHeader
 from functions.data.dataset import RETURN
@@ -45,7 +46,7 @@ def store_dataset(config: RunConfig, run: str, storage: Storage) -> Ref | None:
         return None
     folder = Path(config.offline.dataset)
     document = _document(folder)
-    if document.task != config.task:
+    if not same_task(document.task, config.task):
         other = f"{document.task.name}, or other options"
         raise UserError(f"offline.dataset {folder}: it was recorded on another task ({other})")
     spec = document.spec
