@@ -12,6 +12,7 @@ from coordinator.ablation.comparison import MANY, TARGET_SHARE, Comparison, Cont
 from coordinator.ablation.controls import FACTOR
 from coordinator.ablation.headlines import LEVEL
 from coordinator.ablation.results import Result
+from coordinator.reports.digits import Digits, digits_of
 from coordinator.reports.statistics import Interval
 from coordinator.reports.text import markdown_table, money
 from functions.encoding import to_json_file
@@ -41,7 +42,8 @@ class Section:
 
 def sections(table: Table) -> list[Section]:
     """The tables, the most important first."""
-    digits = 1 if abs(table.comparisons[0].returns["final"].value) >= 10 else 2
+    final = [item.returns["final"].value for item in table.comparisons]
+    digits = digits_of(final, 1 if abs(final[0]) >= 10 else 2)
     parts = [_main(table, digits), _equal_cost(table, digits), _rules(table), _bill(table)]
     parts += [_controls(table, digits)] if table.controls else []
     parts += [_headlines(table, digits)] if table.headlines else []
@@ -84,7 +86,7 @@ def comma_separated(results: Sequence[Result]) -> str:
     return text.getvalue()
 
 
-def _main(table: Table, digits: int) -> Section:
+def _main(table: Table, digits: Digits) -> Section:
     header: tuple[str, ...] = (
         "arm",
         "runs",
@@ -119,8 +121,8 @@ def _main(table: Table, digits: int) -> Section:
     return Section("Return and cost", header, tuple(rows), note)
 
 
-def _equal_cost(table: Table, digits: int) -> Section:
-    goal = f"{table.target:.{digits}f}"
+def _equal_cost(table: Table, digits: Digits) -> Section:
+    goal = digits.text(table.target)
     header = (
         "arm",
         "return at equal steps",
@@ -212,8 +214,8 @@ def _plays(table: Table, plays: Sequence[str]) -> Section:
     return Section("Each side separately", header, tuple(rows), note)
 
 
-def _controls(table: Table, digits: int) -> Section:
-    goal = f"{table.target:.{digits}f}"
+def _controls(table: Table, digits: Digits) -> Section:
+    goal = digits.text(table.target)
     header = (
         "control",
         "of",
@@ -249,7 +251,7 @@ def _controls(table: Table, digits: int) -> Section:
     return Section("Controls", header, tuple(rows), note, tuple(_sentence(item) for item in table.controls))
 
 
-def _headlines(table: Table, digits: int) -> Section:
+def _headlines(table: Table, digits: Digits) -> Section:
     measures = {"return": "return", "dollars": "ratio of dollars", "reach": "ratio of dollars to the target"}
     rows = []
     for item in table.headlines:
@@ -333,24 +335,19 @@ def _row(table: Table, item: Comparison, compared: Sequence[int], cells: list[st
     return tuple("baseline" if column in compared else cell for column, cell in enumerate(cells))
 
 
-def _mean(estimate: Estimate, digits: int) -> str:
-    value = f"{estimate.value:.{digits}f}"
-    return f"{value} ± {(estimate.ci95[1] - estimate.ci95[0]) / 2:.{digits}f}" if estimate.ci95 else value
+def _mean(estimate: Estimate, digits: Digits) -> str:
+    value = digits.text(estimate.value)
+    return f"{value} ± {digits.text((estimate.ci95[1] - estimate.ci95[0]) / 2)}" if estimate.ci95 else value
 
 
-def _difference(estimate: Estimate | None, digits: int) -> str:
+def _difference(estimate: Estimate | None, digits: Digits) -> str:
     if estimate is None:
         return _NONE
     interval = estimate.ci95
     if estimate.value == 0 and interval in (None, (0, 0)):
         return "the same"
-    value = _with_sign(estimate.value, digits)
-    return f"{value} ({_with_sign(interval[0], digits)} to {_with_sign(interval[1], digits)})" if interval else value
-
-
-def _with_sign(value: float, digits: int) -> str:
-    """A number with its sign, never minus zero."""
-    return f"{round(value, digits) + 0.0:+.{digits}f}"
+    value, *ends = (digits.text(number, sign=True) for number in (estimate.value, *(interval or ())))
+    return f"{value} ({' to '.join(ends)})" if ends else value
 
 
 def _ratio(estimate: Estimate | None) -> str:

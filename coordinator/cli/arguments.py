@@ -7,6 +7,7 @@ from pathlib import Path
 from coordinator.backends import registry
 from coordinator.backends.base import TENANT
 from coordinator.errors import UserError
+from coordinator.reports.evaluations import METRIC
 from coordinator.runs.drive import Drive
 from coordinator.runs.view import View
 from infra.local.own_process import cores
@@ -120,6 +121,17 @@ def keys(text: str) -> list[str]:
     if not all(found):
         raise ArgumentTypeError(f"{text!r} is not a list of keys such as algorithm.name,algorithm.lr")
     return found
+
+
+def metric(parser: ArgumentParser) -> None:
+    """What is compared in place of the return."""
+    parser.add_argument(
+        "--metric",
+        type=str.lower,
+        default=METRIC,
+        metavar="NAME",
+        help="a metric of the environment to compare in place of the return, such as win",
+    )
 
 
 def count(text: str) -> int:

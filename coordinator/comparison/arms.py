@@ -1,25 +1,25 @@
 """Arms: runs with the same settings, each trained with several seeds on every task."""
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
 
+from coordinator.comparison import keys as keys_
 from coordinator.comparison.curve import ComparedRun
+from coordinator.comparison.keys import AGENTS, TASK, Values, values
 from coordinator.errors import UserError
-from coordinator.reports.evaluations import names
-from functions.environments.base import EnvTask
-
-_NAME, _TASK, _SEED = "algorithm.name", "task.", "seed"
 
 
 @dataclass(frozen=True)
 class Arm:
-    """Runs of the same settings by task and seed; every task has the same `seeds`."""
+    """Runs of the same settings by task and seed; every task has the same `seeds`.
+
+    `settings` are the values, by key, in which an arm differs from others whose name does not say so.
+    """
 
     name: str
     runs: Mapping[str, Mapping[int, ComparedRun]]
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -35,100 +35,77 @@ class Arm:
 def arms_of(runs: Sequence[ComparedRun], by: Sequence[str] = ()) -> tuple[list[Arm], dict[str, str]]:
     """The arms in the order of the runs, and the runs left out as their seed is missing on another task.
 
-    Without `by` runs are of one arm when their configurations are the same but for seed and task. Raises `UserError`
-    for an unknown key, for a seed that an arm has twice on a task, and for arms of different tasks.
+    Without `by` the settings that a study lists by name are arms. Of other runs, and where the settings repeat the same
+    arms on several tasks, those are of one arm whose configurations are the same but for seed, task and number of
+    agents. Raises `UserError` for an unknown key, for a seed that an arm has twice on a task, and for arms of different
+    tasks.
     """
-    tasks = _task_names(runs)
-    keys = list(by) if by else splitting_keys(runs, tasks)
-    _require_known(keys, runs)
-    members: dict[tuple[str, ...], list[ComparedRun]] = {}
+    keys = keys_.expanded(by, runs) if by else keys_.splitting(runs, (TASK, AGENTS))
+    arms = _listed(runs) if not by and _are_listed(runs, keys) else _split(runs, keys)
+    _require_same_tasks(arms)
+    return with_equal_seeds(arms)
+
+
+def _are_listed(runs: Sequence[ComparedRun], keys: Sequence[str]) -> bool:
+    """Whether the settings that a study lists are the arms: there are several, and they are no grid of arms, told apart
+    by `keys`, and tasks."""
+    listed = {run.setting for run in runs}
+    if None in listed or len(listed) < 2:
+        return False
+    arms, tasks = ({values(run, some) for run in runs} for some in (keys, (TASK, AGENTS)))
+    cells = {values(run, [*keys, TASK, AGENTS]) for run in runs}
+    is_grid = min(len(arms), len(tasks)) > 1 and len(arms) * len(tasks) == len(cells) == len(listed)
+    return not is_grid
+
+
+def _listed(runs: Sequence[ComparedRun]) -> list[Arm]:
+    """An arm for each setting; settings of several studies that are the same but for the study are one."""
+    content: dict[object, str] = {}
+    members: dict[tuple[str, str], list[ComparedRun]] = {}
     for run in runs:
-        members.setdefault(_values(run, keys), []).append(run)
-    found = [_arm(_label(own[0], keys), own, tasks) for own in members.values()]
-    _require_same_tasks(found)
-    return with_equal_seeds(found)
+        assert run.setting is not None
+        own = content.setdefault(run.setting, json.dumps({**run.config, keys_.SEED: None}, sort_keys=True))
+        members.setdefault((run.setting.name, own), []).append(run)
+    plain = [name for name, _ in members]
+    named = {
+        key: key[0] if plain.count(key[0]) == 1 else f"{own[0].setting.study.name}/{key[0]}"
+        for key, own in members.items()
+        if own[0].setting
+    }
+    keys = keys_.splitting([own[0] for own in members.values()])
+    settings = {each: {key: keys_.text(own[0], key) for key in keys} for each, own in members.items()}
+    tasks, names = keys_.task_names(runs, ()), keys_.numbered(named)
+    return [_arm(names[each], own, tasks, (), settings[each]) for each, own in members.items()]
 
 
-def splitting_keys(runs: Sequence[ComparedRun], tasks: Mapping[str, str]) -> list[str]:
-    """The keys that tell settings apart: of those in which runs of one task differ, as few as tell all of them apart.
-
-    Defaults that follow from another key, such as an algorithm's hyper-parameters, therefore are not among them. Values
-    that only differ from task to task do not count: the task is the stratum.
-    """
-    every = dict.fromkeys(key for run in runs for key in run.config if key != _SEED and not key.startswith(_TASK))
-    keys: list[str] = []
-    for key in sorted(every, key=lambda key: key != _NAME):
-        cells: dict[tuple[str, ...], set[str]] = {}
-        for run in runs:
-            cell = tasks[_task_of(run)], *_values(run, keys)
-            cells.setdefault(cell, set()).update(_values(run, [key]))
-        if any(len(values) > 1 for values in cells.values()):
-            keys.append(key)
-    return keys
+def _split(runs: Sequence[ComparedRun], keys: Sequence[str]) -> list[Arm]:
+    """The arms that these keys tell apart."""
+    strata = keys_.strata(runs, keys)
+    tasks = keys_.task_names(runs, strata)
+    members: dict[Values, list[ComparedRun]] = {}
+    for run in runs:
+        members.setdefault(values(run, keys), []).append(run)
+    names = keys_.numbered({found: keys_.label(own[0], keys) for found, own in members.items()})
+    return [_arm(names[found], own, tasks, strata) for found, own in members.items()]
 
 
-def _values(run: ComparedRun, keys: Sequence[str]) -> tuple[str, ...]:
-    return tuple(json.dumps(run.config.get(key)) for key in keys)
-
-
-def _label(run: ComparedRun, keys: Sequence[str]) -> str:
-    """``mappo, lr=0.0005``: the algorithm by its name alone, other keys without their table unless two share a name."""
-    if not keys:
-        return str(run.config[_NAME])
-    last = [key.rpartition(".")[2] for key in keys]
-    short = [name if last.count(name) == 1 else key for key, name in zip(keys, last, strict=True)]
-    parts = [
-        str(run.config[key]) if key == _NAME else f"{name}={_text(run.config.get(key))}"
-        for key, name in zip(keys, short, strict=True)
-    ]
-    return ", ".join(parts)
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "default"
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _task_of(run: ComparedRun) -> str:
-    """The task with agents and options, as a key."""
-    return json.dumps({key: value for key, value in run.config.items() if key.startswith(_TASK)}, sort_keys=True)
-
-
-def _task_names(runs: Sequence[ComparedRun]) -> dict[str, str]:
-    """Short names of tasks; tasks that differ in their options alone are numbered."""
-    found = {_task_of(run): run for run in runs}
-    taken: dict[str, int] = {}
-    tasks = {}
-    for key, run in found.items():
-        name = "/".join(names(EnvTask(name=run.config["task.name"], agents=run.config.get("task.agents"))))
-        taken[name] = taken.get(name, 0) + 1
-        tasks[key] = name if taken[name] == 1 else f"{name}-options-{taken[name]}"
-    return tasks
-
-
-def _require_known(keys: Sequence[str], runs: Sequence[ComparedRun]) -> None:
-    known = dict.fromkeys(key for run in runs for key in run.config)
-    for key in keys:
-        if key == _SEED or key.startswith(_TASK):
-            raise UserError(f"--by {key}: arms are compared over the same seeds and tasks; name another key")
-        if key not in known:
-            nearest = difflib.get_close_matches(key, known, n=1)
-            hint = f"; did you mean {nearest[0]}?" if nearest else "; `marless config` lists keys"
-            raise UserError(f"--by {key}: no run has this key in its configuration{hint}")
-
-
-def _arm(name: str, runs: Sequence[ComparedRun], tasks: Mapping[str, str]) -> Arm:
+def _arm(
+    name: str,
+    runs: Sequence[ComparedRun],
+    tasks: Mapping[Values, str],
+    strata: Sequence[str],
+    settings: Mapping[str, str] | None = None,
+) -> Arm:
     by_task: dict[str, dict[int, ComparedRun]] = {}
     for run in runs:
-        own = by_task.setdefault(tasks[_task_of(run)], {})
+        own = by_task.setdefault(tasks[values(run, strata)], {})
         if run.seed in own:
             twin = own[run.seed]
-            differ = next((key for key in run.config if run.config[key] != twin.config.get(key)), "")
+            differ = next(iter(keys_.splitting([twin, run])), "")
             advice = f"they differ in {differ}, which --by could name" if differ else "leave one of them out"
             raise UserError(f"arm {name} has seed {run.seed} twice, in {twin.name} and {run.name}; {advice}")
         own[run.seed] = run
-    return Arm(name, dict(sorted(by_task.items())))
+    return Arm(name, dict(sorted(by_task.items())), settings or {})
 
 
 def _require_same_tasks(arms: Sequence[Arm]) -> None:
@@ -148,9 +125,9 @@ def with_equal_seeds(arms: Sequence[Arm]) -> tuple[list[Arm], dict[str, str]]:
         if not common:
             raise UserError(f"arm {own.name} has no seed on all of its tasks ({', '.join(own.runs)})")
         for of_task in own.runs.values():
-            missing = (run for seed, run in of_task.items() if seed not in common)
-            left_out |= {run.name: f"arm {own.name} lacks seed {run.seed} on another task" for run in missing}
-        kept.append(
-            Arm(own.name, {task: {seed: found[seed] for seed in sorted(common)} for task, found in own.runs.items()})
-        )
+            for run in (run for seed, run in of_task.items() if seed not in common):
+                lacks = " and ".join(task for task, others in own.runs.items() if run.seed not in others)
+                left_out[run.name] = f"arm {own.name} lacks seed {run.seed} on {lacks}"
+        runs = {task: {seed: found[seed] for seed in sorted(common)} for task, found in own.runs.items()}
+        kept.append(replace(own, runs=runs))
     return kept, left_out

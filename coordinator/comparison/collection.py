@@ -1,11 +1,14 @@
 """Which runs the user means: runs and folders of runs, without those that have not come to an end."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
-from coordinator.comparison.curve import ComparedRun, read
+from coordinator.comparison.curve import LACKS, ComparedRun, read
+from coordinator.comparison.listed_settings import listed_settings, ordered
 from coordinator.errors import UserError
+from coordinator.reports.evaluations import METRIC
 from coordinator.runs import summary
 from coordinator.runs.folder import IDENTITY, RunFolder
 from coordinator.runs.folder import ROOT as RUNS
@@ -15,6 +18,8 @@ COLLECTIONS = (Path("studies"), Path("ablations"))
 # A run that stop.dollars stopped has spent what it may and counts up to there. An interrupted or running one will go
 # on, and a failed one has a fault, so that its last return says little of its settings.
 _ENDED = ("finished", "stopped")
+# So many are named in an error.
+_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -25,22 +30,34 @@ class Collected:
     left_out: dict[str, str]
 
 
-def collect(texts: Sequence[str]) -> Collected:
+def collect(texts: Sequence[str], metric: str = METRIC) -> Collected:
     """The runs that these arguments name; raises `UserError` when there is none or one cannot be read."""
     runs: list[ComparedRun] = []
     left_out: dict[str, str] = {}
+    setting_of = listed_settings()
     for folder in folders_of(texts):
         found = summary.read(folder)
         if found is None or found.status not in _ENDED:
             left_out[folder.name] = found.status if found else "unfinished"
-        elif (run := read(folder.name, folder.path, folder.config(), found)) is None:
-            left_out[folder.name] = "no evaluation"
+            continue
+        run = read(folder.name, folder.path, folder.config(), found, setting_of(folder), metric)
+        if isinstance(run, str):
+            left_out[folder.name] = run
         else:
             runs.append(run)
     if not runs:
-        named = "; ".join(f"{name}: {why}" for name, why in left_out.items())
-        raise UserError(f"no run to compare has come to an end ({named})")
+        raise UserError(_none(left_out, metric))
     return Collected(tuple(runs), left_out)
+
+
+def _none(left_out: Mapping[str, str], metric: str) -> str:
+    """Why no run takes part."""
+    lacking = dict.fromkeys(why for why in left_out.values() if why.startswith(LACKS.format(metric, "")))
+    if lacking:
+        return f"--metric {metric}: no run that has ended has it: {'; '.join(islice(lacking, _NAMED))}"
+    named = "; ".join(f"{name}: {why}" for name, why in islice(left_out.items(), _NAMED))
+    more = f"; and {len(left_out) - _NAMED:,} more" if len(left_out) > _NAMED else ""
+    return f"no run to compare has come to an end ({named}{more})"
 
 
 def folders_of(texts: Sequence[str]) -> list[RunFolder]:
@@ -68,7 +85,8 @@ def _folders(text: str) -> list[RunFolder]:
 
 
 def _inside(root: Path) -> list[RunFolder]:
-    paths = sorted(path for path in (root / "runs").iterdir() if not path.is_symlink() and (path / IDENTITY).is_file())
+    """Those of a study in the order of its settings, others by name."""
+    paths = [path for path in (root / "runs").iterdir() if not path.is_symlink() and (path / IDENTITY).is_file()]
     if not paths:
         raise UserError(f"{root / 'runs'} holds no runs")
-    return [RunFolder(path) for path in paths]
+    return [RunFolder(path) for path in ordered(root, paths)]

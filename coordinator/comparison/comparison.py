@@ -8,12 +8,13 @@ import msgspec
 import numpy as np
 
 from coordinator.ablation.comparison import Estimate
-from coordinator.comparison import bootstrap
+from coordinator.comparison import bootstrap, keys
 from coordinator.comparison.arms import Arm
 from coordinator.comparison.bootstrap import FEWER, REPETITIONS, OfArms, Statistic
 from coordinator.comparison.curve import Axis, FloatArray
 from coordinator.comparison.scores import Scale, absolutes, common_span, ends_first, returns_at, scale
 from coordinator.errors import UserError
+from coordinator.reports.evaluations import METRIC, metrics_of
 
 # A percentile interval lies between the lowest and the highest seed. Between those the true median lies with
 # probability 1 - 2 / 2^n (Thompson, "On Confidence Ranges for the Median and Other Expectation Distributions", Annals
@@ -77,8 +78,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     Scores are returns with one task and `normalised` returns with several. `equal` is of the returns at that point,
     `absolute` of the absolute metrics, None when one of the runs `without_absolute` has none. `costs` are empty for
-    files of marl-eval. `profile` gives the share
-    of runs above each score, `curve` the interquartile mean until `at`.
+    files of marl-eval. `profile` gives the share of runs above each score, `curve` the interquartile mean until `at`.
+
+    `metric` is what stands in the place of returns, and `metrics` are those that all runs have. `settings` are by arm
+    and key, where the arms' names do not give them. `unlike` are the keys of the task in which arms differ, so that
+    their returns may be on different scales. With one arm, `unsplit` are the keys in which its settings differ.
     """
 
     axis: Axis
@@ -92,10 +96,18 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[Cost, ...]
     profile: Lines
     curve: Lines
+    metric: str = METRIC
+    metrics: tuple[str, ...] = ()
+    settings: dict[str, dict[str, str]] = {}
+    unlike: tuple[str, ...] = ()
+    unsplit: tuple[str, ...] = ()
 
 
-def compare(arms: Sequence[Arm], axis: Axis) -> Comparison:
-    """The comparison at the largest value of `axis` that all runs reached; raises `UserError` if there is none."""
+def compare(arms: Sequence[Arm], axis: Axis, metric: str = METRIC) -> Comparison:
+    """The comparison at the largest value of `axis` that all runs reached; raises `UserError` if there is none.
+
+    `metric` is that of the arms' curves.
+    """
     first, last = common_span(arms, axis)
     found = scale(arms)
     equal = {own.name: found.scores(returns_at(own, axis, np.array([last]))[0]) for own in arms}
@@ -114,7 +126,17 @@ def compare(arms: Sequence[Arm], axis: Axis) -> Comparison:
         costs=tuple(cost for own in arms if (cost := _cost(own))),
         profile=profile(equal),
         curve=_curve(arms, axis, first, last, found),
+        metric=metric,
+        metrics=_common_metrics(arms),
+        settings={own.name: dict(own.settings) for own in arms if own.settings},
+        unlike=tuple(keys.unlike([own.every_run for own in arms])),
+        unsplit=tuple(keys.splitting(arms[0].every_run)) if len(arms) == 1 else (),
     )
+
+
+def _common_metrics(arms: Sequence[Arm]) -> tuple[str, ...]:
+    first, *others = (dict.fromkeys(metrics_of(run.entries)) for own in arms for run in own.every_run)
+    return tuple(name for name in first if all(name in other for other in others))
 
 
 def rows(scores: dict[str, FloatArray], seeds: dict[str, tuple[int, ...]], measure: str) -> tuple[Row, ...]:

@@ -14,7 +14,7 @@ from coordinator.config.tables import flatten
 from coordinator.errors import UserError
 from coordinator.file_reading import read_file
 from coordinator.reports import evaluations
-from coordinator.reports.evaluations import RunEntries
+from coordinator.reports.evaluations import METRIC, RunEntries
 from coordinator.reports.journal import read as read_lines
 from coordinator.runs.folder import EVALUATIONS, METRICS
 from coordinator.runs.summary import Summary
@@ -22,11 +22,13 @@ from coordinator.runs.summary import Summary
 FloatArray = NDArray[np.float64]
 Axis = Literal["steps", "seconds", "dollars"]
 AXES: tuple[Axis, ...] = ("steps", "seconds", "dollars")
+LACKS = "no metric {}; it has {}"
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Mean greedy returns ``[evaluations]``, with environment steps, seconds of training and dollars by then.
+    """Mean greedy returns ``[evaluations]``, or means of another metric, with environment steps, seconds of training
+    and dollars by then.
 
     Of runs in files of marl-eval only the steps are known.
     """
@@ -43,11 +45,20 @@ class Curve:
         return float(self.used[axis][0]), float(self.used[axis][-1])
 
 
+@dataclass(frozen=True)
+class ListedSetting:
+    """A setting that a study lists by name, in the folder `study`."""
+
+    study: Path
+    name: str
+
+
 @dataclass(frozen=True, eq=False)
 class ComparedRun:
-    """A run that takes part. `config` is flat, by dotted key; `absolute` the mean return of its best policies on ten
-    times the episodes (the absolute metric), None for a run that was stopped before; `entries` its evaluations.
-    `summary` is None for a run in a file of marl-eval."""
+    """A run that takes part. `config` is flat, by dotted key; `curve` and `absolute` are of the metric compared;
+    `absolute` is that of its best policies on ten times the episodes (the absolute metric), None for a run that was
+    stopped before; `entries` its evaluations. `summary` is None for a run in a file of marl-eval, `setting` for one
+    that no study lists."""
 
     name: str
     config: Mapping[str, Any]
@@ -55,6 +66,7 @@ class ComparedRun:
     absolute: float | None
     entries: RunEntries
     summary: Summary | None
+    setting: ListedSetting | None = None
 
     @property
     def seed(self) -> int:
@@ -62,16 +74,19 @@ class ComparedRun:
         return int(self.config["seed"])
 
 
-def read(name: str, folder: Path, config: RunConfig, summary: Summary) -> ComparedRun | None:
-    """The run in `folder`, None if it has no evaluations; raises `UserError` for a file that cannot be read."""
+def read(
+    name: str, folder: Path, config: RunConfig, summary: Summary, setting: ListedSetting | None, metric: str = METRIC
+) -> ComparedRun | str:
+    """The run in `folder`, or why there is nothing to compare; raises `UserError` for a file that cannot be read."""
     try:
         entries = evaluations.entries(read_file(folder / EVALUATIONS))
-        by_step = {found.step_count: float(np.mean(found.returns)) for found in evaluations.of_entries(entries)}
+        by_step = evaluations.means(entries, metric)
     except (ValueError, LookupError) as error:
         raise UserError(f"{folder / EVALUATIONS} cannot be read: {error}") from error
     if not by_step:
-        return None
-    absolute = evaluations.absolute(entries)
+        known = evaluations.metrics_of(entries)
+        return LACKS.format(metric, ", ".join(known)) if known else "no evaluation"
+    absolute = evaluations.absolute(entries, metric)
     return ComparedRun(
         name=name,
         # Where a run is logged makes it no other run.
@@ -80,6 +95,7 @@ def read(name: str, folder: Path, config: RunConfig, summary: Summary) -> Compar
         absolute=float(np.mean(absolute)) if absolute else None,
         entries=entries,
         summary=summary,
+        setting=setting,
     )
 
 

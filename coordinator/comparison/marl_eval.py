@@ -13,11 +13,11 @@ from coordinator.reports import evaluations
 from coordinator.reports.evaluations import METRIC, STEPS, Document, RunEntries
 
 
-def arms_of_files(paths: Sequence[Path]) -> tuple[list[Arm], dict[str, str]]:
+def arms_of_files(paths: Sequence[Path], metric: str = METRIC) -> tuple[list[Arm], dict[str, str]]:
     """The algorithms that are in the files with every task of theirs, as arms in the order of the first file; and why
     other algorithms, and runs whose seed is missing on a task, are left out.
 
-    Raises `UserError` for a file that cannot be read, and when no algorithm is on every task.
+    Raises `UserError` for a file that cannot be read or lacks the metric, and when no algorithm is on every task.
     """
     whole: dict[str, dict[str, dict[int, ComparedRun]]] = {}
     for path in paths:
@@ -27,7 +27,7 @@ def arms_of_files(paths: Sequence[Path]) -> tuple[list[Arm], dict[str, str]]:
                 own = whole.setdefault(task, {})
                 for algorithm, seeds in algorithms.items():
                     runs = own.setdefault(algorithm, {})
-                    runs |= {run.seed: run for run in _runs(path, f"{task} {algorithm}", seeds)}
+                    runs |= {run.seed: run for run in _runs(path, f"{task} {algorithm}", seeds, metric)}
     names = dict.fromkeys(name for algorithms in whole.values() for name in algorithms)
     missing = {name: next((task for task in whole if name not in whole[task]), "") for name in names}
     kept = [name for name, task in missing.items() if not task]
@@ -42,24 +42,26 @@ def _document(path: Path) -> Document:
     return read_json(path, Document)
 
 
-def _runs(path: Path, name: str, seeds: dict[str, RunEntries]) -> list[ComparedRun]:
+def _runs(path: Path, name: str, seeds: dict[str, RunEntries], metric: str) -> list[ComparedRun]:
     runs = []
     for text, entries in seeds.items():
         # Other programs write ``run_1``, or the seed alone.
         number = text.rpartition("_")[2]
         if not number.isdecimal():
             raise UserError(f"{path}: {name} has {text!r} in the place of a seed, such as seed_1")
-        runs.append(_run(path, f"{name} {text}", int(number), entries))
+        runs.append(_run(path, f"{name} {text}", int(number), entries, metric))
     return runs
 
 
-def _run(path: Path, name: str, seed: int, entries: RunEntries) -> ComparedRun:
+def _run(path: Path, name: str, seed: int, entries: RunEntries, metric: str) -> ComparedRun:
     """A run of whose cost nothing is known but environment steps."""
     steps = [entry for key, entry in entries.items() if key.startswith("step_")]
-    if not steps or any(STEPS not in entry or not entry.get(METRIC) for entry in steps):
-        raise UserError(f"{path}: {name} needs evaluations with {STEPS!r} and returns under {METRIC!r}")
-    by_step = {found.step_count: float(np.mean(found.returns)) for found in evaluations.of_entries(entries)}
-    absolute = evaluations.absolute(entries)
+    if not steps or any(STEPS not in entry or not entry.get(metric) for entry in steps):
+        known = ", ".join(evaluations.metrics_of(entries))
+        what = f"returns under {METRIC!r}" if metric == METRIC else f"the metric {metric!r} (it has {known})"
+        raise UserError(f"{path}: {name} needs evaluations with {STEPS!r} and {what}")
+    by_step = evaluations.means(entries, metric)
+    absolute = evaluations.absolute(entries, metric)
     return ComparedRun(
         name=name,
         config={"seed": seed},

@@ -8,9 +8,10 @@ import numpy as np
 
 from coordinator.comparison.comparison import Comparison, Lines, Row
 from coordinator.comparison.curve import Axis
-from coordinator.comparison.table import amount
+from coordinator.comparison.table import amount, measured
 from coordinator.comparison.tournament import Tournament
 from coordinator.reports.drawing import Line, draw_lines, finish, heading, look, quiet, save, sheet
+from coordinator.reports.evaluations import METRIC
 from coordinator.reports.text import counted, money
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ def draw(comparison: Comparison, folder: Path) -> list[str]:
 
 
 def _score(comparison: Comparison) -> str:
-    return "normalised score" if comparison.normalised else "return (greedy, sum over agents)"
+    of = "" if comparison.metric == METRIC else f" of {comparison.metric}"
+    if comparison.normalised:
+        return f"normalised score{of}"
+    return f"{comparison.metric} (greedy{'' if of else ', sum over agents'})"
 
 
 def _title(comparison: Comparison) -> str:
@@ -57,7 +61,8 @@ def _aggregates(comparison: Comparison, path: Path) -> None:
     for axes, statistic in zip(columns, statistics, strict=True):
         _intervals(axes, rows, statistic)
         axes.set_title(titles.get(statistic, statistic), fontsize=10)
-        axes.set_xlabel("lower is better" if statistic == "optimality_gap" else "higher is better", fontsize=8)
+        if comparison.metric == METRIC:
+            axes.set_xlabel("lower is better" if statistic == "optimality_gap" else "higher is better", fontsize=8)
     columns[0].set_yticks(range(len(rows)), [row.arm for row in rows], parse_math=False)
     columns[0].set_ylim(len(rows) - 0.5, -0.5)
     where = amount(comparison.at, comparison.axis)
@@ -85,7 +90,7 @@ def _curve(comparison: Comparison, path: Path) -> None:
     axes = figure.add_subplot()
     draw_lines(axes, _drawn(comparison.curve))
     _scale(axes, comparison.axis)
-    what = "score" if comparison.normalised else "return"
+    what = measured(comparison)
     title = "sample efficiency" if comparison.axis == "steps" else f"{what} against {comparison.axis}"
     over = f"IQM over {_over(comparison)}"
     finish(axes, f"{_title(comparison)}: {title}", over, _X[comparison.axis], _score(comparison))

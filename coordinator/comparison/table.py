@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from coordinator.ablation.comparison import Estimate
 from coordinator.comparison.comparison import FEWEST, Against, Comparison, Lines, Row
 from coordinator.comparison.curve import Axis
+from coordinator.reports.digits import Digits, digits_of
+from coordinator.reports.evaluations import METRIC
 from coordinator.reports.text import counted, markdown_table, money, seconds
 
 _NONE = "-"
@@ -31,9 +33,17 @@ def amount(value: float, axis: Axis) -> str:
     return money(value) if axis == "dollars" else f"{seconds(value)} of training"
 
 
+def measured(comparison: Comparison) -> str:
+    """What the numbers of tables and pictures are: a return, a score, or a metric of the environment by its name."""
+    if comparison.normalised:
+        return "score"
+    return comparison.metric
+
+
 def headline(comparison: Comparison) -> str:
     """What is compared, where."""
     arms, tasks = counted(len(comparison.equal), "arm"), " and ".join(comparison.tasks)
+    arms = arms if comparison.metric == METRIC else f"{comparison.metric} of {arms}"
     fewest, most = (limit(row.seeds for row in comparison.equal) for limit in (min, max))
     over = counted(most, "seed") if fewest == most else f"{fewest} to {most} seeds"
     end = f"{comparison.ends_first} ends" if comparison.ends_first else "all runs end"
@@ -42,35 +52,37 @@ def headline(comparison: Comparison) -> str:
 
 def sections(comparison: Comparison) -> list[Section]:
     """The tables, the most important first."""
-    digits = 2 if comparison.normalised or _largest(comparison) < 10 else 1
-    score = "Score" if comparison.normalised else "Return"
-    measures = [(f"{score} at equal {comparison.axis}", comparison.equal)]
+    usual = 2 if comparison.normalised or _largest(comparison) < 10 else 1
+    of = "" if comparison.metric == METRIC else f" of {comparison.metric}"
+    what = {"return": "Return", "score": f"Score{of}"}.get(measured(comparison), measured(comparison))
+    measures = [(f"{what} at equal {comparison.axis}", comparison.equal)]
     if comparison.absolute is not None:
-        measures.append(("Absolute metric", comparison.absolute))
-    parts = []
+        measures.append((f"Absolute metric{of}", comparison.absolute))
+    parts = [_settings(comparison)] if comparison.settings else []
     for title, rows in measures:
-        parts.append(_aggregates(title, rows, digits))
+        parts.append(_aggregates(title, rows, usual))
         if len(rows) > 1:
-            parts.append(_against(f"{title}, against {rows[0].arm}", rows[1:], digits))
+            parts.append(_against(f"{title}, against {rows[0].arm}", rows[1:], usual))
     return [*parts, _costs(comparison)] if comparison.costs else parts
 
 
 def notes(comparison: Comparison) -> list[str]:
     """How to read the tables, and what is missing from them."""
+    returns = "returns" if comparison.metric == METRIC else comparison.metric
     found = [
         "In brackets: 95 % intervals of a stratified bootstrap over seeds (Agarwal et al. 2021). IQM is the"
-        " interquartile mean. Returns are greedy, undiscounted and summed over agents."
+        f" interquartile mean. {_meaning(comparison.metric)}"
     ]
     if comparison.normalised:
         found.append(
-            "Scores: each task's returns, 0 for the lowest and 1 for the highest of all evaluations compared (Gorsane"
-            " et al. 2022). The median is that of the tasks' means. As 1 is only the best that was seen, the optimality"
-            " gap says how far an arm is from that, not from an optimum."
+            f"Scores: each task's {returns}, 0 for the lowest and 1 for the highest of all evaluations compared"
+            " (Gorsane et al. 2022). The median is that of the tasks' means. As 1 is only the best that was seen, the"
+            " optimality gap says how far an arm is from that, not from an optimum."
         )
     else:
         found.append(
-            "With one task scores are returns and the median is over seeds. There is no optimality gap: it needs"
-            " normalised scores, and nothing here says which return is optimal."
+            f"With one task scores are {returns} and the median is over seeds. There is no optimality gap: it needs"
+            " normalised scores, and nothing here says which value is optimal."
         )
     if len(comparison.equal) > 1:
         found.append(_pairing(comparison.equal[0].arm, comparison.equal[1:]))
@@ -86,13 +98,43 @@ def notes(comparison: Comparison) -> list[str]:
 
 
 def conclusions(comparison: Comparison) -> list[str]:
-    """A sentence for every arm but the first."""
-    base, what = comparison.equal[0].arm, "score" if comparison.normalised else "return"
-    return [
+    """A sentence for every arm but the first, and whether what they compare is comparable."""
+    base, what = comparison.equal[0].arm, measured(comparison)
+    if len(comparison.equal) == 1:
+        return [_one_arm(comparison.unsplit)]
+    found = [
         f"{row.arm} against {base}: {_verdict(row.against, f'{what} is ')}"
         for row in comparison.equal
         if row.against is not None
     ]
+    if comparison.unlike and comparison.metric == METRIC:
+        found.append(_other_scale(comparison))
+    return found
+
+
+def _one_arm(unsplit: Sequence[str]) -> str:
+    if not unsplit:
+        return "one arm: nothing to compare; all runs have the same settings but for the seed"
+    keys = ",".join(unsplit)
+    return f"one arm: nothing to compare; settings differ in {' and '.join(unsplit)}; for an arm of each: --by {keys}"
+
+
+def _other_scale(comparison: Comparison) -> str:
+    """That tasks may pay differently, and what to compare in place of returns."""
+    others = [name for name in comparison.metrics if name != METRIC]
+    advice = (
+        f"--metric {others[0]} compares a metric of the environment ({', '.join(others)})"
+        if others
+        else "a metric that the environment reports can be compared by --metric NAME; these runs have none"
+    )
+    keys = " and ".join(comparison.unlike)
+    return f"arms differ in {keys}: if that changes what is paid, returns are on different reward scales; {advice}"
+
+
+def _meaning(metric: str) -> str:
+    if metric == METRIC:
+        return "Returns are greedy, undiscounted and summed over agents."
+    return f"{metric}: the mean over greedy episodes of what the environment reports; more need not be better."
 
 
 def markdown(comparison: Comparison, left_out: Mapping[str, str], pictures: Sequence[str]) -> str:
@@ -129,9 +171,17 @@ def _largest(comparison: Comparison) -> float:
     return max(abs(row.iqm.value) for row in comparison.equal)
 
 
-def _aggregates(title: str, rows: Sequence[Row], digits: int) -> Section:
+def _settings(comparison: Comparison) -> Section:
+    """In what arms differ that have names of their own."""
+    keys = list(dict.fromkeys(key for own in comparison.settings.values() for key in own))
+    rows = tuple((arm, *(own.get(key, _NONE) for key in keys)) for arm, own in comparison.settings.items())
+    return Section("Settings that differ", ("arm", *keys), rows)
+
+
+def _aggregates(title: str, rows: Sequence[Row], usual: int) -> Section:
     header = ("arm", "seeds", "IQM", "mean", "median")
     gaps = rows[0].optimality_gap is not None
+    digits = _digits((found for row in rows for found in (row.iqm, row.mean, row.median)), usual)
     cells = []
     for row in rows:
         found = [row.iqm, row.mean, row.median, *([row.optimality_gap] if row.optimality_gap else [])]
@@ -139,15 +189,16 @@ def _aggregates(title: str, rows: Sequence[Row], digits: int) -> Section:
     return Section(title, (*header, "optimality gap") if gaps else header, tuple(cells))
 
 
-def _against(title: str, rows: Sequence[Row], digits: int) -> Section:
+def _against(title: str, rows: Sequence[Row], usual: int) -> Section:
     header = ("arm", "difference in IQM", "probability of improvement", "by seed", "result")
+    digits, shares = _digits((row.against.difference for row in rows if row.against), usual), Digits(2)
     cells = []
     for row in rows:
         assert row.against is not None
         found = row.against
-        by_seed = _estimate(found.by_seed, 2) if found.by_seed else _NONE
+        by_seed = _estimate(found.by_seed, shares) if found.by_seed else _NONE
         difference = _estimate(found.difference, digits, sign=True)
-        cells.append((row.arm, difference, _estimate(found.improvement, 2), by_seed, _verdict(found)))
+        cells.append((row.arm, difference, _estimate(found.improvement, shares), by_seed, _verdict(found)))
     return Section(title, header, tuple(cells))
 
 
@@ -183,15 +234,15 @@ def _flagged(seeds: int) -> str:
     return f"{seeds} *" if seeds < FEWEST else str(seeds)
 
 
-def _estimate(estimate: Estimate, digits: int, sign: bool = False) -> str:
-    """``-57.8 (-59.1 to -56.2)``, never minus zero."""
+def _digits(estimates: Iterable[Estimate], usual: int) -> Digits:
+    """The digits of a column."""
+    return digits_of((value for found in estimates for value in (found.value, *(found.ci95 or ()))), usual)
 
-    def text(value: float) -> str:
-        return f"{round(value, digits) + 0.0:{'+' if sign else ''}.{digits}f}"
 
-    if estimate.ci95 is None:
-        return text(estimate.value)
-    return f"{text(estimate.value)} ({text(estimate.ci95[0])} to {text(estimate.ci95[1])})"
+def _estimate(estimate: Estimate, digits: Digits, sign: bool = False) -> str:
+    """``-57.8 (-59.1 to -56.2)``."""
+    value, *ends = (digits.text(number, sign) for number in (estimate.value, *(estimate.ci95 or ())))
+    return f"{value} ({' to '.join(ends)})" if ends else value
 
 
 def _flat(rows: Sequence[Row]) -> Iterable[tuple[str, str, Estimate]]:

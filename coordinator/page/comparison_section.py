@@ -15,6 +15,8 @@ from coordinator.page.run_section import headline, section, status, switched
 from coordinator.reports.text import counted, money, seconds
 
 _SPARK = Size(90, 22)
+# What a number in a table begins with.
+_NUMBERS = "+-0123456789$"
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ def overview(found: Compared) -> Html:
     parts = [element("h2", "Can they be told apart?"), bullets(said)] if said else []
     parts += [element("h2", "Learning curves"), switched(curves(found), "arms")]
     for each in tables.sections(found.comparison):
-        numeric = tuple(range(1, len(each.header))) if each.header[-1] != "result" else (1, 2, 3)
+        numeric = [at for at in range(1, len(each.header)) if all(row[at][:1] in _NUMBERS for row in each.rows)]
         rows = [(element("b", row[0]), *row[1:]) for row in each.rows]
         parts += [element("h2", each.title), table(each.header, rows, numeric)]
     notes = [note.removeprefix("* ") if note.startswith("* ") else note for note in tables.notes(found.comparison)]
@@ -44,7 +46,7 @@ def overview(found: Compared) -> Html:
 
 def curves(found: Compared) -> dict[Axis, Html]:
     """The arms' curves with their bands, by axis."""
-    measure = "Score" if found.comparison.normalised else "Return"
+    measure = tables.measured(found.comparison).capitalize()
     note = "interquartile mean over seeds, greedy, with 95 % bootstrap bands; as far as all runs of the arm came"
     drawn: dict[Axis, Html] = {}
     for axis, by_arm in found.curves.items():

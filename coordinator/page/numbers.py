@@ -3,9 +3,11 @@
 import math
 from collections.abc import Sequence
 
+from coordinator.reports.digits import figure
 from coordinator.reports.text import money
 
-_LARGE = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+_LARGEST, _SMALLEST = 1e12, 1e-4
+_LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[float]:
@@ -25,19 +27,23 @@ def labels(at: Sequence[float], dollars: bool = False) -> list[str]:
     unit, letter = next(((unit, letter) for unit, letter in _LARGE if largest >= max(unit, 1e4)), (1.0, ""))
     digits = max(0, -math.floor(math.log10(step / unit) + 1e-9)) if step else 0
     sign = "$" if dollars else ""
+    if not dollars and (largest >= 1000 * _LARGEST or 0 < largest < _SMALLEST):
+        return [f"{value + 0.0:.6g}" for value in at]
     return [f"{sign}{value / unit + 0.0:,.{digits}f}{letter}" if value else f"{sign}0" for value in at]
 
 
 def number(value: float) -> str:
-    """About four digits, never an exponent: ``96,000``, ``-57.5``, ``0.0123``."""
+    """About four digits: ``96,000``, ``-57.5``, ``0.0123``; with an exponent instead of a row of zeros."""
     size = abs(value)
+    if size >= _LARGEST or 0 < size < _SMALLEST:
+        return figure(value)
     if size >= 1000 or (value == int(value) and size >= 10):
         return f"{value:,.0f}"
     if size >= 10:
         return f"{value:.1f}"
     if size >= 1 or value == 0:
         return f"{value:.2f}".removesuffix(".00")
-    return f"{value:.{min(12, 2 - math.floor(math.log10(size)))}f}"
+    return f"{value:.{2 - math.floor(math.log10(size))}f}"
 
 
 def interval(value: float, ends: tuple[float, float] | None) -> str:

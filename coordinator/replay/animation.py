@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from coordinator.replay.episodes import Frame
+from coordinator.reports.digits import figure
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -131,7 +132,7 @@ def _captioned(name: str, frame: Frame, episode: str) -> "Image":
     canvas = ImageDraw.Draw(image)
     canvas.font = ImageFont.load_default(letters)
     canvas.rectangle((_MARGIN - 1, _MARGIN - 1, right, bottom), outline=_FRAME)
-    figures = f"{episode}   step {frame.step}   return {frame.total:.2f}"
+    figures = f"{episode}   step {frame.step}   return {figure(frame.total, 2)}"
     for line, text in enumerate((name, figures)):
         top = bottom + round((_TOP + _LINE * line) * letters)
         canvas.text((_MARGIN, top), _fitting(canvas, text, drawn.width), fill="black")

@@ -9,12 +9,13 @@ from types import MappingProxyType
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from functions.encoding import Undecodable, from_json
 from functions.environments.base import EnvTask
 
 METRIC, STEPS = "return", "step_count"
-_ABSOLUTE = "absolute_metrics"
+_ABSOLUTE, _STEP = "absolute_metrics", "step_"
 
 _Entry = dict[str, int | list[float]]
 RunEntries = dict[str, _Entry]
@@ -49,7 +50,7 @@ def document(
     for it. The environment's metrics are metrics of one value, their mean. Numbers keep every digit.
     """
     run: RunEntries = {
-        f"step_{index}": {STEPS: evaluation.step_count, **_metrics(evaluation.returns, evaluation.env_metrics)}
+        f"{_STEP}{index}": {STEPS: evaluation.step_count, **_metrics(evaluation.returns, evaluation.env_metrics)}
         for index, evaluation in enumerate(evaluations)
     }
     run[_ABSOLUTE] = _metrics(absolute, absolute_env_metrics)
@@ -64,13 +65,33 @@ def read(body: bytes) -> list[Evaluation]:
 
 def of_entries(run: RunEntries) -> list[Evaluation]:
     """The evaluations of one run, in the order of training."""
-    return [_evaluation(entry) for name, entry in run.items() if name.startswith("step_")]
+    return [_evaluation(entry) for name, entry in run.items() if name.startswith(_STEP)]
 
 
-def absolute(run: RunEntries) -> tuple[float, ...]:
-    """The returns of a run's absolute metric, none where it was not measured."""
-    found = run.get(_ABSOLUTE, {}).get(METRIC, [])
+def absolute(run: RunEntries, metric: str = METRIC) -> tuple[float, ...]:
+    """A run's absolute metric: its returns, or the mean of another metric; none where it was not measured."""
+    found = run.get(_ABSOLUTE, {}).get(metric, [])
     return tuple(found) if isinstance(found, list) else ()
+
+
+def metrics_of(run: RunEntries) -> list[str]:
+    """The metrics of a run's evaluations, the return first."""
+    found = dict.fromkeys(name for key, entry in run.items() if key.startswith(_STEP) for name in entry)
+    return [name for name in found if name != STEPS]
+
+
+def means(run: RunEntries, metric: str = METRIC) -> dict[int, float]:
+    """By environment steps the mean of a metric over an evaluation's episodes, where evaluations have it; all need a
+    return. Raises `LookupError` and `ValueError`."""
+    found: dict[int, float] = {}
+    for key, entry in run.items():
+        if not key.startswith(_STEP) or (metric != METRIC and metric not in entry):
+            continue
+        steps, measured = entry[STEPS], entry[metric]
+        if not isinstance(steps, int) or not isinstance(measured, list) or not measured:
+            raise ValueError(f"{key} has no numbers under {STEPS!r} and {metric!r}")
+        found[steps] = float(np.mean(measured))
+    return found
 
 
 def entries(body: bytes) -> RunEntries:

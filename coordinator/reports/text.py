@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from coordinator.core.state import RoundLine, State
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import PLACEMENTS
-from coordinator.reports.statistics import FinalReturn, summary
+from coordinator.reports.digits import digits_of, figure
+from coordinator.reports.statistics import FinalReturn, Interval, summary
 from functions.visible import visible
 
 _EVENTS = {
@@ -48,19 +49,26 @@ def onwards(state: State, command: str) -> str:
 def plus_minus(figures: FinalReturn | Sequence[float]) -> str:
     """A mean with half the width of its 95 % interval: ``-57.8 ± 1.3``."""
     result = figures if isinstance(figures, FinalReturn) else summary(figures)
-    if result.ci95 is None:
-        return f"{result.mean:.1f}"
-    return f"{result.mean:.1f} ± {(result.ci95[1] - result.ci95[0]) / 2:.1f}"
+    return with_interval(result.mean, result.ci95)
+
+
+def with_interval(mean: float, interval: Interval | None) -> str:
+    """``-57.8 ± 1.3``; the mean alone without an interval."""
+    if interval is None:
+        return figure(mean)
+    half = (interval[1] - interval[0]) / 2
+    digits = digits_of([mean, half])
+    return f"{digits.text(mean)} ± {digits.text(half)}"
 
 
 def by_side(returns: Mapping[str, float]) -> str:
     """The return of every side: ``adversary -3.2, agent 7.1``."""
-    return ", ".join(f"{name} {value:.1f}" for name, value in returns.items())
+    return ", ".join(f"{name} {figure(value)}" for name, value in returns.items())
 
 
 def env_metrics(means: Mapping[str, float]) -> str:
     """The environment's metrics: ``win 0.531``."""
-    return ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
+    return ", ".join(f"{name} {figure(mean, 3)}" for name, mean in means.items())
 
 
 def sparkline(values: Sequence[float], width: int = 30) -> str:

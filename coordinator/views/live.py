@@ -17,6 +17,7 @@ from rich.text import Text
 from coordinator import output
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
 from coordinator.output import say, shown
+from coordinator.reports.digits import figure
 from coordinator.reports.text import by_side, env_metrics, money, plus_minus, seconds, sparkline
 from coordinator.runs.summary import Summary
 from coordinator.runs.view import progress, seconds_left
@@ -159,8 +160,8 @@ def _without_echo_of_control() -> list[Any] | None:
 def _sampled(line: RoundLine) -> Text:
     if line.return_mean is None:
         return Text("no episode ended", "dim")
-    spread = "" if line.return_sd is None else f" (spread {line.return_sd:.1f})"
-    return Text(f"{line.return_mean:.1f}{spread}")
+    spread = "" if line.return_sd is None else f" (spread {figure(line.return_sd)})"
+    return Text(f"{figure(line.return_mean)}{spread}")
 
 
 def _bill(dollars: float, cap: float | None) -> Text:

@@ -2,6 +2,7 @@
 
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.output import note, say
+from coordinator.reports.digits import figure
 from coordinator.reports.text import by_side, env_metrics, money, plus_minus, seconds
 from coordinator.runs.summary import Summary
 from coordinator.views.receipt import receipt
@@ -36,7 +37,7 @@ def evaluation_line(line: RoundLine) -> str:
     sides = f"   {by_side(line.evaluation.side_returns)}" if line.evaluation.side_returns else ""
     own = f"   {env_metrics(line.evaluation.env_metrics)}" if line.evaluation.env_metrics else ""
     mean = line.side_returns.get(line.evaluation.side, line.return_mean)
-    sampled = "" if mean is None else f"{mean:8.1f} sampled"
+    sampled = "" if mean is None else f"{figure(mean):>8} sampled"
     greedy = f"{line.evaluation.side}, greedy" if line.evaluation.side else "greedy"
     speed = line.env_steps / line.seconds if line.seconds else 0.0
     return (

@@ -3,7 +3,7 @@
 import shlex
 
 from coordinator.core.state import Plan
-from coordinator.reports.text import by_side, env_metrics, money, plus_minus, seconds
+from coordinator.reports.text import by_side, env_metrics, money, plus_minus, seconds, with_interval
 from coordinator.runs.summary import Summary
 
 _REASONS = {
@@ -37,9 +37,8 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     if summary.final_sides:
         lines.append(_item("sides", by_side(summary.final_sides)))
     if best := summary.absolute_return:
-        half = (best.ci95[1] - best.ci95[0]) / 2 if best.ci95 else 0.0
         which = "final policies" if best.round == summary.rounds else f"best policies (round {best.round})"
-        text = f"{best.mean:.1f} ± {half:.1f}   {which}, {best.episodes:,} episodes"
+        text = f"{with_interval(best.mean, best.ci95)}   {which}, {best.episodes:,} episodes"
         lines.append(_item("absolute", text))
     if summary.absolute_env_metrics:
         lines.append(_item("", env_metrics(summary.absolute_env_metrics)))

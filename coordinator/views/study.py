@@ -13,6 +13,7 @@ from rich.text import Text
 
 from coordinator import output
 from coordinator.output import OUTPUT, note, say, say_json, shown
+from coordinator.reports.digits import figure
 from coordinator.reports.text import money, seconds
 from coordinator.studies.decisions import Halved
 from coordinator.studies.study import Study, StudyRun
@@ -79,7 +80,7 @@ class LiveTable:
 def _cells(run: StudyRun) -> tuple[str, ...]:
     limit = run.config.stop.rounds
     rounds = f"{run.round}/{limit}" if limit else f"{run.round}"
-    score = "" if run.score is None else f"{run.score:.1f}"
+    score = "" if run.score is None else figure(run.score)
     return run.name, run.owner, run.status, rounds, score, money(run.dollars), f"{run.seconds:.0f}"
 
 
@@ -93,7 +94,7 @@ class PlainLines:
         if run.status == "paused":
             return
         done = sum(other.status in ("finished", "failed", "stopped") for other in study.runs)
-        score = "" if run.score is None else f"return {run.score:8.1f}   "
+        score = "" if run.score is None else f"return {figure(run.score):>8}   "
         why = f"   {run.reason}" if run.status == "failed" else ""
         say(f"{done:>4}  {run.name:<40} {run.status:<12}{score}{money(run.dollars):>9}   {seconds(run.seconds)}{why}")
 

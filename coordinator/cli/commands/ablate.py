@@ -27,6 +27,7 @@ from coordinator.loggers import registry as loggers
 from coordinator.output import note, say, say_json, say_text
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.reports import TeamPolicy, crossplay, load_policy
+from coordinator.reports.digits import figure
 from coordinator.reports.evaluations import names
 from coordinator.reports.policy import same_task
 from coordinator.reports.text import money, seconds
@@ -238,7 +239,7 @@ class _Progress:
         if ended.result is None:
             return f"{start}FAILED: {ended.reason}"
         result = ended.result
-        returned = f"return {result.final_return:8.1f}"
+        returned = f"return {figure(result.final_return):>8}"
         return f"{start}{returned}   {money(result.dollars):>9}   {seconds(result.seconds)}"
 
 

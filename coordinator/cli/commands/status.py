@@ -10,6 +10,7 @@ from coordinator.core import budget
 from coordinator.core.state import State
 from coordinator.output import say, say_json
 from coordinator.reports import statistics
+from coordinator.reports.digits import figure
 from coordinator.reports.text import CALMER, counted, money, placement_text, plus_minus, seconds
 from coordinator.runs.folder import LATEST, RunFolder
 from coordinator.runs.stored import Stored, look
@@ -97,7 +98,7 @@ def _returns(state: State) -> list[tuple[str, str]]:
     if state.final:
         return [("return", f"{plus_minus(state.final)} (final, {len(state.final):,} episodes)")]
     if state.best is not None:
-        return [("return", f"{state.best.mean:.1f} (best evaluation, after round {state.best.round:,})")]
+        return [("return", f"{figure(state.best.mean)} (best evaluation, after round {state.best.round:,})")]
     return []
 
 

@@ -1,25 +1,34 @@
 """Runs that have come to an end, made without training: folders with the files that a comparison reads."""
 
+from pathlib import Path
+
 import msgspec
 from ablated_runs import empty_line
 
 from coordinator.config import dump
 from coordinator.config.schema import load
 from coordinator.reports.evaluations import Evaluation, document
+from coordinator.studies import decisions
+from coordinator.studies.study_file import Setting, StudyFile
+from functions.encoding import to_json
 
 _PARTS = dict.fromkeys(("actor", "learner", "evaluator", "storage", "requests"), 0.0)
 
 
-def a_run(path, seed=1, returns=(1.0, 2.0), absolute=3.0, settings=(), status="finished", dollars=0.01, every=100):
+def a_run(
+    path, seed=1, returns=(1.0, 2.0), absolute=3.0, settings=(), status="finished", dollars=0.01, every=100, win=None
+):
     """A run with an evaluation of two episodes every `every` steps, each of which takes a second and so many dollars.
 
-    The episodes' returns are one below and one above those of `returns`. No `absolute`: it was stopped before.
+    The episodes' returns are one below and one above those of `returns`. No `absolute`: it was stopped before. `win`
+    are means of a metric of the environment, one for each evaluation, and the last one that of the absolute metric.
     """
     path.mkdir(parents=True)
     config = load(None, [f"seed={seed}", "task.name=toy/signal", *settings])
     steps = [every * (1 + index) for index in range(len(returns))]
     evaluations = [
-        Evaluation(step_count=at, returns=(mean - 1, mean + 1)) for at, mean in zip(steps, returns, strict=True)
+        Evaluation(step_count=at, returns=(mean - 1, mean + 1), env_metrics={"Win": won} if win else {})
+        for at, mean, won in zip(steps, returns, win or returns, strict=True)
     ]
     best = [] if absolute is None else [absolute]
     lines = [
@@ -36,6 +45,18 @@ def a_run(path, seed=1, returns=(1.0, 2.0), absolute=3.0, settings=(), status="f
     (path / "plan.json").write_text("{}")
     (path / "config.toml").write_text(dump.document(config))
     (path / "metrics.jsonl").write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    layout = document(config.task, config.algorithm.name, seed, evaluations, best)
+    figures = {"Win": win[-1]} if win else {}
+    layout = document(config.task, config.algorithm.name, seed, evaluations, best, figures)
     (path / "evaluations.json").write_bytes(msgspec.json.encode(layout))
     (path / "summary.json").write_bytes(msgspec.json.encode(summary))
+
+
+def a_study(path, settings, seeds=(1, 2), **how):
+    """A study that lists `settings`: what each sets, by name; without training, as `a_run`."""
+    path = Path(path)
+    for name, values in settings.items():
+        for seed in seeds:
+            a_run(path / "runs" / f"{name}-s{seed}", seed=seed, settings=values, **how)
+    file = StudyFile(setting=[Setting(name=name) for name in settings])
+    (path / "study.json").write_bytes(to_json(file))
+    decisions.write(path, [decisions.Asked(name=name, values={}) for name in settings])

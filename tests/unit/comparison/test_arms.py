@@ -70,15 +70,14 @@ def test_a_seed_that_lacks_a_task_is_left_out_and_named():
     ]
     found, left_out = arms(*names)
     assert found == {"mappo": {"mpe/simple_spread-3": [1], "mpe/simple_spread-4": [1]}}
-    assert left_out == {"3-2": "arm mappo lacks seed 2 on another task"}
+    assert left_out == {"3-2": "arm mappo lacks seed 2 on mpe/simple_spread-4"}
 
 
 @pytest.mark.parametrize(
     ("by", "says"),
     [
         (["algorithm.lx"], "--by algorithm.lx: no run has this key in its configuration; did you mean algorithm.lr?"),
-        (["seed"], "--by seed: arms are compared over the same seeds and tasks"),
-        (["task.name"], "--by task.name: arms are compared over the same seeds and tasks"),
+        (["seed"], "--by seed: arms are compared over the same seeds"),
         (["algorithm.name"], "arm mappo has seed 1 twice, in a and b; they differ in algorithm.lr, which --by could"),
     ],
 )

@@ -55,7 +55,7 @@ def test_algorithms_of_all_tasks_are_arms_with_the_seeds_that_they_have_on_all()
     assert list(arms[0].runs) == ["mpe/one", "mpe/two"]
     assert left_out == {
         "c": "it is not on mpe/two",
-        "mpe/two a seed_3": "arm a lacks seed 3 on another task",
+        "mpe/two a seed_3": "arm a lacks seed 3 on mpe/one",
     }
 
 

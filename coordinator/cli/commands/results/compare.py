@@ -18,6 +18,7 @@ from coordinator.reports.text import table as aligned
 EXAMPLES = """examples:
   marless compare base-s1 base-s2 base-s3 fast-s1 fast-s2 fast-s3
   marless compare my_study --by algorithm.name --at dollars
+  marless compare my_study --by task.options.bonus --metric win
   marless compare ablations/simple_spread-3-mappo --by sharing.rule,placement.rule
   marless compare spread-marl-eval.json foraging-marl-eval.json
 
@@ -37,8 +38,10 @@ def arguments(parser: ArgumentParser) -> None:
         type=common.keys,
         default=[],
         metavar="KEY,KEY",
-        help="keys of config.toml that tell arms apart (default: all but seed and task in which runs differ)",
+        help="keys of config.toml that tell arms apart (default: the settings that a study lists, or all keys but"
+        " seed, task.name and task.agents in which runs differ)",
     )
+    common.metric(parser)
     parser.add_argument(
         "--at", choices=AXES, default="steps", help="what is equal where runs are compared (default: %(default)s)"
     )
@@ -51,7 +54,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Writes the comparison's files and prints its tables."""
     arms, left_out = _arms(options)
-    comparison = compare(arms, options.at)
+    comparison = compare(arms, options.at, options.metric)
     if not report.write(options.out, comparison, arms, left_out):
         note("no pictures without matplotlib: pip install 'marless[report]'")
     if options.json:
@@ -65,14 +68,14 @@ def _arms(options: Namespace) -> tuple[list[Arm], dict[str, str]]:
     """The arms, and why runs are left out."""
     files = [Path(text) for text in options.runs if text.endswith(".json")]
     if not files:
-        collected = collect(options.runs)
+        collected = collect(options.runs, options.metric)
         arms, without = arms_of(collected.runs, options.by)
         return arms, collected.left_out | without
     if len(files) < len(options.runs):
         raise UserError("runs and files of marl-eval cannot be compared; comparing runs alone writes a marl-eval.json")
     if options.by or options.at != "steps":
         raise UserError("files of marl-eval hold algorithms and environment steps: neither --by nor another --at fits")
-    return arms_of_files(files)
+    return arms_of_files(files, options.metric)
 
 
 def _print_json(folder: Path, comparison: Comparison, left_out: Mapping[str, str]) -> None:

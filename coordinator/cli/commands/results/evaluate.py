@@ -7,6 +7,7 @@ import msgspec
 from coordinator.cli import arguments as common
 from coordinator.errors import UserError
 from coordinator.output import say, say_json, say_text
+from coordinator.reports.digits import digits_of, figure
 from coordinator.runs import cross_evaluation
 from coordinator.runs.evaluation import EvaluationResult, evaluate
 from coordinator.runs.folder import RunFolder
@@ -57,12 +58,15 @@ def _show(found: EvaluationResult, as_json: bool) -> None:
         say_json(result)
         return
     say(f"{found.run}, policies of round {found.round:,}, greedy, {returns.episodes:,} episodes on fresh start states")
-    interval = f"   95 % interval {returns.ci95[0]:.2f} to {returns.ci95[1]:.2f}" if returns.ci95 else ""
+    digits = digits_of([returns.mean, returns.iqm, *(returns.ci95 or ())], 2)
+    ends = [digits.text(end) for end in returns.ci95 or ()]
+    interval = f"   95 % interval {' to '.join(ends)}" if ends else ""
     of = f"agents of side {found.side}" if found.side else "agents"
-    say(f"return      {returns.mean:.2f}   IQM {returns.iqm:.2f}{interval}   (undiscounted, sum over {of})")
-    for name, mean in found.env_metrics.items():
-        say(f"{name:<11} {mean:.3f}")
-    for name, mean in found.sides.items():
-        say(f"side        {name:<14}{mean:.2f}")
-    for name, mean in found.agents.items():
-        say(f"  {name:<24}{mean:.2f}")
+    mean, iqm = digits.text(returns.mean), digits.text(returns.iqm)
+    say(f"return      {mean}   IQM {iqm}{interval}   (undiscounted, sum over {of})")
+    for name, value in found.env_metrics.items():
+        say(f"{name:<11} {figure(value, 3)}")
+    for name, value in found.sides.items():
+        say(f"side        {name:<14}{figure(value, 2)}")
+    for name, value in found.agents.items():
+        say(f"  {name:<24}{figure(value, 2)}")

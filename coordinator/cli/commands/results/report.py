@@ -44,6 +44,7 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="KEY,KEY",
         help="of several runs: keys of config.toml that tell arms apart, as in marless compare",
     )
+    common.metric(parser)
     parser.add_argument(
         "--at", choices=AXES, default="steps", help="what is equal where runs are compared (default: %(default)s)"
     )
@@ -55,7 +56,7 @@ def run(options: Namespace) -> int:
     if path.is_dir() or not path.parent.is_dir():
         why = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
         raise UserError(f"-o {path}: {why}; name a file such as report.html")
-    body = _page(options.runs or [LATEST], options.by, options.at)
+    body = _page(options.runs or [LATEST], options.by, options.at, options.metric)
     try:
         replace(path, body.encode())
     except OSError as error:
@@ -64,16 +65,16 @@ def run(options: Namespace) -> int:
     return FINISHED
 
 
-def _page(texts: Sequence[str], by: Sequence[str], at: Axis) -> str:
+def _page(texts: Sequence[str], by: Sequence[str], at: Axis, metric: str) -> str:
     folders = folders_of(texts)
     if len(folders) == 1:
         return run_page(facts.read(folders[0]), written_by())
-    collected = collect(texts)
+    collected = collect(texts, metric)
     arms, without = arms_of(collected.runs, by)
     kept = {each.name for arm in arms for each in arm.every_run}
     return comparison_page(
         Compared(
-            comparison=compare(arms, at),
+            comparison=compare(arms, at, metric),
             arms=arms,
             curves={axis: curves(arms, axis) for axis in AXES},
             runs=[facts.read(folder) for folder in folders if folder.name in kept],
