@@ -107,7 +107,7 @@ def _main(table: Table, digits: Digits) -> Section:
             money(item.means["dollars"]),
             *ratios,
         ]
-        rows.append(_row(table, item, (3, 5, 6, 7, 8), [*cells, _difference(item.gain, 1)][: len(header)]))
+        rows.append(_row(table, item, (3, 5, 6, 7, 8), [*cells, _difference(item.gain, Digits(1))][: len(header)]))
     statistic = (
         f"With {MANY} runs or more the value is the interquartile mean and the interval a bootstrap over runs;"
         " with fewer they are the mean (of ratios the geometric mean) and Student's t."
@@ -200,7 +200,10 @@ def _plays(table: Table, plays: Sequence[str]) -> Section:
                 *(
                     cell
                     for play in plays
-                    for cell in (_mean(item.returns[play], 2), _difference(item.differences.get(play), 2))
+                    for cell in (
+                        _mean(item.returns[play], Digits(2)),
+                        _difference(item.differences.get(play), Digits(2)),
+                    )
                 ),
             ],
         )
