@@ -485,6 +485,9 @@ class KeyTaken(Exception):
 class NoSuchObject(Exception):
     """Nothing is stored under the key."""
 
+    def __str__(self) -> str:
+        return f"{super().__str__()} is missing; it was deleted or lost"
+
 
 class StorageFault(Exception):
     """The store could not write or read an object (full disk, lost permission); the message says which."""

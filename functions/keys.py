@@ -1,11 +1,18 @@
 """Names of objects, tasks and groups; no other module builds them."""
 
+from collections.abc import Iterable
+
 OBJECT_SUFFIX = ".safetensors"
 
 
 def round_prefix(round_: int) -> str:
     """The folder of a round's objects."""
     return f"rounds/{round_:06d}"
+
+
+def of_rounds(keys: Iterable[str]) -> bool:
+    """Whether a round's object is among the keys, not only what a run is given before it begins."""
+    return any(key.split("/")[1].isdecimal() for key in keys)
 
 
 def round_name(round_: int) -> str:

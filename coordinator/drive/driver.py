@@ -159,6 +159,11 @@ class Driver:
                     self._apply(Persisted(Usage(puts=1, bytes_written=ref.size)))
             # Listed before the commit, so that no object of a later driver is among them.
             listed = self._ports.storage.list("rounds/")
+            if record is None and keys.of_rounds(listed):
+                # To begin would delete these objects, and forget what they cost.
+                raise Unresumable(
+                    "the run has objects and no state: its ledger was lost; restore it, or start a new run"
+                )
             if self._plan.platform.fixed_sizes:
                 self._apply(Persisted(Usage(), lists=max(1, -(-len(listed) // LISTED))))
             self._commit()

@@ -93,10 +93,8 @@ def find_damaged(storage: Storage, refs: Iterable[Ref]) -> str:
     for ref in refs:
         try:
             codec.fetch(storage, ref)
-        except CorruptObject as error:
+        except (CorruptObject, NoSuchObject) as error:
             return str(error)
-        except NoSuchObject:
-            return f"{ref.key} is missing"
     return ""
 
 

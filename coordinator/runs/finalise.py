@@ -12,6 +12,7 @@ from coordinator.errors import FINISHED, USER_ERROR, Ending
 from coordinator.runs import summary
 from coordinator.runs.documents import Documents
 from coordinator.runs.folder import Identity, RunFolder
+from coordinator.runs.ledger_loss import refuse_lost
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Measured
 
@@ -19,8 +20,13 @@ from coordinator.runs.summary import Measured
 def outstanding(
     folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, backend: Connection
 ) -> Ending | None:
-    """The ending of a resume that has nothing to train; None when there are rounds to train."""
+    """The ending of a resume that has nothing to train; None when there are rounds to train.
+
+    Raises `UserError` for a run whose ledger was lost.
+    """
     state = load_state(backend.ledger)
+    if state is None:
+        refuse_lost(folder, backend.storage.list("rounds/"))
     if state is None or state.status != "finished":
         return None
     plan = plan_of(identity, config, backend)

@@ -34,6 +34,11 @@ def download(folder: RunFolder, temporary: Path) -> Stored:
     """Downloads the newest policies to `temporary`/objects; returns the run's stored state. Raises `UserError`."""
     for _ in range(_TRIES):
         with look(folder) as found:
+            if found.lost:
+                raise UserError(
+                    f"{folder.name}: {found.lost}, and these policies are older than its results; restore the ledger,"
+                    f" or train that part again: marless resume {folder.name}"
+                )
             if not found.kept.policies:
                 raise UserError(f"{folder.name} has no policies yet")
             try:

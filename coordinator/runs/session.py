@@ -18,6 +18,7 @@ from coordinator.runs.documents import Documents
 from coordinator.runs.folder import ATTEMPTS, METRICS, Identity, RunFolder
 from coordinator.runs.instrumented_invoker import InstrumentedInvoker
 from coordinator.runs.lease_renewal import renew_lease
+from coordinator.runs.ledger_loss import behind
 from coordinator.runs.plateau_monitor import PlateauMonitor
 from coordinator.runs.run_log import RunLog
 from coordinator.runs.signals import Signals
@@ -25,7 +26,7 @@ from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Measured
 from coordinator.runs.view import View
 from functions import keys
-from functions.contract import FailureKind, StorageFault
+from functions.contract import FailureKind, NoSuchObject, StorageFault
 
 # Failures whose cause the user has to remove: an impossible task, a missing package, a full disk.
 _USER_FAULTS: tuple[FailureKind, ...] = ("request", "missing_extra", "storage")
@@ -106,6 +107,10 @@ class Session:
         run can be resumed."""
         self._driver.begin()
         done = self.state.round
+        if lost := behind(self._folder, self.state):
+            self._view.remark(
+                f"{lost}; what followed round {done} is trained again, and what it cost is not in the bill"
+            )
         lines = [line for line in read(self._folder.path / METRICS) if line.round <= done]
         self._plateau_monitor = PlateauMonitor(self._plan, lines)
         self._log.begin()
@@ -243,7 +248,7 @@ def launch(
             while session.step():
                 renew()
             return session.end()
-    except StorageFault as fault:
+    except (StorageFault, NoSuchObject) as fault:
         line = f"{fault}; then go on with: marless resume {folder.argument}"
         return Ending(USER_ERROR, line)
     finally:

@@ -14,7 +14,9 @@ from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
 from coordinator.pricing.prices import load_prices
 from coordinator.runs.folder import Identity, RunFolder
+from coordinator.runs.ledger_loss import behind, refuse_lost
 from functions.contract import NoSuchObject, Ref
+from infra.local.files import FileStorage
 from infra.local.own_process import has_ended
 
 
@@ -22,7 +24,8 @@ from infra.local.own_process import has_ended
 class Stored:
     """The plan, the state as committed last and at the last checkpoint, and the objects they refer to.
 
-    `driven`: a process or the cloud drives the run now. `problem` is why the cloud could not continue it.
+    `driven`: a process or the cloud drives the run now. `problem` is why the cloud could not continue it,
+    `lost` how its ledger is older than its files.
     """
 
     plan: Plan
@@ -32,6 +35,7 @@ class Stored:
     storage: Storage
     driven: bool
     problem: str = ""
+    lost: str = ""
 
     @property
     def standing(self) -> str:
@@ -62,16 +66,20 @@ def look(folder: RunFolder) -> Iterator[Stored]:
     identity, config = folder.identity(), folder.config()
     place = registry.backend(identity.backend)
     if not place.has_run(folder.path):
+        refuse_lost(folder, FileStorage(folder.path / "objects").list("rounds/"))
         raise UserError(f"{folder.path} has no ledger; nothing is known of this run")
     backend = place.open(folder.path, 1, read_only=True, deployment_ref=identity.deployment_ref)
     try:
+        held = None if identity.deployment_ref is None else lease.read(backend.ledger)[0]
+        # Before the state is read: files that are newer than it belong to a driver, or the ledger has lost something.
+        driven = folder.driven() if held is None else held.taken("", backend.ledger.now(), has_ended)
         state = load_state(backend.ledger)
         if state is None:
+            refuse_lost(folder, [] if driven else backend.storage.list("rounds/"))
             raise UserError(f"{folder.name} has not begun")
-        held = None if identity.deployment_ref is None else lease.read(backend.ledger)[0]
-        driven = folder.driven() if held is None else held.taken("", backend.ledger.now(), has_ended)
         plan, checkpoint = plan_of(identity, config, backend), load_state(backend.ledger, CHECKPOINT)
-        yield Stored(plan, identity, state, checkpoint, backend.storage, driven, held.problem if held else "")
+        problem, lost = held.problem if held else "", "" if driven else behind(folder, state)
+        yield Stored(plan, identity, state, checkpoint, backend.storage, driven, problem, lost)
     finally:
         backend.close()
 

@@ -22,12 +22,12 @@ from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Summary
 from coordinator.runs.training import identify, record_limits, unchanged, with_limits
 from coordinator.studies.study import StudyRun
-from functions.contract import CorruptObject, StorageFault
+from functions.contract import CorruptObject, NoSuchObject, StorageFault
 from functions.redaction import redact
 from infra.local.lane import Lane
 
 # What a run's own files, settings and objects may cause.
-_EXPECTED = (UserError, ConfigError, StorageFault, Unresumable, CorruptObject)
+_EXPECTED = (UserError, ConfigError, StorageFault, Unresumable, CorruptObject, NoSuchObject)
 
 
 class _Progress:

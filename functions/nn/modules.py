@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from functions.contract import BadRequest
+from functions.named_code import refuse_standard, require_maker
 from functions.nn.shape import MixerShape, NetworkShape
 
 HEADS = 4
@@ -143,13 +144,22 @@ def _factory(shape: NetworkShape | MixerShape) -> Callable[..., object]:
         return built_in[shape.factory]
     module, _, attribute = shape.factory.partition(":")
     try:
+        refuse_standard(module)
         found: Callable[..., object] = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         others = f"mlp, {', '.join(built_in)}, or " if built_in else ""
         raise BadRequest(
             f"{shape.setting} cannot be imported: {_line(error)}; it is {others}package.module:factory"
         ) from error
+    try:
+        require_maker(found, _is_module, ("Module",), "a torch.nn.Module")
+    except (ImportError, ValueError) as error:
+        raise BadRequest(f"{shape.setting}: {_line(error)}") from error
     return found
+
+
+def _is_module(kind: type) -> bool:
+    return issubclass(kind, nn.Module)
 
 
 def _scaled(layer: nn.Linear | nn.Conv2d, gain: float = 2**0.5) -> nn.Linear | nn.Conv2d:

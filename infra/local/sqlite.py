@@ -13,6 +13,7 @@ from infra.local.files import sync
 _BUSY_S = 5.0
 
 _TABLE = "CREATE TABLE IF NOT EXISTS items (item TEXT PRIMARY KEY, version INTEGER NOT NULL, body BLOB NOT NULL)"
+_TABLES = "SELECT 1 FROM sqlite_master WHERE name = 'items'"
 _LOAD = "SELECT version, body FROM items WHERE item = ?"
 _CREATE = "INSERT INTO items (item, version, body) VALUES (?, 1, ?) ON CONFLICT (item) DO NOTHING"
 _REPLACE = "UPDATE items SET version = version + 1, body = ? WHERE item = ? AND version = ?"
@@ -40,10 +41,10 @@ class SqliteLedger:
     """
 
     def __init__(self, path: Path, read_only: bool = False) -> None:
-        self._path = path.absolute()
+        self._path, self._read_only = path.absolute(), read_only
         with self._faults("open"):
             if read_only:
-                self._connection = sqlite3.connect(_read_only(self._path), _BUSY_S, isolation_level=None, uri=True)
+                self._connection = sqlite3.connect(_read_only_uri(self._path), _BUSY_S, isolation_level=None, uri=True)
                 return
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
@@ -58,7 +59,9 @@ class SqliteLedger:
     def load(self, item: str) -> Record | None:
         """The item, None if there is none."""
         with self._faults("read"):
-            row = self._connection.execute(_LOAD, (item,)).fetchone()
+            # An empty file is a ledger without a table until somebody opens it for writing.
+            tables = self._connection.execute(_TABLES).fetchone() if self._read_only else True
+            row = self._connection.execute(_LOAD, (item,)).fetchone() if tables else None
         return None if row is None else Record(version=row[0], body=row[1])
 
     def commit(self, item: str, body: bytes, version: int) -> int:
@@ -112,7 +115,7 @@ class SqliteLedger:
             ) from error
 
 
-def _read_only(path: Path) -> str:
+def _read_only_uri(path: Path) -> str:
     """The URI with which SQLite opens `path` read-only.
 
     A file in write-ahead mode that no process has open has no log file, and SQLite would create one to read it, which

@@ -52,7 +52,7 @@ def _rows(folder: RunFolder, found: Stored) -> list[tuple[str, str]]:
         ("bill", _bill(dollars, stop.dollars) + _lost(state)),
         *(("task", problem) for problem in _problems(state)),
         ("folder", str(folder.path)),
-        *([("problem", found.problem)] if found.problem else []),
+        *(("problem", problem) for problem in (found.problem, found.lost) if problem),
     ]
     if status in ("interrupted", "stopped", "failed") and not state.refused:
         rows.append(("instead", CALMER) if state.diverged else ("go on", f"marless resume {folder.argument}"))
@@ -79,7 +79,7 @@ def _fields(folder: RunFolder, found: Stored) -> dict[str, Any]:
         "best": {"mean": best.mean, "round": best.round} if best else None,
         "dollars": float(budget.dollars(found.plan, state.meter)),
         "attempts_lost": _attempts_lost(state),
-        "problems": _problems(state),
+        "problems": [*_problems(state), *([found.lost] if found.lost else [])],
     }
 
 

@@ -7,13 +7,16 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from importlib import import_module
+from inspect import get_annotations, getattr_static
 from io import StringIO
+from types import FunctionType
 from typing import Any
 
 from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.environments.pettingzoo.guard import describe_error, describe_error_with_location, foreign_location
 from functions.environments.pettingzoo.turns import TurnEnvironment
+from functions.named_code import refuse_standard, require_maker
 
 Factory = Callable[..., Any]
 
@@ -26,6 +29,10 @@ OURS = {
 # Packages that a family of PettingZoo imports are installed as the extra of that name.
 _FAMILY = re.compile(r"pettingzoo\.(atari|butterfly|classic|sisl)\b")
 
+_AGENTS = "possible_agents"
+# Annotations that say that a function makes an environment.
+_CLASSES = ("ParallelEnv", "AECEnv")
+
 OUR_OPTIONS = ("horizon", "joint_actions", "rebuild", "sides")
 _NAME = re.compile(r"pettingzoo:(\w+(?:\.\w+)*):(\w+)")
 
@@ -33,14 +40,20 @@ _NAME = re.compile(r"pettingzoo:(\w+(?:\.\w+)*):(\w+)")
 def factory_of(name: str) -> Factory:
     """The factory that a task name of the form ``pettingzoo:package.module:factory`` names.
 
-    Raises `ValueError`, with the nearest existing names, `MissingExtra` or `EnvironmentFault`.
+    It is not called, only looked at: whatever else a name may point to makes no environment. Raises `ValueError`, with
+    the nearest existing names, `MissingExtra` or `EnvironmentFault`.
     """
     match = _NAME.fullmatch(name)
     if match is None:
         raise ValueError(f"'{name}' names no environment: write it as 'pettingzoo:package.module:factory'")
+    refuse_standard(match[1])
     module = module_of(name, match[1])
     factory = getattr(module, match[2], None)
     if callable(factory):
+        try:
+            require_maker(factory, is_environment, _CLASSES, "an environment (reset, step, possible_agents)")
+        except ModuleNotFoundError as error:
+            raise _missing(name, error) from error
         named_factory: Factory = factory
         return named_factory
     # A module of PettingZoo that has `env` but no `parallel_env`.
@@ -48,6 +61,20 @@ def factory_of(name: str) -> Factory:
         raise ValueError(f"{name}: in the game of module '{match[1]}' agents take turns; name its 'env' instead")
     public = [word for word, value in vars(module).items() if callable(value) and not word.startswith("_")]
     raise ValueError(f"{name}: module '{match[1]}' has no factory '{match[2]}'{_nearest(match[2], public)}")
+
+
+def is_environment(kind: type) -> bool:
+    """Whether a class has the interface of a `ParallelEnv` or an `AECEnv`, or passes it on to an environment inside."""
+    passes_on = hasattr(kind, "__getattr__")
+    methods = [callable(getattr_static(kind, name, None)) for name in ("reset", "step")]
+    has_agents = hasattr(kind, _AGENTS) or any(map(_speaks_of_agents, kind.__mro__))
+    return (any(methods) and passes_on) or (all(methods) and has_agents)
+
+
+def _speaks_of_agents(kind: type) -> bool:
+    """Whether a class declares `possible_agents` or sets it in one of its methods."""
+    codes = (value.__code__ for value in vars(kind).values() if isinstance(value, FunctionType))
+    return _AGENTS in get_annotations(kind) or any(_AGENTS in code.co_names for code in codes)
 
 
 def module_of(name: str, path: str) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from functions.contract import BadRequest
 from functions.environments.base import BoolArray, FloatArray
+from functions.named_code import refuse_standard, require_function
 
 # The name of a task's own scripted player.
 SCRIPTED = "scripted"
@@ -53,7 +54,11 @@ def load(found: str) -> ScriptedPlayer:
     """The function of a `reference`; raises `BadRequest` when there is none."""
     module, _, name = found.partition(":")
     try:
+        refuse_standard(module)
         player: ScriptedPlayer = getattr(import_module(module), name)
+        require_function(player, module, 2)
+    except ValueError as error:
+        raise BadRequest(f"scripted player {found}: {error}") from error
     except Exception as error:
         what = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise BadRequest(f"scripted player {found}: {what}") from error

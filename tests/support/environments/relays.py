@@ -182,5 +182,9 @@ class Anonymous(Relay):
         del self.possible_agents
 
 
+def Formless() -> "ParallelEnv":  # noqa: N802
+    return {}
+
+
 def relay(kind="Relay", agents=None, **options):
     return EnvTask(name=f"pettingzoo:{__name__}:{kind}", agents=agents, options=options)

@@ -192,7 +192,7 @@ def test_a_store_that_takes_nothing_fails_the_task():
 )
 def test_an_expected_error_is_answered_by_its_kind(error, kind, again):
     assert answer(Memory(), Work(error=error), attempt=1) == Failed(
-        id=TASK.id, attempt=1, kind=kind, message="x", again=again, usage=Usage(gets=1)
+        id=TASK.id, attempt=1, kind=kind, message=str(error), again=again, usage=Usage(gets=1)
     )
 
 
@@ -276,7 +276,7 @@ def test_a_reference_to_nothing_fails_the_task():
         later(SampleTask, "sample", environment=TOY, policies=(gone,), rollouts=(0,), num_envs=1, rollout_length=5),
         Memory(),
     )
-    assert (failed.kind, failed.message) == ("corrupt_object", "gone")
+    assert (failed.kind, failed.message) == ("corrupt_object", "gone is missing; it was deleted or lost")
 
 
 def test_the_first_writer_s_whole_answer_wins_not_its_object_alone():

@@ -43,6 +43,7 @@ def run(options: Namespace) -> int:
         refs = list(dict.fromkeys(ref for state in states for ref in state.durable_refs))
         problems = [problem for ref in refs if (problem := _object(found, ref))]
         weights = "" if problems or not kept.objects else weights_sha256(kept, found.storage)
+        problems += [found.lost] if found.lost else []
         problems += _summary(folder, found, weights) + ([] if problems else _policies(folder, found))
     _show(options, folder, Verified(problems, kept.round, len(refs), weights, _behind(folder, found.state)))
     return UNFINISHED if problems else FINISHED
@@ -72,10 +73,8 @@ def _behind(folder: RunFolder, state: State) -> str:
 def _object(found: Stored, ref: Ref) -> str:
     try:
         codec.fetch(found.storage, ref)
-    except CorruptObject as error:
+    except (CorruptObject, NoSuchObject) as error:
         return str(error)
-    except NoSuchObject:
-        return f"{ref.key} is missing"
     return ""
 
 

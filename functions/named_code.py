@@ -1,0 +1,212 @@
+"""Code that a configuration names, ``package.module:name``: whether it is what it has to be, before it is called.
+
+A configuration, and so a run's folder, may come from somebody else, and can name whatever is importable. Nothing of
+Python's own library is taken. A factory has to be evident: it is a class of the wanted kind, is annotated to return
+one, or its code names one, directly or through what it calls. This keeps out functions that merely happen to be
+importable; it is no sandbox for a module that somebody else wrote.
+"""
+
+import dis
+import importlib.util
+import inspect
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import get_origin
+
+# How many calls away from a factory the wanted class may be named.
+_CALLS = 4
+
+_LIBRARY = Path(sysconfig.get_paths()["stdlib"])
+_SITES = {"site-packages", "dist-packages"}
+
+Wanted = Callable[[type], bool]
+
+
+def refuse_standard(path: str) -> None:
+    """Raises `ValueError` for a module of Python's own library, before it is imported: some act when they are."""
+    if _standard(path):
+        raise ValueError(f"'{path}' belongs to Python's own library; name a module of yours or of a package")
+
+
+def require_maker(factory: object, wanted: Wanted, names: Sequence[str], needed: str) -> None:
+    """Raises `ValueError` unless it is evident that `factory` makes an object of a class that `wanted` accepts.
+
+    `names` are such classes in annotations that are text; `needed` describes one in the message. Raises
+    `ModuleNotFoundError` where the evidence may be in a module that is not installed.
+    """
+    search = _Search(wanted, names)
+    if search.evident(factory):
+        return
+    if search.missing is not None:
+        raise search.missing
+    raise ValueError(
+        f"nothing shows that it makes {needed}, so it was not called: name such a class, or a function whose code"
+        f" names one or that is annotated '-> {names[0]}'"
+    )
+
+
+def require_function(function: object, path: str, arguments: int) -> None:
+    """Raises `ValueError` unless the package of `path`, or a module of the user, defines `function`, and it takes so
+    many arguments."""
+    inner = _unwrapped(function.func if isinstance(function, partial) else function)
+    home = inner.__module__ if isinstance(inner, type | FunctionType) else type(inner).__module__
+    if not callable(function) or (_package(home) != _package(path) and (_standard(home) or _installed(home))):
+        raise ValueError(f"it is no function of '{_package(path)}', so it was not called")
+    try:
+        inspect.signature(function).bind(*range(arguments))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"it does not take {arguments} arguments, so it was not called") from error
+
+
+def _package(module: str | None) -> str:
+    return (module or "").partition(".")[0]
+
+
+def _standard(module: str | None) -> bool:
+    """Whether a module belongs to Python's own library, whose tests are not listed."""
+    return _package(module) in sys.stdlib_module_names or (_LIBRARY in _folders(module) and not _installed(module))
+
+
+def _installed(module: str | None) -> bool:
+    """Whether a module belongs to a package that was installed."""
+    return any(folder.name in _SITES for folder in _folders(module))
+
+
+@cache
+def _folders(module: str | None) -> tuple[Path, ...]:
+    """The folders in which the package of a module lies; it is searched for, not imported."""
+    with suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(_package(module))
+        if spec is not None and spec.origin is not None:
+            return tuple(Path(spec.origin).parents)
+    return ()
+
+
+def _unwrapped(value: object) -> object:
+    """The function behind a bound method and behind decorators that say what they wrap."""
+    while True:
+        if isinstance(value, MethodType | staticmethod | classmethod):
+            value = value.__func__
+        elif not isinstance(value, type) and callable(getattr(value, "__wrapped__", None)):
+            value = value.__wrapped__  # type: ignore[attr-defined]
+        else:
+            return value
+
+
+class _Search:
+    """Looks for a class of the wanted kind in what the code of a factory names, breadth first."""
+
+    def __init__(self, wanted: Wanted, names: Sequence[str]) -> None:
+        self._wanted, self._names, self._visited = wanted, names, set[int]()
+        self._held: list[object] = []  # what was visited, so that no other object gets its id
+        self.missing: ModuleNotFoundError | None = None
+
+    def evident(self, factory: object) -> bool:
+        """Whether the factory makes such an object."""
+        values = [factory]
+        for calls in range(_CALLS + 1):
+            values = [value for value in map(_unwrapped, values) if self._new(value)]
+            if any(map(self._shows, values)):
+                return True
+            # What the factory imports itself it would import at once when called.
+            values = [named for value in values for named in self._named_by(value, importing=not calls)]
+        return False
+
+    def _new(self, value: object) -> bool:
+        if id(value) in self._visited:
+            return False
+        self._visited.add(id(value))
+        self._held.append(value)
+        return True
+
+    def _shows(self, value: object) -> bool:
+        if isinstance(value, type):
+            return not _standard(value.__module__) and self._wanted(value)
+        return isinstance(value, FunctionType) and not _standard(value.__module__) and self._annotated(value)
+
+    def _annotated(self, function: FunctionType) -> bool:
+        said = function.__annotations__.get("return")
+        if isinstance(said, str):
+            text = said.partition("[")[0].strip()
+            known = function.__globals__.get(text)
+            return text.rpartition(".")[2] in self._names or (isinstance(known, type) and self._wanted(known))
+        made = get_origin(said) or said
+        return isinstance(made, type) and self._wanted(made)
+
+    def _named_by(self, value: object, importing: bool) -> Iterator[object]:
+        """What the code behind a callable names, and what it holds."""
+        if isinstance(value, partial):
+            yield from (value.func, *value.args, *value.keywords.values())
+        elif isinstance(value, dict):
+            yield from value.values()
+        elif isinstance(value, list | tuple | set | frozenset):
+            yield from value
+        elif isinstance(value, FunctionType):
+            if not _standard(value.__module__):
+                yield from self._named_by_function(value, importing)
+        elif isinstance(value, type):
+            yield vars(value).get("__new__")
+        elif not isinstance(value, ModuleType) and not _standard(type(value).__module__):
+            yield from (inspect.getattr_static(value, "__call__", None), *getattr(value, "__dict__", {}).values())
+
+    def _named_by_function(self, function: FunctionType, importing: bool) -> Iterator[object]:
+        for cell in function.__closure__ or ():
+            with suppress(ValueError):  # an empty cell
+                yield cell.cell_contents
+        yield from (function.__defaults__ or ()) + tuple((function.__kwdefaults__ or {}).values())
+        words = [word for code in _codes(function.__code__) for word in code.co_names]
+        named = [function.__globals__[word] for word in words if word in function.__globals__]
+        named += [module for code in _codes(function.__code__) for module in self._imported(function, code, importing)]
+        # `package.module.Class` and `Class.build` are several words of the code.
+        parts = set[int]()
+        for value in named:
+            yield value
+            if isinstance(value, type | ModuleType) and id(value) not in parts:
+                parts.add(id(value))
+                named += _parts(value, words, importing)
+
+    def _imported(self, function: FunctionType, code: CodeType, importing: bool) -> Iterator[ModuleType]:
+        """The modules that a function imports itself; without `importing` those that are imported already."""
+        instructions = list(dis.get_instructions(code))
+        for before, one in zip(instructions, instructions[2:], strict=False):
+            if one.opname != "IMPORT_NAME":
+                continue
+            level = before.argval if isinstance(before.argval, int) else 0
+            package = function.__globals__.get("__package__")
+            try:
+                name = importlib.util.resolve_name("." * level + one.argval, package)
+                if not _standard(name) and (importing or name in sys.modules):
+                    yield import_module(name)
+            except ModuleNotFoundError as error:
+                self.missing = self.missing or error
+            except Exception:  # the call would say it
+                continue
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """A function's code, and that of the functions inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _parts(owner: type | ModuleType, words: Sequence[str], importing: bool) -> list[object]:
+    """The attributes of a class or module that are among `words`, submodules included."""
+    if _standard(owner.__module__ if isinstance(owner, type) else owner.__name__):
+        return []
+    parts = []
+    for word in words:
+        part = inspect.getattr_static(owner, word, None)
+        if part is None and importing and isinstance(owner, ModuleType) and hasattr(owner, "__path__"):
+            with suppress(Exception):
+                part = import_module(f"{owner.__name__}.{word}")
+        if part is not None:
+            parts.append(part)
+    return parts
