@@ -37,7 +37,7 @@ def download(folder: RunFolder, temporary: Path) -> Stored:
             if found.lost:
                 raise UserError(
                     f"{folder.name}: {found.lost}, and these policies are older than its results; restore the ledger,"
-                    f" or train that part again: marless resume {folder.name}"
+                    f" or train that part again: marless resume {folder.argument}"
                 )
             if not found.kept.policies:
                 raise UserError(f"{folder.name} has no policies yet")
