@@ -35,6 +35,7 @@ PLUGGED := $(if $(PLUGINS),--plugins $(foreach plugin,$(PLUGINS),'$(plugin)'))
 # sam and checkov ask for versions of the same packages that exclude each other, and ours: each has an environment.
 AUDIT := .venv-audit
 SAM := SAM_CLI_TELEMETRY=0 $(AUDIT)/sam/bin/sam
+PINS := infra/packaging/constraints-functions.txt
 CHECKOV := $(AUDIT)/checkov/bin/checkov --quiet --compact --skip-download --framework cloudformation dockerfile
 
 .PHONY: help train test test-kernels check conformance conformance-full bench build audit docs pr install clean
@@ -86,7 +87,7 @@ build: $(STAMPS)/use ## the packages of the functions, in build/functions, with 
 build-Actor build-Learner build-Evaluator build-Coordinator: build-%: $(STAMPS)/use
 	@$(BUILD) $* '$(ARTIFACTS_DIR)' $(PLUGGED)
 
-audit: $(STAMPS)/develop $(AUDIT)/sam/.made $(AUDIT)/checkov/.made ## the template, the packages and the image
+audit: $(STAMPS)/develop $(AUDIT)/sam/.made $(AUDIT)/checkov/.made $(AUDIT)/supply/.made ## the template, the packages and the image
 	@$(SAM) validate --lint --region us-east-1
 	@$(BIN)/python -m scripts.translate template.yaml build/translated.json
 	@$(BIN)/cfn-lint template.yaml
@@ -95,6 +96,9 @@ audit: $(STAMPS)/develop $(AUDIT)/sam/.made $(AUDIT)/checkov/.made ## the templa
 	@$(CHECKOV) --file template.yaml build/translated.json infra/packaging/Dockerfile
 	@$(SAM) build --build-dir build/sam
 	@$(BIN)/python -m scripts.audit_packages build/sam
+	@$(AUDIT)/supply/bin/cyclonedx-py requirements $(PINS) --pyproject pyproject.toml --output-reproducible --output-file build/sbom.json
+	@$(AUDIT)/supply/bin/pip-audit --no-deps --disable-pip --requirement $(PINS) --progress-spinner off --format json --output build/advisories.json || true
+	@$(BIN)/python -m scripts.audit_supply build/sbom.json build/advisories.json build/sam
 	@$(BIN)/python -m scripts.audit_image
 
 docs: $(STAMPS)/docs ## the generated pages of docs/, and the site in build/site; fails on a broken link
@@ -150,6 +154,6 @@ $(STAMPS)/tasks: $(STAMPS)/develop
 $(AUDIT)/%/.made: constraints-audit-%.txt | $(STAMPS)/python
 	@echo "installing $* into $(AUDIT)/$*"
 	@$(BIN)/python -m venv --clear $(AUDIT)/$*
-	@$(AUDIT)/$*/bin/python -m pip install -qq --disable-pip-version-check --no-input --no-deps --no-compile -r $< || \
+	@$(AUDIT)/$*/bin/python -m pip install -qq --disable-pip-version-check --no-input --no-deps --no-compile --require-hashes -r $< || \
 		{ echo "audit: $* cannot be installed; is the package index within reach?" >&2; exit 1; }
 	@touch $@

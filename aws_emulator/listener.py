@@ -10,10 +10,13 @@ from typing import Any
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from aws_emulator.network import RECEIVED, Crossing, Network
+from aws_emulator.network import PIECE, RECEIVED, Crossing, Network
 from aws_emulator.wsgi import App, Environ
 
 _FAILED = b"the emulated account failed; its log tells more"
+_BAD_LENGTH = b"Content-Length is not a number"
+# What is read of a body without a known key, so that its sender still reads the refusal, and is not kept.
+_DISCARDED = 1 << 20
 
 
 class _Connection(MotoRequestHandler):
@@ -24,6 +27,7 @@ class _Connection(MotoRequestHandler):
     """
 
     network: Network
+    admits: Callable[[Environ], bool]
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -52,6 +56,13 @@ class _Connection(MotoRequestHandler):
 
     def _run(self, environ: Environ, crossing: Crossing) -> None:
         length = _length(environ)
+        if length is not None and length < 0:
+            self.close_connection = True
+            self._answer("400 Bad Request", [("Content-Type", "text/plain")], _BAD_LENGTH, crossing)
+            return
+        if not type(self).admits(environ):
+            self._discard(environ["wsgi.input"], length)
+            length, environ["wsgi.input"] = 0, io.BytesIO()
         whole = crossing.receive(environ["wsgi.input"], length)
         if length is not None and len(whole) < length:
             raise ConnectionResetError("the client died while it sent")
@@ -72,6 +83,13 @@ class _Connection(MotoRequestHandler):
             response[:], text = ["500 Internal Server Error", [("Content-Type", "text/plain")]], _FAILED
         crossing.executed()
         self._answer(response[0], response[1], text, crossing)
+
+    def _discard(self, stream: Any, length: int | None) -> None:
+        """Reads the body of a request that will be refused, up to a limit; beyond it the connection ends."""
+        left = _DISCARDED if length is None else min(length, _DISCARDED)
+        while left > 0 and (piece := stream.read(min(PIECE, left))):
+            left -= len(piece)
+        self.close_connection = length is None or length > _DISCARDED
 
     def _answer(self, status: str, headers: list[tuple[str, str]], text: bytes, crossing: Crossing) -> None:
         code, _, reason = status.partition(" ")
@@ -96,14 +114,22 @@ def _unwritten(_: bytes) -> None:
 
 
 def _length(environ: Environ) -> int | None:
-    """The number of bytes to read; None for a chunked body, which ends by itself."""
-    return None if environ.get("wsgi.input_terminated") else int(environ.get("CONTENT_LENGTH") or 0)
+    """The number of bytes to read; None for a chunked body, which ends by itself; -1 for an invalid header."""
+    if environ.get("wsgi.input_terminated"):
+        return None
+    length: str = environ.get("CONTENT_LENGTH") or "0"
+    return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else -1
 
 
-def listen(app: App, network: Network | None = None) -> BaseWSGIServer:
+def listen(
+    app: App, network: Network | None = None, admits: Callable[[Environ], bool] = lambda _: True
+) -> BaseWSGIServer:
     """Returns a server on a free port of 127.0.0.1, behind a perfect network unless another one is given;
-    `serve_forever` runs it with one thread per connection."""
-    handler = type("Connection", (_Connection,), {"network": network or Network()})
+    `serve_forever` runs it with one thread per connection.
+
+    `app` answers a request that `admits` refuses by its head without its body, which is not kept.
+    """
+    handler = type("Connection", (_Connection,), {"network": network or Network(), "admits": staticmethod(admits)})
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=handler)
     server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED)
     return server

@@ -23,7 +23,7 @@ from aws_emulator.wsgi import Dropped, Environ, Start, body, reply
 
 PATH = "/_account/network"
 # Management, and scripted faults, do not cross the network.
-_LOCAL = "/_account/"
+MANAGEMENT = "/_account/"
 
 # Bytes that pass at once.
 PIECE = 16 * 1024
@@ -115,7 +115,7 @@ class Network:
         """The way of one request; raises `Dropped` at the place where the network resets the connection."""
         conditions = self.conditions
         affected = conditions.functions or _ROLE not in environ.get("HTTP_AUTHORIZATION", "")
-        if environ["PATH_INFO"].startswith(_LOCAL) or not affected:
+        if environ["PATH_INFO"].startswith(MANAGEMENT) or not affected:
             conditions = Conditions()
         try:
             yield Crossing(conditions, self._up, self._down, self._draw)

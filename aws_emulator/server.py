@@ -37,7 +37,7 @@ from aws_emulator.middleware.faults import Faults
 from aws_emulator.middleware.log_events import LogEvents, LogFiles, LogsApi
 from aws_emulator.middleware.request_counter import RequestCounter
 from aws_emulator.moto_services import MotoServices
-from aws_emulator.network import Network
+from aws_emulator.network import MANAGEMENT, Network
 from aws_emulator.settings import AccountSettings
 from aws_emulator.wsgi import App, Environ, Start
 
@@ -50,7 +50,8 @@ class EmulatedAccount:
 
     def __init__(self, folder: AccountFolder, settings: AccountSettings) -> None:
         network = Network()
-        self._server = listen(_drop_early_request, network)
+        self._server = listen(_drop_early_request, network, self._admits)
+        self._manageable = settings.faults
         endpoint = f"http://127.0.0.1:{self._server.server_port}"
         region, key, secret = settings.region, _key(), secrets.token_urlsafe(30)
         self._client = Clients(endpoint, region, key, secret)
@@ -78,6 +79,11 @@ class EmulatedAccount:
         """Stops all schedules and functions."""
         self._schedules.close()
         self._lambdas.close()
+
+    def _admits(self, environ: Environ) -> bool:
+        """Whether a request's body is read: it has a known key, or it manages the account and tests may do so."""
+        managed = self._manageable and environ["PATH_INFO"].startswith(MANAGEMENT)
+        return managed or self._authorization.knows(environ)
 
     def _credentials(self, role: str, function: str) -> tuple[str, str, str]:
         arn = f"arn:aws:lambda:{self.whereabouts.region}:{ACCOUNT_NUMBER}:function:{function}"

@@ -90,11 +90,9 @@ class IamAuthorization:
         by = signer(environ)
         if by is None:
             return deny(environ, start, "", Denial.UNSIGNED)
-        caller = self._operator if by.key == self._operator_key else self._sessions.get(by.key)
-        if caller is None or not _same(caller.token, environ.get("HTTP_X_AMZ_SECURITY_TOKEN", "")):
-            return deny(environ, start, by.service, Denial.UNKNOWN_KEY)
-        if time.monotonic() >= caller.expires:
-            return deny(environ, start, by.service, Denial.EXPIRED)
+        caller = self._caller(by, environ)
+        if isinstance(caller, Denial):
+            return deny(environ, start, by.service, caller)
         actions = None if environ["PATH_INFO"].startswith(_CLOSED) else service_actions(environ, by, self._account)
         refused = self._refusal(environ, by, caller, actions)
         if refused:
@@ -107,6 +105,17 @@ class IamAuthorization:
         if caller.role is not None:
             environ[JUDGE] = partial(self._judge, environ, by, caller)
         return self._app(environ, start)
+
+    def knows(self, environ: Environ) -> bool:
+        """Whether the head of a request names a key that is valid now; its body is not looked at."""
+        by = signer(environ)
+        return by is not None and isinstance(self._caller(by, environ), _Caller)
+
+    def _caller(self, by: Signer, environ: Environ) -> "_Caller | Denial":
+        caller = self._operator if by.key == self._operator_key else self._sessions.get(by.key)
+        if caller is None or not _same(caller.token, environ.get("HTTP_X_AMZ_SECURITY_TOKEN", "")):
+            return Denial.UNKNOWN_KEY
+        return Denial.EXPIRED if time.monotonic() >= caller.expires else caller
 
     def _judge(
         self, environ: Environ, by: Signer, caller: _Caller, action: str, resource: str, context: Context

@@ -136,13 +136,23 @@ def _install_others(target: Path, plugins: Sequence[str], machine: Machine, pyth
         ready, platform = plug_ins.prepare(plugins, Path(wheels)), _platform(machine, python)
         users = torch_users(ready, platform)
         install = ["install", f"--target={target}", "--no-compile", *platform]
-        plug_ins.pip([*install, f"--requirement={PINS}", *users.complete])
+        plug_ins.pip([*install, *_pinned(Path(wheels, "pins"), platform), *users.complete])
         if users.alone:
             plug_ins.pip([*install, "--no-deps", *users.alone])
     _prune(target)
     plug_ins.copy(ready, target)
     plug_ins.require_room(target)
     return users
+
+
+def _pinned(folder: Path, platform: Sequence[str]) -> list[str]:
+    """The wheels of our own dependencies, fetched into `folder`, each with a hash of the pins.
+
+    pip checks either all hashes of a call or none, and a plug-in's requirements have none.
+    """
+    hashed = ["--no-deps", "--require-hashes", f"--requirement={PINS}"]
+    plug_ins.pip(["download", f"--dest={folder}", *platform, *hashed])
+    return sorted(str(path) for path in folder.glob("*.whl"))
 
 
 def _prune(target: Path) -> None:

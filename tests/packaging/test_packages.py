@@ -1,8 +1,10 @@
 """Functions' packages: their contents, exclusions and refusals; pip installs fake wheels, without a network."""
 
+import hashlib
 import importlib.metadata
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +13,14 @@ import pytest
 from commands import Commands
 from fake_wheels import project, wheel
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from aws_emulator import account
 from coordinator.cloud.emulated_account import account_folder
 from coordinator.cloud.packing import packed
 from functions.algorithms.registry import BUILT_IN
 from functions.environments import registry
+from infra.packaging import packages as packages_module
 from infra.packaging.archives import pack
 from infra.packaging.interpreters import interpreter
 from infra.packaging.package_sources import sources
@@ -26,7 +30,7 @@ from scripts.audit_image import DOCKERFILE
 from scripts.dockerfile import Followed
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
-PINNED = dict(line.split("==") for line in PINS.read_text().splitlines() if not line.startswith("#"))
+PINNED = dict(line.removesuffix(" \\").split("==") for line in PINS.read_text().splitlines() if "==" in line)
 SETTINGS = {
     "MARLESS_BUCKET": "bucket",
     "MARLESS_TABLE": "table",
@@ -49,14 +53,17 @@ EXTRAS = {"gymnasium", "onnx", "onnxruntime", "torch"}
 
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory):
-    """pip finds a fake wheel for every pin, and nothing else."""
+    """pip finds a fake wheel for every pin, and nothing else; the pins with the hashes of those wheels."""
     folder = tmp_path_factory.mktemp("index")
     files = {
         "botocore": {"botocore/data/s3/1/service-2.json.gz": "{}", "botocore/data/ec2/1/service-2.json.gz": "{}"},
         "numpy": {"numpy/__init__.py": "SET = {'a', 'b', 'c'}", "numpy/__init__.pyi": "", "numpy/tests/test.py": ""},
     }
-    for name, version in PINNED.items():
-        wheel(folder, name, version, files.get(name, {f"{name.replace('-', '_')}.py": ""}))
+    pins = folder / "pins.txt"
+    with pins.open("w") as lines:
+        for name, version in PINNED.items():
+            made = wheel(folder, name, version, files.get(name, {f"{name.replace('-', '_')}.py": ""}))
+            lines.write(f"{name}=={version} --hash=sha256:{hashlib.sha256(made.read_bytes()).hexdigest()}\n")
     wheel(folder, "with-needs", "2.0", {"with_needs.py": "import needed"}, ["needed>=1", "numpy"])
     wheel(folder, "needed", "1.5", {"needed.py": ""})
     wheel(folder, "torch", "2.9", {"torch/__init__.py": ""}, ["sympy"])
@@ -67,7 +74,8 @@ def offline(tmp_path_factory):
         patch.setenv("PIP_CONFIG_FILE", "/dev/null")
         patch.setenv("PIP_NO_INDEX", "1")
         patch.setenv("PIP_FIND_LINKS", str(folder))
-        yield
+        patch.setattr(packages_module, "PINS", pins)
+        yield pins
 
 
 @pytest.fixture(scope="module")
@@ -139,12 +147,30 @@ def test_every_foreign_module_is_pinned_or_comes_with_a_plug_in(function):
 
 
 def test_the_pins_are_those_of_the_development_environment():
-    developed = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
+    lines = [line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line]
+    developed = {canonicalize_name(name): version for name, version in lines}
     assert {name: developed[name] for name in PINNED} == PINNED
 
 
+@pytest.mark.parametrize("file", [PINS, *sorted(ROOT.glob("constraints-audit-*.txt"))], ids=lambda file: file.stem)
+def test_every_pin_that_is_deployed_or_audits_has_a_hash(file):
+    pins = re.split(r"(?<!\\)\n", re.sub(r"^#.*\n", "", file.read_text(), flags=re.MULTILINE).strip())
+    assert len(pins) > 10
+    assert [pin for pin in pins if not re.fullmatch(r"\S+==\S+( *\\?\n? *--hash=sha256:[0-9a-f]{64})+", pin)] == []
+
+
+def test_a_wheel_of_another_hash_is_refused(offline, tmp_path, monkeypatch):
+    other = tmp_path / "pins.txt"
+    last = offline.read_text()[-2]
+    other.write_text(offline.read_text()[:-2] + ("0" if last != "0" else "1") + "\n")
+    monkeypatch.setattr(packages_module, "PINS", other)
+    with pytest.raises(PackageFault, match="DO NOT MATCH THE HASHES"):
+        build({"actor": tmp_path / "actor"}, python=HERE)
+    assert not list((tmp_path / "actor").glob("numpy*"))
+
+
 def test_the_pins_hold_what_they_need_and_nothing_else():
-    roots = {"aws-xray-sdk", "aws_lambda_powertools", "botocore", "msgspec", "numpy", "safetensors"}
+    roots = {"aws-xray-sdk", "aws-lambda-powertools", "botocore", "msgspec", "numpy", "safetensors"}
     found, waiting = set(), list(roots)
     while waiting:
         name = waiting.pop()
@@ -152,7 +178,7 @@ def test_the_pins_hold_what_they_need_and_nothing_else():
             found.add(name)
             required = map(Requirement, importlib.metadata.requires(name) or [])
             waiting += [
-                one.name.replace("-", "_") if one.name != "python-dateutil" else one.name
+                canonicalize_name(one.name)
                 for one in required
                 if one.marker is None or one.marker.evaluate({"extra": ""})
             ]
@@ -241,6 +267,7 @@ def test_the_image_of_a_plug_in_that_needs_torch_holds_both_and_every_build_has_
         return {path.relative_to(task).as_posix(): path.read_bytes() for path in task.rglob("*") if path.is_file()}
 
     with packed(["deep"], torch_users_among(["deep"]), lambda line: None) as packages:
+        shutil.copyfile(offline, packages.image.context / PINS.relative_to(ROOT))
         first, second = (built(packages.image.context, tmp_path / name) for name in ("first", "second"))
     there = {name.partition("/")[0] for name in first}
     assert there >= {"torch", "sympy.py", "deep.py", "needed.py", "numpy", "functions", "infra", "marless"}
