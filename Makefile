@@ -96,8 +96,11 @@ audit: $(STAMPS)/develop $(AUDIT)/sam/.made $(AUDIT)/checkov/.made $(AUDIT)/supp
 	@$(CHECKOV) --file template.yaml build/translated.json infra/packaging/Dockerfile
 	@$(SAM) build --build-dir build/sam
 	@$(BIN)/python -m scripts.audit_packages build/sam
-	@$(AUDIT)/supply/bin/cyclonedx-py requirements $(PINS) --pyproject pyproject.toml --output-reproducible --output-file build/sbom.json
-	@$(AUDIT)/supply/bin/pip-audit --no-deps --disable-pip --requirement $(PINS) --progress-spinner off --format json --output build/advisories.json || true
+	@rm -f build/sbom.json build/advisories.json
+	@PYTHONWARNINGS=ignore $(AUDIT)/supply/bin/cyclonedx-py requirements $(PINS) --pyproject pyproject.toml --output-reproducible --output-file build/sbom.json
+	@# It says "none known" of pins that it could not look up, so its answer is read in the next line.
+	@$(AUDIT)/supply/bin/pip-audit --require-hashes --disable-pip --requirement $(PINS) --progress-spinner off --format json \
+		--output build/advisories.json 2>build/pip-audit.log || true
 	@$(BIN)/python -m scripts.audit_supply build/sbom.json build/advisories.json build/sam
 	@$(BIN)/python -m scripts.audit_image
 
