@@ -113,6 +113,11 @@ class RunFolder:
         """The same as a word of a command line."""
         return shlex.quote(self.name)
 
+    @property
+    def begun(self) -> bool:
+        """Whether the folder is a run, which it is from its plan.json on."""
+        return (self.path / IDENTITY).is_file()
+
     def begin(self) -> None:
         """Deletes the ledger that a killed command left; raises `UserError` if the folder is a run by now."""
         if not _is_leftover(self.path):

@@ -45,7 +45,12 @@ def train(config: RunConfig, place: Place, drive: Drive, run: str | None = None)
     drive.on_folder(folder.path)
     with Signals() as signals, folder.driving():
         folder.begin()
-        ending = _begin(folder, config, place, drive, signals)
+        try:
+            ending = _begin(folder, config, place, drive, signals)
+        except BaseException:
+            if not folder.begun:
+                shutil.rmtree(folder.path, ignore_errors=True)
+            raise
         if not ending.kept:
             shutil.rmtree(folder.path, ignore_errors=True)
         if isinstance(backend, RemoteBackend):
