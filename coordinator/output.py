@@ -177,15 +177,22 @@ def ask(question: str) -> str:
         return ""
 
 
-def open_descriptors() -> None:
-    """For a program that began without some of its descriptors (``>&-``): a file that it opens must not become its
-    standard output. And a descriptor that does not wait for its reader (``O_NONBLOCK``) would lose text."""
+def prepare() -> None:
+    """For a program that begins.
+
+    It may lack descriptors (``>&-``): a file that it opens must not become its standard output. A descriptor that does
+    not wait for its reader (``O_NONBLOCK``) would lose text. And what environments print in this process must not fail
+    for want of a character.
+    """
     for descriptor in range(3):
         try:
             os.set_blocking(descriptor, True)
         except OSError:
             # The lowest free number is given, and all below are taken.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # absent, or of another type
 
 
 def _lines(lines: tuple[str, ...]) -> str:

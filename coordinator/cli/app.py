@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, one_line
-from coordinator.output import ERROR, OUTPUT, note, open_descriptors, say_text
+from coordinator.output import ERROR, OUTPUT, note, prepare, say_text
 from coordinator.runs.signals import Interrupted, end, handle_signals
 from functions.redaction import redact
 from functions.visible import visible_text
@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code: 0 success, 1 incomplete, 2 an error that the user can correct."""
     if argv is not None:
         return _answer(list(argv), time.monotonic())
-    open_descriptors()
+    prepare()
     try:
         return _answer(sys.argv[1:], time.monotonic() - age_s())
     finally:

@@ -210,7 +210,7 @@ def _unconnected(error: Exception) -> str:
     if "Invalid header value" in why:
         return f"{_unsendable() or 'a key among the AWS credentials'} {_UNSENDABLE}"
     if isinstance(error, ConnectionError):
-        return f"{where} {_UNREACHABLE}"
+        return f"{where} {_UNREACHABLE}" + (f" ({_reason(why)})" if "[Errno" in why else "")
     return f"{_BROKEN} ({error})" if isinstance(error, _CUT_OFF) else f"{_BROKEN} ({_reason(why)})"
 
 

@@ -42,7 +42,9 @@ def serve(requests: int, replies: int, lifeline: int, started: float, memory_mb:
         signal.signal(number, signal.SIG_IGN)
     end_with(lifeline)
     limit_memory(memory_mb)
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a log is read after a crash
+    for stream in (sys.stdout, sys.stderr):
+        # A log is read after a crash, and takes whatever an environment prints.
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
     Worker(requests, replies, started).serve()
 
 

@@ -1,5 +1,6 @@
 """marless study: many runs over settings and seeds, all at once on one pool of workers or in the cloud."""
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -138,7 +139,7 @@ def _stop(folder: Path) -> int:
     if place is None:
         raise UserError(f"--stop is for studies in the cloud; {folder} is not, so interrupt its command")
     cloud_study.stop(folder, place)
-    say(f"asked the cloud to stop {place.name} after the tasks in flight; see marless study {folder}")
+    say(f"asked the cloud to stop {place.name} after the tasks in flight; see marless study {shlex.quote(str(folder))}")
     return FINISHED
 
 
@@ -162,7 +163,7 @@ def _begin(folder: Path, file: StudyFile | None, place: StudyPlace) -> int:
     say(
         f"{folder.name}: {len(plan.owners)} runs begin in the cloud, {plan.width} functions at once; {backend.survives}"
     )
-    say(f"  marless study {folder}     how far they are, and the results of those that have ended")
+    say(f"  marless study {shlex.quote(str(folder))}     how far they are, and the results of those that have ended")
     return FINISHED
 
 
@@ -216,9 +217,11 @@ def _report(options: Namespace, study: Study, pool: Pool, signals: Signals) -> i
         say(f"the pool's slots were busy {busy:.0%} of the time")
         for line in unlogged_runs(study):
             say(line)
-        say(f"compare the runs: marless compare {study.folder}")
+        say(f"compare the runs: marless compare {shlex.quote(str(study.folder))}")
     if signals.received:
-        return report_ending(Ending(signals.code, f"stopped; go on with: marless study {study.folder}"))
+        return report_ending(
+            Ending(signals.code, f"stopped; go on with: marless study {shlex.quote(str(study.folder))}")
+        )
     return report_ending(_ending(runs, [run for run in runs if run.status not in ("finished", "stopped")]))
 
 

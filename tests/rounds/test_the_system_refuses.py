@@ -1,0 +1,100 @@
+"""What the system refuses is one line that names the cause, and a mistake of nobody else's."""
+
+import errno
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from commands import Commands
+
+from coordinator.errors import of_the_system, one_line
+from coordinator.output import OUTPUT
+
+
+@pytest.fixture
+def marless(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    return Commands(capfd)
+
+
+@pytest.mark.parametrize("command", [["train"], ["runs"], ["status", "r"], ["evaluate", "r"]])
+def test_a_folder_of_runs_that_is_a_link_to_nothing_is_named(marless, command):
+    Path("runs").symlink_to("/scratch/nobody/runs")
+    said = marless(*command)
+    assert (said.code, said.err) == (2, ["marless: runs is a link to /scratch/nobody/runs, which is not there"])
+
+
+@pytest.mark.parametrize("command", [["train"], ["runs"], ["status", "r"]])
+def test_a_folder_of_runs_that_is_a_file_is_named(marless, command):
+    Path("runs").write_text("", encoding="utf-8")
+    said = marless(*command)
+    assert (said.code, said.err) == (2, ["marless: runs is a file, not a folder"])
+
+
+@pytest.mark.parametrize("command", [["train"], ["runs"], ["doctor"], ["config"], ["deploy", "--yes"]])
+def test_a_current_folder_that_was_deleted_is_named(marless, tmp_path, monkeypatch, command):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    said = marless(*command)
+    assert said.code == 2 and "current folder was deleted" in said.err[0]
+    assert marless("--version").code == 0
+
+
+def test_a_study_may_not_lie_below_a_file(marless):
+    Path("studies").write_text("", encoding="utf-8")
+    Path("s.toml").write_text('seeds = "1"\n', encoding="utf-8")
+    said = marless("study", "s.toml")
+    assert (said.code, said.err) == (2, ["marless: studies is a file, not a folder"])
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "free disk space"),
+        (errno.EDQUOT, "quota"),
+        (errno.EROFS, "can only be read"),
+        (errno.EMFILE, "ulimit -n"),
+    ],
+)
+def test_a_limit_of_the_system_is_the_users_to_correct_with_or_without_a_file(number, advice):
+    for error in (OSError(number, os.strerror(number)), OSError(number, os.strerror(number), "/x/y")):
+        assert of_the_system(error)
+        assert os.strerror(number) in one_line(error) and advice in one_line(error)
+        assert "Errno" not in one_line(error)
+    assert one_line(OSError(number, os.strerror(number), "/x/y")).startswith("/x/y: ")
+
+
+def test_other_errors_of_the_system_are_internal():
+    assert not of_the_system(OSError(errno.ECHILD, "No child processes"))
+
+
+def test_a_command_whose_words_were_lost_says_so_by_its_code(marless, monkeypatch):
+    full = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115
+    monkeypatch.setattr("sys.stdout", full)
+    said = marless("config")
+    assert (said.code, said.err) == (2, ["marless: standard output cannot be written: No space left on device"])
+    with suppress(OSError):
+        full.close()
+    monkeypatch.undo()
+    assert OUTPUT.problem and marless("--version").code == 0
+
+
+def test_a_run_with_a_name_of_the_users_is_found_and_its_commands_are_quoted(marless):
+    marless.train("r")
+    Path("runs/r").rename("runs/a b")
+    assert marless("status", "a b").code == 0
+    said = marless("resume", "a b", "--workers", "1")
+    assert "marless resume 'a b' stop.rounds=" in said.err[0]
+
+
+def test_a_run_that_cannot_begin_leaves_no_folder(marless, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("coordinator.runs.given.inputs.store_inputs", full)
+    said = marless.train("r")
+    assert said.code == 2 and "free disk space" in said.err[0]
+    assert list(Path("runs").iterdir()) == []
