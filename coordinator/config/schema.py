@@ -6,6 +6,7 @@ A run is described by a TOML file and `key=value` overrides with dotted keys. Ev
 
 import difflib
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ import msgspec
 from msgspec import Meta, field
 
 from coordinator.config.renamed import RENAMED
+from coordinator.config.tables import flatten
 from coordinator.config.task_defaults import FEW, PPO_TASKS, fill_defaults
 from coordinator.config.toml_files import MOST_BYTES, MOST_PARTS, parse_toml
 from coordinator.file_reading import UnreadableFile, read_text
@@ -32,6 +34,18 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec
 from functions.algorithms.ppo.mappo import MappoConfig
 from functions.algorithms.ppo.ppo import PpoConfig
+from functions.bounds import (
+    LARGEST,
+    MOST_AGENTS,
+    MOST_ENV_STEPS,
+    MOST_ENVS,
+    MOST_EPISODES,
+    MOST_INT,
+    MOST_ROLLOUTS,
+    MOST_ROUNDS,
+    MOST_SEED,
+    MOST_STEPS,
+)
 from functions.contract import BadRequest, MissingExtra, Rows
 from functions.encoding import Undecodable
 from functions.environments import registry
@@ -87,12 +101,13 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class Actors(Section, frozen=True, kw_only=True):
     """Size of a rollout, the unit of sampling. The table `placement` packs rollouts into invocations."""
 
-    num_envs: Annotated[int, Meta(ge=1, description="environments of a rollout, stepped together")] = 64
+    num_envs: Annotated[int, Meta(ge=1, le=MOST_ENVS, description="environments of a rollout, stepped together")] = 64
     rollout_length: (
         Annotated[
             int,
             Meta(
                 ge=1,
+                le=MOST_STEPS,
                 description="steps of every environment in a rollout; default: one episode. Longer episodes go on in"
                 " the next round",
             ),
@@ -106,7 +121,9 @@ class Trend(Section, frozen=True, kw_only=True):
 
     rule: Annotated[str, Meta(description=TRENDS.described())] = "significant"
     window: Annotated[int, Meta(ge=3, le=100, description="rounds of the trend's window, W of the paper")] = 10
-    gamma: Annotated[float, Meta(description="threshold of the rules paper and decline, per round")] = 0.0
+    gamma: Annotated[
+        float, Meta(ge=-LARGEST, le=LARGEST, description="threshold of the rules paper and decline, per round")
+    ] = 0.0
     alpha: Annotated[
         float,
         Meta(ge=0.001, le=0.1, description="significant: probability of a false alarm in 100 rounds without a trend"),
@@ -137,10 +154,12 @@ class Sharing(Section, frozen=True, kw_only=True):
     distance: Annotated[str, Meta(description=f"between policies: {DISTANCES.described()}")] = "jsd"
     grouping: Annotated[str, Meta(description=GROUPINGS.described())] = "linkage"
     cap: Annotated[
-        Cap | Annotated[int, Meta(ge=1)],
+        Cap | Annotated[int, Meta(ge=1, le=MOST_AGENTS)],
         Meta(description="most groups of kmeans in a class: a number, or by the paper's text or figure"),
     ] = "text"
-    epsilon: Annotated[float, Meta(gt=0, description="linkage merges agents closer than this, with confidence")] = 0.1
+    epsilon: Annotated[
+        float, Meta(gt=0, le=LARGEST, description="linkage merges agents closer than this, with confidence")
+    ] = 0.1
     confidence: Annotated[float, Meta(gt=0, lt=1, description="confidence that a distance is below epsilon")] = 0.95
     base: Annotated[str, Meta(description=f"networks that a new group starts from: {BASES.described()}")] = "distil"
     distil_steps: Annotated[int, Meta(ge=1, le=10_000, description="optimiser steps of base distil")] = 200
@@ -148,7 +167,7 @@ class Sharing(Section, frozen=True, kw_only=True):
         bool, Meta(description="share only if a trial on fresh episodes shows the shared team no worse than margin")
     ] = True
     margin: Annotated[
-        float, Meta(gt=0, description="loss of return that the trial accepts, as a share of the run's gain")
+        float, Meta(gt=0, le=LARGEST, description="loss of return that the trial accepts, as a share of the run's gain")
     ] = 0.1
     error: Annotated[
         float,
@@ -166,13 +185,14 @@ class Scaling(Section, frozen=True, kw_only=True):
 
     rule: Annotated[str, Meta(description=SCALING_RULES.described())] = "constant"
     rollouts: Annotated[
-        int, Meta(ge=1, le=10_000, description="rollouts per round; for rules other than constant the most")
+        int, Meta(ge=1, le=MOST_ROLLOUTS, description="rollouts per round; for rules other than constant the most")
     ] = 1
     min_rollouts: (
         Annotated[
             int,
             Meta(
                 ge=1,
+                le=MOST_ROLLOUTS,
                 description="fewest per round; default: rollouts / agents, with tradeoff and budget 2, with adapt 1",
             ),
         ]
@@ -191,31 +211,45 @@ class Placement(Section, frozen=True, kw_only=True):
     """How work is spread over invocations; it changes no weight, unless a scaling rule reads its list prices."""
 
     rule: Annotated[str, Meta(description=PLACEMENTS.described())] = "fused"
-    rollouts_per_invocation: Annotated[int, Meta(ge=1, description="rollouts in one actor invocation")] = 1
+    rollouts_per_invocation: Annotated[
+        int, Meta(ge=1, le=MOST_ROLLOUTS, description="rollouts in one actor invocation")
+    ] = 1
     rounds: Annotated[int, Meta(ge=1, le=100, description="most rounds in one invocation of whole")] = 10
     inline_objects: Annotated[
         bool, Meta(description="send objects inside messages and store them at checkpoints only; auto chooses itself")
     ] = False
-    deadline_s: Annotated[float, Meta(gt=0, description="auto: the cheapest within this time per round")] | None = None
-    dollars_per_hour: Annotated[float, Meta(gt=0, description="auto: the fastest at this rate")] | None = None
+    deadline_s: (
+        Annotated[float, Meta(gt=0, le=LARGEST, description="auto: the cheapest within this time per round")] | None
+    ) = None
+    dollars_per_hour: Annotated[float, Meta(gt=0, le=LARGEST, description="auto: the fastest at this rate")] | None = (
+        None
+    )
 
 
 class Evaluation(Section, frozen=True, kw_only=True):
     """Greedy episodes on fresh start states."""
 
-    every: Annotated[int, Meta(ge=1, description="rounds between evaluations")] = 10
+    every: Annotated[int, Meta(ge=1, le=MOST_ROUNDS, description="rounds between evaluations")] = 10
     episodes: Annotated[
-        int, Meta(ge=2, description="episodes of an evaluation; the absolute metric takes ten times")
+        int, Meta(ge=2, le=MOST_EPISODES, description="episodes of an evaluation; the absolute metric takes ten times")
     ] = 320
-    final_episodes: Annotated[int, Meta(ge=2, description="episodes for the return of the final policies")] = 3200
-    episodes_per_invocation: Annotated[int, Meta(ge=1, description="episodes in one evaluator invocation")] = 3200
-    side: Annotated[int, Meta(ge=0, description="side whose return counts; default: the largest")] | None = None
+    final_episodes: Annotated[
+        int, Meta(ge=2, le=MOST_EPISODES, description="episodes for the return of the final policies")
+    ] = 3200
+    episodes_per_invocation: Annotated[
+        int, Meta(ge=1, le=MOST_EPISODES, description="episodes in one evaluator invocation")
+    ] = 3200
+    side: (
+        Annotated[int, Meta(ge=0, le=MOST_AGENTS, description="side whose return counts; default: the largest")] | None
+    ) = None
 
 
 class Opponents(Section, frozen=True, kw_only=True):
     """The side of a competitive task that does not learn, so that the others learn against fixed opponents."""
 
-    side: Annotated[int, Meta(ge=0, description="the side that does not learn; default: none")] | None = None
+    side: (
+        Annotated[int, Meta(ge=0, le=MOST_AGENTS, description="the side that does not learn; default: none")] | None
+    ) = None
     policies: Annotated[
         str, Meta(min_length=1, description="its policies: random, scripted, or those of a run or a file")
     ] = RANDOM
@@ -225,7 +259,9 @@ class League(Section, frozen=True, kw_only=True):
     """Rollouts in which one side of a competitive task learns against earlier policies of the run."""
 
     rule: Annotated[str, Meta(description=LEAGUE_RULES.described())] = "none"
-    every: Annotated[int, Meta(ge=1, description="rounds between checkpoints; twice as many once it is full")] = 10
+    every: Annotated[
+        int, Meta(ge=1, le=MOST_ROUNDS, description="rounds between checkpoints; twice as many once it is full")
+    ] = 10
     size: Annotated[int, Meta(ge=2, le=64, description="the most checkpoints")] = 8
     share: Annotated[float, Meta(gt=0, le=1, description="part of a round's rollouts, but for one, against them")] = 0.5
     script: (
@@ -252,15 +288,21 @@ class Offline(Section, frozen=True, kw_only=True):
 class Stop(Section, frozen=True, kw_only=True):
     """Limits of the run, which ends with the first round that meets one of them. Default: 400 rounds."""
 
-    rounds: Annotated[int, Meta(ge=0, description="finished rounds")] | None = None
-    env_steps: Annotated[int, Meta(ge=1, description="environment steps")] | None = None
-    seconds: Annotated[float, Meta(gt=0, description="seconds of training, without interruptions")] | None = None
-    dollars: Annotated[float, Meta(gt=0, description="hard cap on the bill, never exceeded whatever fails")] | None = (
-        None
-    )
-    return_: Annotated[float, Meta(description="target for the mean greedy return of an evaluation")] | None = field(
-        default=None, name="return"
-    )
+    rounds: Annotated[int, Meta(ge=0, le=MOST_ROUNDS, description="finished rounds")] | None = None
+    env_steps: Annotated[int, Meta(ge=1, le=MOST_ENV_STEPS, description="environment steps")] | None = None
+    seconds: (
+        Annotated[float, Meta(gt=0, le=LARGEST, description="seconds of training, without interruptions")] | None
+    ) = None
+    dollars: (
+        Annotated[float, Meta(gt=0, le=LARGEST, description="hard cap on the bill, never exceeded whatever fails")]
+        | None
+    ) = None
+    return_: (
+        Annotated[
+            float, Meta(ge=-LARGEST, le=LARGEST, description="target for the mean greedy return of an evaluation")
+        ]
+        | None
+    ) = field(default=None, name="return")
 
 
 class Function(Section, frozen=True, kw_only=True):
@@ -298,11 +340,11 @@ class Log(Section, frozen=True, kw_only=True):
 class RunConfig(Section, frozen=True, kw_only=True):
     """A run."""
 
-    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="seed of all random numbers of the run")] = 1
+    seed: Annotated[int, Meta(ge=0, le=MOST_SEED, description="seed of all random numbers of the run")] = 1
     attempts: Annotated[int, Meta(ge=1, le=10, description="attempts of a work item before the run fails")] = 3
-    checkpoint_every: Annotated[int, Meta(ge=1, description="rounds between checkpoints that survive a power loss")] = (
-        25
-    )
+    checkpoint_every: Annotated[
+        int, Meta(ge=1, le=MOST_ROUNDS, description="rounds between checkpoints that survive a power loss")
+    ] = 25
     task: EnvTask = EnvTask(name="mpe/simple_spread")
     algorithm: AnyConfig = MappoConfig()
     actors: Actors = Actors()
@@ -441,11 +483,9 @@ def _algorithm_name(document: Mapping[str, Any]) -> str:
 
 def _impossible(config: RunConfig) -> str:
     """The first value that is invalid although its type is right, and why; '' when all are valid."""
-    for key, value in _numbers(msgspec.to_builtins(config)):
-        if not math.isfinite(value):
-            return f"{key}: {value} is not a finite number"
     if (
-        impossible := _unknown_rule(config)
+        impossible := _unstorable(config)
+        or _unknown_rule(config)
         or _unencodable(config)
         or _bad_groups(config)
         or _bad_rows(config)
@@ -491,7 +531,7 @@ def _bad_groups(config: RunConfig) -> str:
     if SHARING_MODES[config.sharing.rule].by_hand and config.sharing.groups is None:
         return f'sharing.groups: sharing.rule={config.sharing.rule} needs them, such as [["agent_0", "agent_1"]]'
     named = [agent for group in config.sharing.groups or () for agent in group]
-    doubled = next((agent for agent in named if named.count(agent) > 1), None)
+    doubled = next((agent for agent, times in Counter(named).items() if times > 1), None)
     return f"sharing.groups: {doubled} is named twice; an agent is in one group" if doubled is not None else ""
 
 
@@ -635,13 +675,17 @@ def _conflicting_scaling(config: RunConfig) -> str:
     return ""
 
 
-def _numbers(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, float]]:
-    """Every float of a configuration, by dotted key."""
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _numbers(value, f"{prefix}{name}.")
-        elif isinstance(value, float):
-            yield f"{prefix}{name}", value
+def _unstorable(config: RunConfig) -> str:
+    """The first value that no file or message of a run can hold, as a message; '' without one."""
+    for key, value in flatten(msgspec.to_builtins(config)).items():
+        match value:
+            case float() if not math.isfinite(value):
+                return f"{key}: {value} is not a finite number"
+            case int() if abs(value) > MOST_INT:
+                return f"{key}: {value:.0e} is a larger whole number than messages hold ({MOST_INT:,})"
+            case str() if f"{key}{value}".encode(errors="ignore").decode() != f"{key}{value}":
+                return f"{key}: it is not valid Unicode text"
+    return ""
 
 
 def _add_default_names(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ MOST_PARTS = 32
 
 _PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*"""
 # The standard parser takes a time and a memory that grow as the square of a key's parts.
-_LONG_KEY = re.compile(rf"""(?<![\w"'-])(?:{_PART}){{{MOST_PARTS}}}""")
+_LONG_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*(?:{_PART}){{{MOST_PARTS}}}", re.MULTILINE)
 
 
 def parse_toml(text: str) -> dict[str, Any]:

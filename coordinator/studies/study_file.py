@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from coordinator.config.schema import ConfigError, read_toml
 from coordinator.config.tables import merge
+from functions.bounds import LARGEST, MOST_PROCESSES, MOST_ROUNDS, MOST_SEED
 
 Value = str | int | float | bool | list[Any]
 
@@ -19,22 +20,22 @@ class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 class PoolSize(_Section, frozen=True, kw_only=True):
     """The pool of worker processes."""
 
-    slots: Annotated[int, Meta(ge=1)] | None = None
+    slots: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = None
     """Worker processes at most; default: one for each core of this machine."""
-    cores: Annotated[float, Meta(gt=0)] | None = None
+    cores: Annotated[float, Meta(gt=0, le=MOST_PROCESSES)] | None = None
     """So many cores are kept busy at once; a task that waits keeps a slot, not a core. Default: this machine's."""
-    runs: Annotated[int, Meta(ge=1)] = 64
+    runs: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] = 64
     """Runs at work at once; more wait until one ends, so that memory does not grow with a study."""
-    memory_mb: Annotated[float, Meta(gt=0)] | None = None
+    memory_mb: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
     """Memory of all workers together, each at most its part; default: without limit."""
 
 
 class Owner(_Section, frozen=True, kw_only=True):
     """Somebody whose runs share the pool with those of others."""
 
-    weight: Annotated[float, Meta(gt=0)] = 1.0
+    weight: Annotated[float, Meta(gt=0, le=LARGEST)] = 1.0
     """The owner's share of the pool, in relation to the other owners' weights."""
-    dollars: Annotated[float, Meta(gt=0)] | None = None
+    dollars: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
     """Cap on the bills of all of the owner's runs together."""
 
 
@@ -50,17 +51,17 @@ class Search(_Section, frozen=True, kw_only=True):
     """How settings are picked out of `vary`; see `coordinator.studies.searches`."""
 
     rule: str = "grid"
-    settings: Annotated[int, Meta(ge=1)] | None = None
+    settings: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = None
     """How many are tried; the grid tries all."""
-    seed: int = 0
-    parallel: Annotated[int, Meta(ge=1)] | None = None
+    seed: Annotated[int, Meta(ge=0, le=MOST_SEED)] = 0
+    parallel: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = None
     """Settings at work at once; default: all, but for searches that learn, which need a number."""
 
 
 class Halving(_Section, frozen=True, kw_only=True):
     """Early stopping of the worse settings; see `coordinator.studies.halving`."""
 
-    rungs: Annotated[list[Annotated[int, Meta(ge=1)]], Meta(min_length=1)]
+    rungs: Annotated[list[Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]], Meta(min_length=1)]
     """The rounds after which settings are compared, ascending."""
     keep: Annotated[float, Meta(gt=0, lt=1)] = 1 / 3
     """The part of the settings that goes on."""
@@ -74,14 +75,14 @@ class StudyFile(_Section, frozen=True, kw_only=True):
     base: dict[str, Any] = {}
     vary: dict[str, Any] = {}
     setting: list[Setting] = []
-    seeds: str | list[int] = "1-10"
+    seeds: str | list[Annotated[int, Meta(ge=0, le=MOST_SEED)]] = "1-10"
     search: Search = Search()
     halving: Halving | None = None
     pool: PoolSize = PoolSize()
     owner: str = "me"
     """Whose runs they are, where a setting does not say so."""
     owners: dict[str, Owner] = {}
-    dollars: Annotated[float, Meta(gt=0)] | None = None
+    dollars: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
     """Cap on the bills of all runs together."""
 
 

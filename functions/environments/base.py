@@ -7,11 +7,13 @@ observation is the first of the next episode, and `Step.final` holds the observa
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+from functions.bounds import MOST_AGENTS
 
 FloatArray = NDArray[np.float32]
 RewardArray = NDArray[np.float64]
@@ -33,7 +35,7 @@ class EnvTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     name: str
     # All agents, adversaries included.
-    agents: int | None = None
+    agents: Annotated[int, msgspec.Meta(le=MOST_AGENTS)] | None = None
     options: dict[str, str | int | float | bool] = {}
     # Whether observations end with the agent's last action; see `last_action`.
     last_action: bool = False

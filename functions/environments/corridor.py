@@ -28,6 +28,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
+from functions.bounds import MOST_AGENTS, MOST_STEPS
 from functions.environments.base import (
     ActionArray,
     AgentClass,
@@ -49,8 +50,8 @@ class CorridorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """The options of `toy/corridor`; the module explains `prize`."""
 
     # Cells of a leg and steps of an episode.
-    horizon: Annotated[int, msgspec.Meta(ge=1)] = 2
-    legs: Annotated[int, msgspec.Meta(ge=2)] = 2
+    horizon: Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)] = 2
+    legs: Annotated[int, msgspec.Meta(ge=2, le=MOST_AGENTS)] = 2
     prize: float = 10.0
 
 

@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.bounds import LARGEST, MOST_AGENTS, MOST_STEPS
 from functions.environments.base import ActionArray, AgentClass, EnvSpec, EnvTask, Observation, Step, options_of
 
 _AGENTS = 4
@@ -32,15 +33,15 @@ class DialOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """The options of `toy/dial`."""
 
     # Number of targets.
-    targets: Annotated[int, msgspec.Meta(ge=1)] = 12
+    targets: Annotated[int, msgspec.Meta(ge=1, le=MOST_AGENTS)] = 12
     # Sectors of the dial, and notches of a sector.
-    sectors: Annotated[int, msgspec.Meta(ge=1)] = 4
-    notches: Annotated[int, msgspec.Meta(ge=1)] = 3
+    sectors: Annotated[int, msgspec.Meta(ge=1, le=MOST_AGENTS)] = 4
+    notches: Annotated[int, msgspec.Meta(ge=1, le=MOST_AGENTS)] = 3
     # Reward at the right notch, and the standard deviation of rewards in the right sector.
     edge: float = 0.5
-    noise: Annotated[float, msgspec.Meta(ge=0)] = 8.0
+    noise: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)] = 8.0
     # Steps of an episode.
-    horizon: Annotated[int, msgspec.Meta(ge=1)] = 25
+    horizon: Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)] = 25
 
 
 def make(task: EnvTask, num_envs: int) -> "Dial":

@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.bounds import MOST_STEPS, MOST_UNITS
 from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault, EnvTask, VectorEnvironment, options_of
 from functions.environments.pettingzoo.adapter import assemble
@@ -40,9 +41,9 @@ class MeltingPotOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """The options."""
 
     # The side of the squares of pixels that are averaged, in pixels; sprites have 8.
-    downsample: Annotated[int, msgspec.Meta(ge=1)] = 8
+    downsample: Annotated[int, msgspec.Meta(ge=1, le=MOST_UNITS)] = 8
     # The longest episode in steps; None for the substrate's own.
-    horizon: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    horizon: Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)] | None = None
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.bounds import MOST_AGENTS, MOST_STEPS
 from functions.environments.base import (
     ActionArray,
     AgentClass,
@@ -36,9 +37,9 @@ class SignalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """The options of `toy/signal`."""
 
     # Number of values of a signal.
-    signals: Annotated[int, msgspec.Meta(ge=2)] = 3
+    signals: Annotated[int, msgspec.Meta(ge=2, le=MOST_AGENTS)] = 3
     # Steps of an episode.
-    horizon: Annotated[int, msgspec.Meta(ge=1)] = 5
+    horizon: Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)] = 5
     # One wrong action of every agent is illegal in each step.
     masked: bool = False
     # A wrong answer terminates the agent.

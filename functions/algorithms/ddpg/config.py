@@ -6,6 +6,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from functions.algorithms.off_policy.critics import TWIN_PARTS, CriticConfig
+from functions.bounds import LARGEST, MOST_ENV_STEPS, MOST_UPDATES
 from functions.contract import Behaviour
 from functions.environments.base import EnvSpec
 
@@ -20,28 +21,41 @@ class DdpgConfig(CriticConfig, frozen=True, kw_only=True):
     """
 
     regularisation: Annotated[
-        float, Meta(ge=0, description="weight of the policy outputs' mean square in its loss")
+        float, Meta(ge=0, le=LARGEST, description="weight of the policy outputs' mean square in its loss")
     ] = 0.01
-    temperature: Annotated[float, Meta(gt=0, description="of the softmax that a choice's gradient goes through")] = 1.0
+    temperature: Annotated[
+        float, Meta(gt=0, le=LARGEST, description="of the softmax that a choice's gradient goes through")
+    ] = 1.0
     noise_start: (
         Annotated[
             float,
             Meta(
-                ge=0, description="noise on numbers at first, in half ranges; default: 0.5 where agents act in numbers"
+                ge=0,
+                le=LARGEST,
+                description="noise on numbers at first, in half ranges; default: 0.5 where agents act in numbers",
             ),
         ]
         | None
     ) = None
     noise_end: (
-        Annotated[float, Meta(ge=0, description="noise on numbers in the end; default: a tenth of noise_start")] | None
+        Annotated[
+            float, Meta(ge=0, le=LARGEST, description="noise on numbers in the end; default: a tenth of noise_start")
+        ]
+        | None
     ) = None
-    noise_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
+    noise_steps: Annotated[
+        int, Meta(ge=1, le=MOST_ENV_STEPS, description="environment steps from the one to the other")
+    ] = 50_000
     target_noise: Annotated[
         float,
-        Meta(ge=0, description="noise on the target policy's numbers, in half ranges, at most 2.5 times as much (TD3)"),
+        Meta(
+            ge=0,
+            le=LARGEST,
+            description="noise on the target policy's numbers, in half ranges, at most 2.5 times as much (TD3)",
+        ),
     ] = 0.0
     policy_delay: Annotated[
-        int, Meta(ge=1, description="updates of critics for each one of policies and targets (TD3)")
+        int, Meta(ge=1, le=MOST_UPDATES, description="updates of critics for each one of policies and targets (TD3)")
     ] = 1
     twin_critics: Annotated[bool, Meta(description="two critics, the lesser of whose values is the target (TD3)")] = (
         False

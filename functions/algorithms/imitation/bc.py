@@ -29,6 +29,7 @@ from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.off_policy.replay import Count
 from functions.algorithms.rows import learned_from, members, observation_shape, observations, pooling
 from functions.algorithms.trainable import Trainable, last_epoch, minibatches, trained_bytes
+from functions.bounds import LARGEST, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UPDATES
 from functions.contract import SummaryName, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
@@ -44,15 +45,17 @@ PARTS = ("policy", "policy_optimiser")
 class BcConfig(NetworkConfig, frozen=True, kw_only=True, tag_field="name", tag="bc"):
     """Behaviour cloning."""
 
-    lr: Annotated[float, Meta(gt=0, description="Adam's step")] = 1e-3
-    epochs: Annotated[int, Meta(ge=1, description="passes over the round's data")] = 1
-    num_minibatches: Annotated[int, Meta(ge=1, description="optimiser steps per pass")] = 8
-    max_grad_norm: Annotated[float, Meta(gt=0, description="cap on each network's gradient norm")] = 10.0
-    adam_eps: Annotated[float, Meta(gt=0, description="Adam's denominator guard")] = 1e-5
-    hidden: Annotated[tuple[Count, ...], Meta(min_length=1, description="widths of the hidden layers")] = (64, 64)
+    lr: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's step")] = 1e-3
+    epochs: Annotated[int, Meta(ge=1, le=MOST_EPOCHS, description="passes over the round's data")] = 1
+    num_minibatches: Annotated[int, Meta(ge=1, le=MOST_UPDATES, description="optimiser steps per pass")] = 8
+    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm")] = 10.0
+    adam_eps: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's denominator guard")] = 1e-5
+    hidden: Annotated[
+        tuple[Count, ...], Meta(min_length=1, max_length=MOST_LAYERS, description="widths of the hidden layers")
+    ] = (64, 64)
     recurrent: Annotated[bool, Meta(description="the last hidden layer is recurrent (a GRU)")] = False
     data_chunk_length: Annotated[
-        int, Meta(ge=1, description="steps that a recurrent network's gradients go back through")
+        int, Meta(ge=1, le=MOST_STEPS, description="steps that a recurrent network's gradients go back through")
     ] = 10
     layer_norm: Annotated[bool, Meta(description="hidden layers are normalised (LayerNorm)")] = False
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from functions.algorithms.advantages import LearningSignal
 from functions.algorithms.base import Context, NetworkConfig
 from functions.algorithms.rows import members
+from functions.bounds import LARGEST, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS, MOST_UNITS, MOST_UPDATES
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
 from functions.data.replay_buffer import ReplayBuffer
@@ -22,7 +23,7 @@ from functions.environments.base import EnvSpec
 from functions.randomness import generator
 
 Indices = NDArray[np.int64]
-Count = Annotated[int, Meta(ge=1)]
+Count = Annotated[int, Meta(ge=1, le=MOST_UNITS)]
 # The default size of a minibatch in steps, and its fewest segments, because steps of one episode are correlated.
 _STEPS, _SEGMENTS = 256, 4
 _HUBER = 1.0
@@ -31,41 +32,58 @@ _HUBER = 1.0
 class ReplayConfig(NetworkConfig, frozen=True, kw_only=True):
     """The settings of replay; `time_limit` as in Pardo et al., "Time Limits in Reinforcement Learning", 2018."""
 
-    lr: Annotated[float, Meta(gt=0, description="Adam's step")] = 1e-3
+    lr: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's step")] = 1e-3
     gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9
     updates_per_round: Annotated[
-        int, Meta(ge=1, description="optimiser steps per round, each on a minibatch of its own")
+        int, Meta(ge=1, le=MOST_UPDATES, description="optimiser steps per round, each on a minibatch of its own")
     ] = 64
     batch_size: (
-        Annotated[int, Meta(ge=1, description="segments in a minibatch; default: 256 steps, at least 4 segments")]
+        Annotated[
+            int,
+            Meta(ge=1, le=MOST_UNITS, description="segments in a minibatch; default: 256 steps, at least 4 segments"),
+        ]
         | None
     ) = None
-    buffer_size: Annotated[int, Meta(ge=1, description="newest environment steps that minibatches are drawn from")] = (
-        100_000
-    )
+    buffer_size: Annotated[
+        int, Meta(ge=1, le=MOST_ENV_STEPS, description="newest environment steps that minibatches are drawn from")
+    ] = 100_000
     tau: Annotated[float, Meta(gt=0, le=1, description="step of the targets towards the networks (Polyak)")] = 0.01
     target_update_interval: (
-        Annotated[int, Meta(ge=1, description="updates between copies to the targets, in place of tau")] | None
+        Annotated[
+            int, Meta(ge=1, le=MOST_UPDATES, description="updates between copies to the targets, in place of tau")
+        ]
+        | None
     ) = None
     standardise_rewards: Annotated[bool, Meta(description="divide rewards by their running standard deviation")] = True
     huber_delta: (
         Annotated[
             float,
-            Meta(gt=0, description="where the loss turns linear; default: nowhere, or 1 with terminal time limits"),
+            Meta(
+                gt=0,
+                le=LARGEST,
+                description="where the loss turns linear; default: nowhere, or 1 with terminal time limits",
+            ),
         ]
         | None
     ) = None
-    max_grad_norm: Annotated[float, Meta(gt=0, description="cap on each network's gradient norm")] = 10.0
-    adam_eps: Annotated[float, Meta(gt=0, description="Adam's denominator guard")] = 1e-5
-    hidden: Annotated[tuple[Count, ...], Meta(min_length=1, description="widths of the hidden layers")] = (64, 64)
+    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm")] = 10.0
+    adam_eps: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's denominator guard")] = 1e-5
+    hidden: Annotated[
+        tuple[Count, ...], Meta(min_length=1, max_length=MOST_LAYERS, description="widths of the hidden layers")
+    ] = (64, 64)
     recurrent: Annotated[bool, Meta(description="the last hidden layer is recurrent (a GRU)")] = False
     layer_norm: Annotated[bool, Meta(description="hidden layers are normalised (LayerNorm)")] = False
     sequence_length: (
-        Annotated[int, Meta(ge=1, description="steps in a segment; default: 1, or a whole rollout if 1 is too short")]
+        Annotated[
+            int,
+            Meta(
+                ge=1, le=MOST_STEPS, description="steps in a segment; default: 1, or a whole rollout if 1 is too short"
+            ),
+        ]
         | None
     ) = None
     burn_in: Annotated[
-        int, Meta(ge=0, description="first steps of a segment that only fill the networks' hidden state")
+        int, Meta(ge=0, le=MOST_STEPS, description="first steps of a segment that only fill the networks' hidden state")
     ] = 0
     time_limit: Annotated[
         Literal["bootstrap", "terminal"], Meta(description="value what a time limit cut off, or take it for an end")

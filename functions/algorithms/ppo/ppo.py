@@ -36,6 +36,7 @@ from functions.algorithms.rows import (
     with_identity,
 )
 from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, minibatches, trained_bytes
+from functions.bounds import LARGEST, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UNITS, MOST_UPDATES
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
 from functions.environments.base import EnvSpec
@@ -56,7 +57,7 @@ from functions.nn.recurrent import Network
 from functions.randomness import generator
 
 Array = NDArray[Any]
-Count = Annotated[int, Meta(ge=1)]
+Count = Annotated[int, Meta(ge=1, le=MOST_UNITS)]
 
 
 class CriticView(NamedTuple):
@@ -75,29 +76,38 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     Reinforcement Learning", 2018.
     """
 
-    lr: Annotated[float, Meta(gt=0, description="Adam's step; default 1e-3, 7e-4 from six agents on")] | None = None
+    lr: (
+        Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's step; default 1e-3, 7e-4 from six agents on")]
+        | None
+    ) = None
     gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9
     gae_lambda: Annotated[float, Meta(ge=0, le=1, description="λ of generalised advantage estimation")] = 0.95
-    clip_coef: Annotated[float, Meta(gt=0, description="how far the probability ratio may move from 1")] = 0.2
-    ent_coef: Annotated[float, Meta(ge=0, description="weight of the entropy bonus")] = 0.01
+    clip_coef: Annotated[float, Meta(gt=0, le=LARGEST, description="how far the probability ratio may move from 1")] = (
+        0.2
+    )
+    ent_coef: Annotated[float, Meta(ge=0, le=LARGEST, description="weight of the entropy bonus")] = 0.01
     clip_schedule: Annotated[ScheduleName, Meta(description="how clip_coef falls, as lr_schedule")] = "constant"
     ent_schedule: Annotated[ScheduleName, Meta(description="how ent_coef falls, as lr_schedule")] = "constant"
-    epochs: Annotated[int, Meta(ge=1, description="passes over the round's data")] = 4
-    num_minibatches: Annotated[int, Meta(ge=1, description="optimiser steps per pass")] = 8
-    value_clip: Annotated[float, Meta(gt=0, description="how far a value may move, in normalised units")] = 0.2
-    huber_delta: Annotated[float, Meta(gt=0, description="where the value loss turns linear, in normalised units")] = (
-        10.0
-    )
+    epochs: Annotated[int, Meta(ge=1, le=MOST_EPOCHS, description="passes over the round's data")] = 4
+    num_minibatches: Annotated[int, Meta(ge=1, le=MOST_UPDATES, description="optimiser steps per pass")] = 8
+    value_clip: Annotated[
+        float, Meta(gt=0, le=LARGEST, description="how far a value may move, in normalised units")
+    ] = 0.2
+    huber_delta: Annotated[
+        float, Meta(gt=0, le=LARGEST, description="where the value loss turns linear, in normalised units")
+    ] = 10.0
     value_decay: Annotated[float, Meta(ge=0, lt=1, description="memory of the value normaliser per round")] = 0.99
-    max_grad_norm: Annotated[float, Meta(gt=0, description="cap on each network's gradient norm")] = 10.0
-    adam_eps: Annotated[float, Meta(gt=0, description="Adam's denominator guard")] = 1e-5
-    hidden: Annotated[tuple[Count, ...], Meta(min_length=1, description="widths of the hidden layers")] = (
+    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm")] = 10.0
+    adam_eps: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's denominator guard")] = 1e-5
+    hidden: Annotated[
+        tuple[Count, ...], Meta(min_length=1, max_length=MOST_LAYERS, description="widths of the hidden layers")
+    ] = (
         64,
         64,
     )
     recurrent: Annotated[bool, Meta(description="the last hidden layer of policy and critic remembers (a GRU)")] = False
     data_chunk_length: Annotated[
-        int, Meta(ge=1, description="steps that a recurrent network's gradients go back through")
+        int, Meta(ge=1, le=MOST_STEPS, description="steps that a recurrent network's gradients go back through")
     ] = 10
     layer_norm: Annotated[bool, Meta(description="hidden layers are normalised (LayerNorm)")] = False
     normalise_observations: Annotated[

@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from functions.algorithms.base import ScheduleName
 from functions.algorithms.off_policy.critics import CriticConfig
+from functions.bounds import LARGEST
 
 
 class SacConfig(CriticConfig, frozen=True, kw_only=True):
@@ -19,14 +20,16 @@ class SacConfig(CriticConfig, frozen=True, kw_only=True):
     """
 
     initial_temperature: Annotated[
-        float, Meta(gt=0, description="weight of the entropy at first, in scaled rewards per nat")
+        float, Meta(gt=0, le=LARGEST, description="weight of the entropy at first, in scaled rewards per nat")
     ] = 0.1
-    temperature_lr: Annotated[float, Meta(gt=0, description="Adam's step for the logarithm of the temperature")] = 1e-3
+    temperature_lr: Annotated[
+        float, Meta(gt=0, le=LARGEST, description="Adam's step for the logarithm of the temperature")
+    ] = 1e-3
     entropy_share: Annotated[
         float, Meta(ge=0, le=1, description="target entropy of a choice, of that of an even one")
     ] = 0.5
     entropy_per_number: Annotated[
-        float, Meta(description="target entropy of continuous actions, in nats per dimension")
+        float, Meta(ge=-LARGEST, le=LARGEST, description="target entropy of continuous actions, in nats per dimension")
     ] = -1.0
 
     @property

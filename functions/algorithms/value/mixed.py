@@ -25,6 +25,7 @@ from functions.algorithms.value import utilities as utility_networks
 from functions.algorithms.value.decomposed import STAGE_SPECS, Mixing, SideUtilities, leads_side, mixed_agents
 from functions.algorithms.value.hypernetworks import Hypernetworks
 from functions.algorithms.value.utilities import UtilityConfig
+from functions.bounds import LARGEST, MOST_UNITS
 from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
@@ -50,9 +51,13 @@ class MixedConfig(UtilityConfig, frozen=True, kw_only=True):
     """
 
     tau: Annotated[float, Meta(gt=0, le=1, description="part of the way targets go in an update (Polyak)")] = 0.003
-    max_grad_norm: Annotated[float, Meta(gt=0, description="cap on each network's gradient norm")] = 1.0
-    huber_delta: Annotated[float, Meta(gt=0, description="where the loss turns linear; default: 1")] | None = 1.0
-    hypernet_embed: Annotated[int, Meta(ge=0, description="hidden units of its hypernetworks; 0: linear ones")] = 64
+    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm")] = 1.0
+    huber_delta: (
+        Annotated[float, Meta(gt=0, le=LARGEST, description="where the loss turns linear; default: 1")] | None
+    ) = 1.0
+    hypernet_embed: Annotated[
+        int, Meta(ge=0, le=MOST_UNITS, description="hidden units of its hypernetworks; 0: linear ones")
+    ] = 64
 
 
 class MixingNetwork(Protocol):

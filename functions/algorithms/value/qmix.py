@@ -22,6 +22,7 @@ from functions.algorithms.value import utilities as utility_networks
 from functions.algorithms.value.decomposed import policy, utility
 from functions.algorithms.value.mixed import MixedConfig, MixedValue, MixingNetwork
 from functions.algorithms.value.mixer import Mixer, mixer_of
+from functions.bounds import MOST_UNITS
 from functions.contract import BadRequest, SummaryName, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
@@ -32,7 +33,7 @@ from functions.nn.shape import MixerShape
 class QmixConfig(MixedConfig, frozen=True, kw_only=True, tag_field="name", tag="qmix"):
     """Monotonic mixing, or that of a factory."""
 
-    mixing_embed_dim: Annotated[int, Meta(ge=1, description="hidden units of the mixing network")] = 32
+    mixing_embed_dim: Annotated[int, Meta(ge=1, le=MOST_UNITS, description="hidden units of the mixing network")] = 32
     mixer: (
         Annotated[str, Meta(description="a torch module's package.module:factory in place of QMIX's mixing network")]
         | None

@@ -22,6 +22,7 @@ from functions.algorithms.value.decomposed import policy, sent_by, utility
 from functions.algorithms.value.duelling_mixer import DuellingMixer, duelling_mixer_of
 from functions.algorithms.value.mixed import MixedConfig, MixedValue, columns
 from functions.algorithms.value.utilities import Utilities, UtilityConfig
+from functions.bounds import MOST_LAYERS
 from functions.contract import SummaryName, Team
 from functions.environments.base import EnvSpec
 from functions.nn.gumbel import one_hot
@@ -32,7 +33,7 @@ from functions.nn.mlp import Array
 class QplexConfig(MixedConfig, frozen=True, kw_only=True, tag_field="name", tag="qplex"):
     """Duplex dueling."""
 
-    mixing_heads: Annotated[int, Meta(ge=1, description="attention heads of the mixing network")] = 4
+    mixing_heads: Annotated[int, Meta(ge=1, le=MOST_LAYERS, description="attention heads of the mixing network")] = 4
 
 
 class _Qplex(MixedValue[QplexConfig]):

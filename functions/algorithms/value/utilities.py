@@ -31,6 +31,7 @@ from functions.algorithms.off_policy.td import double_q, gather_actions, scatter
 from functions.algorithms.rows import members, observation_shape
 from functions.algorithms.trainable import Trainable, trained_bytes
 from functions.algorithms.value.conservative import ConservativeGap
+from functions.bounds import LARGEST, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS
 from functions.contract import BadRequest, Behaviour, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
@@ -46,19 +47,27 @@ PARTS = ("policy", "policy_optimiser", "target", "normaliser", priorities.PART)
 class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
     """The settings of value methods; their networks have ReLU layers, with which IQL and QMIX learned faster here."""
 
-    hidden: Annotated[tuple[Count, ...], Meta(min_length=1, description="widths of the hidden layers")] = (128, 128)
+    hidden: Annotated[
+        tuple[Count, ...], Meta(min_length=1, max_length=MOST_LAYERS, description="widths of the hidden layers")
+    ] = (128, 128)
     epsilon_start: Annotated[float, Meta(ge=0, le=1, description="chance of a random action at the beginning")] = 1.0
     epsilon_end: Annotated[float, Meta(ge=0, le=1, description="chance of a random action in the end")] = 0.05
-    epsilon_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
+    epsilon_steps: Annotated[
+        int, Meta(ge=1, le=MOST_ENV_STEPS, description="environment steps from the one to the other")
+    ] = 50_000
     double: Annotated[bool, Meta(description="the online network picks the next action that the target values")] = True
     n_step: Annotated[
-        int, Meta(ge=1, description="rewards that a target sums, at most the steps of a segment less burn_in")
+        int,
+        Meta(
+            ge=1, le=MOST_STEPS, description="rewards that a target sums, at most the steps of a segment less burn_in"
+        ),
     ] = 1
     td_lambda: Annotated[
         float, Meta(ge=0, le=1, description="weight of longer returns in a target (λ of Peng's Q(λ)); 0: n_step alone")
     ] = 0.0
     cql_alpha: Annotated[
-        float, Meta(ge=0, description="weight of conservative Q-learning, for learning from a dataset; 0: off")
+        float,
+        Meta(ge=0, le=LARGEST, description="weight of conservative Q-learning, for learning from a dataset; 0: off"),
     ] = 0.0
     priority: Annotated[
         float,
@@ -68,7 +77,9 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
         float,
         Meta(ge=0, le=1, description="exponent of importance weights (beta of PER) at first; in the end 1"),
     ] = 0.4
-    priority_steps: Annotated[int, Meta(ge=1, description="environment steps until that exponent is 1")] = 640_000
+    priority_steps: Annotated[
+        int, Meta(ge=1, le=MOST_ENV_STEPS, description="environment steps until that exponent is 1")
+    ] = 640_000
 
     @property
     def length(self) -> int | None:

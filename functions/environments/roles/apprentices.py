@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.bounds import MOST_AGENTS, MOST_STEPS
 from functions.environments.base import ActionArray, AgentClass, EnvSpec, EnvTask, Observation, Step, options_of
 from functions.environments.roles.partition import RoleOptions, assign
 
@@ -34,11 +35,11 @@ class ApprenticesOptions(RoleOptions, frozen=True, forbid_unknown_fields=True, k
     """The options of `roles/apprentices`."""
 
     # Number of signals and of answers.
-    signals: Annotated[int, msgspec.Meta(ge=2)] = 16
+    signals: Annotated[int, msgspec.Meta(ge=2, le=MOST_AGENTS)] = 16
     # Right answers in a row that make a master.
-    lessons: Annotated[int, msgspec.Meta(ge=1)] = 3
+    lessons: Annotated[int, msgspec.Meta(ge=1, le=MOST_AGENTS)] = 3
     # Steps of an episode.
-    horizon: Annotated[int, msgspec.Meta(ge=1)] = 25
+    horizon: Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)] = 25
 
 
 def make(task: EnvTask, num_envs: int) -> "Apprentices":

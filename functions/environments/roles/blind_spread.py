@@ -17,6 +17,7 @@ from typing import Annotated
 
 import msgspec
 
+from functions.bounds import MOST_STEPS
 from functions.environments.base import AgentClass, EnvTask, FloatArray, options_of
 from functions.environments.mpe.engine import Engine, Scenario
 from functions.environments.mpe.world import Body, Real, World
@@ -29,7 +30,7 @@ class BlindSpreadOptions(RoleOptions, frozen=True, forbid_unknown_fields=True, k
     """The options of `roles/blind_spread`."""
 
     # Steps of an episode.
-    horizon: Annotated[int, msgspec.Meta(ge=1)] = 25
+    horizon: Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)] = 25
 
 
 def make(task: EnvTask, num_envs: int) -> "BlindSpread":

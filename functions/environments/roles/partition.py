@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from functions.bounds import MOST_AGENTS
 from functions.environments import registry
 from functions.environments.base import EnvTask
 
@@ -12,7 +13,7 @@ class RoleOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """The options of every env task with hidden roles."""
 
     # Number of roles.
-    roles: Annotated[int, msgspec.Meta(ge=1)] = 3
+    roles: Annotated[int, msgspec.Meta(ge=1, le=MOST_AGENTS)] = 3
     # Interleaved: agent i has role i modulo `roles`; contiguous: neighbours have one role.
     order: Literal["interleaved", "contiguous"] = "interleaved"
 

@@ -1,0 +1,116 @@
+"""Every number that a configuration takes has an upper bound, so that none can keep a machine busy without end."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import inspect
+
+from coordinator.config.schema import ConfigError, RunConfig, convert, load, override
+from coordinator.config.toml_files import MOST_PARTS, parse_toml
+from coordinator.studies.study_file import StudyFile
+from functions.algorithms import registry as algorithms
+from functions.encoding import Undecodable
+from functions.environments.base import EnvTask
+
+# What names a thing or counts from it: no work grows with it.
+FREE = {"EnvTask.options", "StudyFile.base", "StudyFile.vary", "Setting.values"}
+
+
+def unbounded(kind: inspect.Type, where: str) -> Iterator[str]:
+    """The places of numbers without an upper bound."""
+    if isinstance(kind, inspect.IntType | inspect.FloatType) and kind.le is None and kind.lt is None:
+        yield where
+    for name, part in parts(kind):
+        yield from unbounded(part, f"{kind.cls.__name__}.{name}" if isinstance(kind, inspect.StructType) else where)
+
+
+def parts(kind: inspect.Type) -> list[tuple[str, inspect.Type]]:
+    """The types that a type is made of, those of a struct by name."""
+    if isinstance(kind, inspect.StructType):
+        return [(field.name, field.type) for field in kind.fields]
+    inner = [getattr(kind, name, ()) for name in ("type", "types", "item_type", "item_types", "value_type")]
+    return [("", part) for found in inner for part in (found if isinstance(found, tuple) else (found,))]
+
+
+@pytest.mark.parametrize("struct", [RunConfig, StudyFile, EnvTask, *(spec.config for spec in algorithms.BUILT_IN)])
+def test_every_number_of_a_configuration_has_an_upper_bound(struct):
+    assert {*unbounded(inspect.type_info(struct), "")} - FREE == set()
+
+
+@pytest.mark.parametrize("options", msgspec.Struct.__subclasses__())
+def test_every_number_of_an_environment_s_options_has_an_upper_bound(options):
+    if options.__name__.endswith("Options") and options.__module__.startswith("functions.environments"):
+        assert {*unbounded(inspect.type_info(options), "")} == set()
+
+
+def refusal(*settings: str) -> str:
+    with pytest.raises(ConfigError) as refused:
+        load(None, settings)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("key", [
+    "actors.num_envs", "actors.rollout_length", "task.agents", "scaling.rollouts", "evaluation.episodes",
+    "evaluation.final_episodes", "evaluation.every", "algorithm.epochs", "algorithm.num_minibatches", "seed",
+    "checkpoint_every", "placement.rollouts_per_invocation", "stop.rounds", "stop.env_steps",
+])  # fmt: skip
+@pytest.mark.parametrize("value", ["99999999999999999999", "9" * 5000])
+def test_a_number_beyond_all_use_is_one_line_that_names_the_key(key, value):
+    assert key in refusal(f"{key}={value}")
+
+
+@pytest.mark.parametrize("setting, says", [
+    ("scaling.rollouts=10001", "scaling.rollouts: Expected `int` <= 10000"),
+    ("task.agents=100000000", "task.agents: Expected `int` <= 1000"),
+    ("algorithm.hidden=[1000000000]", "algorithm.hidden"),
+    ("algorithm.lr=1e300", "algorithm.lr"),
+    ("algorithm.lr=nan", "algorithm.lr"),
+    ("stop.return=-inf", "stop.return"),
+    (f"task.options.x={2**70}", "task.options.x: 1e+21 is a larger whole number than messages hold"),
+    ("task.options.x=inf", "task.options.x: inf is not a finite number"),
+    ("task.options.x=\udcff", "task.options.x: it is not valid Unicode text"),
+    ("task.options.\udcff=x", "it is not valid Unicode text"),
+    ("task.options." + ".".join("a" * 3000) + "=1", "a key has at most 32 parts"),
+])  # fmt: skip
+def test_a_value_that_no_run_can_use_is_one_line_that_names_the_key(setting, says):
+    assert says in refusal(setting)
+
+
+def test_a_list_of_many_groups_is_looked_at_once():
+    groups = [[f"agent_{number}"] for number in range(20_000)]
+    with pytest.raises(ConfigError, match="agent_7 is named twice"):
+        convert({"sharing": {"groups": [*groups, ["agent_7"]]}}, "here")
+
+
+@pytest.mark.parametrize("text, says", [
+    ("a = " + "[" * 900 + "]" * 900, "nested too deeply"),
+    ("a = " + "{b=" * 5000 + "1" + "}" * 5000, "nested too deeply"),
+    ("seed = " + "9" * 5000, "more digits"),
+    ("x = 1\n" + ".".join("a" * 20_000) + " = 1", "more than 32 parts (at line 2)"),
+    (" . ".join(['"a b"'] * 100) + " = 1", "more than 32 parts"),
+    ("[" + ".".join("a" * 3000) + "]", "more than 32 parts"),
+    ("a = {" + ".".join("a" * 3000) + " = 1}", "more than 32 parts"),
+    ("#" * (1 << 20) + "\n", "characters, more than"),
+])  # fmt: skip
+def test_a_document_that_would_keep_the_parser_busy_is_refused(text, says):
+    with pytest.raises(Undecodable) as refused:
+        parse_toml(text)
+    assert says in str(refused.value) and len(str(refused.value)) < 200
+
+
+def test_documents_within_the_bounds_are_read():
+    assert parse_toml(".".join("a" * MOST_PARTS) + " = 1")
+    assert parse_toml("a = [" + ", ".join(["0.1"] * 1000) + "]")["a"][999] == 0.1
+    assert parse_toml("a = '" + "x. " * 1000 + "'")
+    document: dict[str, Any] = {}
+    override(document, "algorithm.hidden=[1,2]")
+    assert document == {"algorithm": {"hidden": [1, 2]}}
+
+
+def test_a_value_that_is_no_toml_is_text_however_deep_it_looks():
+    document: dict[str, Any] = {}
+    override(document, "task.name=" + "[" * 2000)
+    assert document == {"task": {"name": "[" * 2000}}
