@@ -6,19 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from functions.redaction import redact
+from functions.system_errors import ADVICE, explained
 
 # A command that a signal ended exits with 128 plus the signal's number, as in shells.
 FINISHED, UNFINISHED, USER_ERROR, INTERNAL = 0, 1, 2, 70
-
-_ADVICE = {
-    errno.ENOSPC: "free disk space and try again",
-    errno.EDQUOT: "the disk quota is used up; free disk space and try again",
-    errno.EROFS: "the disk can only be read; work in another folder",
-    errno.EACCES: "work in a folder of your own, or ask its owner for the permission",
-    errno.EMFILE: "raise the limit (ulimit -n) and try again",
-    errno.ENFILE: "the machine has too many files open; end other programs and try again",
-    errno.ENOMEM: "the machine has no memory left; end other programs and try again",
-}
 
 
 class UserError(Exception):
@@ -46,7 +37,7 @@ def one_line(error: BaseException) -> str:
 
 def of_the_system(error: BaseException) -> bool:
     """Whether the user can correct what the system refused: it is about a file, a full disk or a limit."""
-    return isinstance(error, OSError) and (error.filename is not None or error.errno in _ADVICE)
+    return isinstance(error, OSError) and (error.filename is not None or error.errno in ADVICE)
 
 
 def broken_path(path: Path) -> str:
@@ -60,8 +51,7 @@ def broken_path(path: Path) -> str:
 
 def _system_text(error: OSError) -> str:
     """What the system refused, with advice."""
-    advice = _ADVICE.get(error.errno or 0, "")
-    reason = f"{error.strerror}; {advice}" if advice else f"{error.strerror}"
+    reason = explained(error, "")
     if error.filename is None:
         return reason
     path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None

@@ -14,6 +14,7 @@ from coordinator.ablation.study import Study
 from coordinator.reports.files import replace
 from coordinator.reports.provenance import written_by
 from functions.contract import MissingExtra, StorageFault
+from functions.system_errors import explained
 
 Play = Callable[[Path, int], dict[str, float]]
 
@@ -49,7 +50,7 @@ def write(
         replace(folder / "table.json", table.json(comparison))
         replace(folder / "results.csv", table.comma_separated(rows).encode())
     except OSError as error:
-        raise StorageFault(f"cannot write into {folder}: {error.strerror}; free disk space and try again") from error
+        raise StorageFault(f"cannot write into {folder}: {explained(error)}") from error
     return comparison, files
 
 

@@ -13,6 +13,7 @@ from coordinator.file_reading import UnreadableFile, read_json
 from coordinator.reports.files import replace
 from functions.contract import StorageFault
 from functions.encoding import to_json_file
+from functions.system_errors import explained
 
 FILE = "ablation.json"
 
@@ -46,7 +47,7 @@ def write(folder: Path, study: Study) -> None:
     try:
         replace(folder / FILE, to_json_file(study), durable=True)
     except OSError as error:
-        raise StorageFault(f"cannot write {folder / FILE}: {error.strerror}; free disk space and try again") from error
+        raise StorageFault(f"cannot write {folder / FILE}: {explained(error)}") from error
 
 
 def merge(folder: Path, old: Study | None, new: Study) -> Study:

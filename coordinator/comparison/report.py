@@ -12,6 +12,7 @@ from coordinator.reports.files import replace
 from coordinator.reports.provenance import written_by
 from functions.contract import MissingExtra, StorageFault
 from functions.encoding import to_json
+from functions.system_errors import explained
 
 
 def write(folder: Path, comparison: Comparison, arms: Sequence[Arm], left_out: Mapping[str, str]) -> list[str]:
@@ -23,7 +24,7 @@ def write(folder: Path, comparison: Comparison, arms: Sequence[Arm], left_out: M
         replace(folder / "compare.csv", table.comma_separated(comparison).encode())
         replace(folder / "marl-eval.json", to_json(marl_eval(arms)) + b"\n")
     except OSError as error:
-        raise StorageFault(f"cannot write into {folder}: {error.strerror}") from error
+        raise StorageFault(f"cannot write into {folder}: {explained(error)}") from error
     return files
 
 

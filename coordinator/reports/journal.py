@@ -7,6 +7,7 @@ from coordinator.file_reading import UnreadableFile, read_file
 from coordinator.reports.files import replace, sync
 from functions.contract import StorageFault
 from functions.encoding import JsonDecoder, Undecodable, to_json
+from functions.system_errors import explained
 
 _DECODER = JsonDecoder(RoundLine)
 
@@ -41,7 +42,7 @@ class JsonLines:
             raise self._fault(error) from error
 
     def _fault(self, error: OSError) -> StorageFault:
-        return StorageFault(f"{self._path} cannot be written: {error.strerror}; free some space and resume")
+        return StorageFault(f"{self._path} cannot be written: {explained(error)}")
 
 
 def read(path: Path) -> list[RoundLine]:

@@ -18,6 +18,7 @@ from functions import codec
 from functions.contract import MissingExtra, Ref, StorageFault, Team
 from functions.encoding import to_json
 from functions.environments.base import EnvSpec
+from functions.system_errors import explained
 
 if TYPE_CHECKING:
     from coordinator.reports.curve import CurvePoint
@@ -104,7 +105,7 @@ class Documents:
             with suppress(MissingExtra):
                 draw(curve_points(state, lines), path, self._plan.run)
         except OSError as error:
-            raise StorageFault(f"cannot write {path}: {error.strerror}; free disk space and try again") from error
+            raise StorageFault(f"cannot write {path}: {explained(error)}") from error
 
 
 def header_of(plan: Plan, spec: EnvSpec, team: Team) -> "TeamFile":

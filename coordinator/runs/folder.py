@@ -23,6 +23,7 @@ from coordinator.reports.files import replace, sync
 from coordinator.reports.provenance import EnvironmentFingerprint
 from functions.contract import Ref, StorageFault
 from functions.encoding import to_json_file
+from functions.system_errors import explained
 from infra.aws.deployment_ref import DeploymentRef
 from infra.local.sqlite import LEDGER_FILE
 
@@ -170,8 +171,9 @@ class RunFolder:
             if not _try_lock(descriptor, _LOCK_WAIT_S):
                 other = os.read(descriptor, 20).decode(errors="replace").strip()
                 raise UserError(f"{self.name} is being trained by another process (pid {other or 'unknown'})")
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()}\n".encode())
+            with _storage_errors(self.path / _LOCK):
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, f"{os.getpid()}\n".encode())
             yield
         finally:
             os.close(descriptor)
@@ -243,7 +245,7 @@ def _storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageFault(f"cannot write {path}: {error.strerror}; free disk space and try again") from error
+        raise StorageFault(f"cannot write {path}: {explained(error)}") from error
 
 
 def require_name(name: str, where: str = "--run") -> None:

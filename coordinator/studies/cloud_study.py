@@ -31,6 +31,7 @@ from coordinator.studies.study import FILE, Study, StudyRun
 from coordinator.studies.study_file import StudyFile
 from functions.contract import CorruptObject, Platform, StorageFault
 from functions.encoding import Undecodable, from_json, to_json, to_json_file
+from functions.system_errors import explained
 from infra.aws.deployment_ref import DeploymentRef
 from infra.aws.detached import Deployed
 
@@ -260,4 +261,4 @@ def _write(path: Path, body: bytes) -> None:
     try:
         replace(path, body, durable=True)
     except OSError as error:
-        raise StorageFault(f"{path} cannot be written: {error.strerror}; free some space") from error
+        raise StorageFault(f"{path} cannot be written: {explained(error)}") from error

@@ -9,6 +9,7 @@ from coordinator.file_reading import read_file
 from coordinator.reports.files import replace
 from functions.contract import StorageFault
 from functions.encoding import JsonDecoder, Undecodable, to_json
+from functions.system_errors import explained
 
 FILE = "decisions.jsonl"
 
@@ -48,4 +49,4 @@ def write(folder: Path, decisions: list[Asked | Halved]) -> None:
     try:
         replace(folder / FILE, b"".join(to_json(decision) + b"\n" for decision in decisions), durable=True)
     except OSError as error:
-        raise StorageFault(f"{folder / FILE} cannot be written: {error.strerror}; free some space and go on") from error
+        raise StorageFault(f"{folder / FILE} cannot be written: {explained(error)}") from error

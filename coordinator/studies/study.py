@@ -21,6 +21,7 @@ from coordinator.studies.searches import Searcher, Values
 from coordinator.studies.study_file import Owner, StudyFile
 from functions.contract import StorageFault
 from functions.encoding import to_json_file
+from functions.system_errors import explained
 
 FILE = "study.json"
 
@@ -160,7 +161,7 @@ class Study:
         try:
             replace(self.folder / FILE, to_json_file(self.file), True)
         except OSError as error:
-            raise StorageFault(f"{self.folder / FILE} cannot be written: {error.strerror}; free some space") from error
+            raise StorageFault(f"{self.folder / FILE} cannot be written: {explained(error)}") from error
         decisions.write(self.folder, self.decided)
 
     def _add(self, values: Values) -> list[StudyRun]:

@@ -1,6 +1,5 @@
 """Objects as files under one folder: the storage of the local back-end."""
 
-import errno
 import os
 import secrets
 from collections.abc import Iterable, Iterator
@@ -10,19 +9,8 @@ from itertools import count
 from pathlib import Path
 
 from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFault
+from functions.system_errors import explained
 from infra.object_keys import check_key, check_prefix
-
-_ADVICE = {
-    errno.ENOSPC: "free disk space and try again",
-    errno.EDQUOT: "free disk space (the quota is used up) and try again",
-    errno.EFBIG: "raise the file size limit (ulimit -f) and try again",
-    errno.EACCES: "check the permissions of the folder",
-    errno.EPERM: "check that the file system allows hard links and writing",
-    errno.EROFS: "the file system is read-only; choose another folder",
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
-    errno.ENAMETOOLONG: "choose a shorter name for the run or its folder",
-    errno.ENOTDIR: "a file stands where a folder is needed; move it away",
-}
 
 
 class FileStorage:
@@ -149,5 +137,4 @@ def sync(path: Path) -> None:
 
 
 def _fault(doing: str, path: str, error: OSError) -> StorageFault:
-    advice = _ADVICE.get(error.errno or 0, "check the disk and the folder")
-    return StorageFault(f"cannot {doing} {path}: {error.strerror}; {advice}")
+    return StorageFault(f"cannot {doing} {path}: {explained(error)}")

@@ -1,5 +1,6 @@
 """Named, versioned items in one SQLite file: the ledger of the local back-end."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from functions.contract import Record, StaleVersion, StorageFault
+from functions.system_errors import explained
 from infra.local.files import sync
 
 # How long a statement waits for another process's write.
@@ -107,12 +109,22 @@ class SqliteLedger:
             raise
         except sqlite3.DatabaseError as error:
             # The low byte is the primary result code; the rest names the system call.
-            advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "check the disk and the file")
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            advice = _ADVICE.get(code, "check the disk and the file")
+            if code == sqlite3.SQLITE_CANTOPEN:
+                advice = _refusal(self._path.parent) or advice
             raise StorageFault(f"cannot {doing} {self._path}: {error}; {advice}") from error
         except OSError as error:
-            raise StorageFault(
-                f"cannot {doing} {self._path}: {error.strerror}; check the disk and the folder"
-            ) from error
+            raise StorageFault(f"cannot {doing} {self._path}: {explained(error)}") from error
+
+
+def _refusal(folder: Path) -> str:
+    """Why the system opens nothing in the folder, which SQLite does not say; '' when it does."""
+    try:
+        os.close(os.open(folder, os.O_RDONLY))
+    except OSError as error:
+        return explained(error)
+    return ""
 
 
 def _read_only_uri(path: Path) -> str:
