@@ -2,6 +2,7 @@
 
 import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 from coordinator.backends import registry
@@ -11,6 +12,9 @@ from coordinator.reports.evaluations import METRIC
 from coordinator.runs.drive import Drive
 from coordinator.runs.view import View
 from infra.local.own_process import cores
+
+# Episodes, slots, rounds: a command does something with each of so many within a day.
+_MOST_COUNT = 1_000_000
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 
@@ -135,10 +139,22 @@ def metric(parser: ArgumentParser) -> None:
 
 
 def count(text: str) -> int:
-    """A positive whole number."""
-    if not text.isdecimal() or int(text) < 1:
+    """A positive whole number, at most `_MOST_COUNT`."""
+    if not text.isdecimal() or not text.strip("0"):
         raise ArgumentTypeError(f"{text!r} is not a positive whole number")
-    return int(text)
+    return within(1, _MOST_COUNT)(text)
+
+
+def within(least: int, most: int) -> Callable[[str], int]:
+    """A whole number in a range."""
+
+    def number(text: str) -> int:
+        # `int` takes no text of thousands of digits.
+        if not text.isdecimal() or len(text) > len(str(most)) or not least <= int(text) <= most:
+            raise ArgumentTypeError(f"{text[:40]!r} is not a whole number from {least:,} to {most:,}")
+        return int(text)
+
+    return number
 
 
 def split(settings: list[str]) -> tuple[Path | None, list[str]]:

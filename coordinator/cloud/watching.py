@@ -84,7 +84,7 @@ class Watch:
             self._view.remark(f"round {self._last_round:5d}  {warning}")
 
     def _ended(self, state: State, problem: str) -> Ending:
-        earlier = summary.read(self._folder)
+        earlier = summary.earlier(self._folder)
         measured = Measured(
             wall_seconds=earlier.wall_seconds if earlier else state.seconds,
             start_up_seconds=earlier.start_up_seconds if earlier else None,

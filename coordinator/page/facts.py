@@ -9,7 +9,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.config.tables import flatten
 from coordinator.core.state import RoundLine
 from coordinator.errors import UserError
-from coordinator.file_reading import UnreadableFile, read_file, read_json, read_text
+from coordinator.file_reading import read_file, read_json, read_text
 from coordinator.page.settings import hidden
 from coordinator.reports.journal import read as read_lines
 from coordinator.runs import summary as summaries
@@ -83,7 +83,7 @@ def read(folder: RunFolder) -> Facts:
 def _bill(folder: RunFolder) -> StoredBill | None:
     try:
         return read_json(folder.path / BILL, StoredBill)
-    except UnreadableFile:
+    except FileNotFoundError:
         return None
 
 

@@ -33,7 +33,7 @@ def outstanding(
     met = _met(plan, state, old.stop)
     if not met:
         return None
-    earlier = summary.read(folder)
+    earlier = summary.earlier(folder)
     if earlier is None or earlier.status != "finished":
         measured = Measured(
             wall_seconds=earlier.wall_seconds if earlier else state.seconds,

@@ -76,7 +76,7 @@ class Session:
         self._driver = Driver(plan, ports, patience_s=PATIENCE_S if alone else 0.0)
         self._documents = Documents(folder, plan, identity, backend.storage, pictures=alone)
         self._log = RunLog(folder, identity, plan.config, view.remark)
-        self._earlier = summary.read(folder)
+        self._earlier = summary.earlier(folder)
         self._plateau_monitor = PlateauMonitor(plan, ())
         # What the view was told: the round, the commit, when it is told next; and what happens once.
         self._reported_round, self._noticed_version, self._due = 0, 0, 0.0

@@ -2,6 +2,7 @@
 
 import os
 import platform
+from contextlib import suppress
 
 import msgspec
 
@@ -148,11 +149,18 @@ def encode(summary: Summary) -> bytes:
 
 
 def read(folder: RunFolder) -> Summary | None:
-    """The run's summary; None when it is missing or unreadable."""
+    """The run's summary, None before it has one; raises `UnreadableFile` for a damaged one."""
     try:
         return read_json(folder.path / SUMMARY, Summary)
-    except UnreadableFile:
+    except FileNotFoundError:
         return None
+
+
+def earlier(folder: RunFolder) -> Summary | None:
+    """The summary that the next one replaces; a damaged one counts for nothing, as the ledger has all but times."""
+    with suppress(UnreadableFile):
+        return read(folder)
+    return None
 
 
 def peaks(summary: Summary | None) -> dict[str, float]:

@@ -180,7 +180,7 @@ def fetch(folder: Path, place: StudyPlace) -> StudyState | None:
     state = governor.read_state(there, place.name) or StudyState()
     for name in plan.owners:
         run = _run_folder(folder / "runs" / name.removeprefix(f"{place.name}."), name, there)
-        known = summary.read(run)
+        known = summary.earlier(run)
         if (name in state.live or name in state.over) and (known is None or known.status != "finished"):
             with suppress(Unresumable, CorruptObject):  # what is wrong with the run is the governor's to say
                 _look(run, place)

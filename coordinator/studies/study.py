@@ -182,7 +182,7 @@ class Study:
             if lines:
                 run.round, run.dollars, run.seconds = lines[-1].round, lines[-1].dollars, lines[-1].seconds
                 run.score = next((line.evaluation.mean for line in reversed(lines) if line.evaluation), None)
-            found = summary.read(folder)
+            found = summary.earlier(folder)
             if found and found.status == "finished" and run.status != "stopped":
                 run.status, run.dollars = "finished", found.dollars.total
                 run.score = found.final_return.mean if found.final_return else run.score

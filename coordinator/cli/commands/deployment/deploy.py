@@ -59,18 +59,19 @@ _GUARD_RAILS = (
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     common.remote_backend(parser)
+    memory, timeout = common.within(*_MEMORY_MB), common.within(*_TIMEOUT_S)
     for role in ROLES:
-        parser.add_argument(f"--{role}-memory", type=_within(*_MEMORY_MB), metavar="MB", help=f"memory of the {role}")
-        parser.add_argument(f"--{role}-timeout", type=_within(*_TIMEOUT_S), metavar="S", help=f"time-out of the {role}")
+        parser.add_argument(f"--{role}-memory", type=memory, metavar="MB", help=f"memory of the {role}")
+        parser.add_argument(f"--{role}-timeout", type=timeout, metavar="S", help=f"time-out of the {role}")
     parser.add_argument(
         "--concurrency",
-        type=_within(0, 10**6),
+        type=common.within(0, 10**6),
         metavar="N",
         help="reserved concurrency of each worker function; 0: none",
     )
     parser.add_argument(
         "--budget",
-        type=_within(0, 10**9),
+        type=common.within(0, 10**9),
         metavar="DOLLARS",
         help="monthly budget; an alarm fires when spending is above that pace, and with --email AWS watches the bill",
     )
@@ -102,13 +103,13 @@ def _guard_rails(parser: ArgumentParser) -> None:
         )
     parser.add_argument(
         "--event-age",
-        type=_within(*_EVENT_AGE_S),
+        type=common.within(*_EVENT_AGE_S),
         metavar="S",
         help="seconds that an asynchronous event may wait (MaximumEventAgeInSeconds)",
     )
     parser.add_argument(
         "--trajectory-retention",
-        type=_within(*_RETENTION_DAYS),
+        type=common.within(*_RETENTION_DAYS),
         metavar="DAYS",
         help="days that trajectories are kept which no run has deleted (S3 Lifecycle)",
     )
@@ -185,15 +186,6 @@ def _tag(text: str) -> tuple[str, str]:
     if key.lower().startswith("aws:") or key == TENANT_TAG:
         raise ArgumentTypeError(f"{key!r} is reserved")
     return key, value
-
-
-def _within(least: int, most: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        if not text.isdecimal() or not least <= int(text) <= most:
-            raise ArgumentTypeError(f"{text!r} is not a whole number from {least:,} to {most:,}")
-        return int(text)
-
-    return number
 
 
 def _taken_by(parameter: str, example: str) -> Callable[[str], str]:

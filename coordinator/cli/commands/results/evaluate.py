@@ -11,6 +11,7 @@ from coordinator.reports.digits import digits_of, figure
 from coordinator.runs import cross_evaluation
 from coordinator.runs.evaluation import EvaluationResult, evaluate
 from coordinator.runs.folder import RunFolder
+from functions.bounds import MOST_AGENTS
 
 EXAMPLES = """examples:
   marless evaluate latest
@@ -26,7 +27,8 @@ def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
     common.run(parser)
     parser.add_argument("--episodes", type=common.count, metavar="N", help="default: evaluation.final_episodes")
-    parser.add_argument("--agents", type=common.count, metavar="N", help="play with so many; default: as in training")
+    agents = common.within(1, MOST_AGENTS)
+    parser.add_argument("--agents", type=agents, metavar="N", help="play with so many; default: as in training")
     parser.add_argument(
         "--against",
         action="append",

@@ -1,0 +1,88 @@
+"""Every kind of file that a run leaves, damaged in several ways: each command says one line or answers.
+
+`python -m benchmarks.damage` asks the same of hundreds of files, with the answers of undamaged runs.
+"""
+
+import random
+import shutil
+
+import pytest
+from commands import SMALL, Commands
+
+from benchmarks.damage.damages import damage, kinds_of_files
+from coordinator.cli.app import main
+
+COMMANDS = {
+    "verify": ("verify", "r"),
+    "status": ("status", "r"),
+    "runs": ("runs",),
+    "log": ("log", "r"),
+    "timeline": ("timeline", "r"),
+    "resume": ("resume", "r", "stop.rounds=3", "--workers", "1"),
+}
+# Pages and comparisons take long to make.
+SLOW = {"report": ("report", "r", "-o", "page.html"), "compare": ("compare", "r", "r")}
+IN_PAGES = ("bill.json", "evaluations.json", "metrics.jsonl")
+# Two ways for each kind of file: what no handler may expect, and what people and disks do.
+WAYS = (("not UTF-8", "half"), ("deep", "a folder"), ("a number", "empty"), ("another encoding", "a dangling link"))
+KINDS = (
+    "attempts.jsonl", "bill.json", "config.toml", "evaluations.json", "ledger.sqlite", "metrics.jsonl", "plan.json",
+    "policies.safetensors", "progress.csv", "summary.json", "objects/rounds/#/learn/#.learner.safetensors",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder with a finished run."""
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["train", *SMALL, "stop.rounds=2", 'log.to=["csv"]', "--run", "r", "--workers", "1"]) == 0
+    return folder
+
+
+def test_the_files_of_a_run_are_those_that_are_damaged_here(finished):
+    kinds = set(kinds_of_files(finished / "runs/r"))
+    assert {kind for kind in kinds if "/" not in kind} - {".lock", "best_policies.safetensors"} <= set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_file_is_one_line_whoever_reads_it(finished, tmp_path, monkeypatch, capfd, kind):
+    files = kinds_of_files(finished / "runs/r")
+    path = files.get(kind, [next(path for paths in files.values() for path in paths if "learner" in path.name)])[0]
+    marless, asked = Commands(capfd), {**(SLOW if kind in IN_PAGES else {}), **COMMANDS}
+    for how in WAYS[KINDS.index(kind) % len(WAYS)]:
+        folder = tmp_path / how
+        shutil.copytree(finished, folder, symlinks=True)
+        monkeypatch.chdir(folder)
+        damage(random.Random(1), folder / "runs/r" / path, how)
+        for name, argv in asked.items():
+            said = marless(*argv)
+            assert said.code in (0, 1, 2), f"{name} of {kind}, {how}: {said}"
+            assert not any("internal error" in line for line in said.err), f"{name} of {kind}, {how}: {said.err}"
+
+
+def test_a_damaged_summary_is_said_and_does_not_keep_a_run_from_going_on(finished, tmp_path, monkeypatch, capfd):
+    shutil.copytree(finished, tmp_path / "copy", symlinks=True)
+    monkeypatch.chdir(tmp_path / "copy")
+    summary = tmp_path / "copy/runs/r/summary.json"
+    summary.write_bytes(summary.read_bytes() + b"\xff")
+    marless = Commands(capfd)
+    for command in ("log", "report", "verify"):
+        said = marless(command, "r")
+        assert said.code == 2 and "summary.json cannot be read" in said.err[0], command
+    assert marless("resume", "r", "stop.rounds=3", "--workers", "1").code == 0
+    assert marless("verify", "r").code == 0
+
+
+def test_a_damaged_line_between_others_is_named_and_one_at_the_end_was_cut_off(finished, tmp_path, monkeypatch, capfd):
+    shutil.copytree(finished, tmp_path / "copy", symlinks=True)
+    monkeypatch.chdir(tmp_path / "copy")
+    path = tmp_path / "copy/runs/r/metrics.jsonl"
+    first, second, _ = path.read_bytes().split(b"\n")
+    marless = Commands(capfd)
+    path.write_bytes(first + b"\n" + second[:20])
+    assert marless("report", "r", "-o", "page.html").code == 0
+    path.write_bytes(first[:-1] + b"\n" + second + b"\n")
+    said = marless("report", "r", "-o", "page.html")
+    assert said.code == 2 and "metrics.jsonl, line 1, cannot be read" in said.err[0]
