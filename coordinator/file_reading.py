@@ -5,8 +5,10 @@ A name may lead to anything: a device without end, a pipe that nobody writes to,
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from coordinator.errors import UserError
 from functions.encoding import Undecodable, from_json
@@ -27,14 +29,28 @@ class MissingFile(UnreadableFile, FileNotFoundError):
 
 def read_file(path: Path, most: int = MOST_BYTES) -> bytes:
     """The bytes of a regular file of at most `most` bytes; raises `UnreadableFile`."""
+    with _opened(path) as (file, size):
+        if size > most:
+            raise UnreadableFile(f"{path} cannot be read: it has {size:,} bytes, more than {most:,}")
+        return file.read(size)
+
+
+def read_end(path: Path, most: int) -> bytes:
+    """The last bytes of a regular file, at most `most`; raises `UnreadableFile`."""
+    with _opened(path) as (file, size):
+        file.seek(max(0, size - most))
+        return file.read(most)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """A regular file and its size."""
     try:
         with open(path, "rb", opener=_open) as file:  # a `Path` takes no opener
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise UnreadableFile(f"{path} cannot be read: it is no regular file")
-            if status.st_size > most:
-                raise UnreadableFile(f"{path} cannot be read: it has {status.st_size:,} bytes, more than {most:,}")
-            return file.read(status.st_size)
+            yield file, status.st_size
     except FileNotFoundError as error:
         raise MissingFile(f"{path} cannot be read: there is no such file") from error
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have

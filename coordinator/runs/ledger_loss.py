@@ -1,6 +1,5 @@
 """A run whose ledger is missing, empty or older than its other files: a copy or a disk has lost it."""
 
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -8,6 +7,7 @@ import msgspec
 
 from coordinator.core.state import State
 from coordinator.errors import UserError
+from coordinator.file_reading import UnreadableFile, read_end
 from coordinator.runs import summary
 from coordinator.runs.folder import (
     ATTEMPTS,
@@ -59,7 +59,7 @@ def behind(folder: RunFolder, state: State) -> str:
 
     Files follow commits, so only a power loss or an incomplete copy of the ledger leaves it behind.
     """
-    recorded = summary.read(folder)
+    recorded = summary.earlier(folder)
     rounds = {SUMMARY: recorded.rounds if recorded else 0}
     rounds[METRICS] = _last_round(folder)
     later = [f"{name} of round {last}" for name, last in rounds.items() if last > state.round]
@@ -69,10 +69,8 @@ def behind(folder: RunFolder, state: State) -> str:
 def _last_round(folder: RunFolder) -> int:
     """The round of the last complete line of metrics; 0 without one."""
     try:
-        with (folder.path / METRICS).open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-            text = file.read(_TAIL_BYTES)
-    except OSError:
+        text = read_end(folder.path / METRICS, _TAIL_BYTES)
+    except UnreadableFile:
         return 0
     for line in reversed(text.split(b"\n")):
         with suppress(Undecodable):

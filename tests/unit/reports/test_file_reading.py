@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from coordinator.file_reading import MissingFile, UnreadableFile, read_file, read_json, read_text
+from coordinator.file_reading import MissingFile, UnreadableFile, read_end, read_file, read_json, read_text
 
 
 def pipe(path):
@@ -35,6 +35,7 @@ def test_a_hole_of_a_terabyte_is_not_read(tmp_path):
         file.truncate(1 << 40)
     with pytest.raises(UnreadableFile, match="more than"):
         read_file(tmp_path / "hole")
+    assert read_end(tmp_path / "hole", 3) == b"\0\0\0"
 
 
 def test_a_name_that_no_file_can_have_is_refused(tmp_path):
