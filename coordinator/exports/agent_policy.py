@@ -6,12 +6,16 @@ that an observation is what the environment shows.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coordinator.errors import UserError
 from coordinator.reports.policy import TeamPolicy
 from functions.environments.base import AgentClass, FloatArray
+from functions.environments.last_action import numbers_of
+from functions.environments.spaces.actions import ActionCodec
 from functions.nn.batched import BatchedNetwork
 from functions.nn.mlp import Layer
 from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
@@ -84,25 +88,43 @@ PolicyLayer = Normalise | Linear | LayerNorm | Tanh | Relu | Gru | FactoryNetwor
 
 @dataclass(frozen=True)
 class Choices:
-    """One choice, or several (not `single`), of so many actions each; the environment counts from `first`."""
+    """One choice, or several (not `single`), of so many actions each.
+
+    The environment counts each of its choices from its `first` and takes them in an array of `shape`; where they are
+    numbered as one, `joined` are their counts.
+    """
 
     counts: tuple[int, ...]
-    first: int
+    first: tuple[int, ...]
     single: bool
+    joined: tuple[int, ...]
+    shape: tuple[int, ...]
 
     @property
     def width(self) -> int:
         """The numbers of a mask, and of the last action."""
         return sum(self.counts)
 
+    @property
+    def table(self) -> NDArray[np.int64]:
+        """The environment's choices ``[actions, choices]`` for every number of several that are numbered as one."""
+        return np.stack(np.unravel_index(np.arange(self.width), self.joined), axis=-1) + np.array(self.first)
+
 
 @dataclass(frozen=True)
 class Numbers:
-    """Continuous actions: the first outputs by tanh, or `clipped` to [-1, 1], then rescaled to the bounds."""
+    """Continuous actions: the first outputs by tanh, or `clipped` to [-1, 1], then rescaled to the bounds; the
+    environment takes them in an array of `shape`.
+
+    The last action is the number in [-1, 1] times `last_scale` plus `last_offset`.
+    """
 
     low: tuple[float, ...]
     high: tuple[float, ...]
     clipped: bool
+    shape: tuple[int, ...]
+    last_scale: tuple[float, ...]
+    last_offset: tuple[float, ...]
 
     @property
     def width(self) -> int:
@@ -120,6 +142,8 @@ class AgentPolicy:
     layers: tuple[PolicyLayer, ...]
     outputs: int
     actions: Choices | Numbers
+    # The environment's own observations and actions, as `functions.environments.spaces` reads them.
+    spaces: dict[str, Any]
     last_action: bool
     # The log standard deviations of a Gaussian policy that are parameters.
     log_std: tuple[float, ...]
@@ -157,16 +181,22 @@ def _policy(team: TeamPolicy, agent: int) -> AgentPolicy:
         observation_shape=kind.observation_shape,
         layers=layers,
         outputs=networks.head(kind).width,
-        actions=_actions(kind, networks.clipped and networks.log_std is not None),
+        actions=_actions(kind, team.codec(agent).action, networks.clipped and networks.log_std is not None),
+        spaces=team.spaces(agent).plain(),
         last_action=team.task.last_action,
         log_std=log_std,
     )
 
 
-def _actions(kind: AgentClass, clipped: bool) -> Choices | Numbers:
-    if kind.continuous:
-        return Numbers(kind.low, kind.high, clipped)
-    return Choices(kind.branches or (kind.actions,), kind.first_action, not kind.branches)
+def _actions(kind: AgentClass, action: ActionCodec, clipped: bool) -> Choices | Numbers:
+    if not kind.continuous:
+        first = tuple(action.start.reshape(-1).tolist())
+        counts = kind.branches or (kind.actions,)
+        return Choices(counts, first, not kind.branches, action.joined, action.shape)
+    low, high = np.array(kind.low, np.float32), np.array(kind.high, np.float32)
+    moves = high > low
+    fixed = np.where(moves, 0, numbers_of(kind, low))
+    return Numbers(kind.low, kind.high, clipped, action.shape, *(tuple(x.tolist()) for x in (moves * 1.0, fixed)))
 
 
 def _layers(network: BatchedNetwork) -> tuple[PolicyLayer, ...]:

@@ -28,6 +28,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         temporary = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         temporary.chmod(0o777 & ~_umask())
         for name, body in files.items():
+            (temporary / name).parent.mkdir(exist_ok=True)
             (temporary / name).write_bytes(body)
         temporary.rename(folder)
     except OSError as error:

@@ -40,7 +40,7 @@ def played(team: TeamPolicy, episodes: int, greedy: bool, seed: int, stream: str
     """
     with closing(registry.make(team.task, min(_BLOCK, episodes))) as environment:
         for block, first in enumerate(range(0, episodes, environment.num_envs)):
-            recorder = _Recorder(environment.spec)
+            recorder = _Recorder(team, environment.spec)
             address = ("export", stream, block)
             rngs = generator(seed, *address), generator(seed, *address, "opponents")
             _play(environment, team, greedy, recorder, rngs)
@@ -81,8 +81,8 @@ def _play(
 class _Recorder:
     """The steps of E environments until the first episode of each ends."""
 
-    def __init__(self, spec: EnvSpec) -> None:
-        self._spec = spec
+    def __init__(self, team: TeamPolicy, spec: EnvSpec) -> None:
+        self._spec, self._codecs = spec, [team.codec(agent) for agent in range(len(spec.agents))]
         self._steps: list[Arrays] = []
         self._ends: dict[int, tuple[int, Arrays]] = {}
 
@@ -96,7 +96,7 @@ class _Recorder:
             index = self._spec.class_of[agent]
             kind = self._spec.classes[index]
             action = actions[index][:, kind.agents.index(agent)]
-            named[f"{name}/actions"] = action if kind.continuous else action + kind.first_action
+            named[f"{name}/actions"] = self._codecs[agent].action.decode(action)
             named[f"{name}/rewards"] = step.rewards[:, agent].astype(np.float32)
             named[f"{name}/terminations"] = step.terminated[:, agent]
             named[f"{name}/truncations"] = ended_by_limit[:, agent]

@@ -102,10 +102,7 @@ def _model(nodes: _Nodes, policy: AgentPolicy) -> bytes:
 
 def _outputs(policy: AgentPolicy) -> list[Any]:
     actions = policy.actions
-    if isinstance(actions, Numbers):
-        kind, shape = TensorProto.FLOAT, [actions.width]
-    else:
-        kind, shape = TensorProto.INT64, [] if actions.single else [len(actions.counts)]
+    kind, shape = TensorProto.FLOAT if isinstance(actions, Numbers) else TensorProto.INT64, actions.shape
     widths = {f"{NEXT}{name}": width for name, width in policy.states.items()}
     return [
         helper.make_tensor_value_info("outputs", TensorProto.FLOAT, ["rows", policy.outputs]),
@@ -203,8 +200,12 @@ def _choices(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
     if len(counts) > 1:
         parts = nodes.split("Split", outputs, nodes.integers(*counts), parts=len(counts), axis=-1)
     chosen = [nodes.add("ArgMax", part, axis=-1, keepdims=0 if actions.single else 1) for part in parts]
-    taken = chosen[0] if len(chosen) == 1 else nodes.add("Concat", *chosen, axis=-1)
-    nodes.called(nodes.add("Add", taken, nodes.integers(actions.first)), "action")
+    if actions.joined:
+        taken = nodes.add("Gather", nodes.constant(actions.table), chosen[0], axis=0)
+    else:
+        taken = chosen[0] if len(chosen) == 1 else nodes.add("Concat", *chosen, axis=-1)
+        taken = nodes.add("Add", taken, nodes.integers(*actions.first))
+    nodes.called(_shaped(nodes, taken, actions.shape), "action")
     if policy.last_action:
         one_hots = [
             nodes.add("Reshape", _one_hot(nodes, one, count), nodes.integers(-1, count))
@@ -229,15 +230,15 @@ def _numbers(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
     below = nodes.add("Mul", nodes.add("Sub", nodes.numbers(1), share), low)
     rescaled = nodes.add("Add", below, nodes.add("Mul", share, high))
     action = nodes.add("Min", nodes.add("Max", rescaled, low), high)
-    nodes.called(action, "action")
+    nodes.called(_shaped(nodes, action, actions.shape), "action")
     if policy.last_action:
-        nodes.called(nodes.add("Sub", _twice(nodes, action, low, high), nodes.numbers(1)), f"{NEXT}{LAST_ACTION}")
+        moved = nodes.add("Mul", squashed, nodes.numbers(*actions.last_scale))
+        nodes.called(nodes.add("Add", moved, nodes.numbers(*actions.last_offset)), f"{NEXT}{LAST_ACTION}")
 
 
-def _twice(nodes: _Nodes, action: str, low: str, high: str) -> str:
-    """2 (action - low) / (high - low)."""
-    above = nodes.add("Mul", nodes.add("Sub", action, low), nodes.numbers(2))
-    return nodes.add("Div", above, nodes.add("Sub", high, low))
+def _shaped(nodes: _Nodes, action: str, shape: tuple[int, ...]) -> str:
+    """Actions in rows as the environment takes them."""
+    return nodes.add("Reshape", action, nodes.integers(-1, *shape))
 
 
 _LAYERS: dict[type, Callable[[_Nodes, Any, str], str]] = {

@@ -1,6 +1,7 @@
 """Policies in a format of other programs: the files of an export, by name."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -14,9 +15,14 @@ from coordinator.exports.agent_policy import AgentPolicy, agent_policies
 from coordinator.extras import require
 from coordinator.reports.policy import TeamPolicy, without_secrets
 from functions.encoding import to_json_file
+from functions.environments import spaces
+from functions.environments.spaces import actions, agent, observations
 
 DOCUMENT, PLAYER, README = "policies.json", "play.py", "README.txt"
 _PLAYERS = Path(__file__).parent / "players"
+# The folder, and what is written into it, by which the players encode and decode.
+SPACES = "marless_spaces"
+_CODEC_FILES = (spaces.__file__, observations.__file__, actions.__file__, agent.__file__)
 
 _Files = dict[str, bytes]
 
@@ -49,8 +55,9 @@ def policy_files(team: TeamPolicy, format_: str, origin: dict[str, Any]) -> _Fil
         "without_policy": [name for name in team.agents if name not in agents],
     }
     player = (_PLAYERS / f"play_{format_}.py").read_bytes()
-    body = to_json_file(document)
-    return {**files, DOCUMENT: body, PLAYER: player, README: _readme(chosen).encode()}
+    codec = {f"{SPACES}/{path.name}": path.read_bytes() for path in map(Path, _CODEC_FILES)}
+    readme = _readme(chosen).encode()
+    return {**files, DOCUMENT: to_json_file(document), PLAYER: player, README: readme, **codec}
 
 
 def _entry(policy: AgentPolicy) -> dict[str, Any]:
@@ -60,6 +67,7 @@ def _entry(policy: AgentPolicy) -> dict[str, Any]:
         "observation_shape": policy.observation_shape,
         "outputs": policy.outputs,
         "actions": asdict(policy.actions),
+        "spaces": policy.spaces,
         "log_std": policy.log_std,
     }
 
@@ -84,14 +92,22 @@ def _safetensors(policies: Sequence[AgentPolicy]) -> tuple[_Files, list[dict[str
 def _one_each(
     policies: Sequence[AgentPolicy], suffix: str, write: Callable[[AgentPolicy], bytes]
 ) -> tuple[_Files, list[dict[str, Any]]]:
-    names = [f"{_file_name(policy.name, place)}.{suffix}" for place, policy in enumerate(policies)]
+    names = _file_names([policy.name for policy in policies], suffix)
     files = {name: write(policy) for name, policy in zip(names, policies, strict=True)}
     return files, [{"file": name} for name in names]
 
 
-def _file_name(agent: str, place: int) -> str:
-    """The agent's name, with its number where that is no name for a file."""
-    return agent if re.fullmatch(r"\w[\w.-]{0,80}", agent) else f"agent{place}"
+def _file_names(agents: Sequence[str], suffix: str) -> list[str]:
+    """The agents' names, with their numbers where these are no names for files, or not on every disk."""
+    known = Counter(name.lower() for name in agents)
+    taken = {name for name in known if re.fullmatch(r"\w[\w.-]{0,80}", name) and known[name] == 1}
+    names = []
+    for place, name in enumerate(agents):
+        own = name if name.lower() in taken else f"agent{place}"
+        while own != name and own in taken:
+            own += "_"
+        names.append(f"{own}.{suffix}")
+    return names
 
 
 def _readme(format_: PolicyFormat) -> str:
@@ -99,20 +115,22 @@ def _readme(format_: PolicyFormat) -> str:
 
     python play.py
 
-{PLAYER}        a class that plays them, to copy or to import: Player().act({{"agent_0": observation}})
-{DOCUMENT}  what each agent takes and gives
+{PLAYER}         a class that plays them, to copy or to import: Player().act({{"agent_0": observation}})
+{SPACES}/ what {PLAYER} makes network inputs of observations with, and actions of what networks chose
+{DOCUMENT}   what each agent takes and gives
 
-An observation is what the task shows, flattened row by row (images as numbers of 0 to 1); several are rows. Actions
-are greedy and in the environment's format: a number, one for each of several choices, or numbers within the bounds.
-"mask" is true where an action is legal. "hidden" and "last_action" are zeros at the start of an episode, and after
-every step what the network gave as "next_hidden" and "next_last_action". "outputs" are logits (values if "greedy" is
-true), or means, followed by log standard deviations where there are twice as many as actions; "log_std" are those of a
-Gaussian that does not depend on the observation.
+{PLAYER} takes observations as the environment returns them, and masks, and gives actions as its step takes them, greedy
+ones; several observations are arrays with more axes in front. Networks themselves take "observation" as rows of numbers
+(spaces in {DOCUMENT} say of what; images as numbers of 0 to 1, choices as one-hots) and give "action" as the
+environment takes it. "mask" is true where an action is legal. "hidden" and "last_action" are zeros at the start of an
+episode, and after every step what the network gave as "next_hidden" and "next_last_action". "outputs" are logits
+(values if "greedy" is true), or means, followed by log standard deviations where there are twice as many as actions;
+"log_std" are those of a Gaussian that does not depend on the observation.
 """
 
 
 FORMATS = {
     "onnx": PolicyFormat(_onnx, "onnxruntime and numpy", "export"),
-    "torch": PolicyFormat(_torch, "torch", "learner"),
+    "torch": PolicyFormat(_torch, "torch and numpy", "learner"),
     "safetensors": PolicyFormat(_safetensors, "numpy and safetensors"),
 }

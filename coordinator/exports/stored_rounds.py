@@ -78,8 +78,9 @@ def _steps(team: TeamPolicy, rollout: Mapping[str, Array]) -> Arrays:
         # Agents without a policy drew from [-1, 1].
         head = team.networks(agent).head(kind) if team.plays(agent) else head_of(kind, stochastic=False)
         played = head.to_environment(actions)
+        played = played if kind.continuous else played.astype(np.int64)
         arrays |= {
-            f"{name}/actions": played if kind.continuous else played.astype(np.int64) + kind.first_action,
+            f"{name}/actions": team.codec(agent).action.decode(played),
             f"{name}/rewards": rollout["reward"][agent],
             f"{name}/terminations": rollout["terminated"][agent],
             f"{name}/truncations": np.zeros_like(rollout["terminated"][agent]),

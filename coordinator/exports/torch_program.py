@@ -147,16 +147,20 @@ def _choices(actions: Choices, values: Tensor, inputs: dict[str, Tensor]) -> tup
     parts = torch.split(outputs, list(actions.counts), dim=1)
     chosen = [part.argmax(dim=1) for part in parts]
     one_hots = [nn.functional.one_hot(one, count) for one, count in zip(chosen, actions.counts, strict=True)]
-    action = chosen[0] if actions.single else torch.stack(chosen, dim=1)
-    return outputs, action + actions.first, torch.cat(one_hots, dim=1).to(values.dtype)
+    if actions.joined:
+        action = _tensor(actions.table)[chosen[0]]
+    else:
+        action = torch.stack(chosen, dim=1) + torch.tensor(actions.first)
+    return outputs, action.reshape(-1, *actions.shape), torch.cat(one_hots, dim=1).to(values.dtype)
 
 
 def _numbers(actions: Numbers, values: Tensor, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     mean = values[:, : actions.width]
     low, high = torch.tensor(actions.low), torch.tensor(actions.high)
-    share = 0.5 * ((mean.clamp(-1, 1) if actions.clipped else torch.tanh(mean)) + 1)
-    action = torch.clip((1 - share) * low + share * high, low, high)
-    return values, action, 2 * (action - low) / (high - low) - 1
+    squashed = mean.clamp(-1, 1) if actions.clipped else torch.tanh(mean)
+    share = 0.5 * (squashed + 1)
+    action = torch.clip((1 - share) * low + share * high, low, high).reshape(-1, *actions.shape)
+    return values, action, squashed * torch.tensor(actions.last_scale) + torch.tensor(actions.last_offset)
 
 
 _LAYERS: dict[type, Callable[[Any], nn.Module]] = {

@@ -9,23 +9,29 @@ which; reading it needs only numpy and safetensors.
 """
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from coordinator.core.scripts import scripted_team
+from coordinator.errors import UserError, one_line
 from coordinator.file_reading import UnreadableFile, read_file
 from functions import codec
 from functions.contract import CorruptObject, Team
 from functions.encoding import from_json, to_json_text
-from functions.environments import registry
+from functions.environments import language, registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
+from functions.environments.last_action import numbers_of
+from functions.environments.spaces.agent import AgentCodec, Seen, encode_all
+from functions.environments.spaces.description import AgentSpaces
+from functions.environments.spaces.observations import SpaceError
 from functions.keys import group_name
 from functions.nn.batched import ActingNetworks, batch_networks, single_agent_policy
 from functions.nn.losses import mask_logits
@@ -51,13 +57,13 @@ class TeamFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 class TeamPolicy:
     """The policies of a team, by agent name.
 
-    Recurrent policies keep a hidden state from `start` on.
+    Recurrent policies keep a hidden state from `start` on, and those of a task with `last_action` their last actions.
     """
 
     def __init__(self, header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Raises `ValueError` when the networks do not fit the team."""
         self.task, self.spec, self.agents, self.greedy = header.task, header.spec, header.spec.agents, header.greedy
-        self._header, self._tensors = header, tensors
+        self._header, self._tensors, self._warned = header, tensors, False
         self._actors = {
             name: _Actor.of(header, tensors, agent) for agent, name in enumerate(self.agents) if self.plays(agent)
         }
@@ -95,10 +101,19 @@ class TeamPolicy:
         prefix = f"policy/{group_name(self._header.team.groups[agent])}/"
         return {name.removeprefix(prefix): array for name, array in self._tensors.items() if name.startswith(prefix)}
 
+    def spaces(self, agent: int) -> AgentSpaces:
+        """The environment's own spaces of an agent."""
+        kind = self.spec.classes[self.spec.class_of[agent]]
+        return language.spaces_of(kind, self.task.last_action, self.spec.masked)
+
+    def codec(self, agent: int) -> AgentCodec:
+        """Encodes observations and decodes actions of an agent."""
+        return AgentCodec(self.agents[agent], self.spaces(agent).plain())
+
     def start(self) -> None:
-        """Begins new episodes: resets the hidden states of recurrent policies."""
+        """Begins new episodes: forgets hidden states and last actions."""
         for actor in self._actors.values():
-            actor.hidden = None
+            actor.hidden = actor.last_action = None
 
     def player(self, num_envs: int) -> Player:
         """All agents in `num_envs` environments, for `functions.environments.base.VectorEnvironment`."""
@@ -106,70 +121,89 @@ class TeamPolicy:
 
     def act(
         self,
-        observations: Mapping[str, Any],
-        masks: Mapping[str, ArrayLike] | None = None,
+        observations: Mapping[Any, Any],
+        masks: Mapping[Any, Any] | None = None,
         rng: np.random.Generator | None = None,
-    ) -> dict[str, Any]:
-        """An action in the environment's format for every agent in `observations`.
+    ) -> dict[Any, Any]:
+        """An action in the environment's own form for every agent in `observations`.
 
-        Each value is one observation in the environment's shape, or a batch of flat ones ``[..., features]``. Actions
-        are greedy, or sampled when `rng` is given. A discrete action is an int, a multi-discrete one an array
-        ``[branches]``, a continuous one an array ``[d]`` within the bounds. `masks` hold True where an action is legal;
-        PettingZoo's ``{"observation": ..., "action_mask": ...}`` works too. Raises `KeyError` for an agent that has no
-        policy here, `ValueError` for an observation of another size.
+        Each value is one observation as the environment returns it (an array, a number, a dictionary or a tuple), or a
+        batch of them with more axes in front of every array; of tasks that show vectors, any array with so many
+        numbers. Agents are known by the text of their names, and the answer has the names that were given. Actions are
+        greedy, or sampled when `rng` is given: an int for one discrete action, else an array of the space's shape and
+        type. `masks` hold True where an action is legal, choice after choice; PettingZoo's
+        ``{"observation": ..., "action_mask": ...}`` works too. Hidden states and last actions (`task.last_action`) are
+        kept from call to call until `start`. Raises `UserError`, and then no agent has acted.
         """
-        chosen = {}
-        for agent, observation in observations.items():
-            mask = None if masks is None else masks.get(agent)
-            if isinstance(observation, Mapping):
-                observation, mask = observation["observation"], observation["action_mask"]
-            chosen[agent] = self._actors[agent].act(observation, mask, rng)
-        return chosen
+        self._warn_of_old_file()
+        try:
+            found = encode_all({name: actor.codec for name, actor in self._actors.items()}, observations, masks)
+        except SpaceError as error:
+            raise UserError(one_line(error)) from error
+        for name, seen in found.items():
+            self._actors[name].require_rows(len(seen.rows))
+        return {seen.key: self._actors[name].act(seen, rng) for name, seen in found.items()}
+
+    def _warn_of_old_file(self) -> None:
+        """Warns once when the task's own spaces, which older files do not hold, may be others than vectors."""
+        if self._warned or not registry.adapted(self.task.name):
+            return
+        self._warned = True
+        if any(kind.spaces is None for kind in self.spec.classes):
+            warnings.warn(
+                "these policies were written before files held the spaces of the environment: act takes observations as"
+                " networks see them (flat numbers, images as 0 to 1, choices as one-hots), and several choices count"
+                " from 0; train again to give the environment's own",
+                stacklevel=3,
+            )
 
 
 class _Actor:
-    """One agent: its network, its action head and its hidden state."""
+    """One agent: its spaces, its network, its action head, its hidden state and its last action."""
 
-    def __init__(self, name: str, kind: AgentClass, networks: ActingNetworks) -> None:
-        self._name, self._kind, self.networks = name, kind, networks
-        self._head = networks.head(kind)
+    def __init__(self, codec: AgentCodec, kind: AgentClass, networks: ActingNetworks, last_action: bool) -> None:
+        self.codec, self._kind, self.networks = codec, kind, networks
+        self._head, self._follows = networks.head(kind), last_action
+        # ``[..., rows, H]`` and ``[rows, actions]``; None at the start of episodes.
         self.hidden: NDArray[Any] | None = None
+        self.last_action: NDArray[Any] | None = None
 
     @classmethod
     def of(cls, header: TeamFile, tensors: Mapping[str, NDArray[Any]], agent: int) -> "_Actor":
-        spec = header.spec
+        spec, last_action = header.spec, header.task.last_action
         kind = msgspec.structs.replace(spec.classes[spec.class_of[agent]], agents=(agent,))
         alone = msgspec.structs.replace(spec, classes=(kind,))
-        return cls(spec.agents[agent], kind, batch_networks(alone, header.team, tensors, 0))
+        networks = batch_networks(alone, header.team, tensors, 0)
+        return cls(language.codec_of(kind, spec.agents[agent], last_action, spec.masked), kind, networks, last_action)
 
-    def act(self, observation: ArrayLike, mask: ArrayLike | None, rng: np.random.Generator | None) -> Any:
+    def require_rows(self, rows: int) -> None:
+        """Raises `UserError` when the batch size differs from that at `start`."""
+        before = self.last_action if self.hidden is None else self.hidden
+        if before is not None and before.shape[-2] != rows:
+            began = f"{self.codec.name} began with {before.shape[-2]} environments and got {rows}"
+            raise UserError(f"{began}; call start()")
+
+    def act(self, seen: Seen, rng: np.random.Generator | None) -> Any:
         """See `TeamPolicy.act`."""
-        seen, width = np.asarray(observation, np.float32), self._kind.observation_size
-        batch = () if seen.size == width else seen.shape[:-1]
-        if seen.size != width * int(np.prod(batch)):
-            raise ValueError(f"{self._name} observes {width} numbers; the observation has shape {seen.shape}")
-        outputs = self._outputs(seen.reshape(-1, width))
-        if mask is not None and not self._kind.continuous:
-            legal = np.broadcast_to(np.asarray(mask, np.bool_), (*batch, outputs.shape[-1])).reshape(outputs.shape)
-            outputs = mask_logits(outputs, legal)
+        outputs = self._outputs(seen.rows)
+        if seen.legal is not None:
+            outputs = mask_logits(outputs, seen.legal[None])
         if rng is None:
             actions = self._head.greedy(outputs)
         else:
             noise = self._head.noise(outputs.shape[:2], rng)
             actions, _ = self._head.draw(outputs, self.networks.log_std, noise)
-        played = self._head.to_environment(actions)
-        played = played.reshape((*batch, *played.shape[2:]))
-        if not self._kind.continuous:
-            played = played + self._kind.first_action
-        return int(played) if played.ndim == 0 else played
+        played = self._head.to_environment(actions)[0]
+        if self._follows:
+            self.last_action = numbers_of(self._kind, played)
+        return self.codec.decode(played, seen.batch)
 
     def _outputs(self, rows: NDArray[np.float32]) -> NDArray[Any]:
-        """``[1, rows, width]``; raises `ValueError` when the batch size differs from that at `start`."""
+        """``[1, rows, width]``."""
+        if self._follows:
+            last = np.zeros((len(rows), self._kind.actions)) if self.last_action is None else self.last_action
+            rows = np.concatenate([rows, last], axis=-1, dtype=np.float32)
         before = self.networks.start(len(rows)) if self.hidden is None else self.hidden
-        if before is not None and before.shape[-2] != len(rows):
-            raise ValueError(
-                f"{self._name} began with {before.shape[-2]} environments and got {len(rows)}; call start()"
-            )
         outputs, self.hidden = self.networks.outputs(
             rows[None, None], None if before is None else before.reshape(1, 1, len(rows), -1)
         )
@@ -206,6 +240,7 @@ def load_policy(run: str | os.PathLike[str]) -> TeamPolicy:
     try:
         body = read_file(path)
         header = from_json(codec.metadata(body)[_HEADER], TeamFile)
+        language.require_fitting(header.spec, header.task.last_action)
         return TeamPolicy(header, load(body))
     except FileNotFoundError:
         raise

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.bounds import MOST_AGENTS
+from functions.environments.spaces.description import AgentSpaces
 
 FloatArray = NDArray[np.float32]
 RewardArray = NDArray[np.float64]
@@ -71,6 +72,8 @@ class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # The shape of the first numbers of an observation, flattened row by row: an image ``[H, W, C]``, or entities ``[N,
     # features]`` of which those of zeros are absent; what follows is a vector. Empty where all of it is a vector.
     observation_shape: tuple[int, ...] = ()
+    # The environment's own spaces, where they are others than the numbers above say; see `language.codec_of`.
+    spaces: AgentSpaces | None = None
 
     @property
     def continuous(self) -> bool:
@@ -91,6 +94,8 @@ class EnvSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     masked: bool = False
     # The side of each agent where some compete; empty where all are on one side.
     sides: tuple[int, ...] = ()
+    # The environment's own names of its agents, where some are whole numbers; other names than texts are their texts.
+    keys: tuple[str | int, ...] = ()
 
     @property
     def class_of(self) -> tuple[int, ...]:

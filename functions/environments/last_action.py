@@ -41,7 +41,7 @@ class LastAction:
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """The environment's step, with `actions` behind its observations."""
-        taken = [_numbers(kind, part) for kind, part in zip(self.spec.classes, actions, strict=True)]
+        taken = [numbers_of(kind, part) for kind, part in zip(self.spec.classes, actions, strict=True)]
         step = self.environment.step(actions)
         final = None if step.final is None else self._followed(step.final, taken)
         unfinished = [part * ~step.ended[:, None, None] for part in taken]
@@ -59,8 +59,8 @@ class LastAction:
         return dataclasses.replace(seen, values=values)
 
 
-def _numbers(kind: AgentClass, actions: ActionArray) -> FloatArray:
-    """Actions ``[E, n, ...]`` as the numbers ``[E, n, kind.actions]`` that a network sees."""
+def numbers_of(kind: AgentClass, actions: ActionArray) -> FloatArray:
+    """Actions ``[..., ]`` or ``[..., branches or d]`` as the numbers ``[..., kind.actions]`` that a network sees."""
     if kind.continuous:
         low, high = np.array(kind.low, np.float32), np.array(kind.high, np.float32)
         return np.asarray(2 * (actions - low) / (high - low) - 1, np.float32)

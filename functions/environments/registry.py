@@ -47,6 +47,8 @@ class _Family(NamedTuple):
     module: str
     example: str
     tasks: str
+    # Whether observations are vectors; else they are what the task's own package shows.
+    vectors: bool = False
 
 
 # By the prefix of their names.
@@ -60,10 +62,12 @@ FAMILIES = {
     ),
     "meltingpot/": _Family("functions.environments.meltingpot", "meltingpot/coins", "Melting Pot's substrates"),
     "rware/": _Family("functions.environments.rware", "rware/tiny-2ag", "robots in a warehouse"),
-    "smac/": _Family("functions.environments.starcraft.smac", "smac/8m", "StarCraft"),
-    "smacv2/": _Family("functions.environments.starcraft.smac", "smacv2/terran_5_vs_5", "StarCraft"),
-    "smax/": _Family("functions.environments.starcraft.smax", "smax/8m", "SMAC's battles without StarCraft"),
-    "vmas/": _Family("functions.environments.vmas.adapter", "vmas/balance", "VMAS, robots in the plane"),
+    "smac/": _Family("functions.environments.starcraft.smac", "smac/8m", "StarCraft", vectors=True),
+    "smacv2/": _Family("functions.environments.starcraft.smac", "smacv2/terran_5_vs_5", "StarCraft", vectors=True),
+    "smax/": _Family(
+        "functions.environments.starcraft.smax", "smax/8m", "SMAC's battles without StarCraft", vectors=True
+    ),
+    "vmas/": _Family("functions.environments.vmas.adapter", "vmas/balance", "VMAS, robots in the plane", vectors=True),
     "pettingzoo:": _Family(
         "functions.environments.pettingzoo.adapter", "pettingzoo:package.module:factory", "any PettingZoo environment"
     ),
@@ -105,6 +109,11 @@ def names() -> tuple[str, ...]:
 def known(name: str) -> bool:
     """Whether `name` is listed, or has the prefix of a family; `make` then checks the rest of the name."""
     return name in names() or name.startswith(tuple(FAMILIES))
+
+
+def adapted(name: str) -> bool:
+    """Whether agents of this env task observe what the task's own package shows, which need not be vectors."""
+    return name.startswith(tuple(start for start, family in FAMILIES.items() if not family.vectors))
 
 
 def unknown(name: str) -> str:

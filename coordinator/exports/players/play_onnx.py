@@ -1,11 +1,14 @@
-"""Plays these policies with onnxruntime and numpy: `Player().act({"agent_0": observation})`. Try: python play.py"""
+"""Plays these policies with onnxruntime and numpy: `Player().act(observations)`. Try: python play.py"""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnxruntime
+
+sys.path.append(str(Path(__file__).parent))
+from marless_spaces.agent import AgentCodec, encode_all
 
 
 class Player:
@@ -13,6 +16,7 @@ class Player:
 
     def __init__(self, folder: Path = Path(__file__).parent) -> None:
         self.agents = json.loads((folder / "policies.json").read_text(encoding="utf-8"))["agents"]
+        self.codecs = {name: AgentCodec(name, one["spaces"]) for name, one in self.agents.items()}
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # no warning that inputs have defaults
         self.networks = {
@@ -24,21 +28,20 @@ class Player:
     def start(self) -> None:
         self.states: dict[str, dict[str, Any]] = {name: {} for name in self.agents}
 
-    def act(self, observations: dict[str, Any], masks: dict[str, Any] | None = None) -> dict[str, Any]:
-        """An array with one action for each row of the observations of each agent."""
+    def act(self, observations: dict[Any, Any], masks: dict[Any, Any] | None = None) -> dict[Any, Any]:
+        """Actions as the environment's step takes them, for observations as it returns them; both by agent."""
         actions = {}
-        for name, seen in observations.items():
-            width, network = self.agents[name]["inputs"]["observation"], self.networks[name]
-            inputs = {"observation": np.reshape(seen, (-1, width)).astype(np.float32), **self.states[name]}
-            if masks and name in masks:
-                inputs["mask"] = np.reshape(masks[name], (-1, self.agents[name]["inputs"]["mask"])).astype(bool)
-            names = [output.name for output in network.get_outputs()]
-            found = dict(zip(names, network.run(names, inputs), strict=True))
-            actions[name] = found["action"]
+        for name, seen in encode_all(self.codecs, observations, masks).items():
+            inputs = {"observation": seen.rows, **self.states[name]}
+            if seen.legal is not None:
+                inputs["mask"] = seen.legal
+            names = [output.name for output in self.networks[name].get_outputs()]
+            found = dict(zip(names, self.networks[name].run(names, inputs), strict=True))
+            actions[seen.key] = self.codecs[name].typed(found["action"], seen.batch)
             self.states[name] = {key[5:]: value for key, value in found.items() if key.startswith("next_")}
         return actions
 
 
 if __name__ == "__main__":
     player = Player()
-    print(player.act({name: np.zeros(one["inputs"]["observation"]) for name, one in player.agents.items()}))
+    print(player.act({name: codec.example() for name, codec in player.codecs.items()}))

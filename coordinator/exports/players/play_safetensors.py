@@ -1,11 +1,15 @@
-"""Plays these policies with numpy and safetensors: `Player().act({"agent_0": observation})`. Try: python play.py"""
+"""Plays these policies with numpy and safetensors: `Player().act(observations)`. Try: python play.py"""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors.numpy import load_file
+
+sys.path.append(str(Path(__file__).parent))
+from marless_spaces.agent import AgentCodec, Seen, encode_all
 
 LAYERS: dict[str, Any] = {
     "normalise": lambda x, p: np.clip((x - p["mean"]) * p["inverse"], -10, 10),
@@ -30,6 +34,7 @@ class Player:
 
     def __init__(self, folder: Path = Path(__file__).parent) -> None:
         self.agents = json.loads((folder / "policies.json").read_text(encoding="utf-8"))["agents"]
+        self.codecs = {name: AgentCodec(name, one["spaces"]) for name, one in self.agents.items()}
         self.tensors = load_file(folder / "policies.safetensors")
         self.start()
 
@@ -39,15 +44,14 @@ class Player:
             for name, one in self.agents.items()
         }
 
-    def act(self, observations: dict[str, Any], masks: dict[str, Any] | None = None) -> dict[str, Any]:
-        """An array with one action for each row of the observations of each agent."""
-        masks = masks or {}
-        return {name: self.act_one(name, seen, masks.get(name)) for name, seen in observations.items()}
+    def act(self, observations: dict[Any, Any], masks: dict[Any, Any] | None = None) -> dict[Any, Any]:
+        """Actions as the environment's step takes them, for observations as it returns them; both by agent."""
+        found = encode_all(self.codecs, observations, masks)
+        return {seen.key: self.codecs[name].decode(self.chosen(name, seen), seen.batch) for name, seen in found.items()}
 
-    def outputs(self, name: str, seen: Any) -> Any:
-        """The network's outputs, one row for each observation."""
-        x, state = np.reshape(seen, (-1, self.agents[name]["inputs"]["observation"])), self.states[name]
-        x = x.astype(np.float32)
+    def outputs(self, name: str, x: Any) -> Any:
+        """The network's outputs for rows of numbers."""
+        state = self.states[name]
         if "last_action" in state:
             x = np.concatenate([x, np.broadcast_to(state["last_action"], (len(x), state["last_action"].shape[1]))], 1)
         for layer in self.agents[name]["layers"]:
@@ -58,24 +62,26 @@ class Player:
                 x = LAYERS[layer["type"]](x, own)
         return x
 
-    def act_one(self, name: str, seen: Any, mask: Any) -> Any:
-        """The agent's actions ``[rows, ...]`` for what it sees ``[rows, F]``."""
-        x, actions, state = self.outputs(name, seen), self.agents[name]["actions"], self.states[name]
+    def chosen(self, name: str, seen: Seen) -> Any:
+        """Choices counted from 0, or numbers within their bounds, one row for each observation."""
+        x, actions, state = self.outputs(name, seen.rows), self.agents[name]["actions"], self.states[name]
         if "low" in actions:
-            low, high = (np.array(actions[key], np.float32) for key in ("low", "high"))
+            low, high, scale, offset = (
+                np.array(actions[key], np.float32) for key in ("low", "high", "last_scale", "last_offset")
+            )
             mean = x[:, : len(low)]
-            share = 0.5 * ((np.clip(mean, -1, 1) if actions["clipped"] else np.tanh(mean)) + 1)
-            action = np.clip((1 - share) * low + share * high, low, high)
-            state |= {"last_action": 2 * (action - low) / (high - low) - 1} if "last_action" in state else {}
-            return action
-        x = x if mask is None else np.where(np.reshape(mask, (-1, x.shape[1])), x, np.float32(-1e9))
+            squashed = np.clip(mean, -1, 1) if actions["clipped"] else np.tanh(mean)
+            share = 0.5 * (squashed + 1)
+            state |= {"last_action": squashed * scale + offset} if "last_action" in state else {}
+            return np.clip((1 - share) * low + share * high, low, high)
+        x = x if seen.legal is None else np.where(seen.legal, x, np.float32(-1e9))
         chosen = [part.argmax(-1) for part in np.split(x, np.cumsum(actions["counts"])[:-1], -1)]
         if "last_action" in state:
             one_hots = [np.eye(n, dtype=np.float32)[one] for n, one in zip(actions["counts"], chosen, strict=True)]
             state["last_action"] = np.concatenate(one_hots, -1)
-        return actions["first"] + (chosen[0] if actions["single"] else np.stack(chosen, -1))
+        return chosen[0] if actions["single"] else np.stack(chosen, -1)
 
 
 if __name__ == "__main__":
     player = Player()
-    print(player.act({name: np.zeros(one["inputs"]["observation"]) for name, one in player.agents.items()}))
+    print(player.act({name: codec.example() for name, codec in player.codecs.items()}))

@@ -1,10 +1,14 @@
-"""Plays these policies with torch alone: `Player().act({"agent_0": observation})`. Try: python play.py"""
+"""Plays these policies with torch and numpy: `Player().act(observations)`. Try: python play.py"""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
+
+sys.path.append(str(Path(__file__).parent))
+from marless_spaces.agent import AgentCodec, encode_all
 
 
 class Player:
@@ -12,29 +16,29 @@ class Player:
 
     def __init__(self, folder: Path = Path(__file__).parent) -> None:
         self.agents = json.loads((folder / "policies.json").read_text(encoding="utf-8"))["agents"]
+        self.codecs = {name: AgentCodec(name, one["spaces"]) for name, one in self.agents.items()}
         self.networks = {name: torch.export.load(folder / one["file"]).module() for name, one in self.agents.items()}
         self.start()
 
     def start(self) -> None:
         self.states: dict[str, dict[str, Any]] = {name: {} for name in self.agents}
 
-    def act(self, observations: dict[str, Any], masks: dict[str, Any] | None = None) -> dict[str, Any]:
-        """A tensor with one action for each row of the observations of each agent."""
+    def act(self, observations: dict[Any, Any], masks: dict[Any, Any] | None = None) -> dict[Any, Any]:
+        """Actions as the environment's step takes them, for observations as it returns them; both by agent."""
         actions = {}
-        for name, seen in observations.items():
-            widths = self.agents[name]["inputs"]
-            rows = torch.as_tensor(seen, dtype=torch.float32).reshape(-1, widths["observation"])
-            inputs = {key: torch.zeros(len(rows), width) for key, width in widths.items()}
-            inputs |= {"observation": rows, **self.states[name]}
+        for name, seen in encode_all(self.codecs, observations, masks).items():
+            widths, rows = self.agents[name]["inputs"], len(seen.rows)
+            inputs = {key: torch.zeros(rows, width) for key, width in widths.items()}
+            inputs |= {"observation": torch.from_numpy(seen.rows), **self.states[name]}
             if "mask" in widths:
-                legal = masks[name] if masks and name in masks else torch.ones(len(rows), widths["mask"])
-                inputs["mask"] = torch.as_tensor(legal, dtype=torch.bool).reshape(-1, widths["mask"])
+                legal = torch.ones(rows, widths["mask"]) if seen.legal is None else torch.tensor(seen.legal)
+                inputs["mask"] = legal.to(torch.bool)
             found = self.networks[name](inputs)
-            actions[name] = found["action"]
+            actions[seen.key] = self.codecs[name].typed(found["action"].numpy(), seen.batch)
             self.states[name] = {key[5:]: value for key, value in found.items() if key.startswith("next_")}
         return actions
 
 
 if __name__ == "__main__":
     player = Player()
-    print(player.act({name: torch.zeros(one["inputs"]["observation"]) for name, one in player.agents.items()}))
+    print(player.act({name: codec.example() for name, codec in player.codecs.items()}))

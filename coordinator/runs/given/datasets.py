@@ -11,14 +11,17 @@ from numpy.typing import NDArray
 
 from coordinator.config.schema import RunConfig
 from coordinator.drive.ports import Storage
-from coordinator.errors import UserError
+from coordinator.errors import UserError, one_line
 from coordinator.file_reading import UnreadableFile, read_file
 from coordinator.reports.policy import same_task
 from functions import codec, keys
 from functions.contract import Ref, TaskHeader
 from functions.data.dataset import RETURN
 from functions.encoding import Undecodable, from_json
+from functions.environments import language
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
+from functions.environments.spaces.actions import ActionCodec
+from functions.environments.spaces.observations import SpaceError
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -50,11 +53,19 @@ def store_dataset(config: RunConfig, run: str, storage: Storage) -> Ref | None:
         other = f"{document.task.name}, or other options"
         raise UserError(f"offline.dataset {folder}: it was recorded on another task ({other})")
     spec = document.spec
+    try:
+        language.require_fitting(spec, document.task.last_action)
+    except ValueError as error:
+        raise UserError(f"offline.dataset {folder}: {folder / DOCUMENT}: {error}") from error
     arrays = _checked(folder, spec)
     length = config.actors.rollout_length or spec.horizon
     if (steps := int(arrays[_STARTS][-1])) < length:
         raise UserError(f"offline.dataset {folder}: it has {steps} steps, fewer than one rollout ({length})")
-    body = codec.encode(as_columns(arrays, spec, length), TaskHeader(task=f"{run}/dataset"))
+    try:
+        columns = as_columns(arrays, spec, length)
+    except SpaceError as error:
+        raise UserError(f"offline.dataset {folder}: {one_line(error)}") from error
+    body = codec.encode(columns, TaskHeader(task=f"{run}/dataset"))
     # An existing object belongs to a run of this name that never began.
     storage.delete([KEY])
     storage.put(KEY, body)
@@ -117,15 +128,19 @@ def _expected(spec: EnvSpec) -> list[_Expected]:
             if spec.masked and not kind.continuous:
                 found += [_Expected(f"{at}{name}/masks", (kind.actions,)) for at in ("", _FINAL)]
             found += [_Expected(f"{name}/{part}", ()) for part in ("rewards", "terminations", "alive")]
-            found.append(_expected_actions(f"{name}/actions", kind))
+            found.append(_expected_actions(f"{name}/actions", kind, _action_codec(kind)))
     return found
 
 
-def _expected_actions(name: str, kind: AgentClass) -> _Expected:
+def _expected_actions(name: str, kind: AgentClass, codec: ActionCodec) -> _Expected:
     if kind.continuous:
-        return _Expected(name, (kind.actions,), min(kind.low), max(kind.high))
-    shape = (len(kind.branches),) if kind.branches else ()
-    return _Expected(name, shape, kind.first_action, kind.first_action + max(kind.branches or (kind.actions,)) - 1)
+        return _Expected(name, codec.shape, min(kind.low), max(kind.high))
+    last = codec.start.reshape(-1) + np.array(codec.counts) - 1
+    return _Expected(name, codec.shape, int(codec.start.min()), int(last.max()))
+
+
+def _action_codec(kind: AgentClass) -> ActionCodec:
+    return language.codec_of(kind, kind.name, last_action=False, masked=False).action
 
 
 def _bad_starts(arrays: Arrays) -> str:
@@ -224,8 +239,14 @@ def _returns(rewards: NDArray[Any], starts: NDArray[Any]) -> NDArray[Any]:
 
 def _as_recorded(kind: AgentClass) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """Changes actions of the environment to those that policies record: choices from 0, numbers in [-1, 1]."""
+    space = _action_codec(kind)
     if not kind.continuous:
-        return lambda actions: np.asarray(actions - kind.first_action, np.int32)
+        return lambda actions: space.encode(actions, actions.shape[:1], "an action").astype(np.int32)
     low, high = np.array(kind.low), np.array(kind.high)
     width = np.where(high > low, high - low, 1.0)
-    return lambda actions: np.asarray(np.clip(2 * (actions - low) / width - 1, -1, 1), np.float32)
+
+    def recorded(actions: NDArray[Any]) -> NDArray[Any]:
+        flat = actions.reshape(len(actions), -1)
+        return np.asarray(np.clip(2 * (flat - low) / width - 1, -1, 1), np.float32)
+
+    return recorded

@@ -9,7 +9,7 @@ numbers the combinations of an agent's several choices as one choice. `sides` li
 each side where some compete, as in ``"adversary,agent"``. `rebuild` makes new environments at every `reset`, for those
 whose `reset` keeps state of the last episode: episodes must depend on the generator only (`conformance` checks it).
 
-`spaces` and `action_spaces` list the supported observations and actions. Action masks are taken from observations of
+`spaces` lists the supported observations and actions. Action masks are taken from observations of
 the form ``{"observation": ..., "action_mask": ...}``, the convention of PettingZoo; masks of several choices are
 concatenated. Infos are not read, except for the masks of an `AECEnv`. Where an environment has a method
 `episode_metrics`, which returns numbers by name and is called when an episode has ended, they are the env metrics. A
@@ -34,7 +34,7 @@ from functions.environments.base import (
     Step,
     VectorEnvironment,
 )
-from functions.environments.pettingzoo.agents import agents_of, classes_of, sides_of
+from functions.environments.pettingzoo.agents import agents_of, classes_of, keys_of, sides_of
 from functions.environments.pettingzoo.copy import Copy, Transition
 from functions.environments.pettingzoo.factory import build, factory_of
 from functions.environments.pettingzoo.guard import Guard
@@ -88,8 +88,9 @@ class PettingZooEnvironment:
             state_size=state.size if state is not None else 0,
             masked=any(agent.masked for agent in agents),
             sides=sides,
+            keys=keys_of(agents),
         )
-        self._native = [agents[kind.agents[0]].decoder.native for kind in self.spec.classes]
+        self._native = [agents[kind.agents[0]].codec.action.native for kind in self.spec.classes]
         sizes = [(self.num_envs, len(kind.agents), kind) for kind in self.spec.classes]
         self._shapes = [(count, members, kind.observation_size) for count, members, kind in sizes]
         self._alive = self._nobody = _unwritable(np.zeros((self.num_envs, len(agents)), np.bool_))

@@ -1,13 +1,18 @@
 """The agents of a PettingZoo environment: their spaces, classes and sides."""
 
+import numbers
 import re
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import to_builtins
+
 from functions.environments.base import AgentClass, Unsupported
-from functions.environments.pettingzoo.action_spaces import ActionDecoder, action_decoder
 from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.spaces import ObservationEncoder, observation_encoder
+from functions.environments.pettingzoo.spaces import action_space_of, observation_space_of
+from functions.environments.spaces.actions import ActionCodec
+from functions.environments.spaces.agent import AgentCodec
+from functions.environments.spaces.description import AgentSpaces
 
 
 @dataclass(frozen=True)
@@ -20,8 +25,8 @@ class Agent:
     observation_space: Any
     action_space: Any
     masked: bool
-    encoder: ObservationEncoder
-    decoder: ActionDecoder
+    spaces: AgentSpaces
+    codec: AgentCodec
 
     @property
     def name(self) -> str:
@@ -34,25 +39,38 @@ class Agent:
 
 
 def agents_of(task: str, guard: Guard, joint: bool) -> list[Agent]:
-    """All agents, in the order of `possible_agents`; raises what `observation_encoder` and `action_decoder` raise.
+    """All agents, in the order of `possible_agents`.
 
+    Raises what `observation_space_of` and `action_space_of` raise, and `Unsupported` for two names with equal texts.
     `joint` numbers the combinations of several choices as one choice.
     """
     from gymnasium import spaces
 
-    agents = []
+    agents: list[Agent] = []
     for key in guard.environment.possible_agents:
         seen, action_space = guard.call("observation_space", key), guard.call("action_space", key)
         masked = isinstance(seen, spaces.Dict) and {*seen.spaces} == {"observation", "action_mask"}
         if masked:
             seen = seen["observation"]
         who = f"{task}: agent '{key}'"
-        encoder, decoder = observation_encoder(who, seen), action_decoder(who, action_space, joint)
-        agent = Agent(key, seen, action_space, masked, encoder, decoder)
-        if masked and agent.decoder.low:
+        acts = action_space_of(who, action_space, joint)
+        numbered = joint and len(ActionCodec(to_builtins(acts)).branches) > 1
+        described = AgentSpaces(observation_space_of(who, seen), acts, masked=masked, joint=numbered)
+        agent = Agent(key, seen, action_space, masked, described, AgentCodec(str(key), described.plain()))
+        if masked and agent.codec.action.continuous:
             raise Unsupported(f"{who} has an action_mask, but continuous actions")
+        if twins := [other.key for other in agents if other.name == agent.name]:
+            raise Unsupported(f"{task}: agents {twins[0]!r} and {key!r} have the same text; names must differ as text")
         agents.append(agent)
     return agents
+
+
+def keys_of(agents: list[Agent]) -> tuple[str | int, ...]:
+    """The agents' own names where some are whole numbers, else ()."""
+    whole = [isinstance(agent.key, numbers.Integral) for agent in agents]
+    if not any(whole):
+        return ()
+    return tuple(int(agent.key) if is_whole else agent.name for agent, is_whole in zip(agents, whole, strict=True))
 
 
 def classes_of(agents: list[Agent]) -> tuple[AgentClass, ...]:
@@ -69,9 +87,23 @@ def classes_of(agents: list[Agent]) -> tuple[AgentClass, ...]:
     for group in groups:
         stem = re.sub(r"[_-]?\d+$", "", agents[group[0]].name) or "agent"
         names.append(agents[group[0]].name if stem in names else stem)
-    return tuple(
-        first.decoder.as_class(name, tuple(group), first.encoder.size, first.encoder.layout)
-        for name, group, first in zip(names, groups, (agents[group[0]] for group in groups), strict=True)
+    return tuple(_class_of(name, tuple(group), agents[group[0]]) for name, group in zip(names, groups, strict=True))
+
+
+def _class_of(name: str, members: tuple[int, ...], first: Agent) -> AgentClass:
+    action = first.codec.action
+    single = not action.continuous and not action.branches and not action.joined
+    return AgentClass(
+        name=name,
+        agents=members,
+        observation_size=first.codec.observation.size,
+        actions=action.actions,
+        first_action=int(action.start.reshape(-1)[0]) if single else 0,
+        branches=action.branches,
+        low=action.low,
+        high=action.high,
+        observation_shape=first.codec.observation.layout,
+        spaces=first.spaces,
     )
 
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functions.environments.base import AgentClass, BoolArray, FloatArray, Observation, RewardArray
-from functions.environments.pettingzoo.action_spaces import ActionDecoder
 from functions.environments.pettingzoo.agents import Agent
 from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.spaces import ObservationEncoder, is_finite
 from functions.environments.pettingzoo.state import StateWriter
+from functions.environments.spaces.actions import ActionCodec
+from functions.environments.spaces.observations import ObservationCodec, is_finite
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Copy:
         agents: list[Agent],
         classes: tuple[AgentClass, ...],
         horizon: int,
-        state: ObservationEncoder | None,
+        state: ObservationCodec | None,
     ) -> None:
         self._row = row
         self._guard = guard
@@ -61,9 +61,11 @@ class Copy:
         self._state = None if state is None else StateWriter(row, guard, classes, state)
         places = {i: (c, (row, j)) for c, kind in enumerate(classes) for j, i in enumerate(kind.agents)}
         everybody = [(agent, *places[i]) for i, agent in enumerate(agents)]
-        self._everybody = [_Member(who.key, kind, at, who.encoder.write_quickly, who) for who, kind, at in everybody]
+        self._everybody = [
+            _Member(who.key, kind, at, who.codec.observation.write_quickly, who) for who, kind, at in everybody
+        ]
         # Classes with observations that may be other than finite.
-        self._fallible = [c for c, kind in enumerate(classes) if not agents[kind.agents[0]].encoder.finite]
+        self._fallible = [c for c, kind in enumerate(classes) if not agents[kind.agents[0]].codec.observation.finite]
         # The environment's list of agents when it was last found to be right, and at the start of the last episode.
         self._listed: Any = None
         self._complete: Any = None
@@ -216,7 +218,7 @@ class Copy:
             for key, kind, at, write, agent in self._members:
                 seen = observations[key]
                 if masks is not None and agent.masked:
-                    masks[kind][at] = _legal(agent.decoder, seen["action_mask"])
+                    masks[kind][at] = _legal(agent.codec.action, seen["action_mask"])
                     seen = seen["observation"]
                 write(seen, values[kind], at)
             for kind in self._fallible:
@@ -234,16 +236,12 @@ class Copy:
         if agent.masked and into.masks is not None:
             if not (isinstance(seen, dict) and {"observation", "action_mask"} <= seen.keys()):
                 raise self._guard.fault(method, f"{what} is not a dictionary with its action_mask")
-            into.masks[kind][at] = self._mask(method, seen["action_mask"], agent)
-            seen = seen["observation"]
-        agent.encoder.write(self._guard, method, seen, what, into.values[kind][at])
-
-    def _mask(self, method: str, mask: object, agent: Agent) -> BoolArray:
-        what = f"the action mask of agent '{agent.name}'"
-        legal = agent.decoder.legal(self._guard.numbers(method, mask, (agent.decoder.mask_size,), what) != 0)
-        if legal is None:
-            raise self._guard.fault(method, f"{what} allows no action")
-        return legal
+            mask, seen = seen["action_mask"], seen["observation"]
+            with self._guard.spaces(method):
+                legal = agent.codec.action.read_mask(mask, (), f"the action mask of agent '{agent.name}'")
+            into.masks[kind][at] = legal
+        with self._guard.spaces(method):
+            agent.codec.observation.write(seen, what, into.values[kind][at])
 
 
 def _truth(value: Any) -> bool:
@@ -253,7 +251,7 @@ def _truth(value: Any) -> bool:
     return bool(value)
 
 
-def _legal(decoder: ActionDecoder, mask: Any) -> Any:
+def _legal(decoder: ActionCodec, mask: Any) -> Any:
     """Our mask for the environment's; raises an error for what it does not know to be right."""
     if mask.shape != (decoder.mask_size,) or mask.dtype.kind not in "biu":
         raise ValueError

@@ -3,12 +3,15 @@
 import math
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from functions.environments.base import EnvironmentFault, Unsupported
+from functions.environments.spaces.observations import SpaceError, finite_numbers
 from functions.redaction import redact
 
 _LONGEST = 400
@@ -66,18 +69,16 @@ class Guard:
         self, method: str, value: object, shape: tuple[int, ...], what: str, dtype: DTypeLike = np.float32
     ) -> NDArray[Any]:
         """`value` flattened, checked to be finite numbers of `shape`; a single number may have any shape."""
+        with self.spaces(method):
+            return finite_numbers(value, shape, what, dtype).reshape(-1)
+
+    @contextmanager
+    def spaces(self, method: str) -> Iterator[None]:
+        """What is outside its space is a fault of `method`."""
         try:
-            array = np.asarray(value)
-            if array.dtype != dtype:
-                with np.errstate(over="ignore"):
-                    array = array.astype(dtype)
-        except (TypeError, ValueError) as error:
-            raise self.fault(method, f"{what} is not numeric ({describe_error(error)})") from error
-        if array.shape != shape and not array.size == np.prod(shape) == 1:
-            raise self.fault(method, f"{what} has shape {array.shape}, not {shape}")
-        if not np.isfinite(array).all():
-            raise self.fault(method, f"{what} is not finite")
-        return array.reshape(-1)
+            yield
+        except SpaceError as error:
+            raise self.fault(method, one_line(error)) from error
 
 
 def describe_error(error: Exception) -> str:

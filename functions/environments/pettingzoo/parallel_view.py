@@ -1,8 +1,10 @@
 """An env task as a PettingZoo `ParallelEnv`, for the programs of others; `adapter` is the other way round.
 
-An agent that is terminated leaves `agents`; the agents left when the time is up are truncated. Observations are boxes
-of float32 in the shape of `AgentClass.observation_shape`, or vectors where it does not cover all of them; where actions
-may be illegal, a dictionary with "observation" and "action_mask", as in PettingZoo's classic games.
+An agent that is terminated leaves `agents`; the agents left when the time is up are truncated. Observations, actions
+and names of agents are those of the environment itself (`language`): of tasks that describe no spaces, boxes of float32
+in the shape of `AgentClass.observation_shape`, or vectors where it does not cover all of them. Where actions may be
+illegal, observations are dictionaries with "observation" and "action_mask", as in PettingZoo's classic games. Numbers
+have the precision of networks, float32. The last action (`task.last_action`) is the policy's to keep, and is not shown.
 """
 
 from collections.abc import Mapping
@@ -12,11 +14,15 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
+from functions.environments import language
 from functions.environments.base import ActionArray, AgentClass, EnvTask, Observation
+from functions.environments.pettingzoo.spaces import gymnasium_space
 from functions.environments.registry import make
+from functions.environments.spaces.agent import AgentCodec
+from functions.environments.spaces.description import AgentSpaces
 
 
-class ParallelView(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
+class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
     """One environment of an env task. A `reset` with a seed gives the same episodes as any other with that seed; one
     without goes on with the random numbers of the last, which are fresh at first."""
 
@@ -27,25 +33,29 @@ class ParallelView(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         spec = self._spec
         self.metadata = {"name": task.name, "render_modes": []}
         self.render_mode = None
-        self.possible_agents = list(spec.agents)
-        self.agents: list[str] = []
-        self._kinds = {agent: spec.classes[index] for agent, index in zip(spec.agents, spec.class_of, strict=True)}
-        masked = spec.masked
-        self.observation_spaces = {agent: _observations(kind, masked) for agent, kind in self._kinds.items()}
-        self.action_spaces = {agent: _actions(kind) for agent, kind in self._kinds.items()}
+        self.possible_agents: list[Any] = list(spec.keys or spec.agents)
+        self.agents: list[Any] = []
+        self._kinds = dict(zip(self.possible_agents, (spec.classes[index] for index in spec.class_of), strict=True))
+        described = {
+            name: language.spaces_of(kind, task.last_action, spec.masked) for name, kind in self._kinds.items()
+        }
+        self._masked = {name for name, own in described.items() if own.masked}
+        self._codecs = {name: AgentCodec(str(name), own.plain()) for name, own in described.items()}
+        self.observation_spaces = {name: self._observation_space(name, own) for name, own in described.items()}
+        self.action_spaces = {name: gymnasium_space(own.action) for name, own in described.items()}
         if spec.state_size:
             self.state_space = spaces.Box(-np.inf, np.inf, (spec.state_size,), np.float32)
         self._rng: np.random.Generator | None = None
 
-    def observation_space(self, agent: str) -> Any:
+    def observation_space(self, agent: Any) -> Any:
         """The same object in every call."""
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> Any:
+    def action_space(self, agent: Any) -> Any:
         """The same object in every call."""
         return self.action_spaces[agent]
 
-    def reset(self, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    def reset(self, seed: int | None = None, options: Any = None) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """The first observations; `options` mean nothing."""
         if seed is not None or self._rng is None:
             self._rng = np.random.default_rng(seed)
@@ -54,9 +64,12 @@ class ParallelView(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         return self._shown(), {agent: {} for agent in self.agents}
 
     def step(
-        self, actions: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Any]]:
-        """One step of the agents in `agents`. Raises `KeyError` for a missing action."""
+        self, actions: Mapping[Any, Any]
+    ) -> tuple[dict[Any, Any], dict[Any, float], dict[Any, bool], dict[Any, bool], dict[Any, Any]]:
+        """One step of the agents in `agents`.
+
+        Raises `KeyError` for a missing action, and `ValueError` for one that is no action of its agent.
+        """
         step = self._environment.step(tuple(self._class_actions(kind, actions) for kind in self._spec.classes))
         ended = bool(step.ended[0])
         self._seen = step.final if ended and step.final is not None else step.observation
@@ -79,12 +92,15 @@ class ParallelView(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         """Frees the environment."""
         self._environment.close()
 
-    def _class_actions(self, kind: AgentClass, actions: Mapping[str, Any]) -> ActionArray:
+    def _class_actions(self, kind: AgentClass, actions: Mapping[Any, Any]) -> ActionArray:
         """``[1, n, ...]`` of a class; agents that are gone take the first legal action, or the middle of the bounds."""
         rows = []
         for place, number in enumerate(kind.agents):
             agent = self.possible_agents[number]
-            rows.append(_taken(kind, actions[agent]) if agent in self.agents else self._nothing(kind, place))
+            if agent in self.agents:
+                rows.append(self._codecs[agent].action.encode(actions[agent], (), f"the action of agent '{agent}'"))
+            else:
+                rows.append(self._nothing(kind, place))
         return np.stack(rows)[None]
 
     def _nothing(self, kind: AgentClass, place: int) -> ActionArray:
@@ -95,40 +111,22 @@ class ParallelView(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         first = [int(part.argmax()) for part in np.split(legal, np.cumsum(kind.branches)[:-1])]
         return np.array(first if kind.branches else first[0], np.int64)
 
-    def _shown(self) -> dict[str, Any]:
+    def _shown(self) -> dict[Any, Any]:
         return {agent: self._shown_to(agent, self._seen) for agent in self.agents}
 
-    def _shown_to(self, agent: str, seen: Observation) -> Any:
-        kind = self._kinds[agent]
+    def _shown_to(self, agent: Any, seen: Observation) -> Any:
+        kind, codec = self._kinds[agent], self._codecs[agent]
         index, place = self._spec.classes.index(kind), kind.agents.index(self.possible_agents.index(agent))
-        values = seen.values[index][0, place].reshape(_shape(kind)).copy()
-        if seen.masks is None or kind.continuous:
+        # Where the policy keeps its last action, that stands behind.
+        values = codec.observation.read(seen.values[index][0, place, : codec.observation.size])
+        if seen.masks is None or agent not in self._masked:
             return values
-        return {"observation": values, "action_mask": seen.masks[index][0, place].astype(np.int8)}
+        mask = codec.action.mask_of(seen.masks[index][0, place])
+        return {"observation": values, "action_mask": mask.astype(np.int8)}
 
-
-def _taken(kind: AgentClass, action: Any) -> ActionArray:
-    """An action of the environment's format as the engine takes it."""
-    if kind.continuous:
-        return np.asarray(action, np.float32).reshape(-1)
-    return np.asarray(action, np.int64) - kind.first_action
-
-
-def _shape(kind: AgentClass) -> tuple[int, ...]:
-    whole = bool(kind.observation_shape) and int(np.prod(kind.observation_shape)) == kind.observation_size
-    return kind.observation_shape if whole else (kind.observation_size,)
-
-
-def _observations(kind: AgentClass, masked: bool) -> Any:
-    box = spaces.Box(-np.inf, np.inf, _shape(kind), np.float32)
-    if not masked or kind.continuous:
-        return box
-    return spaces.Dict({"observation": box, "action_mask": spaces.MultiBinary(kind.actions)})
-
-
-def _actions(kind: AgentClass) -> Any:
-    if kind.continuous:
-        return spaces.Box(np.array(kind.low, np.float32), np.array(kind.high, np.float32))
-    if kind.branches:
-        return spaces.MultiDiscrete(list(kind.branches), start=[kind.first_action] * len(kind.branches))
-    return spaces.Discrete(kind.actions, start=kind.first_action)
+    def _observation_space(self, agent: Any, own: AgentSpaces) -> Any:
+        space = gymnasium_space(own.observation)
+        if agent not in self._masked:
+            return space
+        mask = spaces.MultiBinary(self._codecs[agent].action.mask_size)
+        return spaces.Dict({"observation": space, "action_mask": mask})

@@ -1,259 +1,179 @@
-"""Gymnasium observation spaces as one flat vector of float32.
+"""Gymnasium's spaces as we describe them, and the other way round.
 
-Numbers (`Box`, `MultiBinary`) are flattened, choices (`Discrete`, `MultiDiscrete`) become one-hots, and nested spaces
-(`Dict`, `Tuple`) are concatenated, all in the order of `gymnasium.spaces.utils.flatten`; but the only image or table
-among them comes first. Images, which are boxes of uint8 from 0 to 255, are scaled to 0..1. That function is not called,
-because it does not check its input: it takes a choice of -1 for the last one and accepts wrong shapes and values that
-are not finite.
+Observations are numbers (`Box`, `MultiBinary`), choices (`Discrete`, `MultiDiscrete`), and `Dict` or `Tuple` of these.
+Actions are `Discrete`, one choice; `MultiDiscrete` and `MultiBinary`, several (one if they have a single component); or
+a `Box` of floating-point numbers with finite bounds.
 """
 
 import math
 import operator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from functions.environments.base import FloatArray, Unsupported
-from functions.environments.pettingzoo.guard import Guard, one_line
+from functions.environments.base import Unsupported
+from functions.environments.pettingzoo.guard import one_line
+from functions.environments.spaces.description import (
+    BoxSpace,
+    DictSpace,
+    DiscreteSpace,
+    MultiBinarySpace,
+    MultiDiscreteSpace,
+    Space,
+    TupleSpace,
+    VectorSpace,
+    observed_size,
+)
+from functions.environments.spaces.observations import bound, each
 
+JOINT_LIMIT = 1024
 _SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
-_OUTSIDE = "{what} is {seen}, which is outside its space"
-_BRIGHTEST = np.float32(255)
-_SINGLE = np.dtype(np.float32)
-# Numbers whose squares add up to less than this do not overflow as float32.
-_LARGEST = 1e76
+_SUPPORTED_ACTIONS = "Discrete, MultiDiscrete, MultiBinary and Box of floating-point numbers with finite bounds"
+# Of an observation's bounds, which nothing is computed with: messages hold them, so more are replaced by the widest.
+_MOST_BOUNDS = 256
 
 
-class ObservationEncoder(Protocol):
-    """Observations of one space as vectors of `size` numbers."""
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def layout(self) -> tuple[int, ...]:
-        """The shape ``[H, W, C]`` of an image, or that of another array of two axes or more, which are the first
-        numbers of the vector; () for anything else."""
-
-    @property
-    def finite(self) -> bool:
-        """Whether nothing that `write_quickly` writes can be other than finite."""
-
-    def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
-        """Writes `seen` into `out` ``[size]``; raises a fault of `method` that names `what` and the error."""
-
-    def write_quickly(self, seen: Any, out: FloatArray, at: Any) -> None:
-        """Writes `seen` into ``out[at]``, zeros ``[size]``, as `write` does, but for two things: it raises any error
-        for what it does not know to be right, and does not look for numbers that are not finite."""
+class _Unknown(Exception):
+    """A space of another kind, maybe within a known one."""
 
 
-def observation_encoder(who: str, space: Any) -> ObservationEncoder:
-    """The encoder of `space`, observed by `who`; raises `Unsupported` for other spaces and for empty ones."""
-    encoder = _encoder(space)
-    if encoder is None:
-        raise Unsupported(f"{who} observes {one_line(space)}; supported are {_SUPPORTED}")
-    if not encoder.size:
+def observation_space_of(who: str, space: Any) -> Space:
+    """The space that `who` observes; raises `Unsupported` for spaces of other kinds and for empty ones."""
+    try:
+        described = _described(space)
+        size = observed_size(described)
+    except _Unknown:
+        raise Unsupported(f"{who} observes {one_line(space)}; supported are {_SUPPORTED}") from None
+    except ValueError as error:
+        raise Unsupported(f"{who} observes {one_line(space)}: {error}") from error
+    if not size:
         raise Unsupported(f"{who} observes nothing: {one_line(space)}")
-    return encoder
+    return described
 
 
-def numbers(shape: tuple[int, ...], space: Any = None) -> ObservationEncoder:
-    """The encoder of arrays of `shape`, which are images if `space` is one of images."""
-    return _Numbers(shape, _is_image(space))
+def action_space_of(who: str, space: Any, joint: bool) -> Space:
+    """The space that `who` acts in; raises `Unsupported` for spaces of other kinds.
+
+    `joint` is whether several choices are to be numbered as one; raises `ValueError` for more than `JOINT_LIMIT`
+    combinations.
+    """
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Box) and _is_bounded(space):
+        return _box(space, most_bounds=space.low.size)
+    if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        raise Unsupported(f"{who} acts in {one_line(space)}; supported are {_SUPPORTED_ACTIONS}")
+    if math.prod(space.shape) == 0:
+        raise Unsupported(f"{who} acts in {one_line(space)}, which has no action")
+    if joint and isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+        counts = space.nvec if isinstance(space, spaces.MultiDiscrete) else np.full(space.shape, 2)
+        _require_few(who, counts.reshape(-1).tolist())
+    return _described(space)
 
 
-def _encoder(space: Any) -> ObservationEncoder | None:
+def _require_few(who: str, counts: list[int]) -> None:
+    combinations = math.prod(counts)
+    if len(counts) > 1 and combinations > JOINT_LIMIT:
+        raise ValueError(
+            f"{who} has {combinations:,} combinations of actions; task.options.joint_actions numbers at most "
+            f"{JOINT_LIMIT:,}"
+        )
+
+
+def gymnasium_space(space: Space) -> Any:
+    """The space as Gymnasium has it."""
+    from gymnasium import spaces
+
+    return _MADE[type(space)](spaces, space)
+
+
+def image_or_numbers(shape: tuple[int, ...], space: Any) -> Space:
+    """Arrays of `shape`, which are images if `space` is one of images."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Box) and space.dtype == np.uint8:
+        described = _box(space, most_bounds=1)
+        return BoxSpace(shape, "uint8", described.low, described.high)
+    return BoxSpace(shape, "float32", (None,), (None,))
+
+
+def _is_bounded(space: Any) -> bool:
+    finite = np.isfinite(space.low).all() and np.isfinite(space.high).all()
+    return bool(np.issubdtype(space.dtype, np.floating) and finite and space.low.size)
+
+
+def _described(space: Any) -> Space:
+    """Raises `_Unknown`."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Box):
-        return _Numbers(space.shape, _is_image(space))
+        return _box(space)
     if isinstance(space, spaces.MultiBinary):
-        return _Numbers(space.shape, False)
+        return MultiBinarySpace(_whole(space.shape))
     if isinstance(space, spaces.Discrete):
-        return _Choice(int(space.n), int(space.start))
+        return DiscreteSpace(int(space.n), int(space.start))
     if isinstance(space, spaces.MultiDiscrete):
-        return _Choices(space.shape, space.nvec.reshape(-1), space.start.reshape(-1))
+        counts, start = (_brief(array) for array in (space.nvec, space.start))
+        return MultiDiscreteSpace(_whole(space.shape), str(space.dtype), counts, start)  # type: ignore[arg-type]
     if isinstance(space, spaces.Dict):
-        return _nested(dict(space.spaces), named=True)
+        keys = tuple(map(_key, space.spaces))
+        return DictSpace(keys, tuple(map(_described, space.spaces.values())))
     if isinstance(space, spaces.Tuple):
-        return _nested(dict(enumerate(space.spaces)), named=False)
-    return None
+        return TupleSpace(tuple(map(_described, space.spaces)))
+    raise _Unknown
 
 
-def _is_image(space: Any) -> bool:
-    from gymnasium import spaces
-
-    if not isinstance(space, spaces.Box) or space.dtype != np.uint8:
-        return False
-    return bool((space.low == 0).all() and (space.high == 255).all())
-
-
-@dataclass(frozen=True)
-class _Numbers:
-    """An array of `shape`, flattened."""
-
-    shape: tuple[int, ...]
-    image: bool
-
-    @property
-    def size(self) -> int:
-        return int(np.prod(self.shape))
-
-    @property
-    def layout(self) -> tuple[int, ...]:
-        if self.image and len(self.shape) == 2:
-            return (*self.shape, 1)
-        return self.shape if len(self.shape) > 1 else ()
-
-    def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
-        flat = guard.numbers(method, seen, self.shape, what)
-        if self.image:
-            np.divide(flat, _BRIGHTEST, out=out)
-        else:
-            out[:] = flat
-
-    @property
-    def finite(self) -> bool:
-        return self.image
-
-    def write_quickly(self, seen: Any, out: FloatArray, at: Any) -> None:
-        if isinstance(seen, list):
-            seen = np.array(seen)
-        if seen.shape != self.shape:
-            raise ValueError
-        if seen.dtype is not _SINGLE:
-            if self.image and seen.dtype == np.uint8:
-                np.divide(seen.reshape(-1), _BRIGHTEST, out=out[at])
-                return
-            _require_small(seen)
-        if self.image:
-            raise ValueError
-        out[at] = seen if len(self.shape) == 1 else seen.reshape(-1)
+def _box(space: Any, most_bounds: int = _MOST_BOUNDS) -> BoxSpace:
+    low, high = (_brief(array) for array in (space.low, space.high))
+    if max(len(low), len(high)) > most_bounds:
+        low, high = (float(space.low.min()),), (float(space.high.max()),)
+    bounds = (tuple(float(value) if math.isfinite(value) else None for value in bound) for bound in (low, high))
+    return BoxSpace(_whole(space.shape), str(space.dtype), *bounds)  # type: ignore[arg-type]
 
 
-def is_finite(numbers: NDArray[Any]) -> bool:
-    """False if one is not finite, or their squares add up to infinity; a fifth of the time of `numpy.isfinite`."""
-    return math.isfinite(np.vdot(numbers, numbers))
+def _brief(array: Any) -> tuple[Any, ...]:
+    """One value for all where all are equal, else one for each."""
+    values = array.reshape(-1).tolist()
+    return tuple(values[:1] if all(value == values[0] for value in values) else values)
 
 
-def _require_small(numbers: NDArray[Any]) -> None:
-    """Raises an error for kinds of numbers that may overflow as float32, without numpy's warning about it."""
-    kind = numbers.dtype.kind
-    if kind not in "biu" and not (kind == "f" and np.vdot(numbers, numbers) < _LARGEST):
-        raise ValueError
+def _whole(shape: Any) -> tuple[int, ...]:
+    return tuple(map(int, shape))
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """One of `size` choices, counted from `first`, as a one-hot."""
-
-    size: int
-    first: int
-    layout: tuple[int, ...] = ()
-
-    def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
-        number = guard.number(method, seen, what) - self.first
-        if not (0 <= number < self.size and number.is_integer()):
-            raise guard.fault(method, _OUTSIDE.format(what=what, seen=one_line(seen)))
-        out[:] = 0
-        out[int(number)] = 1
-
-    @property
-    def finite(self) -> bool:
-        return True
-
-    def write_quickly(self, seen: Any, out: FloatArray, at: Any) -> None:
-        number = operator.index(seen) - self.first
-        if not 0 <= number < self.size:
-            raise ValueError
-        out[at][number] = 1
+def _key(key: Any) -> str | int:
+    """A key of a dictionary, by which it is also looked up; its text, where it is neither a text nor a whole number."""
+    if isinstance(key, str):
+        return str(key)
+    try:
+        return operator.index(key)
+    except TypeError:
+        return str(key)
 
 
-class _Choices:
-    """An array of `shape` of choices, each a one-hot of length `counts[i]`; choice i counts from `first[i]`."""
-
-    layout: tuple[int, ...] = ()
-
-    def __init__(self, shape: tuple[int, ...], counts: NDArray[Any], first: NDArray[Any]) -> None:
-        self._shape = shape
-        self._counts = counts.astype(np.int64)
-        self._first = first
-        self._offsets = np.cumsum(self._counts) - self._counts
-
-    @property
-    def size(self) -> int:
-        return int(self._counts.sum())
-
-    def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
-        numbers = guard.numbers(method, seen, self._shape, what, np.float64) - self._first
-        chosen = numbers.astype(np.int64)
-        if ((chosen < 0) | (chosen >= self._counts) | (chosen != numbers)).any():
-            raise guard.fault(method, _OUTSIDE.format(what=what, seen=one_line(seen)))
-        out[:] = 0
-        out[self._offsets + chosen] = 1
-
-    @property
-    def finite(self) -> bool:
-        return True
-
-    def write_quickly(self, seen: Any, out: FloatArray, at: Any) -> None:
-        if seen.shape != self._shape or seen.dtype.kind not in "iu":
-            raise ValueError
-        chosen = seen.reshape(-1) - self._first
-        if ((chosen < 0) | (chosen >= self._counts)).any():
-            raise ValueError
-        out[at][self._offsets + chosen] = 1
+def _as_box(spaces: Any, space: BoxSpace) -> Any:
+    low = bound(space.low, -math.inf, space.shape, np.float64)
+    high = bound(space.high, math.inf, space.shape, np.float64)
+    dtype = np.dtype(space.dtype)
+    return spaces.Box(low.astype(dtype), high.astype(dtype), space.shape, dtype)
 
 
-@dataclass(frozen=True)
-class _Nested:
-    """Concatenated observations: key, name in errors, encoder and columns of each; `named`: in a dictionary."""
-
-    parts: tuple[tuple[Any, str, ObservationEncoder, slice], ...]
-    size: int
-    named: bool
-    layout: tuple[int, ...] = ()
-
-    def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
-        """See `ObservationEncoder`."""
-        if self.named:
-            whole = isinstance(seen, dict) and all(key in seen for key, *_ in self.parts)
-        else:
-            whole = isinstance(seen, tuple | list | np.ndarray) and len(seen) == len(self.parts)
-        if not whole:
-            keys = [key for key, *_ in self.parts]
-            wanted = f"a dictionary with {keys}" if self.named else f"a tuple of {len(keys)}"
-            raise guard.fault(method, f"{what} is not {wanted}")
-        for key, where, part, columns in self.parts:
-            part.write(guard, method, seen[key], what + where, out[columns])
-
-    @property
-    def finite(self) -> bool:
-        return all(part.finite for _, _, part, _ in self.parts)
-
-    def write_quickly(self, seen: Any, out: FloatArray, at: Any) -> None:
-        if self.named:
-            right = isinstance(seen, dict)
-        else:
-            right = isinstance(seen, tuple | list) and len(seen) == len(self.parts)
-        if not right:
-            raise ValueError
-        own = out[at]
-        for key, _, part, columns in self.parts:
-            part.write_quickly(seen[key], own, columns)
+def _as_choices(spaces: Any, space: MultiDiscreteSpace) -> Any:
+    counts, start = (each(values, space.shape, np.int64) for values in (space.counts, space.start))
+    return spaces.MultiDiscrete(counts, np.dtype(space.dtype), start=start)
 
 
-def _nested(spaces: dict[Any, Any], named: bool) -> ObservationEncoder | None:
-    encoders = {key: _encoder(space) for key, space in spaces.items()}
-    shaped = [key for key, encoder in encoders.items() if encoder is not None and encoder.layout]
-    first = shaped if len(shaped) == 1 else []
-    parts, size = [], 0
-    for key in (*first, *(key for key in encoders if key not in first)):
-        part = encoders[key]
-        if part is None:
-            return None
-        parts.append((key, f"[{key!r}]", part, slice(size, size + part.size)))
-        size += part.size
-    return _Nested(tuple(parts), size, named, parts[0][2].layout if first else ())
+_MADE: dict[type, Callable[[Any, Any], Any]] = {
+    BoxSpace: _as_box,
+    DiscreteSpace: lambda spaces, space: spaces.Discrete(space.n, start=space.start),
+    MultiDiscreteSpace: _as_choices,
+    MultiBinarySpace: lambda spaces, space: spaces.MultiBinary(
+        space.shape if len(space.shape) != 1 else space.shape[0]
+    ),
+    DictSpace: lambda spaces, space: spaces.Dict(
+        [(key, gymnasium_space(part)) for key, part in zip(space.keys, space.spaces, strict=True)]
+    ),
+    TupleSpace: lambda spaces, space: spaces.Tuple([gymnasium_space(part) for part in space.spaces]),
+    VectorSpace: lambda spaces, space: spaces.Box(-np.inf, np.inf, space.shape, np.float32),
+}

@@ -2,18 +2,20 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray, Observation
 from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.spaces import ObservationEncoder, is_finite, numbers
+from functions.environments.pettingzoo.spaces import image_or_numbers
 from functions.environments.pettingzoo.wrappers import innermost
+from functions.environments.spaces.observations import ObservationCodec, is_finite, observation_codec
 
 # Environments whose state is the observations of all agents one after another, as the modules of their methods.
 _CONCATENATED = {"mpe2._mpe_utils.simple_env"}
 
 
-def state_encoder(guard: Guard) -> ObservationEncoder | None:
+def state_encoder(guard: Guard) -> ObservationCodec | None:
     """The encoder of the environment's own state, None if it has none; calls `reset` first."""
     guard.call("reset", seed=0)
     # Some environments have another attribute `state`, which the wrappers of PettingZoo would call.
@@ -25,13 +27,14 @@ def state_encoder(guard: Guard) -> ObservationEncoder | None:
         return None
     except Exception as error:
         raise guard.fault_of("state", error) from error
-    return numbers(shape, getattr(guard.environment, "state_space", None))
+    space = image_or_numbers(shape, getattr(guard.environment, "state_space", None))
+    return observation_codec(msgspec.to_builtins(space))
 
 
 class StateWriter:
     """Writes the state of environment number `row`."""
 
-    def __init__(self, row: int, guard: Guard, classes: tuple[AgentClass, ...], encoder: ObservationEncoder) -> None:
+    def __init__(self, row: int, guard: Guard, classes: tuple[AgentClass, ...], encoder: ObservationCodec) -> None:
         self._row = row
         self._guard = guard
         self._encoder = encoder
@@ -50,7 +53,8 @@ class StateWriter:
             return
         state = self._guard.call("state")
         if not self._write_quickly(state, into):
-            self._encoder.write(self._guard, "state", state, "the state", into[row])
+            with self._guard.spaces("state"):
+                self._encoder.write(state, "the state", into[row])
 
     def _write_quickly(self, state: Any, into: FloatArray) -> bool:
         """False if the state is not known to be right, and is to be written again."""

@@ -8,13 +8,15 @@ over all steps: a player that loses by the opponent's move is paid in that step 
 
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from functions.environments.base import Unsupported
-from functions.environments.pettingzoo.action_spaces import action_decoder
 from functions.environments.pettingzoo.horizon import own_horizon
+from functions.environments.pettingzoo.spaces import action_space_of
 from functions.environments.pettingzoo.wrappers import innermost
+from functions.environments.spaces.actions import ActionCodec
 
 Answer = tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any]]
 
@@ -133,7 +135,8 @@ def _holds_mask(space: Any) -> bool:
 
 def _first_actions(task: str, agent: Any, space: Any) -> NDArray[np.int8]:
     """The mask that allows the first action only, of every choice."""
-    decoder = action_decoder(f"{task}: agent '{agent}'", space, joint=False)
-    if decoder.low:
+    described = action_space_of(f"{task}: agent '{agent}'", space, joint=False)
+    codec = ActionCodec(msgspec.to_builtins(described))
+    if codec.continuous:
         raise Unsupported(f"{task}: agent '{agent}' takes turns with continuous actions, which cannot be masked")
-    return np.concatenate([np.eye(1, count, dtype=np.int8)[0] for count in decoder.branches or (decoder.actions,)])
+    return np.concatenate([np.eye(1, count, dtype=np.int8)[0] for count in codec.counts])

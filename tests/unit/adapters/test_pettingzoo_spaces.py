@@ -5,6 +5,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.spaces.utils import flatten
 from many_spaces import DEEDS, SIGHTS, Studio
+from msgspec import to_builtins
 from msgspec.structs import replace
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
@@ -15,7 +16,8 @@ from functions.environments.conformance import check
 from functions.environments.pettingzoo import adapter
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.parallel import ParallelEnvironment
-from functions.environments.pettingzoo.spaces import observation_encoder
+from functions.environments.pettingzoo.spaces import observation_space_of
+from functions.environments.spaces.observations import observation_codec
 
 
 def studio(agents=None, **options):
@@ -36,10 +38,15 @@ def done(environment):
     return list(environment._envs[0]._guard.environment.done[-1].values())
 
 
+def codec_of(space):
+    return observation_codec(to_builtins(observation_space_of("a: agent 'b'", space)))
+
+
 def vector(space, seen):
-    view = observation_encoder("a: agent 'b'", space)
-    out = np.full(view.size, np.nan, dtype=np.float32)
-    view.write(Guard("a, copy 0", None), "step", seen, "the observation of agent 'b'", out)
+    codec = codec_of(space)
+    out = np.full(codec.size, np.nan, dtype=np.float32)
+    with Guard("a, copy 0", None).spaces("step"):
+        codec.write(seen, "the observation of agent 'b'", out)
     return out
 
 
@@ -78,14 +85,14 @@ def test_several_choices_are_one_hots_side_by_side():
 def test_the_only_image_among_named_parts_stands_first_in_its_shape_and_scaled():
     seen = {"seen": np.array([[0, 255], [255, 0]], dtype=np.uint8), "held": 2}
     assert vector(SIGHTS["named"], seen).tolist() == [0, 1, 1, 0, 0, 0, 1]
-    assert observation_encoder("a: agent 'b'", SIGHTS["named"]).layout == (2, 2, 1)
+    assert codec_of(SIGHTS["named"]).layout == (2, 2, 1)
 
 
 def test_of_two_images_neither_does():
     image = spaces.Box(0, 255, (1, 2), np.uint8)
     space, seen = spaces.Dict({"a": spaces.Discrete(2), "b": image, "c": image}), np.array([[255, 0]], np.uint8)
     assert vector(space, {"a": 1, "b": seen, "c": seen}).tolist() == [0, 1, 1, 0, 1, 0]
-    assert observation_encoder("a: agent 'b'", space).layout == ()
+    assert codec_of(space).layout == ()
 
 
 def test_nested_parts_are_laid_side_by_side():
@@ -132,12 +139,12 @@ def test_observations_that_are_no_vectors_are_refused(space):
     with pytest.raises(
         Unsupported, match=r"a: agent 'b' observes .*; supported are Box, .* and Dict or Tuple of these"
     ):
-        observation_encoder("a: agent 'b'", space)
+        observation_space_of("a: agent 'b'", space)
 
 
 def test_seeing_nothing_is_refused():
     with pytest.raises(Unsupported, match="observes nothing"):
-        observation_encoder("a: agent 'b'", spaces.Box(0, 1, (0,)))
+        observation_space_of("a: agent 'b'", spaces.Box(0, 1, (0,)))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +161,7 @@ def test_seeing_nothing_is_refused():
 )
 def test_what_an_agent_can_do_is_in_its_class(does, expected):
     # What it sees is a table of two by two.
-    assert the_class(does=does) == replace(expected, observation_shape=(2, 2))
+    assert replace(the_class(does=does), spaces=None) == replace(expected, observation_shape=(2, 2))
 
 
 @pytest.mark.parametrize(

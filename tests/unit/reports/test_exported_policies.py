@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from coordinator.errors import UserError
+from coordinator.exports.destination import write_folder
 from coordinator.exports.policy_files import policy_files
 from coordinator.reports.policy import TeamFile, TeamPolicy
 from functions.algorithms import registry as algorithms
@@ -182,9 +183,9 @@ class Script:
     def _play(self, key, name, rows, mask):
         kind, team = self.kind(name), self.team
         self.given |= {f"{key}/seen": rows} | ({} if mask is None else {f"{key}/mask": mask})
+        action = np.asarray(team.act({name: rows}, None if mask is None else {name: mask})[name])
         if self.last_action:
             rows = np.concatenate([rows, self._behind.get(name, np.zeros((ROWS, kind.actions)))], axis=1)
-        action = np.asarray(team.act({name: rows}, None if mask is None else {name: mask})[name])
         network = team.networks(team.agents.index(name))
         outputs, self._hidden[name] = outputs_of(network, rows, self._hidden.get(name))
         if mask is not None:
@@ -193,8 +194,7 @@ class Script:
 
 
 def check(folder, team, format_, last_action=False):
-    for name, body in policy_files(team, format_, {}).items():
-        (folder / name).write_bytes(body)
+    write_folder(folder, policy_files(team, format_, {}))
     script = Script(team, last_action)
     np.savez(folder / "given.npz", **script.given)
     command = [sys.executable, "-I", "-c", ALONE, str(folder), str(ROOT)]
@@ -259,7 +259,12 @@ def test_an_agent_that_acted_at_random_has_no_policy_and_odd_names_are_no_paths(
     files = policy_files(TeamPolicy(TeamFile(task=EnvTask(name="x"), spec=spec, team=team), tensors), "onnx", {})
     document = msgspec.json.decode(files["policies.json"])
     assert (list(document["agents"]), document["without_policy"]) == (["../a"], ["b"])
-    assert sorted(files) == ["README.txt", "agent0.onnx", "play.py", "policies.json"]
+    assert sorted(name for name in files if "/" not in name) == [
+        "README.txt",
+        "agent0.onnx",
+        "play.py",
+        "policies.json",
+    ]
 
 
 def test_a_factory_that_is_gone_leaves_onnx(monkeypatch):

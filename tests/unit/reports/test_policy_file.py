@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from drawn_policies import ALONE, SHARED, SPEC, observation, weights
 
+from coordinator.errors import UserError
 from coordinator.reports import load_policy
 from coordinator.reports.policy import FILE, TeamFile, export
 from functions import codec
@@ -49,7 +50,7 @@ def test_one_observation_gives_one_action_and_only_for_the_agents_asked(tmp_path
     found = loaded.act({"b": batch[1].tolist()})
     assert found == {"b": int(loaded.act({"b": batch})["b"][1])}
     assert type(found["b"]) is int
-    with pytest.raises(KeyError, match="nobody"):
+    with pytest.raises(UserError, match=r"no policy plays agent 'nobody'; there are 'a', 'b', 'c'"):
         loaded.act({"nobody": batch})
 
 
@@ -125,5 +126,5 @@ def test_observations_come_as_the_environment_gives_them(tmp_path):
     assert policy.act({"player": box}) == {"player": 4}
     assert policy.act({"player": {"observation": box, "action_mask": np.array([1, 0])}}) == {"player": 3}
     np.testing.assert_array_equal(policy.act({"player": np.stack([box.ravel(), -box.ravel()])})["player"], [4, 3])
-    with pytest.raises(ValueError, match="player observes 6 numbers"):
+    with pytest.raises(UserError, match=r"the observation of agent 'player' has shape \(5,\), not \(6,\)"):
         policy.act({"player": np.zeros(5)})

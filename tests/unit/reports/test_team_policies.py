@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from drawn_policies import NUMBERS, SHARED, SPEC, observed, seen_at, tensors_of
 
+from coordinator.errors import UserError
 from coordinator.reports.crossplay import _Match
 from coordinator.reports.policy import TeamFile, TeamPolicy
 from functions.environments.base import EnvTask
@@ -41,7 +42,7 @@ def test_one_observation_gives_one_action_of_its_kind():
     found = loaded.act({"a": np.ones(6), "b": np.ones(4)}, rng=np.random.default_rng(0))
     assert (found["a"].shape, found["a"].dtype) == ((2,), np.float32)
     assert (found["b"].shape, found["b"].dtype) == ((2,), np.int64)
-    with pytest.raises(ValueError, match=r"a began with 1 environments and got 3; call start\(\)"):
+    with pytest.raises(UserError, match=r"a began with 1 environments and got 3; call start\(\)"):
         loaded.act({"a": np.ones((3, 6))})
 
 

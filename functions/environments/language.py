@@ -1,0 +1,71 @@
+"""The environment's own observations and actions of a class of agents: by its spaces, or, of tasks whose observations
+are what networks take, by the numbers of its description."""
+
+import math
+
+from functions.environments.base import AgentClass, EnvSpec
+from functions.environments.spaces.actions import ActionCodec
+from functions.environments.spaces.agent import AgentCodec
+from functions.environments.spaces.description import (
+    AgentSpaces,
+    BoxSpace,
+    DiscreteSpace,
+    MultiDiscreteSpace,
+    Space,
+    VectorSpace,
+    observed_size,
+    require_sound,
+)
+
+# Of an agent's action that is one choice, or the number of several.
+_MOST_COMPONENTS = 1024
+
+
+def spaces_of(kind: AgentClass, last_action: bool, masked: bool) -> AgentSpaces:
+    """The spaces of a class; `last_action` is whether the class's observations end with the last action, which the
+    environment's do not, and `masked` whether the env task masks actions."""
+    if kind.spaces is not None:
+        return kind.spaces
+    size = kind.observation_size - last_action * kind.actions
+    whole = len(kind.observation_shape) > 1 and math.prod(kind.observation_shape) == size
+    observation = VectorSpace(kind.observation_shape if whole else (size,))
+    return AgentSpaces(observation, _action_space(kind), masked=masked and not kind.continuous)
+
+
+def codec_of(kind: AgentClass, name: str, last_action: bool, masked: bool) -> AgentCodec:
+    """The codec of agent `name` of a class."""
+    return AgentCodec(name, spaces_of(kind, last_action, masked).plain())
+
+
+def require_fitting(spec: EnvSpec, last_action: bool) -> None:
+    """Raises `ValueError` for a description, from a file, whose parts contradict each other."""
+    members = sorted(agent for kind in spec.classes for agent in kind.agents)
+    if members != list(range(len(spec.agents))) or len({*spec.agents}) != len(spec.agents):
+        raise ValueError("the classes do not hold every agent once, or agents have equal names")
+    if spec.keys and tuple(map(str, spec.keys)) != spec.agents:
+        raise ValueError("the keys of agents are not their names")
+    for kind in spec.classes:
+        if kind.spaces is not None:
+            _require_fitting(kind, kind.spaces, last_action)
+
+
+def _require_fitting(kind: AgentClass, spaces: AgentSpaces, last_action: bool) -> None:
+    require_sound(spaces)
+    # Before arrays are made of what the file says.
+    most = max(len(kind.branches), len(kind.low), _MOST_COMPONENTS)
+    right = isinstance(spaces.action, DiscreteSpace) or math.prod(getattr(spaces.action, "shape", ())) <= most
+    right = right and observed_size(spaces.observation) + last_action * kind.actions == kind.observation_size
+    if right:
+        action = ActionCodec(spaces.plain()["action"], spaces.joint)
+        own = (kind.actions, kind.branches, kind.low, kind.high)
+        right = own == (action.actions, action.branches, action.low, action.high)
+    if not right:
+        raise ValueError(f"the spaces of class '{kind.name}' are not those of its networks")
+
+
+def _action_space(kind: AgentClass) -> Space:
+    if kind.continuous:
+        return BoxSpace((kind.actions,), "float32", kind.low, kind.high)
+    if kind.branches:
+        return MultiDiscreteSpace((len(kind.branches),), "int64", kind.branches, (kind.first_action,))
+    return DiscreteSpace(kind.actions, kind.first_action)

@@ -1,0 +1,82 @@
+"""One agent's spaces: its observation as a network takes it, and what a network chose as the environment takes it."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .actions import ActionCodec
+from .observations import Array, SpaceError, observation_codec
+
+_PAIR = {"observation", "action_mask"}
+
+
+class Seen(NamedTuple):
+    """Observations of an agent for its network: one, or a batch."""
+
+    # Its name for whoever asked, which need not be a text.
+    key: Any
+    # ``[rows, size]`` float32.
+    rows: Array
+    # ``[rows, actions]``; None where every action is legal.
+    legal: Array | None
+    # The axes of the batch, () for one observation.
+    batch: tuple[int, ...]
+
+
+class AgentCodec:
+    """The spaces of the agent `name`, as JSON holds them: "observation", "action", "masked" and "joint"."""
+
+    def __init__(self, name: str, spaces: Mapping[str, Any]) -> None:
+        self.name = name
+        self.observation = observation_codec(spaces["observation"])
+        self.action = ActionCodec(spaces["action"], spaces["joint"])
+        # Where the environment gives masks, or a dictionary can be nothing else.
+        self._pairs = spaces["masked"] or spaces["observation"]["type"] != "dict"
+
+    def encode(self, key: Any, seen: Any, mask: Any = None) -> Seen:
+        """An observation of the environment, or a batch of them with more axes in front, with or without a mask:
+        ``{"observation": ..., "action_mask": ...}``, or `mask` beside it. Raises `SpaceError`."""
+        if self._pairs and isinstance(seen, Mapping) and seen.keys() >= _PAIR:
+            seen, mask = seen["observation"], seen["action_mask"]
+        batch = self.observation.batch_of(seen)
+        values = np.empty((*batch, self.observation.size), np.float32)
+        self.observation.write(seen, f"the observation of agent '{self.name}'", values)
+        legal = None
+        if mask is not None and not self.action.continuous:
+            legal = self.action.read_mask(mask, batch, f"the action mask of agent '{self.name}'")
+            legal = legal.reshape(-1, self.action.actions)
+        return Seen(key, values.reshape(-1, self.observation.size), legal, batch)
+
+    def decode(self, chosen: Array, batch: tuple[int, ...]) -> Any:
+        """The environment's actions for a network's ``[rows, ...]``: an int for one discrete action, else an array."""
+        return self.typed(self.action.decode(chosen), batch)
+
+    def typed(self, actions: Array, batch: tuple[int, ...]) -> Any:
+        """Actions ``[rows, *shape]`` in the space's type of numbers, in the shape of the batch."""
+        shaped = self.action.typed(actions).reshape((*batch, *self.action.shape))
+        return shaped if shaped.shape else shaped.item()
+
+    def example(self) -> Any:
+        """An observation of this space, for a trial."""
+        return self.observation.read(np.zeros(self.observation.size, np.float32))
+
+
+def encode_all(codecs: Mapping[str, AgentCodec], observations: Any, masks: Any = None) -> dict[str, Seen]:
+    """The observations of some agents by name; agents are known by the text of their keys.
+
+    Raises `SpaceError` for what is no dictionary, for agents that there are not, and for two keys with equal texts.
+    """
+    for what, given in (("observations", observations), ("masks", {} if masks is None else masks)):
+        if not isinstance(given, Mapping):
+            raise SpaceError(f"{what} are a dictionary by agent, not {type(given).__name__}")
+    legal = {str(key): mask for key, mask in (masks or {}).items()}
+    found: dict[str, Seen] = {}
+    for key, seen in observations.items():
+        name = str(key)
+        if name not in codecs:
+            raise SpaceError(f"no policy plays agent {key!r}; there are {', '.join(map(repr, codecs))}")
+        if name in found:
+            raise SpaceError(f"agent {key!r} is given twice: agents are known by the text of their names")
+        found[name] = codecs[name].encode(key, seen, legal.get(name))
+    return found

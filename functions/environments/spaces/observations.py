@@ -1,0 +1,321 @@
+"""Observations of one space, between the environment's own form and the numbers of networks.
+
+A space is a dictionary, as JSON holds it; bounds, counts and starts are one for all or one for each:
+
+    {"type": "box", "shape": [2], "dtype": "float32", "low": [-1.0], "high": [null]}
+    {"type": "discrete", "n": 3, "start": 0}
+    {"type": "multi_discrete", "shape": [2], "dtype": "int64", "counts": [2, 3], "start": [0]}
+    {"type": "multi_binary", "shape": [4]}
+    {"type": "dict", "keys": ["dial", 1], "spaces": [...]}
+    {"type": "tuple", "spaces": [...]}
+    {"type": "vector", "shape": [6]}, so many numbers, flat or in this shape
+
+Numbers (box, multi_binary, vector) are flattened, choices (discrete, multi_discrete) become one-hots, and nested spaces
+are concatenated, all in the order of `gymnasium.spaces.utils.flatten`; but the only image or table among them comes
+first. Images, which are boxes of uint8 from 0 to 255, are scaled to 0..1. That function is not called, because it does
+not check its input: it takes a choice of -1 for the last one and accepts wrong shapes and values that are not finite.
+"""
+
+import math
+import operator
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+Array = NDArray[Any]
+Space = Mapping[str, Any]
+
+_BRIGHTEST = np.float32(255)
+_SINGLE = np.dtype(np.float32)
+# Numbers whose squares add up to less than this do not overflow as float32.
+_LARGEST = 1e76
+
+
+class SpaceError(ValueError):
+    """An observation, action or mask that is not in its space; the message says which and how."""
+
+
+def finite_numbers(value: object, shape: tuple[int, ...], what: str, dtype: DTypeLike = np.float32) -> Array:
+    """`value` as finite numbers of `shape`; a single number may have any shape. Raises `SpaceError`."""
+    try:
+        array = np.asarray(value)
+        if array.dtype != dtype:
+            with np.errstate(over="ignore"):
+                array = array.astype(dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise SpaceError(f"{what} is not numeric ({type(error).__name__}: {error})") from error
+    if array.shape != shape and not array.size == math.prod(shape) == 1:
+        raise SpaceError(f"{what} has shape {array.shape}, not {shape}")
+    if not np.isfinite(array).all():
+        raise SpaceError(f"{what} is not finite")
+    return array.reshape(shape)
+
+
+def whole_numbers(value: object, shape: tuple[int, ...], start: Any, counts: Any, what: str) -> Array:
+    """Choices of `shape`, of which each is one of `counts` from `start`, as numbers from 0. Raises `SpaceError`."""
+    numbers = finite_numbers(value, shape, what, np.float64) - start
+    if ((numbers < 0) | (numbers >= counts) | (numbers != np.floor(numbers))).any():
+        raise SpaceError(f"{what} is {value}, which is outside its space")
+    chosen: Array = np.asarray(numbers).astype(np.int64)
+    return chosen
+
+
+def each(values: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """One value for all, or one for each of an array of `shape`, as the latter."""
+    array = np.asarray(values, dtype)
+    return np.full(shape, array[0]) if array.size == 1 else array.reshape(shape)
+
+
+def bound(values: Any, none: float, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """A bound of a box as an array of `shape`; `none` where there is no bound."""
+    return each([none if value is None else value for value in values], shape, dtype)
+
+
+class ObservationCodec(Protocol):
+    """Observations of one space as vectors of `size` numbers."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def layout(self) -> tuple[int, ...]:
+        """The shape ``[H, W, C]`` of an image, or that of another array of two axes or more, which are the first
+        numbers of the vector; () for anything else."""
+
+    @property
+    def finite(self) -> bool:
+        """Whether nothing that `write_quickly` writes can be other than finite."""
+
+    def batch_of(self, seen: Any) -> tuple[int, ...]:
+        """The axes before those of one observation; () where there are none, or it is none of this space."""
+
+    def write(self, seen: Any, what: str, out: Array) -> None:
+        """Writes observations, a batch of the leading axes of `out`, into it ``[..., size]``; raises `SpaceError`."""
+
+    def write_quickly(self, seen: Any, out: Array, at: Any) -> None:
+        """Writes one observation into ``out[at]``, zeros ``[size]``, as `write` does, but for two things: it raises any
+        error for what it does not know to be right, and does not look for numbers that are not finite."""
+
+    def read(self, values: Array) -> Any:
+        """The observations that `write` turns into `values` ``[..., size]``."""
+
+
+class _Numbers:
+    """An array of numbers, flattened."""
+
+    def __init__(self, space: Space) -> None:
+        self.shape, self._loose = tuple(space["shape"]), space["type"] == "vector"
+        self.dtype = np.dtype(space.get("dtype", "int8" if space["type"] == "multi_binary" else "float32"))
+        image = self.dtype == np.uint8 and (tuple(space["low"]), tuple(space["high"])) == ((0,), (255,))
+        self.finite, self.size = image, math.prod(self.shape)
+        self._ends = space.get("low", (None,)), space.get("high", (None,))
+        self.layout = self.shape if len(self.shape) > 1 else ()
+        if image and len(self.shape) == 2:
+            self.layout = (*self.shape, 1)
+
+    def batch_of(self, seen: Any) -> tuple[int, ...]:
+        whole = shape_of(seen)
+        if math.prod(whole) == 1 or (self._loose and math.prod(whole) == self.size):
+            return ()
+        lead = whole[: max(0, len(whole) - len(self.shape))]
+        if whole == (*lead, *self.shape):
+            return lead
+        return whole[:-1] if self._loose and whole[-1:] == (self.size,) else ()
+
+    def write(self, seen: Any, what: str, out: Array) -> None:
+        batch = out.shape[:-1]
+        shape = (*batch, *self.shape)
+        if self._loose and math.prod(shape_of(seen)) == out.size:
+            shape = shape_of(seen)
+        flat = finite_numbers(seen, shape, what).reshape(out.shape)
+        if self.finite:
+            np.divide(flat, _BRIGHTEST, out=out)
+        else:
+            out[...] = flat
+
+    def write_quickly(self, seen: Any, out: Array, at: Any) -> None:
+        if isinstance(seen, list):
+            seen = np.array(seen)
+        if seen.shape != self.shape:
+            raise ValueError
+        if seen.dtype is not _SINGLE:
+            if self.finite and seen.dtype == np.uint8:
+                np.divide(seen.reshape(-1), _BRIGHTEST, out=out[at])
+                return
+            _require_small(seen)
+        if self.finite:
+            raise ValueError
+        out[at] = seen if len(self.shape) == 1 else seen.reshape(-1)
+
+    def read(self, values: Array) -> Any:
+        numbers = (values * _BRIGHTEST if self.finite else values).reshape((*values.shape[:-1], *self.shape))
+        if self.dtype.kind != "f":
+            numbers = np.rint(numbers)
+        # Numbers of more digits may have been rounded to beyond their bounds.
+        low, high = (
+            bound(end, none, self.shape, np.float64) for end, none in zip(self._ends, (-np.inf, np.inf), strict=True)
+        )
+        return np.clip(numbers.astype(np.float64), low, high).astype(self.dtype)
+
+
+def shape_of(seen: Any) -> tuple[int, ...]:
+    """The shape of an array or of nested lists; () for what is neither."""
+    try:
+        return np.shape(seen)
+    except ValueError:  # of lists of different lengths
+        return ()
+
+
+def is_finite(numbers: Array) -> bool:
+    """False if one is not finite, or their squares add up to infinity; a fifth of the time of `numpy.isfinite`."""
+    return math.isfinite(np.vdot(numbers, numbers))
+
+
+def _require_small(numbers: Array) -> None:
+    """Raises an error for kinds of numbers that may overflow as float32, without numpy's warning about it."""
+    kind = numbers.dtype.kind
+    if kind not in "biu" and not (kind == "f" and np.vdot(numbers, numbers) < _LARGEST):
+        raise ValueError
+
+
+class _Choice:
+    """One of `size` choices, counted from `first`, as a one-hot."""
+
+    layout: tuple[int, ...] = ()
+    finite = True
+
+    def __init__(self, space: Space) -> None:
+        self.size, self._first = space["n"], space["start"]
+
+    def batch_of(self, seen: Any) -> tuple[int, ...]:
+        shape = shape_of(seen)
+        return () if math.prod(shape) == 1 else shape
+
+    def write(self, seen: Any, what: str, out: Array) -> None:
+        chosen = whole_numbers(seen, out.shape[:-1], self._first, self.size, what)
+        out[...] = np.arange(self.size) == chosen[..., None]
+
+    def write_quickly(self, seen: Any, out: Array, at: Any) -> None:
+        number = operator.index(seen) - self._first
+        if not 0 <= number < self.size:
+            raise ValueError
+        out[at][number] = 1
+
+    def read(self, values: Array) -> Any:
+        return (values.argmax(axis=-1) + self._first).tolist() if values.ndim == 1 else values.argmax(-1) + self._first
+
+
+class _Choices:
+    """An array of choices, each a one-hot of length `counts[i]`; choice i counts from `first[i]`."""
+
+    layout: tuple[int, ...] = ()
+    finite = True
+
+    def __init__(self, space: Space) -> None:
+        self._shape = tuple(space["shape"])
+        self._counts, self._first = (each(space[key], self._shape, np.int64) for key in ("counts", "start"))
+        self._dtype, self.size = np.dtype(space["dtype"]), int(self._counts.sum())
+        self._offsets = (np.cumsum(self._counts) - self._counts.reshape(-1)).reshape(-1)
+
+    def batch_of(self, seen: Any) -> tuple[int, ...]:
+        whole = shape_of(seen)
+        lead = whole[: max(0, len(whole) - len(self._shape))]
+        return lead if whole == (*lead, *self._shape) and math.prod(whole) != 1 else ()
+
+    def write(self, seen: Any, what: str, out: Array) -> None:
+        batch = out.shape[:-1]
+        chosen = whole_numbers(seen, (*batch, *self._shape), self._first, self._counts, what)
+        out[...] = 0
+        np.put_along_axis(out, self._offsets + chosen.reshape((*batch, -1)), 1, axis=-1)
+
+    def write_quickly(self, seen: Any, out: Array, at: Any) -> None:
+        if seen.shape != self._shape or seen.dtype.kind not in "iu":
+            raise ValueError
+        chosen = seen - self._first
+        if ((chosen < 0) | (chosen >= self._counts)).any():
+            raise ValueError
+        out[at][self._offsets + chosen.reshape(-1)] = 1
+
+    def read(self, values: Array) -> Any:
+        parts = np.split(values, self._offsets[1:], axis=-1)
+        chosen = np.stack([part.argmax(axis=-1) for part in parts], axis=-1)
+        return (chosen.reshape((*values.shape[:-1], *self._shape)) + self._first).astype(self._dtype)
+
+
+class _Nested:
+    """Concatenated observations of a dictionary (`named`) or a tuple."""
+
+    def __init__(self, space: Space) -> None:
+        self._named = space["type"] == "dict"
+        keys = space["keys"] if self._named else range(len(space["spaces"]))
+        codecs = {key: observation_codec(part) for key, part in zip(keys, space["spaces"], strict=True)}
+        shaped = [key for key, codec in codecs.items() if codec.layout]
+        first = shaped if len(shaped) == 1 else []
+        self.size, self._keys = 0, tuple(codecs)
+        # Key, codec and columns of each.
+        self._parts: list[tuple[Any, ObservationCodec, slice]] = []
+        for key in (*first, *(key for key in codecs if key not in first)):
+            columns = slice(self.size, self.size + codecs[key].size)
+            self._parts.append((key, codecs[key], columns))
+            self.size = columns.stop
+        self.layout = codecs[first[0]].layout if first else ()
+        self.finite = all(codec.finite for codec in codecs.values())
+
+    def batch_of(self, seen: Any) -> tuple[int, ...]:
+        entries = self._entries(seen)
+        return next(filter(None, (part.batch_of(entries[key]) for key, part, _ in self._parts)), ()) if entries else ()
+
+    def write(self, seen: Any, what: str, out: Array) -> None:
+        entries = self._entries(seen)
+        if entries is None:
+            keys = [key for key, *_ in self._parts]
+            wanted = f"a dictionary with {keys}" if self._named else f"a tuple of {len(keys)}"
+            raise SpaceError(f"{what} is not {wanted}")
+        for key, part, columns in self._parts:
+            part.write(entries[key], f"{what}[{key!r}]", out[..., columns])
+
+    def write_quickly(self, seen: Any, out: Array, at: Any) -> None:
+        if self._named:
+            right = isinstance(seen, dict)
+        else:
+            right = isinstance(seen, tuple | list) and len(seen) == len(self._keys)
+        if not right:
+            raise ValueError
+        own = out[at]
+        for key, part, columns in self._parts:
+            part.write_quickly(seen[key], own, columns)
+
+    def read(self, values: Array) -> Any:
+        entries = {key: part.read(values[..., columns]) for key, part, columns in self._parts}
+        ordered = {key: entries[key] for key in self._keys}
+        return ordered if self._named else tuple(ordered.values())
+
+    def _entries(self, seen: Any) -> Mapping[Any, Any] | None:
+        """The parts by key; None where one is missing."""
+        if not self._named:
+            whole = isinstance(seen, tuple | list | np.ndarray) and len(seen) == len(self._keys)
+            return dict(enumerate(seen)) if whole else None
+        if not isinstance(seen, Mapping):
+            return None
+        # Keys that are neither text nor whole numbers are known by their text.
+        entries = seen if all(key in seen for key in self._keys) else {str(key): part for key, part in seen.items()}
+        return entries if all(key in entries for key in self._keys) else None
+
+
+_CODECS: dict[str, Any] = {
+    "box": _Numbers,
+    "multi_binary": _Numbers,
+    "vector": _Numbers,
+    "discrete": _Choice,
+    "multi_discrete": _Choices,
+    "dict": _Nested,
+    "tuple": _Nested,
+}
+
+
+def observation_codec(space: Space) -> ObservationCodec:
+    """The codec of a space; raises `KeyError` for one of an unknown type."""
+    codec: ObservationCodec = _CODECS[space["type"]](space)
+    return codec
