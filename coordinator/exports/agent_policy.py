@@ -108,7 +108,8 @@ class Choices:
     @property
     def table(self) -> NDArray[np.int64]:
         """The environment's choices ``[actions, choices]`` for every number of several that are numbered as one."""
-        return np.stack(np.unravel_index(np.arange(self.width), self.joined), axis=-1) + np.array(self.first)
+        choices = np.stack(np.unravel_index(np.arange(self.width), self.joined), axis=-1)
+        return np.asarray(choices + np.array(self.first))
 
 
 @dataclass(frozen=True)

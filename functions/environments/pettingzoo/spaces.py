@@ -64,7 +64,7 @@ def action_space_of(who: str, space: Any, joint: bool) -> Space:
         return _box(space, most_bounds=space.low.size)
     if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
         raise Unsupported(f"{who} acts in {one_line(space)}; supported are {_SUPPORTED_ACTIONS}")
-    if math.prod(space.shape) == 0:
+    if 0 in (space.shape or ()):
         raise Unsupported(f"{who} acts in {one_line(space)}, which has no action")
     if joint and isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         counts = space.nvec if isinstance(space, spaces.MultiDiscrete) else np.full(space.shape, 2)

@@ -49,13 +49,16 @@ class AgentCodec:
         return Seen(key, values.reshape(-1, self.observation.size), legal, batch)
 
     def decode(self, chosen: Array, batch: tuple[int, ...]) -> Any:
-        """The environment's actions for a network's ``[rows, ...]``: an int for one discrete action, else an array."""
+        """The environment's actions for a network's ``[rows, ...]``: an int for one discrete action, else an array
+        (of one number without axes, NumPy's number)."""
         return self.typed(self.action.decode(chosen), batch)
 
     def typed(self, actions: Array, batch: tuple[int, ...]) -> Any:
         """Actions ``[rows, *shape]`` in the space's type of numbers, in the shape of the batch."""
         shaped = self.action.typed(actions).reshape((*batch, *self.action.shape))
-        return shaped if shaped.shape else shaped.item()
+        if shaped.shape:
+            return shaped
+        return shaped[()] if self.action.continuous else shaped.item()
 
     def example(self) -> Any:
         """An observation of this space, for a trial."""
