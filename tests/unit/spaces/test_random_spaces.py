@@ -15,6 +15,7 @@ from coordinator.reports.policy import TeamFile, export
 from functions.contract import Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from functions.environments.pettingzoo.spaces import JOINT_LIMIT
 from functions.evaluator.handler import play
 from functions.policies import Player, Policy
 from marless.environments import as_pettingzoo
@@ -30,7 +31,9 @@ class Case:
     def __init__(self, number, folder):
         rng = np.random.default_rng([39, number])
         joint, last_action, recurrent = rng.random(3) < (0.3, 0.4, 0.3)
-        options = {"number": number} | ({"joint_actions": True} if joint else {})
+        drawn = Task(number)
+        few = all(np.prod(drawn.mask_sizes(agent)) <= JOINT_LIMIT for agent in drawn.possible_agents)
+        options = {"number": number} | ({"joint_actions": True} if joint and few else {})
         self.number = number
         self.task = EnvTask(name="pettingzoo:random_spaces:Task", options=options, last_action=bool(last_action))
         self.environment = registry.make(self.task, 1)
