@@ -176,7 +176,7 @@ def is_finite(numbers: Array) -> bool:
 def _require_small(numbers: Array) -> None:
     """Raises an error for kinds of numbers that may overflow as float32, without numpy's warning about it."""
     kind = numbers.dtype.kind
-    if kind not in "biu" and not (kind == "f" and np.vdot(numbers, numbers) < _LARGEST):
+    if kind not in "biu" and not (kind == "f" and float(np.vdot(numbers, numbers)) < _LARGEST):
         raise ValueError
 
 
