@@ -340,13 +340,16 @@ class SampleReply(Message, frozen=True, kw_only=True, tag="sample"):
     env_steps: Annotated[int, msgspec.Meta(ge=0)]
     # Undiscounted, summed over agents, one per finished episode.
     returns: tuple[float, ...] = ()
-    # By rollout and agent, summed over the rollout's episodes; by rollout, so that the mean over a round is bit for bit
-    # independent of how rollouts are assigned to tasks.
+    # By rollout and agent, weighted sums over the rollout's episodes; by rollout, so that the mean over a round is bit
+    # for bit independent of how rollouts are assigned to tasks.
     agent_returns: tuple[tuple[float, ...], ...] = ()
-    # Means over the episodes.
+    # By rollout, the weights of its episodes in `agent_returns`, of mean 1 (`functions.episodes`); empty where all are
+    # 1 and every rollout has as many episodes, and where rollouts do not begin with a reset.
+    weights: tuple[tuple[float, ...], ...] = ()
+    # Weighted means over the episodes.
     env_metrics: dict[str, float] = {}
-    # In a match, the mean over the episodes: 1 where the side that learns had the higher return, 0 where it had the
-    # lower one, and a half where both were equal.
+    # In a match, the weighted mean over the episodes: 1 where the side that learns had the higher return, 0 where it
+    # had the lower one, and a half where both were equal.
     score: float | None = None
 
 

@@ -1,4 +1,14 @@
-"""Returns and metrics of episodes, accumulated while environments are stepped."""
+"""Returns and metrics of episodes, accumulated while environments are stepped.
+
+An environment that is reset, stepped T times and reset at every end leaves an episode unfinished. A long episode is
+unfinished more often than a short one, so the mean over all finished episodes is not that of an episode (length-biased
+sampling, as in renewal theory: Cox, "Renewal Theory", 1962). The mean over environments of the mean over the finished
+episodes of each is exactly it, where no episode is longer than T: every environment finishes its first episode, whose
+expectation is that of any; and its finished episodes are exchangeable, because any order of them leaves the same
+unfinished episode. So its mean is the expectation of its first one given what it finished (Rao-Blackwell: no larger a
+variance than the first episodes alone). Lengths and returns may depend on each other; episodes of one environment must
+be independent of each other and equally distributed, as those of fixed policies are.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import BoolArray, Step
+from functions.environments.base import BoolArray, EnvironmentFault, Step
 
 
 class Episodes:
@@ -15,7 +25,10 @@ class Episodes:
     def __init__(self, num_envs: int, agents: int) -> None:
         self._running = np.zeros((num_envs, agents))
         self._finished: list[NDArray[np.float64]] = []
-        self.env_metrics: dict[str, list[float]] = {}
+        # The environment of every finished episode.
+        self._rows: list[NDArray[np.int64]] = []
+        # By metric: its values, and the numbers of the episodes that they are of.
+        self.env_metrics: dict[str, tuple[list[float], list[int]]] = {}
 
     def add(self, step: Step, counted: BoolArray | None = None) -> None:
         """Adds a step's rewards, and the episodes that ended in environments that are `counted` (all by default)."""
@@ -23,14 +36,49 @@ class Episodes:
         if step.final is None:
             return
         rows = np.flatnonzero(step.ended if counted is None else step.ended & counted)
+        first = sum(map(len, self._rows))
         self._finished.append(self._running[rows])
+        self._rows.append(rows)
         self._running[step.ended] = 0.0
         for name, values in step.env_metrics.items():
-            self.env_metrics.setdefault(name, []).extend(values[rows].tolist())
+            known, of = self.env_metrics.setdefault(name, ([], []))
+            known.extend(values[rows].tolist())
+            of.extend(range(first, first + len(rows)))
 
     def agent_returns(self) -> NDArray[np.float64]:
-        """``[episodes, N]`` in the order in which the episodes ended."""
-        return np.concatenate([np.empty((0, self._running.shape[1])), *self._finished])
+        """``[episodes, N]`` in the order of their ends; raises `EnvironmentFault` unless all are finite."""
+        found = np.concatenate([np.empty((0, self._running.shape[1])), *self._finished])
+        if not np.isfinite(found).all():
+            raise EnvironmentFault("the rewards of an episode do not add up to a finite number")
+        return found
+
+    def weights(self) -> NDArray[np.float64]:
+        """By finished episode: of mean 1, and such that every environment weighs as much as any other.
+
+        They are 1 where all environments finished as many. Raises `EnvironmentFault` where one finished none.
+        """
+        rows = np.concatenate([np.empty(0, np.int64), *self._rows])
+        counts = np.bincount(rows, minlength=len(self._running))
+        if not counts.all():
+            raise EnvironmentFault("a rollout as long as the horizon did not finish an episode: it is longer than that")
+        of_environment: NDArray[np.float64] = np.array(balancing(counts.tolist()))
+        weights: NDArray[np.float64] = of_environment[rows]
+        return weights
+
+
+def balancing(counts: Sequence[float]) -> list[float]:
+    """Factors, of mean 1 over all episodes, by which parts of so many episodes weigh alike; 0 for a part of none."""
+    mean = sum(counts) / len(counts) if counts else 0.0
+    return [mean / count if count else 0.0 for count in counts]
+
+
+def whole_episodes(parts: Sequence[Episodes]) -> list[NDArray[np.float64]]:
+    """The weights of the episodes of several parts that began with a reset, such that every environment weighs alike.
+
+    See the top of the module; all parts have as many environments. Raises what `Episodes.weights` raises.
+    """
+    own = [part.weights() for part in parts]
+    return [factor * of for factor, of in zip(balancing([len(of) for of in own]), own, strict=True)]
 
 
 class Summary(NamedTuple):
@@ -41,15 +89,22 @@ class Summary(NamedTuple):
     env_metrics: dict[str, float]
 
 
-def summary(parts: Sequence[Episodes]) -> Summary:
-    """The episodes of several parts in the order given; metrics without a value are left out."""
-    agent_returns = np.concatenate([part.agent_returns() for part in parts])
-    metrics: dict[str, list[float]] = {}
-    for part in parts:
-        for name, values in part.env_metrics.items():
-            metrics.setdefault(name, []).extend(values)
+def summary(parts: Sequence[Episodes], weights: Sequence[NDArray[np.float64]] | None = None) -> Summary:
+    """The episodes of several parts in the order given; metrics without a value are left out.
+
+    `weights` are of the episodes of each part, by default 1.
+    """
+    by_part = [part.agent_returns() for part in parts]
+    weights = [np.ones(len(of)) for of in by_part] if weights is None else weights
+    agent_returns, every = np.concatenate(by_part), np.concatenate(weights)
+    metrics: dict[str, tuple[list[float], list[float]]] = {}
+    for part, own in zip(parts, weights, strict=True):
+        for name, (values, episodes) in part.env_metrics.items():
+            known, of = metrics.setdefault(name, ([], []))
+            known.extend(values)
+            of.extend(own[episodes].tolist())
     return Summary(
         tuple(agent_returns.sum(axis=1).tolist()),
-        tuple(agent_returns.mean(axis=0).tolist()) if len(agent_returns) else (),
-        {name: float(np.mean(values)) for name, values in metrics.items() if values},
+        tuple((agent_returns * every[:, None]).mean(axis=0).tolist()) if len(agent_returns) else (),
+        {name: float(np.average(values, weights=of)) for name, (values, of) in metrics.items() if values},
     )

@@ -256,7 +256,7 @@ def _round_keys(state: State) -> set[str]:
 
 def _end_learning(plan: Plan, state: State) -> State:
     """Every learner has answered: the round is over unless the controller proposes another team."""
-    rounds = replies_by_round(state)
+    rounds = replies_by_round(plan, state)
     decisions = _decide_on(plan, state, rounds)
     last = decisions[-1]
     if last.proposal is None:
@@ -314,7 +314,7 @@ def _on_abandoned(plan: Plan, state: State, event: Abandoned) -> State:
 def _end_with_proposal(plan: Plan, state: State, event: str) -> State:
     """Ends the round with its proposal accepted or not. Only a round that is alone in its function has one."""
     assert state.decision is not None
-    return _end_rounds(plan, state, replies_by_round(state), [state.decision], event)
+    return _end_rounds(plan, state, replies_by_round(plan, state), [state.decision], event)
 
 
 def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions: list[Decision], event: str) -> State:

@@ -6,21 +6,29 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coordinator.core import budget, league, sides
 from coordinator.core.controller import Decision, RoundSignals
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
-from coordinator.core.tasks import behaviour
+from coordinator.core.tasks import behaviour, fragments
 from functions.contract import EvaluateReply, LearnReply, SampleReply, Table, WholeReply
+from functions.episodes import balancing
 
 
 @dataclass(frozen=True)
 class RoundReplies:
-    """The replies of one round's functions: of sampling, in the order of rollouts, and of learning."""
+    """The replies of one round's functions: of sampling, in the order of rollouts, and of learning.
+
+    `whole`: rollouts begin with a reset, and no episode is longer than they. Then every environment weighs as much as
+    any other, and means over episodes are unbiased (`functions.episodes`). Otherwise every episode that ended weighs
+    alike: of fragments each is counted once, in the round in which it ends.
+    """
 
     samples: tuple[SampleReply, ...]
     learns: tuple[LearnReply, ...]
+    whole: bool = False
 
     @cached_property
     def env_steps(self) -> int:
@@ -28,13 +36,54 @@ class RoundReplies:
         return sum(reply.env_steps for reply in self.samples)
 
     @cached_property
+    def returns(self) -> NDArray[np.float64]:
+        """Of every finished episode, summed over agents."""
+        return np.array([value for reply in self.samples for value in reply.returns])
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """Of every finished episode, of mean 1."""
+        return np.concatenate([np.empty(0), *(part for parts in self._weights for part in parts)])
+
+    @cached_property
     def agent_returns(self) -> tuple[float, ...]:
         """Means by agent over the finished episodes; empty without a finished episode."""
-        episodes = sum(len(reply.returns) for reply in self.samples)
-        if not episodes:
+        if not len(self.returns):
             return ()
         rollouts = [rollout for reply in self.samples for rollout in reply.agent_returns]
-        return tuple(math.fsum(sums) / episodes for sums in zip(*rollouts, strict=True))
+        weighed = [[factor * value for value in sums] for factor, sums in zip(self._factors, rollouts, strict=False)]
+        return tuple(math.fsum(sums) / len(self.returns) for sums in zip(*weighed, strict=True))
+
+    @cached_property
+    def env_metrics(self) -> dict[str, float]:
+        """Means of the environment's metrics over the finished episodes."""
+        return mean_env_metrics(self.samples, [float(sum(map(np.sum, parts))) for parts in self._weights])
+
+    @cached_property
+    def return_mean(self) -> float | None:
+        """None without a finished episode."""
+        return float((self.weights * self.returns).mean()) if len(self.returns) else None
+
+    @cached_property
+    def return_sd(self) -> float | None:
+        """The spread of the episodes' returns, with Bessel's correction for weights; None for a single episode."""
+        weights, count = self.weights, len(self.returns)
+        if count < 2 or self.return_mean is None:
+            return None
+        squares = float((weights * (self.returns - self.return_mean) ** 2).sum())
+        return math.sqrt(squares / (count - float((weights**2).sum()) / count))
+
+    @cached_property
+    def _factors(self) -> list[float]:
+        """By rollout, the factor of its episodes' weights."""
+        counts = [len(part) for reply in self.samples for part in _own_weights(reply)]
+        return balancing(counts) if self.whole else [1.0] * len(counts)
+
+    @cached_property
+    def _weights(self) -> list[list[NDArray[np.float64]]]:
+        """Of the episodes of every reply's rollouts."""
+        factors = iter(self._factors)
+        return [[next(factors) * part for part in _own_weights(reply)] for reply in self.samples]
 
     @cached_property
     def signals(self) -> RoundSignals:
@@ -47,14 +96,21 @@ class RoundReplies:
         return RoundSignals(self.agent_returns, metrics, tables)
 
 
-def replies_by_round(state: State) -> list[RoundReplies]:
+def _own_weights(reply: SampleReply) -> list[NDArray[np.float64]]:
+    """By rollout, the weights of its episodes within it."""
+    rollouts = max(1, len(reply.agent_returns))
+    return [np.array(of) for of in reply.weights] or np.array_split(np.ones(len(reply.returns)), rollouts)
+
+
+def replies_by_round(plan: Plan, state: State) -> list[RoundReplies]:
     """The replies of each round that the functions in flight went through, all of them answered."""
+    whole = plan.dataset is None and not fragments(plan, state)
     replies = [slot.done.reply for _, slot in sorted(state.slots.items()) if slot.done]
     for reply in replies:
         if isinstance(reply, WholeReply):
-            return [RoundReplies((s,), (learn,)) for s, learn in zip(reply.samples, reply.learns, strict=True)]
+            return [RoundReplies((s,), (learn,), whole) for s, learn in zip(reply.samples, reply.learns, strict=True)]
     samples = tuple(reply for reply in replies if isinstance(reply, SampleReply))
-    return [RoundReplies(samples, tuple(reply for reply in replies if isinstance(reply, LearnReply)))]
+    return [RoundReplies(samples, tuple(reply for reply in replies if isinstance(reply, LearnReply)), whole)]
 
 
 def round_lines(
@@ -71,7 +127,6 @@ def round_lines(
     for index, (round_, decision) in enumerate(zip(rounds, decisions, strict=True)):
         share = (index + 1) / len(rounds)
         env_steps += round_.env_steps
-        returns = np.array([value for reply in round_.samples for value in reply.returns])
         last = index == len(rounds) - 1
         lines.append(
             RoundLine(
@@ -83,11 +138,11 @@ def round_lines(
                 learners=sum(slot.item.function == "learner" for slot in state.slots.values()),
                 groups=len(state.groups),
                 invocations=len(state.slots),
-                episodes=len(returns),
-                return_mean=float(returns.mean()) if len(returns) else None,
-                return_sd=float(returns.std(ddof=1)) if len(returns) > 1 else None,
+                episodes=len(round_.returns),
+                return_mean=round_.return_mean,
+                return_sd=round_.return_sd,
                 agent_returns=round_.agent_returns,
-                env_metrics=mean_env_metrics(round_.samples),
+                env_metrics=round_.env_metrics,
                 metrics={**round_.signals.metrics, **league.metrics(state.env_spec, state.league)},
                 evaluation=evaluation_in_flight(plan, state) if index == 0 else None,
                 team=state.team.groups if state.team else (),
@@ -103,19 +158,18 @@ def round_lines(
     return tuple(lines)
 
 
-def mean_env_metrics(replies: Sequence[SampleReply | EvaluateReply]) -> dict[str, float]:
-    """Means of the environment's metrics over the episodes of all `replies`; one that is silent on a figure does
-    not count for it."""
-    finished = [reply for reply in replies if reply.returns]
-    named = {
-        name: [reply for reply in finished if name in reply.env_metrics]
-        for reply in finished
-        for name in reply.env_metrics
-    }
-    return {
-        name: float(np.average([reply.env_metrics[name] for reply in of], weights=[len(reply.returns) for reply in of]))
-        for name, of in sorted(named.items())
-    }
+def mean_env_metrics(
+    replies: Sequence[SampleReply | EvaluateReply], weights: Sequence[float] | None = None
+) -> dict[str, float]:
+    """Means of the environment's metrics over the episodes of all `replies`, whose weights are by default their numbers
+    of episodes; one that is silent on a figure does not count for it."""
+    known: dict[str, tuple[list[float], list[float]]] = {}
+    for reply, weight in zip(replies, weights or [len(reply.returns) for reply in replies], strict=True):
+        for name, value in reply.env_metrics.items() if reply.returns else ():
+            values, of = known.setdefault(name, ([], []))
+            values.append(value)
+            of.append(weight)
+    return {name: float(np.average(values, weights=of)) for name, (values, of) in sorted(known.items())}
 
 
 def evaluation_in_flight(plan: Plan, state: State) -> Evaluated | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
 from functions.actor.fragments import Playing, collect_fragment
@@ -22,7 +23,7 @@ from functions.contract import (
 from functions.data.trajectory import EARLIER, rollout_prefix
 from functions.environments import registry
 from functions.environments.base import VectorEnvironment
-from functions.episodes import summary
+from functions.episodes import Episodes, summary, whole_episodes
 from functions.policies import SAMPLE, Policy
 from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read, serve
@@ -94,19 +95,34 @@ def play_match(task: SampleTask, match: Match, newest: Tensors, earlier: Tensors
     rollouts = list(_rollouts(task, weights, task.round, task.behaviour))
     tensors, reply = _trajectories(task, rollouts)
     who = {f"{rollout_prefix(number)}/{EARLIER}": earlier_agents(match) for number in task.rollouts}
-    score = mean_score(match, [rollout.episodes.agent_returns() for rollout in rollouts])
+    episodes = [rollout.episodes for rollout in rollouts]
+    score = mean_score(match, [part.agent_returns() for part in episodes], whole_episodes(episodes))
     return Played({**tensors, **who}, replace(reply, score=score), {})
 
 
 def _trajectories(task: Playing, rollouts: Sequence[Rollout]) -> tuple[Tensors, SampleReply]:
-    """The tensors of the rollouts, and what their episodes returned."""
-    returns, _, env_metrics = summary([rollout.episodes for rollout in rollouts])
-    by_rollout = tuple(tuple(rollout.episodes.agent_returns().sum(axis=0).tolist()) for rollout in rollouts)
+    """The tensors of the rollouts, and what their episodes returned; raises `EnvironmentFault` for too long ones."""
+    episodes = [rollout.episodes for rollout in rollouts]
     tensors: Tensors = {}
     for rollout in rollouts:
         tensors |= rollout.tensors
     env_steps = task.rollout_length * task.num_envs * len(task.rollouts)
-    return tensors, SampleReply(env_steps=env_steps, returns=returns, agent_returns=by_rollout, env_metrics=env_metrics)
+    return tensors, _results(env_steps, episodes, whole=not task.fragments)
+
+
+def _results(env_steps: int, episodes: Sequence[Episodes], whole: bool) -> SampleReply:
+    """What the episodes of rollouts returned; `whole`: these began with a reset, and no episode is longer than they."""
+    own = [part.weights() if whole else np.ones(len(part.agent_returns())) for part in episodes]
+    returns, _, env_metrics = summary(episodes, whole_episodes(episodes) if whole else None)
+    sums = [(part.agent_returns() * of[:, None]).sum(axis=0) for part, of in zip(episodes, own, strict=True)]
+    uneven = whole and (any((of != 1).any() for of in own) or len({len(of) for of in own}) > 1)
+    return SampleReply(
+        env_steps=env_steps,
+        returns=returns,
+        agent_returns=tuple(tuple(of_rollout.tolist()) for of_rollout in sums),
+        weights=tuple(tuple(of.tolist()) for of in own) if uneven else (),
+        env_metrics=env_metrics,
+    )
 
 
 def _rollouts(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour) -> Iterator[Rollout]:

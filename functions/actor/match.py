@@ -40,10 +40,15 @@ def earlier_agents(match: Match) -> NDArray[np.bool_]:
     return ~np.isin(np.arange(len(match.team.groups)), match.agents)
 
 
-def mean_score(match: Match, agent_returns: Sequence[NDArray[np.float64]]) -> float | None:
-    """The mean score of the agents that learn over the episodes ``[episodes, N]`` of all rollouts; None without one."""
+def mean_score(
+    match: Match,
+    agent_returns: Sequence[NDArray[np.float64]],
+    weights: Sequence[NDArray[np.float64]] | None = None,
+) -> float | None:
+    """The mean score of the agents that learn over the episodes ``[episodes, N]`` of all rollouts, which weigh alike or
+    as `weights` says; None without one."""
     returns, earlier = np.concatenate(agent_returns), earlier_agents(match)
     if not len(returns):
         return None
     lead = returns[:, ~earlier].sum(axis=1) - returns[:, earlier].sum(axis=1)
-    return float(np.mean((1 + np.sign(lead)) / 2))
+    return float(np.average((1 + np.sign(lead)) / 2, weights=None if weights is None else np.concatenate(weights)))

@@ -50,7 +50,9 @@ class Recorder:
         self._cuts: list[tuple[Array, Observation]] = []
 
     def record(self, t: int, seen: Observation, choice: Choice, step: Step) -> None:
-        """Writes step `t`: observations, actions, rewards and ends."""
+        """Writes step `t`; raises `EnvironmentFault` for ends that are no booleans."""
+        if t == 0:
+            _require_booleans(step)
         for index, values in enumerate(seen.values):
             self._observations[index][:, t] = values.swapaxes(0, 1)
             self._actions[index][:, t] = choice.actions[index]
@@ -61,7 +63,8 @@ class Recorder:
                 self._masks[index][:, t] = masks.swapaxes(0, 1)
         if seen.state is not None:
             self._state[t] = seen.state
-        self._rewards[:, t] = step.rewards.T
+        with np.errstate(over="ignore"):  # `tensors` says it
+            self._rewards[:, t] = step.rewards.T
         self._terminated[:, t] = step.terminated.T
         self._alive[:, t] = seen.alive.T
         self._ended[t] = step.ended
@@ -87,8 +90,8 @@ class Recorder:
     def tensors(self, rollout: int, index: int = 0) -> dict[str, Array]:
         """The tensors by name of `rollout`, which is number `index` in the recorder; contiguous by agent for learners.
 
-        Raises `EnvironmentFault` when an observation, a state or a reward is not finite, and `NotFinite` when an action
-        or a log-probability is not.
+        Raises `EnvironmentFault` when an observation, a state or a reward is not finite, or agents come back, and
+        `NotFinite` when an action or a log-probability is not finite.
         """
         own = slice(index * self._num_envs, (index + 1) * self._num_envs)
         named: dict[str, Array] = {
@@ -114,6 +117,7 @@ class Recorder:
                 raise (NotFinite if from_policy else EnvironmentFault)(
                     f"rollout {rollout}: {name} holds NaN or infinity"
                 )
+        _require_lives(rollout, named["alive"], named["terminated"], named["ended"])
         return {f"{rollout_prefix(rollout)}/{name}": array for name, array in named.items()}
 
     def _cut_tensors(self, index: int) -> dict[str, Array]:
@@ -140,6 +144,25 @@ class Recorder:
             pairs.append(cut[own] - np.array([0, index * self._num_envs]))
             seen.append(_rows(after, own))
         return pairs, seen
+
+
+def _require_booleans(step: Step) -> None:
+    flags = {"terminated": step.terminated, "truncated": step.truncated, "ended": step.ended}
+    flags["alive"] = step.observation.alive
+    if wrong := [f"{name} is of {flag.dtype}" for name, flag in flags.items() if flag.dtype != np.bool_]:
+        raise EnvironmentFault(f"step 1: {', '.join(wrong)}, not of booleans")
+
+
+def _require_lives(rollout: int, alive: Array, terminated: Array, ended: Array) -> None:
+    """Raises `EnvironmentFault` unless agents are alive until they terminate, and then gone until the reset.
+
+    Shapes are ``[N, T, E]``, of `ended` ``[T, E]``.
+    """
+    other = (alive[:, 1:] != (alive[:, :-1] & ~terminated[:, :-1])) & ~ended[:-1]
+    if other.any():
+        agent, t, row = np.argwhere(other)[0].tolist()
+        what = "is alive, but was gone" if alive[agent, t + 1, row] else "is gone, but did not terminate"
+        raise EnvironmentFault(f"rollout {rollout}, environment {row}, step {t + 1}: agent {agent} {what} before it")
 
 
 def _empty_actions(kind: AgentClass, shape: tuple[int, int]) -> Array:

@@ -69,6 +69,8 @@ class Copy:
         # The environment's list of agents when it was last found to be right, and at the start of the last episode.
         self._listed: Any = None
         self._complete: Any = None
+        # Those who have left that list since the episode began.
+        self._left: set[Any] = set()
         self._let_live(np.zeros(len(agents), dtype=np.bool_))
 
     def reset(self, seed: int, into: Observation) -> None:
@@ -76,6 +78,7 @@ class Copy:
         observations, _ = self._guard.mappings("reset", self._guard.call("reset", seed=seed), 2)
         if len(self._members) < len(self._agents):
             self._let_live(np.ones(len(self._agents), dtype=np.bool_))
+        self._left = set()
         self._check_complete()
         self._write_observations("reset", observations, into)
 
@@ -184,6 +187,13 @@ class Copy:
         missing = [self._agents[i].name for i in self._living if self._agents[i].key not in present]
         if missing:
             raise self._guard.fault("step", f"agents {missing} are gone, but neither terminated nor truncated")
+        if back := [agent.name for agent in self._agents if agent.key in present & self._left]:
+            raise self._guard.unsupported(
+                "step",
+                f"agents {back} are back in `agents`, which they left in this episode; who is away for a while stays in"
+                " `agents` and sees something (zeros, say)",
+            )
+        self._left = {agent.key for agent in self._agents} - present
 
     def _present(self, method: str) -> set[Any]:
         """The environment's current agents, which must be in possible_agents."""

@@ -73,7 +73,7 @@ class TurnEnvironment:
         self.agents = [agent for agent in game.agents if not (ended.get(agent) or cut.get(agent))]
         if self.agents:
             self._let_the_dead_leave()
-            self._check_turn(actions)
+            self._check_turn()
         seeing = [agent for agent in actions if not ended.get(agent)]
         return {agent: self._observation(agent) for agent in seeing}, rewards, ended, cut, {}
 
@@ -101,9 +101,9 @@ class TurnEnvironment:
             if len(game.agents) == present:
                 raise RuntimeError(f"agent '{game.agent_selection}' does not leave by step(None) after its end")
 
-    def _check_turn(self, actions: dict[Any, Any]) -> None:
+    def _check_turn(self) -> None:
         turn = self._inner.agent_selection
-        if turn not in self.agents or turn not in actions:
+        if turn not in self.agents:
             raise RuntimeError(f"it is the turn of agent '{turn}', which is not in play")
 
     def _observation(self, agent: Any) -> dict[str, Any]:

@@ -77,6 +77,11 @@ class Challenge(AECEnv):
         self._accumulate_rewards()
         if self.fault == "joins":
             self.agents.append("stranger")
+        if self.fault == "comes back" and self.turns == 3:
+            self.agents.append("player_2")
+            for known, value in ((self.rewards, 0.0), (self.terminations, False), (self.truncations, False)):
+                known["player_2"] = value
+            self._cumulative_rewards["player_2"] = 0.0
 
     def _turn_to_the_next(self, agent):
         order = self.possible_agents * 2

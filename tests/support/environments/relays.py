@@ -70,6 +70,21 @@ class Relay(ParallelEnv):
         self.closed += 1
 
 
+class Returning(Relay):
+    """The first agent, gone after step 2, is back in `agents` after step 3, or with `stays` never leaves it."""
+
+    def __init__(self, stays=False):
+        super().__init__()
+        self.stays = stays
+
+    def step(self, actions):
+        self.agents = [agent for agent in self.agents if agent in actions]
+        answer = super().step(actions)
+        if 2 <= self.steps < 5 if self.stays else self.steps == 3:
+            self.agents.insert(0, "runner_0")
+        return answer
+
+
 class Speaking(Relay):
     """A relay with a global state."""
 

@@ -300,6 +300,26 @@ def test_ways_of_playing_that_are_not_supported_are_refused_by_name(fault, messa
         environment.step(act(environment))
 
 
+def test_an_agent_that_comes_back_is_refused_in_the_step_in_which_it_does():
+    environment, _ = opened(relay("Returning"))
+    environment.step(act(environment))
+    environment.step(act(environment))
+    with pytest.raises(Unsupported, match=r"step 3, step: agents \['runner_0'\] are back in `agents`, which they left"):
+        environment.step(act(environment))
+    with pytest.raises(Unsupported, match="are back in `agents`"):
+        check(lambda num_envs: adapter.make(relay("Returning"), num_envs))
+    # An episode later everybody starts again.
+    environment.reset(np.random.default_rng(0))
+    assert environment.step(act(environment)).observation.alive.all()
+
+
+def test_an_agent_that_is_gone_and_never_leaves_the_list_stays_gone():
+    environment, _ = opened(relay("Returning", stays=True))
+    played = [environment.step(act(environment)) for _ in range(4)]
+    assert [step.observation.alive[0, 0] for step in played] == [True, False, False, True]
+    assert [step.rewards[0, 0] for step in played] == [1, 1, 0, 0]
+
+
 @pytest.mark.parametrize(
     ("task", "message"),
     [

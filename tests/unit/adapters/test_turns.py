@@ -151,6 +151,15 @@ def test_games_that_break_the_rules_of_turns_are_faults_in_one_line(fault, kind,
     assert "\n" not in str(said.value)
 
 
+@pytest.mark.parametrize("leaving", ["at once", "in turn"])
+def test_a_player_that_comes_back_is_refused_when_it_does(leaving):
+    environment, _ = opened(fault="comes back", leaving=leaving)
+    turn(environment, 1, 0, 0)
+    turn(environment, 0, OUT, 0)
+    with pytest.raises(Unsupported, match=r"step 3, step: agents \['player_2'\] are back in `agents`"):
+        turn(environment, 0, 0, 0)
+
+
 def test_a_game_without_a_horizon_asks_for_one():
     with pytest.raises(ValueError, match=r"does not say how long an episode is: add task\.options\.horizon, in steps"):
         adapter.make(EnvTask(name="pettingzoo:challenges:Challenge"), 1)

@@ -13,7 +13,7 @@ from functions.algorithms.ppo import mappo
 from functions.codec import encode, reference
 from functions.contract import BadRequest, Behaviour, SampleTask, TaskHeader, Team
 from functions.environments import registry
-from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation, Step
+from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Observation, Step
 from functions.episodes import summary
 from functions.evaluator.handler import play
 from functions.policies import Policy
@@ -127,6 +127,48 @@ def test_returns_are_the_sums_of_the_rewards_of_finished_episodes():
     assert summary([rollout.episodes]) == ((18.0, 45.0, 18.0), (9.0, 18.0), {"steps": 11 / 3})
 
 
+class Wrong(Scripted):
+    """In step 3 agent 0 is gone without an end, comes back, or terminates by a half."""
+
+    def __init__(self, how):
+        super().__init__([6])
+        self.how = how
+
+    def step(self, actions):
+        step = super().step(actions)
+        alive, terminated, at = step.observation.alive, step.terminated, self.at[0]
+        if self.how == "vanishes" or self.how == "returns":
+            terminated[0, 0] = self.how == "returns" and at == 2
+            alive[0, 0] = at != 2 if self.how == "returns" else at < 3
+        if self.how == "halves":
+            return replace(step, terminated=terminated + 0.5)
+        return replace(step, rewards=step.rewards * 1e300) if self.how == "pays" else step
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("vanishes", "environment 0, step 3: agent 0 is gone, but did not terminate before it"),
+        ("returns", "environment 0, step 3: agent 0 is alive, but was gone before it"),
+        ("halves", "terminated is of float64, not of booleans"),
+        ("pays", "rollout 0: reward holds NaN or infinity"),
+    ],
+)
+def test_what_an_environment_says_of_its_agents_is_checked_while_it_is_played(how, says, recwarn):
+    environment = Wrong(how)
+    with pytest.raises(EnvironmentFault, match=says):
+        collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 5, 1, 0, 0)
+    assert not recwarn.list
+
+
+def test_a_return_that_is_not_finite_is_the_environment_s_fault():
+    environment = Wrong("pays")
+    environment.step, pay = lambda actions: replace(pay(actions), rewards=np.full((1, 2), np.inf)), environment.step
+    policy = zero_policy(environment.spec, Team(groups=(0, 1)))
+    with pytest.raises(EnvironmentFault, match="do not add up to a finite number"):
+        play(environment, policy, np.random.default_rng(0), True, 1).agent_returns()
+
+
 def test_the_same_address_gives_the_same_bytes_and_another_gives_others():
     first = toy_rollout().tensors
     assert same_bytes(first, toy_rollout().tensors)
@@ -235,14 +277,14 @@ def test_an_evaluation_counts_the_first_episode_of_every_environment_and_no_othe
     episodes = play(environment, policy, np.random.default_rng(0), greedy, 3)
     # 1 + 2 = 3, 15 and 6 for agent 0, in the order of their ends; environments 0 and 2 play on uncounted.
     np.testing.assert_array_equal(np.sort(episodes.agent_returns(), axis=0), [[3, 6], [6, 12], [15, 30]])
-    assert sorted(episodes.env_metrics["steps"]) == [2, 3, 5]
+    assert sorted(episodes.env_metrics["steps"][0]) == [2, 3, 5]
 
 
 def test_an_evaluation_of_fewer_episodes_does_not_favour_the_short_ones():
     environment = Scripted([5, 2, 3])
     episodes = play(environment, zero_policy(environment.spec, Team(groups=(0, 1))), np.random.default_rng(0), True, 2)
     # The first two environments last 5 and 2 steps; the third ends second and does not count.
-    assert episodes.env_metrics["steps"] == [2, 5]
+    assert episodes.env_metrics["steps"][0] == [2, 5]
 
 
 def test_a_figure_that_no_counted_episode_has_is_left_out():
