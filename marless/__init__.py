@@ -77,11 +77,16 @@ def train(
 
 
 def resume(
-    run: "str | os.PathLike[str] | Run", *, workers: int | None = None, quiet: bool = False, **settings: Any
+    run: "str | os.PathLike[str] | Run",
+    *,
+    workers: int | None = None,
+    quiet: bool = False,
+    trust: bool = False,
+    **settings: Any,
 ) -> Run:
     """Goes on with a run that was stopped, was killed or failed, or that may train on under higher limits.
 
-    `settings` may hold `stop` and the functions' ``timeout_s``. Raises as `train`.
+    `settings` may hold `stop` and the functions' ``timeout_s``. `trust` is as in `evaluate`. Raises as `train`.
 
     Examples:
         >>> marless.resume("runs/latest", stop={"rounds": 600})
@@ -89,15 +94,20 @@ def resume(
     """
     from marless import driving
 
-    return driving.resume(run, settings, workers, quiet)
+    return driving.resume(run, settings, workers, quiet, trust)
 
 
 def evaluate(
-    run: "str | os.PathLike[str] | Run", *, episodes: int | None = None, workers: int | None = None
+    run: "str | os.PathLike[str] | Run",
+    *,
+    episodes: int | None = None,
+    workers: int | None = None,
+    trust: bool = False,
 ) -> "EvaluationResult":
     """Plays a run's newest policies greedily on fresh start states; returns are undiscounted.
 
-    Raises `UserError` for a run without policies.
+    `trust`: a run that somebody else made may run the code that its configuration names; remembered. Raises `UserError`
+    for a run without policies.
 
     Examples:
         >>> marless.evaluate("runs/latest", episodes=320).returns.mean
@@ -105,7 +115,7 @@ def evaluate(
     """
     from marless import driving
 
-    return driving.evaluate(run, episodes, workers)
+    return driving.evaluate(run, episodes, workers, trust)
 
 
 def replay(
@@ -114,6 +124,7 @@ def replay(
     episodes: int = 3,
     *,
     beside: str | None = None,
+    trust: bool = False,
 ) -> "Path":
     """Draws greedy episodes of a run's newest policies as an animation and returns its path.
 
@@ -122,6 +133,7 @@ def replay(
         path: a ``.gif``, or an ``.mp4`` by the program ffmpeg; the run's ``replay.gif`` without it.
         episodes: how many, from 1.
         beside: a second panel on the same start states: ``random``, ``scripted``, or a run or policy file of the task.
+        trust: as in `evaluate`.
 
     Raises `UserError` for a run without policies, a task that cannot be drawn and a file that cannot be written.
 
@@ -131,7 +143,7 @@ def replay(
     """
     from marless import driving
 
-    return driving.replay(run, path, episodes, beside)
+    return driving.replay(run, path, episodes, beside, trust)
 
 
 def estimate(

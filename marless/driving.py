@@ -13,6 +13,7 @@ from coordinator.errors import USER_ERROR, Ending, UserError
 from coordinator.runs import evaluation, training
 from coordinator.runs.drive import Drive, Place
 from coordinator.runs.folder import RunFolder
+from coordinator.runs.origin import require_trust
 from coordinator.runs.summary import Summary
 from coordinator.runs.view import View
 from infra.local.own_process import cores
@@ -74,31 +75,39 @@ def train(
     return _ended(folder, ending)
 
 
-def resume(run: str | os.PathLike[str] | Run, settings: Mapping[str, Any], workers: int | None, quiet: bool) -> Run:
+def resume(
+    run: str | os.PathLike[str] | Run, settings: Mapping[str, Any], workers: int | None, quiet: bool, trust: bool
+) -> Run:
     """See `marless.resume`."""
-    folder = _folder(run)
+    folder = _playable(run, trust)
     return _ended(folder, training.resume(folder, list(_overrides(settings)), _drive(workers, quiet)))
 
 
 def evaluate(
-    run: str | os.PathLike[str] | Run, episodes: int | None, workers: int | None
+    run: str | os.PathLike[str] | Run, episodes: int | None, workers: int | None, trust: bool
 ) -> evaluation.EvaluationResult:
     """See `marless.evaluate`."""
-    return evaluation.evaluate(_folder(run), workers or cores(), episodes)
+    return evaluation.evaluate(_playable(run, trust), workers or cores(), episodes)
 
 
 def replay(
-    run: str | os.PathLike[str] | Run, path: str | os.PathLike[str] | None, episodes: int, beside: str | None
+    run: str | os.PathLike[str] | Run,
+    path: str | os.PathLike[str] | None,
+    episodes: int,
+    beside: str | None,
+    trust: bool,
 ) -> Path:
     """See `marless.replay`."""
     # Only replays need the rooms that draw.
     from coordinator.replay.recording import record
 
-    return record(_folder(run), None if path is None else Path(path), episodes, beside)
+    return record(_playable(run, trust), None if path is None else Path(path), episodes, beside)
 
 
-def _folder(run: str | os.PathLike[str] | Run) -> RunFolder:
-    return RunFolder.find(os.fspath(run.path if isinstance(run, Run) else run))
+def _playable(run: str | os.PathLike[str] | Run, trust: bool) -> RunFolder:
+    folder = RunFolder.find(os.fspath(run.path if isinstance(run, Run) else run))
+    require_trust(folder, trust, "pass trust=True")
+    return folder
 
 
 def _drive(workers: int | None, quiet: bool) -> Drive:

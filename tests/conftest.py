@@ -20,6 +20,14 @@ gc.disable()
 drawing_commands.without_pictures()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_state(tmp_path_factory):
+    """The key with which runs are sealed is not that of who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 def pytest_collection_finish(session):
     gc.freeze()
     gc.enable()

@@ -38,6 +38,11 @@ def run(parser: ArgumentParser, default: str | None = None) -> None:
         parser.add_argument("run", metavar="RUN", nargs="?", default=default, help=f"{text} (default: {default})")
 
 
+def trust(parser: ArgumentParser) -> None:
+    """Whether a run that somebody else made may run the code that its configuration names."""
+    parser.add_argument("--trust", action="store_true", help="play a run from elsewhere that names code; remembered")
+
+
 def workers(parser: ArgumentParser) -> None:
     """How many worker processes run functions."""
     parser.add_argument(

@@ -1,7 +1,11 @@
 """What commands say on the terminal: questions before they act, and how they ended."""
 
+from contextlib import suppress
+
 from coordinator.errors import Ending, UserError
 from coordinator.output import ask, note
+from coordinator.runs.folder import RunFolder
+from coordinator.runs.origin import doubt_of, require_trust
 
 
 def confirm(question: str, yes: bool) -> None:
@@ -14,6 +18,19 @@ def confirm(question: str, yes: bool) -> None:
         raise UserError("no terminal to confirm on; pass --yes") from None
     if answer.lower() not in ("y", "yes"):
         raise UserError("cancelled; nothing was changed")
+
+
+def playable(text: str, trust: bool) -> RunFolder:
+    """The run that the user means, to be played; asks first, once, where its configuration may run code of others.
+
+    Raises `UserError`.
+    """
+    folder = RunFolder.find(text)
+    if not trust and (doubt := doubt_of(folder)):
+        with suppress(LookupError):
+            trust = ask(f"{doubt}; do you trust it? [y/N] ").lower() in ("y", "yes")
+    require_trust(folder, trust, "pass --trust")
+    return folder
 
 
 def report_ending(ending: Ending) -> int:

@@ -11,6 +11,7 @@ from coordinator.reports import statistics
 from coordinator.reports.journal import read
 from coordinator.reports.plateau import Plateau
 from coordinator.runs import folder as files
+from coordinator.runs.file_hashes import FileHashes
 from coordinator.runs.folder import Identity, RunFolder
 from coordinator.runs.plateau_monitor import PlateauMonitor
 from coordinator.runs.summary import Measured, Summary, encode, summarise
@@ -28,37 +29,45 @@ if TYPE_CHECKING:
 class Documents:
     """Writes a run's files; raises `StorageFault` when the disk rejects a write.
 
-    Without `pictures` no curve is drawn, which takes longer than all else together.
+    Without `pictures` no curve is drawn, which takes longer than all else together. `hashes` are told of the files
+    beforehand.
     """
 
     def __init__(
-        self, folder: RunFolder, plan: Plan, identity: Identity, storage: Storage, pictures: bool = True
+        self,
+        folder: RunFolder,
+        plan: Plan,
+        identity: Identity,
+        storage: Storage,
+        hashes: FileHashes | None = None,
+        pictures: bool = True,
     ) -> None:
         self._folder, self._plan, self._identity, self._storage = folder, plan, identity, storage
-        self._pictures = pictures
+        self._hashes, self._pictures = hashes, pictures
 
     def interim(self, state: State, measured: Measured, plateau: Plateau | None) -> None:
         """Writes the bill and the summary so far; quick enough for every round."""
-        self._bill_and_summary(state, measured, "running", None, plateau)
+        self._write(state, {}, self._summary(state, measured, "running", None, plateau))
 
     def complete(self, state: State, measured: Measured, status: str) -> Summary:
         """Writes all files for `state`, the summary last."""
-        weights = None
+        weights, bodies = None, dict[str, bytes]()
         if state.objects:
             from coordinator.reports.weights import weights_sha256
 
             weights = weights_sha256(state, self._storage)
-            self._folder.write(files.POLICIES, self.policy_file(state, state.policies, state.team))
+            bodies[files.POLICIES] = self.policy_file(state, state.policies, state.team)
             if state.best is not None:
-                best = self.policy_file(state, state.best.policies, state.best.team)
-                self._folder.write(files.BEST_POLICIES, best)
+                bodies[files.BEST_POLICIES] = self.policy_file(state, state.best.policies, state.best.team)
         lines = [line for line in read(self._folder.path / files.METRICS) if line.round <= state.round]
         if lines and self._pictures:
             self._curve(state, lines)
-        self._evaluations(state, lines)
+        bodies[files.EVALUATIONS] = self._evaluations(state, lines)
         monitor = PlateauMonitor(self._plan, lines)
         monitor.look()
-        return self._bill_and_summary(state, measured, status, weights, monitor.plateau)
+        summary = self._summary(state, measured, status, weights, monitor.plateau)
+        self._write(state, bodies, summary)
+        return summary
 
     def policy_file(self, state: State, refs: Iterable[Ref], team: Team | None) -> bytes:
         """One playable file with the policies in `refs`, which belong to `team`."""
@@ -70,16 +79,25 @@ class Documents:
             tensors |= codec.decode(codec.fetch(self._storage, ref), ref.key)
         return export(header_of(self._plan, state.env_spec, team), tensors)
 
-    def _bill_and_summary(
+    def _summary(
         self, state: State, measured: Measured, status: str, weights: str | None, plateau: Plateau | None
     ) -> Summary:
         cost = bill_of(self._plan, state.meter)
-        summary = summarise(self._plan, self._identity, state, cost, measured, status, weights, plateau)
-        self._folder.write(files.BILL, cost.to_json())
-        self._folder.write(files.SUMMARY, encode(summary))
-        return summary
+        return summarise(self._plan, self._identity, state, cost, measured, status, weights, plateau)
 
-    def _evaluations(self, state: State, lines: list[RoundLine]) -> None:
+    def _write(self, state: State, bodies: dict[str, bytes], summary: Summary) -> None:
+        """Writes files, the bill and the summary."""
+        bodies = {
+            **bodies,
+            files.BILL: bill_of(self._plan, state.meter).to_json(),
+            files.SUMMARY: encode(summary),
+        }
+        if self._hashes is not None:
+            self._hashes.expect(state.round, bodies)
+        for name, body in bodies.items():
+            self._folder.write(name, body)
+
+    def _evaluations(self, state: State, lines: list[RoundLine]) -> bytes:
         from coordinator.reports.evaluations import Evaluation, document
 
         entries = [
@@ -94,7 +112,7 @@ class Documents:
         config = self._plan.config
         algorithm = config.algorithm.name
         layout = document(config.task, algorithm, config.seed, entries, state.absolute, state.absolute_env_metrics)
-        self._folder.write(files.EVALUATIONS, to_json(layout) + b"\n")
+        return to_json(layout) + b"\n"
 
     def _curve(self, state: State, lines: list[RoundLine]) -> None:
         """Draws the learning curve; without matplotlib there is none, as `marless doctor` explains."""

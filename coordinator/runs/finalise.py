@@ -11,6 +11,7 @@ from coordinator.drive.ledger_items import load_state
 from coordinator.errors import FINISHED, USER_ERROR, Ending
 from coordinator.runs import summary
 from coordinator.runs.documents import Documents
+from coordinator.runs.file_hashes import hashes_of
 from coordinator.runs.folder import Identity, RunFolder
 from coordinator.runs.ledger_loss import refuse_lost
 from coordinator.runs.stored import plan_of
@@ -40,7 +41,8 @@ def outstanding(
             start_up_seconds=earlier.start_up_seconds if earlier else None,
             peak_mb=summary.peaks(earlier),
         )
-        Documents(folder, plan, identity, backend.storage).complete(state, measured, "finished")
+        hashes = hashes_of(folder, identity, backend.ledger)
+        Documents(folder, plan, identity, backend.storage, hashes).complete(state, measured, "finished")
         return Ending(FINISHED, f"{folder.name} had finished; wrote its summary and policies")
     example = _example(met, state, config.stop)
     line = f"{folder.name} is finished ({met}); raise the limit with: marless resume {folder.argument} {example}"

@@ -15,6 +15,7 @@ from coordinator.reports.journal import JsonLines, read
 from coordinator.reports.text import event, onwards
 from coordinator.runs import summary
 from coordinator.runs.documents import Documents
+from coordinator.runs.file_hashes import hashes_of
 from coordinator.runs.folder import ATTEMPTS, METRICS, Identity, RunFolder
 from coordinator.runs.instrumented_invoker import InstrumentedInvoker
 from coordinator.runs.lease_renewal import renew_lease
@@ -74,7 +75,8 @@ class Session:
         attempts = AttemptLog(folder.path / ATTEMPTS)
         ports = Ports(backend.storage, backend.ledger, self._invoker, journal, backend.repeated, attempts.record)
         self._driver = Driver(plan, ports, patience_s=PATIENCE_S if alone else 0.0)
-        self._documents = Documents(folder, plan, identity, backend.storage, pictures=alone)
+        self._hashes = hashes_of(folder, identity, backend.ledger)
+        self._documents = Documents(folder, plan, identity, backend.storage, self._hashes, pictures=alone)
         self._log = RunLog(folder, identity, plan.config, view.remark)
         self._earlier = summary.earlier(folder)
         self._plateau_monitor = PlateauMonitor(plan, ())
@@ -107,6 +109,8 @@ class Session:
         run can be resumed."""
         self._driver.begin()
         done = self.state.round
+        if self._hashes is not None:
+            self._hashes.rewind(done)
         if lost := behind(self._folder, self.state):
             self._view.remark(
                 f"{lost}; what followed round {done} is trained again, and what it cost is not in the bill"

@@ -10,7 +10,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.core.state import Plan, State
 from coordinator.drive import lease
 from coordinator.drive.ledger_items import CHECKPOINT, load_state
-from coordinator.drive.ports import Storage
+from coordinator.drive.ports import Ledger, Storage
 from coordinator.errors import UserError
 from coordinator.pricing.prices import load_prices
 from coordinator.runs.folder import Identity, RunFolder
@@ -34,6 +34,7 @@ class Stored:
     checkpoint: State | None
     storage: Storage
     driven: bool
+    ledger: Ledger
     problem: str = ""
     lost: str = ""
 
@@ -79,7 +80,7 @@ def look(folder: RunFolder) -> Iterator[Stored]:
             raise UserError(f"{folder.name} has not begun")
         plan, checkpoint = plan_of(identity, config, backend), load_state(backend.ledger, CHECKPOINT)
         problem, lost = held.problem if held else "", "" if driven else behind(folder, state)
-        yield Stored(plan, identity, state, checkpoint, backend.storage, driven, problem, lost)
+        yield Stored(plan, identity, state, checkpoint, backend.storage, driven, backend.ledger, problem, lost)
     finally:
         backend.close()
 

@@ -3,8 +3,7 @@
 from argparse import ArgumentParser, Namespace
 
 from coordinator.cli import arguments as common
-from coordinator.cli.console import report_ending
-from coordinator.runs.folder import RunFolder
+from coordinator.cli.console import playable, report_ending
 from coordinator.runs.training import resume
 
 EXAMPLES = """examples:
@@ -20,6 +19,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "settings", nargs="*", metavar="KEY=VALUE", help="new limits, stop.* and functions.*.timeout_s, or log.to"
     )
+    common.trust(parser)
     common.workers(parser)
     common.detach(parser)
     common.json(parser)
@@ -27,4 +27,4 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Goes on with a run that did not finish; the exit code says how it ended."""
-    return report_ending(resume(RunFolder.find(options.run), options.settings, common.drive(options)))
+    return report_ending(resume(playable(options.run, options.trust), options.settings, common.drive(options)))

@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from coordinator.cli import arguments as common
+from coordinator.cli.console import playable
 from coordinator.comparison import pictures, tournament
 from coordinator.comparison.tournament import Tournament
 from coordinator.errors import FINISHED, UserError
@@ -40,6 +41,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder of crossplay.json and crossplay.png (default: the first run's)"
     )
+    common.trust(parser)
     common.json(parser)
 
 
@@ -47,7 +49,7 @@ def run(options: Namespace) -> int:
     """Plays all pairs, and writes and prints the matrix."""
     if options.episodes < 2:
         raise UserError("--episodes: an interval needs 2 at least")
-    folder = RunFolder.find(options.runs[0])
+    folder = playable(options.runs[0], options.trust)
     task, seed, teams = _league(folder) if len(options.runs) == 1 else _teams(folder, options.runs)
     try:
         found = tournament.play(teams, task, options.episodes, seed, options.sampled, progress)

@@ -5,12 +5,12 @@ from argparse import ArgumentParser, Namespace
 import msgspec
 
 from coordinator.cli import arguments as common
+from coordinator.cli.console import playable
 from coordinator.errors import UserError
 from coordinator.output import say, say_json, say_text
 from coordinator.reports.digits import digits_of, figure
 from coordinator.runs import cross_evaluation
 from coordinator.runs.evaluation import EvaluationResult, evaluate
-from coordinator.runs.folder import RunFolder
 from functions.bounds import MOST_AGENTS
 
 EXAMPLES = """examples:
@@ -35,13 +35,14 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="random|scripted|RUN|FILE",
         help="where agents compete: each side alone, all others at random, by a script, or as that run or file",
     )
+    common.trust(parser)
     common.workers(parser)
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
     """Plays the episodes and prints their return."""
-    folder = RunFolder.find(options.run)
+    folder = playable(options.run, options.trust)
     if options.against:
         if options.agents:
             raise UserError("--against plays the run's own task; leave --agents away")

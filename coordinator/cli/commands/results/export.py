@@ -4,6 +4,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
 from coordinator.cli import arguments as common
+from coordinator.cli.console import playable
 from coordinator.errors import FINISHED, UserError
 from coordinator.exports import dataset_files, policy_files
 from coordinator.exports.export import FORMATS, Exported, export_episodes, export_policies, export_rounds
@@ -41,12 +42,13 @@ def arguments(parser: ArgumentParser) -> None:
         help="what actors stored in these rounds, if a replay buffer keeps it",
     )
     parser.add_argument("--greedy", action="store_true", help="play the most probable actions (npz, parquet)")
+    common.trust(parser)
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
     """Writes the folder and prints its path."""
-    folder = RunFolder.find(options.run)
+    folder = playable(options.run, options.trust) if options.episodes else RunFolder.find(options.run)
     out = options.out or Path("exports") / f"{folder.path.resolve().name}-{options.to}"
     _show(_export(options, folder, out), options.json)
     return FINISHED

@@ -4,11 +4,12 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from coordinator.cli import arguments as common
+from coordinator.cli.console import playable
 from coordinator.errors import FINISHED
 from coordinator.output import say
 from coordinator.replay import live
 from coordinator.replay.recording import encoder, record
-from coordinator.runs.folder import LATEST, RunFolder
+from coordinator.runs.folder import LATEST
 
 EXAMPLES = """examples:
   marless replay                                 three episodes of the latest run
@@ -34,11 +35,12 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--live", action="store_true", help="play in a window; a file is written only with --out, after it is closed"
     )
+    common.trust(parser)
 
 
 def run(options: Namespace) -> int:
     """Plays in a window, or writes the picture and prints its path."""
-    folder = RunFolder.find(options.run)
+    folder = playable(options.run, options.trust)
     if options.out is not None:
         encoder(options.out)
     if options.live:

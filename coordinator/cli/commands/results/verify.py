@@ -11,6 +11,7 @@ from coordinator.output import say, say_json
 from coordinator.reports.weights import weights_sha256
 from coordinator.runs import summary
 from coordinator.runs.documents import Documents
+from coordinator.runs.file_hashes import changed
 from coordinator.runs.folder import BEST_POLICIES, POLICIES, RunFolder
 from coordinator.runs.stored import Stored, look
 from functions import codec
@@ -19,13 +20,14 @@ from functions.contract import CorruptObject, NoSuchObject, Ref
 
 @dataclass(frozen=True)
 class Verified:
-    """The result; `behind` describes files that are merely out of date."""
+    """The result; `behind` describes files that are merely out of date, `not_covered` are those without a hash."""
 
     problems: list[str]
     round: int
     objects: int
     weights_sha256: str
     behind: str
+    not_covered: list[str]
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -45,7 +47,10 @@ def run(options: Namespace) -> int:
         weights = "" if problems or not kept.objects else weights_sha256(kept, found.storage)
         problems += [found.lost] if found.lost else []
         problems += _summary(folder, found, weights) + ([] if problems else _policies(folder, found))
-    _show(options, folder, Verified(problems, kept.round, len(refs), weights, _behind(folder, found.state)))
+        changes, not_covered = changed(found.ledger, folder, found.state.round, found.driven)
+        problems += changes
+    verified = Verified(problems, kept.round, len(refs), weights, _behind(folder, found.state), not_covered)
+    _show(options, folder, verified)
     return UNFINISHED if problems else FINISHED
 
 
@@ -57,7 +62,8 @@ def _show(options: Namespace, folder: RunFolder, verified: Verified) -> None:
     findings = verified.problems or [
         f"OK, round {verified.round}, {verified.objects} objects, weights_sha256 {verified.weights_sha256 or 'not yet'}"
     ]
-    say(f"{folder.name}: {'; '.join([*findings, *([verified.behind] if verified.behind else [])])}")
+    listed = f"not covered: {', '.join(verified.not_covered)}" if verified.not_covered else ""
+    say(f"{folder.name}: {'; '.join([*findings, *filter(None, (verified.behind, listed))])}")
 
 
 def _behind(folder: RunFolder, state: State) -> str:

@@ -1,0 +1,91 @@
+"""`marless verify` of the files beside a run's objects: a changed digit in any of them is told."""
+
+import json
+import re
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from commands import SMALL, Commands
+
+from coordinator.cli.app import main
+from coordinator.runs.file_hashes import COVERED
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with the finished run `run`."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["train", *SMALL, "--run", "run", "--workers", "1"]) == 0
+    return folder / "runs"
+
+
+@pytest.fixture
+def marless(trained, tmp_path, monkeypatch, capfd, no_processes):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(trained, "runs", symlinks=True)
+    return Commands(capfd)
+
+
+@pytest.mark.parametrize("place", ["first", "middle", "last"])
+@pytest.mark.parametrize("name", COVERED)
+def test_a_changed_digit_is_found(marless, name, place):
+    path = Path("runs/run") / name
+    body = bytearray(path.read_bytes())
+    digits = [match.start() for match in re.finditer(rb"[0-8]", body)]
+    body[digits[{"first": 0, "middle": len(digits) // 2, "last": -1}[place]]] += 1
+    path.write_bytes(body)
+    said = marless("verify", "run")
+    assert said.code == 1 and f"{name} does not match its hash in the ledger" in said.out[0]
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "attempts.jsonl"])
+@pytest.mark.parametrize("change", [lambda body: body + body[-80:], lambda body: body[:-80], lambda body: b""])
+def test_lines_that_were_added_or_lost_are_found(marless, name, change):
+    path = Path("runs/run") / name
+    path.write_bytes(change(path.read_bytes()))
+    assert f"{name} does not match" in marless("verify", "run").out[0]
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_a_file_that_is_gone_is_found(marless, name):
+    (Path("runs/run") / name).unlink()
+    said = marless("verify", "run")
+    assert said.code == 1 and f"{name} does not match its hash" in said.out[0]
+
+
+def test_a_run_of_an_earlier_program_is_ok_and_said_not_to_be_covered(marless):
+    with sqlite3.connect("runs/run/ledger.sqlite") as connection:
+        connection.execute("DELETE FROM items WHERE item = 'files'")
+    connection.close()
+    said = marless("verify", "run")
+    assert said.code == 0 and said.out[0].endswith(f"not covered: {', '.join(COVERED)}")
+    assert json.loads(marless("verify", "run", "--json").out[0])["not_covered"] == list(COVERED)
+
+
+def test_a_run_that_went_on_is_ok(marless):
+    assert marless("resume", "run", "stop.rounds=6", "--workers", "1").code == 0
+    said = marless("verify", "run")
+    assert said.code == 0 and "not covered" not in said.out[0]
+
+
+@pytest.mark.parametrize("name", ["bill.json", "summary.json", "evaluations.json"])
+def test_a_kill_before_a_file_is_written_leaves_it_ok(marless, monkeypatch, name):
+    """The ledger has the new hashes already, and the files after this one are old too."""
+    from coordinator.runs.folder import RunFolder
+
+    write = RunFolder.write
+
+    def dies(folder, file, body, durable=False):
+        if file == name:
+            raise KeyboardInterrupt
+        write(folder, file, body, durable)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "write", dies)
+        with pytest.raises(KeyboardInterrupt):
+            main(["resume", "run", "stop.rounds=6", "--workers", "1"])
+    assert not [line for line in marless("verify", "run").out if "does not match its hash" in line]
