@@ -13,7 +13,7 @@ from coordinator.errors import USER_ERROR, Ending, UserError
 from coordinator.runs import evaluation, training
 from coordinator.runs.drive import Drive, Place
 from coordinator.runs.folder import RunFolder
-from coordinator.runs.origin import require_trust
+from coordinator.runs.integrity.origin import require_trust
 from coordinator.runs.summary import Summary
 from coordinator.runs.view import View
 from infra.local.own_process import cores

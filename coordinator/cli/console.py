@@ -5,7 +5,7 @@ from contextlib import suppress
 from coordinator.errors import Ending, UserError
 from coordinator.output import ask, note
 from coordinator.runs.folder import RunFolder
-from coordinator.runs.origin import doubt_of, require_trust
+from coordinator.runs.integrity.origin import doubt_of, require_trust
 
 
 def confirm(question: str, yes: bool) -> None:

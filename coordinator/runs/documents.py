@@ -11,8 +11,8 @@ from coordinator.reports import statistics
 from coordinator.reports.journal import read
 from coordinator.reports.plateau import Plateau
 from coordinator.runs import folder as files
-from coordinator.runs.file_hashes import FileHashes
 from coordinator.runs.folder import Identity, RunFolder
+from coordinator.runs.integrity.file_hashes import FileHashes
 from coordinator.runs.plateau_monitor import PlateauMonitor
 from coordinator.runs.summary import Measured, Summary, encode, summarise
 from functions import codec

@@ -11,9 +11,9 @@ from coordinator.drive.ledger_items import load_state
 from coordinator.errors import FINISHED, USER_ERROR, Ending
 from coordinator.runs import summary
 from coordinator.runs.documents import Documents
-from coordinator.runs.file_hashes import hashes_of
 from coordinator.runs.folder import Identity, RunFolder
-from coordinator.runs.ledger_loss import refuse_lost
+from coordinator.runs.integrity.file_hashes import hashes_of
+from coordinator.runs.integrity.ledger_loss import refuse_lost
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Measured
 

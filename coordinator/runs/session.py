@@ -15,11 +15,11 @@ from coordinator.reports.journal import JsonLines, read
 from coordinator.reports.text import event, onwards
 from coordinator.runs import summary
 from coordinator.runs.documents import Documents
-from coordinator.runs.file_hashes import hashes_of
 from coordinator.runs.folder import ATTEMPTS, METRICS, Identity, RunFolder
 from coordinator.runs.instrumented_invoker import InstrumentedInvoker
+from coordinator.runs.integrity.file_hashes import hashes_of
+from coordinator.runs.integrity.ledger_loss import behind
 from coordinator.runs.lease_renewal import renew_lease
-from coordinator.runs.ledger_loss import behind
 from coordinator.runs.plateau_monitor import PlateauMonitor
 from coordinator.runs.run_log import RunLog
 from coordinator.runs.signals import Signals

@@ -14,7 +14,7 @@ from coordinator.drive.ports import Ledger, Storage
 from coordinator.errors import UserError
 from coordinator.pricing.prices import load_prices
 from coordinator.runs.folder import Identity, RunFolder
-from coordinator.runs.ledger_loss import behind, refuse_lost
+from coordinator.runs.integrity.ledger_loss import behind, refuse_lost
 from functions.contract import NoSuchObject, Ref
 from infra.local.files import FileStorage
 from infra.local.own_process import has_ended

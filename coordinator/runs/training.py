@@ -23,7 +23,7 @@ from coordinator.reports.evaluations import names
 from coordinator.runs.detach import detach
 from coordinator.runs.drive import Drive, Place
 from coordinator.runs.folder import CONFIG, Identity, RunFolder, now, sha256
-from coordinator.runs.origin import seal
+from coordinator.runs.integrity.origin import seal
 from coordinator.runs.signals import Signals
 from functions.contract import StorageFault
 from infra.aws.deployment_ref import DeploymentRef
@@ -149,7 +149,7 @@ def identify(
         dataset=inputs.dataset,
     )
     folder.write(CONFIG, text, durable=True)
-    seal(folder)
+    seal(folder, config)
     folder.identify(identity)
     return identity
 
@@ -233,5 +233,5 @@ def record_limits(folder: RunFolder, identity: Identity, config: RunConfig) -> I
     identity = msgspec.structs.replace(identity, configs=configs)
     folder.identify(identity)
     folder.write(CONFIG, text, durable=True)
-    seal(folder)
+    seal(folder, config)
     return identity

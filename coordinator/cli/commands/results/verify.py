@@ -11,8 +11,8 @@ from coordinator.output import say, say_json
 from coordinator.reports.weights import weights_sha256
 from coordinator.runs import summary
 from coordinator.runs.documents import Documents
-from coordinator.runs.file_hashes import changed
 from coordinator.runs.folder import BEST_POLICIES, POLICIES, RunFolder
+from coordinator.runs.integrity.file_hashes import changed
 from coordinator.runs.stored import Stored, look
 from functions import codec
 from functions.contract import CorruptObject, NoSuchObject, Ref

@@ -10,7 +10,7 @@ import pytest
 from commands import SMALL, Commands
 
 from coordinator.cli.app import main
-from coordinator.runs.file_hashes import COVERED
+from coordinator.runs.integrity.file_hashes import COVERED
 
 
 @pytest.fixture(scope="module")

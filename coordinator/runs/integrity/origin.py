@@ -34,7 +34,7 @@ def require_trust(folder: RunFolder, trust: bool, how: str) -> None:
     if doubt and not trust:
         raise UserError(f"{doubt}: read {folder.path / CONFIG}, then {how}")
     if doubt:
-        seal(folder)
+        seal(folder, folder.config())
 
 
 def doubt_of(folder: RunFolder) -> str:
@@ -58,8 +58,13 @@ def named_code(config: RunConfig) -> list[str]:
     return [*named, *([] if algorithm in ALGORITHMS else [f"algorithm.name={algorithm}"])]
 
 
-def seal(folder: RunFolder) -> None:
-    """Marks the run's configuration as known to this user; without a place for the key it stays unknown."""
+def seal(folder: RunFolder, config: RunConfig) -> None:
+    """Marks the run's configuration, which is `config`, as known to this user if it names code of others.
+
+    Without a place for the key it stays unknown.
+    """
+    if not named_code(config):
+        return
     with suppress(OSError):
         key = _key(create=True)
         if key is not None:
