@@ -39,7 +39,8 @@ class FileHashes:
     def expect(self, round_: int, bodies: Mapping[str, bytes]) -> None:
         """To be called before `bodies` are written, by name, after `round_` rounds."""
         before, version = _load(self._ledger)
-        whole = {name: (sha256(body), *_present(self._folder.path / name)) for name, body in bodies.items()}
+        covered = {name: body for name, body in bodies.items() if name in COVERED}
+        whole = {name: (sha256(body), *_present(self._folder.path / name)) for name, body in covered.items()}
         growing = {name: part for name, file in self._growing.items() if (part := file.read())}
         recorded = Recorded(round=round_, whole=before.whole | whole, growing=growing)
         self._ledger.commit(_ITEM, to_json(recorded), version)

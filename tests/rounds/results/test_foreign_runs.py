@@ -164,9 +164,5 @@ def test_every_setting_that_names_code_is_listed():
         "mixers:make",
         "players:one",
     }
-    league = {
-        "task": {"name": "my_plug_in"},
-        "league": {"rule": "uniform", "script": "players:two"},
-        "scaling": {"rollouts": 4},
-    }
-    assert named_code(configuration(league, {})) == ["league.script=players:two", "task.name=my_plug_in"]
+    league = {"league": {"rule": "uniform", "script": "players:two"}, "scaling": {"rollouts": 4}}
+    assert named_code(configuration(league, {})) == ["league.script=players:two"]
