@@ -1,7 +1,7 @@
 """``python -m benchmarks [NAME ...] [--quick] [--out FILE]``: measures and prints markdown tables.
 
-Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `halving`, `engines` and `adapters`
-take minutes, have tables of their own and run only when they are named.
+Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `neighbours`, `halving`, `engines` and
+`adapters` take minutes, have tables of their own and run only when they are named.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks import engines, scale, sizes
 from benchmarks.adapters import table as adapters
-from benchmarks.pool import halving
+from benchmarks.pool import halving, neighbours
 from benchmarks.pool.rows import rows as pool_rows
 from benchmarks.sections import FULL, QUICK, Effort, sections
 from benchmarks.table import Row, markdown
@@ -65,6 +65,7 @@ def own_tables(effort: Effort, out: Path | None) -> dict[str, Callable[[], str]]
     return {
         "scale": lambda: markdown(scale.rows(effort.repetitions)),
         "pool": lambda: markdown(pool_rows()),
+        "neighbours": neighbours.table,
         "halving": lambda: markdown(halving.rows()),
         "engines": lambda: engines.table(effort.repetitions),
         "adapters": lambda: adapters.table(effort.repetitions + 2, effort.seconds),

@@ -401,6 +401,8 @@ class Done(Message, frozen=True, kw_only=True, tag="done"):
     usage: Usage = Usage()
     # Objects by key that this message holds; none of them is stored.
     inlined: dict[str, bytes] = {}
+    # What the task's code did to its process, for the run's output; not part of the stored answer.
+    remarks: tuple[str, ...] = ()
 
 
 FailureKind = Literal[
@@ -418,6 +420,7 @@ class Failed(Message, frozen=True, kw_only=True, tag="failed"):
     # Another attempt may succeed.
     again: bool
     usage: Usage = Usage()
+    remarks: tuple[str, ...] = ()
 
 
 Answer = Done | Failed
@@ -479,6 +482,8 @@ class Report(Message, frozen=True, kw_only=True):
     queued_ms: float = 0.0
     peak_mb: float = 0.0
     detail: str = ""
+    # What happened to its process, for the run's output.
+    remarks: tuple[str, ...] = ()
 
 
 class KeyTaken(Exception):

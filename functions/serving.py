@@ -55,7 +55,9 @@ from functions.contract import (
     WholeTask,
 )
 from functions.encoding import JsonDecoder, to_json
-from functions.environments.base import EnvironmentFault, Unsupported
+from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+from functions.isolation import keeper
+from functions.isolation.keeper import Keeper, ProcessChanged
 from functions.ports import Blobs
 from functions.redaction import redact
 from functions.warm import WARM
@@ -92,6 +94,7 @@ _REPLY = "reply"
 # Whether another attempt can succeed: only after causes that may be transient.
 _FAILURES: Mapping[type[Exception], tuple[FailureKind, bool]] = {
     EnvironmentFault: ("environment", True),
+    ProcessChanged: ("environment", True),
     Unsupported: ("request", False),
     NotFinite: ("not_finite", False),
     ForeignObject: ("foreign_object", False),
@@ -189,23 +192,33 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
     """
     counted = Counted(blobs)
     request = _DECODER.decode(body)
-    try:
-        work = works.get(type(request))
-        if work is None:
-            raise BadRequest(f"this function does not serve {type(request).__name__}")
-        answer: Answer = _earlier(request, counted) or _answer(request, counted, work)
-    except tuple(_FAILURES) as error:
-        failure, again = next(entry for kind, entry in _FAILURES.items() if isinstance(error, kind))
-        message = redact(str(error))
-        answer = Failed(
-            id=request.id, attempt=request.attempt, kind=failure, message=message, again=again, usage=counted.usage
-        )
+    with Keeper(_owner(request)) as kept:
+        try:
+            work = works.get(type(request))
+            if work is None:
+                raise BadRequest(f"this function does not serve {type(request).__name__}")
+            answer: Answer = _earlier(request, counted) or _answer(request, counted, work)
+        except tuple(_FAILURES) as error:
+            failure, again = next(entry for kind, entry in _FAILURES.items() if isinstance(error, kind))
+            message = redact(str(error))
+            answer = Failed(
+                id=request.id, attempt=request.attempt, kind=failure, message=message, again=again, usage=counted.usage
+            )
+    if kept.changed:
+        answer = msgspec.structs.replace(answer, remarks=kept.remarks())
     return to_json(answer)
+
+
+def _owner(request: Request) -> str:
+    """Whose code the task runs: the environment's, or else the algorithm's."""
+    environment: EnvTask | None = getattr(request, "environment", None)
+    return environment.name if environment else getattr(request, "algorithm", "")
 
 
 def _answer(request: Request, counted: Counted, work: Work) -> Done:
     """Does the work, checks its reply, and stores or inlines its objects."""
     objects, reply = work(request, Inlined(request.inlined, counted))
+    keeper.restore()
     for name in non_finite_fields(reply):
         raise NotFinite(f"the answer's {name} hold NaN or infinity")
     return (_inline if request.inline_objects else _store)(request, counted, objects, reply)

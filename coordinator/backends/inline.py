@@ -73,7 +73,7 @@ class InlineBackend(LocalBackend):
         self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
     ) -> Connection:
         """See `Backend.open`."""
-        storage = FileStorage(folder / "objects")
+        storage = FileStorage(folder.absolute() / "objects")  # code of a task may change the current folder
         ledger = SqliteLedger(folder / LEDGER_FILE, read_only)
         made = Connection(storage, ledger, InlineInvoker(storage), Platform())
         return made.for_reading() if read_only else made

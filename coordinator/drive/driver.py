@@ -123,6 +123,8 @@ class Driver:
         self._in_flight: dict[tuple[str, int], tuple[WorkItem, float]] = {}
         self._failed = False
         self._state = State()
+        self.remarks: dict[str, None] = {}
+        """What tasks did to their processes, each once, in the order of its report."""
 
     @property
     def state(self) -> State:
@@ -282,6 +284,7 @@ class Driver:
             # An attempt of an earlier round is metered and belongs to no task of this round.
             work = report.id.removeprefix(prefix) if report.id.startswith(prefix) else ""
             report, answer = decode_answer(report)
+            self.remarks.update(dict.fromkeys((*report.remarks, *(answer.remarks if answer else ()))))
             if isinstance(answer, Done) and answer.inlined:
                 self._inlined |= answer.inlined
                 answer = msgspec.structs.replace(answer, inlined={})

@@ -1,6 +1,7 @@
 """A session: one command drives a run, from its first decision to its files and its exit code."""
 
 import time
+from collections.abc import Collection
 from typing import Protocol
 
 from coordinator.backends.base import Connection
@@ -83,6 +84,7 @@ class Session:
         # What the view was told: the round, the commit, when it is told next; and what happens once.
         self._reported_round, self._noticed_version, self._due = 0, 0, 0.0
         self._is_latest = self._remarked = False
+        self._told = 0
         self._alone = alone
 
     @property
@@ -94,6 +96,11 @@ class Session:
     def listening(self) -> bool:
         """Whether there is nothing to do until a function reports."""
         return self._driver.listening
+
+    @property
+    def remarks(self) -> Collection[str]:
+        """What tasks did to their processes, each once."""
+        return self._driver.remarks
 
     @property
     def log(self) -> RunLog:
@@ -144,7 +151,13 @@ class Session:
         if self._signals.received and not self._remarked:
             self._remarked = True
             self._view.remark("stopping after the tasks in flight; press again to stop at once")
+        self._tell_remarks()
         self._view.notice(self._plan, state, time.monotonic() - self._started)
+
+    def _tell_remarks(self) -> None:
+        for remark in list(self.remarks)[self._told :]:
+            self._view.remark(remark)
+        self._told = len(self.remarks)
 
     def _agents(self) -> tuple[str, ...]:
         return self.state.env_spec.agents
@@ -167,6 +180,7 @@ class Session:
     def end(self) -> Ending:
         """Writes the run's files and says how it ended."""
         state = self.state
+        self._tell_remarks()
         if self._never_began():
             problems = [slot.problem for slot in state.slots.values() if slot.problem]
             return Ending(USER_ERROR, problems[0] if problems else state.reason, kept=False)

@@ -3,6 +3,7 @@
 import shutil
 import time
 import traceback
+from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -48,7 +49,7 @@ class _Progress:
             self._run.score = line.evaluation.mean
 
     def remark(self, text: str) -> None:
-        """Remarks of many runs would hide each other; what loggers say is in `PooledRun.unlogged`."""
+        """Remarks of many runs would hide each other; `PooledRun` has those that a study tells."""
 
     def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
         run = self._run
@@ -94,6 +95,11 @@ class PooledRun:
     def unlogged(self) -> dict[str, str]:
         """The loggers that failed so far, and why."""
         return self._session.log.failed if self._session is not None else {}
+
+    @property
+    def remarks(self) -> Collection[str]:
+        """What its tasks did to their processes."""
+        return self._session.remarks if self._session is not None else ()
 
     def spent(self) -> float:
         """The run's bill so far."""

@@ -29,7 +29,8 @@ class SideBySide:
     """Drives the runs of `study` until all are over or `stopping`, `at_once` of them at work.
 
     `on_change` is called when a run ended or paused, `on_halved` for every decision, `on_look` often, and `on_unlogged`
-    when a logger fails for the first time, with the run, the logger's name and the problem.
+    when a logger fails for the first time, with the run, the logger's name and the problem. `on_remark` is told once what
+    tasks did to their processes.
     """
 
     def __init__(
@@ -42,10 +43,12 @@ class SideBySide:
         on_halved: Callable[[Halved], None] = _ignore,
         on_look: Callable[[], None] = _ignore,
         on_unlogged: Callable[[StudyRun, str, str], None] = _ignore,
+        on_remark: Callable[[StudyRun, str], None] = _ignore,
     ) -> None:
         self._study, self._pool, self._stopping, self._most = study, pool, stopping, at_once
         self._on_change, self._on_halved, self._on_look = on_change, on_halved, on_look
         self._on_unlogged, self._unlogged = on_unlogged, set[str]()
+        self._on_remark, self._remarks = on_remark, set[str]()
         self._backend = LocalBackend()
         self._root: Path = study.folder / "runs"
         self._at_work: dict[str, PooledRun] = {}
@@ -113,7 +116,7 @@ class SideBySide:
         run = work.run
         cap = least(purse.allowance(run.name) for purse in self._purses_of(run))
         goes_on = work.advance(self._pool.width(work.lane), cap, self._study.pause_at(run))
-        self._look_at_logs(work)
+        self._look_at(work)
         if not goes_on:
             self._ended(work)
 
@@ -138,11 +141,15 @@ class SideBySide:
         until = time.monotonic() + patience_s
         for work in list(ended):
             work.close(max(0.0, until - time.monotonic()))
-            self._look_at_logs(work)
+            self._look_at(work)
             del self._being_logged[work.run.name]
 
-    def _look_at_logs(self, work: PooledRun) -> None:
-        """Tells of a logger once: what is wrong with it is mostly wrong for all runs."""
+    def _look_at(self, work: PooledRun) -> None:
+        """Tells of remarks and loggers once: what is wrong with one run is mostly wrong for all."""
+        for remark in work.remarks:
+            if remark not in self._remarks:
+                self._remarks.add(remark)
+                self._on_remark(work.run, remark)
         work.run.unlogged = list(work.unlogged)
         for logger, problem in work.unlogged.items():
             if logger not in self._unlogged:

@@ -20,6 +20,9 @@ class StudyView(Protocol):
     def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
         """A logger failed, for the first time in this command and for this run."""
 
+    def remark(self, run: StudyRun, text: str) -> None:
+        """Tasks of the run did something to their processes, for the first time in this command."""
+
     def look(self, study: Study) -> None:
         """Called often; must be cheap."""
 

@@ -51,6 +51,10 @@ class LiveTable:
         """Prints above the table, where it stays."""
         self._console.print(Text(shown(unlogged_line(run, logger, problem)), "yellow"))
 
+    def remark(self, run: StudyRun, text: str) -> None:
+        """Prints above the table, where it stays."""
+        self._console.print(Text(f"{run.name}: {text}", "yellow"))
+
     def look(self, study: Study) -> None:
         now = time.monotonic()
         if now - self._drawn >= _REDRAW_S:
@@ -104,6 +108,9 @@ class PlainLines:
     def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
         note(unlogged_line(run, logger, problem))
 
+    def remark(self, run: StudyRun, text: str) -> None:
+        print(f"{run.name}: {text}", file=sys.stderr, flush=True)
+
     def look(self, study: Study) -> None:
         """Nothing is printed between runs."""
 
@@ -143,6 +150,9 @@ class JsonEvents:
 
     def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
         say_json({"event": "unlogged", "logger": logger, "run": run.name, "problem": problem})
+
+    def remark(self, run: StudyRun, text: str) -> None:
+        self._print({"event": "remark", "run": run.name, "text": text})
 
     def look(self, study: Study) -> None:
         """Nothing is printed between runs."""

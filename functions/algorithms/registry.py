@@ -22,6 +22,7 @@ from functions.algorithms.sac import isac, masac
 from functions.algorithms.specification import missing_stages, violation
 from functions.algorithms.value import iql, qmix, qplex, vdn
 from functions.contract import BadRequest, Hyperparameters, MissingExtra
+from functions.isolation.keeper import settled
 from functions.plug_ins import plug_ins
 
 GROUP = "marless.algorithms"
@@ -72,7 +73,8 @@ def implementation(spec: AlgorithmSpec) -> Implementation:
     """The module with the algorithm's stages, imported now; raises `BadRequest` and `MissingExtra`."""
     where = f"algorithm {spec.name!r} ({spec.implementation})"
     try:
-        code = importlib.import_module(spec.implementation)
+        with settled(f"{spec.name}, import"):
+            code = importlib.import_module(spec.implementation)
     except Exception as error:
         raise _load_error(where, spec.implementation, error) from error
     if missing := missing_stages(spec, code):
@@ -108,7 +110,8 @@ def hyperparameters(config: AlgorithmConfig) -> Hyperparameters:
 def _load(offer: EntryPoint) -> AlgorithmSpec:
     where = f"algorithm plug-in {offer.name!r} ({offer.value})"
     try:
-        spec = offer.load()
+        with settled(f"{offer.name}, load"):
+            spec = offer.load()
     except Exception as error:
         raise _load_error(where, offer.value, error) from error
     if wrong := violation(spec):

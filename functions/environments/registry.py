@@ -7,15 +7,17 @@ value a callable ``make(task: EnvTask, num_envs: int) -> VectorEnvironment``. A 
 
 import difflib
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import EntryPoint
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from functions.contract import BadRequest, MissingExtra
 from functions.environments.base import EnvironmentFault, EnvSpec, EnvTask, VectorEnvironment
 from functions.environments.last_action import LastAction
+from functions.isolation.keeper import settled
 from functions.plug_ins import plug_ins
 
 GROUP = "marless.environments"
@@ -86,10 +88,31 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     if num_envs < 1:
         raise BadRequest(f"{task.name}: num_envs is {num_envs}; at least 1 is needed")
     try:
-        environment = _maker(task.name)(task, num_envs)
+        with settled(f"{task.name}, make"):
+            environment = _maker(task.name)(task, num_envs)
+        if task.name not in BUILT_IN:
+            _settle_calls(task.name, environment)
         return LastAction(environment) if task.last_action else environment
     except ValueError as error:
         raise BadRequest(_error_text(task, error)) from error
+
+
+def _settle_calls(name: str, environment: VectorEnvironment) -> None:
+    """Has what the environment did to the arithmetic undone after each of its calls."""
+
+    def settling(method: str) -> Callable[..., Any]:
+        call = getattr(environment, method)
+
+        def settled_call(*args: object) -> Any:
+            with settled(f"{name}, {method}"):
+                return call(*args)
+
+        return settled_call
+
+    for method in ("reset", "reset_blocks", "step", "save", "resume"):
+        if hasattr(environment, method):
+            with suppress(AttributeError):  # it has slots; then all is put back when the task ends
+                setattr(environment, method, settling(method))
 
 
 def spec(task: EnvTask) -> EnvSpec:

@@ -19,6 +19,7 @@ from functions.algorithms.base import (
 )
 from functions.codec import pack_table
 from functions.contract import NotFinite, SummaryName, Table
+from functions.isolation.keeper import settle
 from functions.keys import agent_name, group_name
 from functions.randomness import generator
 
@@ -54,6 +55,7 @@ def run(
         for stage, group in calls:
             seen = replace(context, tensors={**known, **outcome.tensors}, update=update, memo=memo)
             result = code.STAGES[stage.name](seen, group)
+            settle(f"{spec.name}, {stage.name}")
             require_finite(result.tensors, f"stage {stage.name}, group {group}")
             outcome.tensors.update(result.tensors)
             if update == context.config.updates_per_round - 1:

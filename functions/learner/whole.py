@@ -11,6 +11,7 @@ from functions.algorithms.base import Share
 from functions.contract import LearnReply, Past, SampleReply, Team, WholeReply, WholeTask
 from functions.data.replay_buffer import ReplayBuffer, newest_rounds
 from functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
+from functions.isolation.keeper import restore
 from functions.keys import group_name
 from functions.learner.update import as_stored, split_by_lifetime, update
 from functions.ports import Blobs
@@ -36,6 +37,7 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
             played = Played(*recorded_rollouts(task, task.recorded, dataset, round_ - task.round), {})
         else:
             played = play(task, known, round_, behaviour, played.unfinished)
+        restore()
         replay_buffer = replay.with_round(round_, played.trajectories) if replay else None
         outcome = update(task, round_, share, played.trajectories, known, replay_buffer, over)
         policies, learner, _ = split_by_lifetime(outcome.tensors, algorithm.parts)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from functions.contract import BadRequest
+from functions.isolation.keeper import settled
 from functions.named_code import refuse_standard, require_maker
 from functions.nn.shape import MixerShape, NetworkShape
 
@@ -145,7 +146,8 @@ def _factory(shape: NetworkShape | MixerShape) -> Callable[..., object]:
     module, _, attribute = shape.factory.partition(":")
     try:
         refuse_standard(module)
-        found: Callable[..., object] = getattr(importlib.import_module(module), attribute)
+        with settled(f"{shape.factory}, import"):
+            found: Callable[..., object] = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         others = f"mlp, {', '.join(built_in)}, or " if built_in else ""
         raise BadRequest(

@@ -81,12 +81,18 @@ class Slot:
     """None: busy."""
     free_at: float
     """When its task is expected to end, if it is busy."""
+    serves: tuple[str, str] | None = None
+    """The lane and the module whose tasks it serves alone; None: all."""
+
+    def suits(self, lane: str, task: Task) -> bool:
+        """Whether it may serve the lane's task."""
+        return self.serves is None or self.serves == (lane, task.module)
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
     slots: int
-    """At most so many workers."""
+    """At most so many workers at work."""
     cores: float
     """So many may be busy at once."""
     load_s_per_byte: float = LOAD_S_PER_BYTE
@@ -212,16 +218,17 @@ def choose(
     `alike`: how many tasks of a lane wait that read the same, for lanes whose queues do not hold them all.
 
     Lanes come by their start tags, ties by name. The worker is the free one that holds most of the task's bytes; if
-    none holds any, one that has imported its module, else a new one, else the one that has been idle longest.
+    none holds any, one that has imported its module, else a new one, else the one that has been idle longest. A worker
+    that serves one lane's module alone is nobody else's, and comes first there.
     """
-    pool = _Pool(slots, busy_cores, capacity, now)
-    if not pool.free and not pool.room:
+    if sum(slot.idle_since is None for slot in slots) >= capacity.slots:
         return None
     # From which tag on cores are kept, and how many each task may still have.
     kept_from = harmless = inf
     for start, lane in sorted((shares.start_tag(lane), lane) for lane, queue in queues.items() if queue):
         too_large = None
         limit = harmless if start >= kept_from else inf
+        pool = _Pool(lane, slots, busy_cores, capacity, now)
         for task in pool.by_net_duration(list(islice(queues[lane], WINDOW)), (alike or {}).get(lane)):
             if task.cores > pool.free_cores:
                 too_large = too_large or task
@@ -235,14 +242,16 @@ def choose(
 
 
 class _Pool:
-    """The workers as one choice sees them."""
+    """The workers as one choice sees them, for one lane."""
 
-    def __init__(self, slots: Sequence[Slot], busy_cores: float, capacity: Capacity, now: float) -> None:
-        self.free = [slot for slot in slots if slot.idle_since is not None]
-        self.room = len(slots) < capacity.slots
-        self.free_cores = inf if len(self.free) == len(slots) else capacity.cores - busy_cores + _ROUNDING
-        self._load_s_per_byte = capacity.load_s_per_byte
+    def __init__(self, lane: str, slots: Sequence[Slot], busy_cores: float, capacity: Capacity, now: float) -> None:
+        self._lane = lane
         self._busy = [slot for slot in slots if slot.idle_since is None]
+        self._free = [slot for slot in slots if slot.idle_since is not None]
+        # Idle workers of other lanes make room.
+        self._room = sum(slot.serves is None or slot.idle_since is None for slot in slots) < capacity.slots
+        self.free_cores = capacity.cores - busy_cores + _ROUNDING if self._busy else inf
+        self._load_s_per_byte = capacity.load_s_per_byte
         # A task that is overdue by x is expected to take another x: nobody waits for a prediction that was wrong.
         self._waits_s = {slot.number: abs(slot.free_at - now) for slot in self._busy}
 
@@ -254,7 +263,7 @@ class _Pool:
             return tasks
         counts = alike or Counter(frozenset(task.reads) for task in tasks)
         parts_s = {
-            reads: self._loading_s(task) * (1 + sum(reads <= slot.holds for slot in self._busy)) / counts[reads]
+            reads: self._loading_s(task) * (1 + self._holders(task)) / counts[reads]
             for reads, task in {frozenset(task.reads): task for task in tasks}.items()
         }
 
@@ -265,14 +274,14 @@ class _Pool:
 
     def _loading_s(self, task: Task) -> float:
         """What it takes the free worker that holds most of it to load the rest."""
-        held = max((_held(task, slot) for slot in self.free), default=0)
+        held = self._held_by_free(task)
         return self._load_s_per_byte * (sum(task.reads.values()) - held)
 
     def waits_for_data(self, task: Task) -> bool:
         """Whether a busy worker serves the task sooner than a free one would have loaded what the busy one holds."""
-        loaded = max((_held(task, slot) for slot in self.free), default=0)
+        loaded = self._held_by_free(task)
         for slot in self._busy if task.reads else ():
-            if self._waits_s[slot.number] < self._load_s_per_byte * (_held(task, slot) - loaded):
+            if slot.suits(self._lane, task) and self._waits_s[slot.number] < self._load_s_per_byte * (_held(task, slot) - loaded):
                 self._waits_s[slot.number] += task.expected_s  # the next that wants its data comes after this one
                 return True
         return False
@@ -280,14 +289,24 @@ class _Pool:
     def slot_for(self, task: Task) -> int | None:
         """The worker that takes the task; None: a new one."""
 
-        def worth(slot: Slot) -> tuple[int, bool, bool, float, int]:
+        def worth(slot: Slot) -> tuple[bool, int, bool, bool, float, int]:
             assert slot.idle_since is not None
-            return _held(task, slot), task.module in slot.modules, not slot.importing, -slot.idle_since, -slot.number
+            own = slot.serves is not None
+            return own, _held(task, slot), task.module in slot.modules, not slot.importing, -slot.idle_since, -slot.number
 
-        best = max(self.free, key=worth, default=None)
-        if best is None or (self.room and best.importing and task.module not in best.modules):
+        best = max((slot for slot in self._free if slot.suits(self._lane, task)), key=worth, default=None)
+        if best is None or (self._room and best.importing and task.module not in best.modules):
             return None
         return best.number
+
+    def _holders(self, task: Task) -> int:
+        """How many busy workers hold all that the task reads."""
+        reads = task.reads.keys()
+        return sum(slot.suits(self._lane, task) and reads <= slot.holds for slot in self._busy)
+
+    def _held_by_free(self, task: Task) -> int:
+        """Bytes that the free worker holds of it that holds most."""
+        return max((_held(task, slot) for slot in self._free if slot.suits(self._lane, task)), default=0)
 
 
 def _held(task: Task, slot: Slot) -> int:

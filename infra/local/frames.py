@@ -16,7 +16,7 @@ _LENGTHS = struct.Struct("<IQ")
 # The default capacity of a pipe on Linux.
 _CHUNK = 1 << 16
 # A message is held in memory.
-_MOST_BYTES = 1 << 40
+_MOST_BYTES = 1 << 32
 
 
 # A task may write a frame of its own into the pipe: what no worker can have measured is refused.
@@ -44,7 +44,8 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """From the worker: `handle` returned the frame's bytes, or raised `error` ('Type: message').
 
-    `processor_ms`: of all its threads. `peak_mb`, `resident_mb`: the most memory so far, and at present.
+    `processor_ms`: of all its threads. `peak_mb`, `resident_mb`: the most memory so far, and at present. `foreign`: the
+    process has imported code that is not ours. `spoilt`: it is not as it was at its start.
     """
 
     duration_ms: Milliseconds
@@ -52,6 +53,8 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     peak_mb: Megabytes
     resident_mb: Megabytes
     error: str = ""
+    foreign: bool = False
+    spoilt: bool = False
 
 
 def frame(header: Call | Ready | Ended, body: bytes = b"") -> bytes:

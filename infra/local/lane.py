@@ -54,6 +54,9 @@ class Pending:
     timeout_s: float
     asked: float
     queued_ms: float = 0.0
+    # It is tried again with no task of another lane beside it.
+    alone: bool = False
+    remarks: tuple[str, ...] = ()
 
     def report(self, outcome: Literal["answered", "timeout", "crash", "throttled"], **measured: Any) -> Report:
         """How it ended; `measured` are other fields of the report."""
@@ -63,6 +66,7 @@ class Pending:
             function=self.function,
             outcome=outcome,
             queued_ms=self.queued_ms,
+            remarks=self.remarks,
             **measured,
         )
 
@@ -154,6 +158,18 @@ class Lane:
         """Removes a waiting task."""
         self.waiting.remove(task)
         return self._pending.pop(task.number)
+
+    def again(self, pending: Pending) -> None:
+        """A task that has begun waits again, and is served alone."""
+        pending.alone = True
+        if not self.waiting:
+            self._pool.waits(self)
+        self.waiting.add(pending.task)
+        self._pending[pending.task.number] = pending
+
+    def to_serve_alone(self) -> Task | None:
+        """A waiting task that is to be served alone, if there is one."""
+        return next((pending.task for pending in self._pending.values() if pending.alone), None)
 
     def may_borrow(self) -> bool:
         """Whether the lane may use slots of others: its waiting tasks are predicted from such that ended, and none that

@@ -4,6 +4,7 @@ import os
 import resource
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -35,6 +36,13 @@ def limit_memory(megabytes: int) -> None:
     """
     if megabytes and sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_DATA, (megabytes << 20, megabytes << 20))
+
+
+def expendable() -> None:
+    """Where memory runs out the system ends this process before its parents, and no crash leaves a dump of memory."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("500")
 
 
 def age_s() -> float:

@@ -27,8 +27,11 @@ _LOOK_S = 0.05
 _AT_HAND = 32 << 20
 # A process that holds more than this part of what it may allocate is replaced after its task.
 _FULL = 0.5
-# From so many workers on they are forks of one process that has imported what they need, which saves memory and time.
-_FORKED = 2
+# So many processes for each slot are kept: idle ones that have played code that is not ours serve nobody else.
+_KEPT = 2
+# How processes end that another process killed, or a system without memory, and not an error of their own.
+_KILLED = "other processes killed or stopped workers, maybe those of another run; their tasks are tried again alone"
+_FROM_OUTSIDE = ("killed by SIGKILL", "killed by SIGTERM", "killed by SIGINT", "killed by SIGHUP")
 
 _decoder = MessagePackDecoder[Ready | Ended](Ready | Ended)
 
@@ -45,7 +48,13 @@ Worker = WorkerProcess[Pending]
 
 
 class Pool:
-    """At most `capacity.slots` worker processes, started when needed and kept warm, shared by lanes.
+    """Worker processes, of which `capacity.slots` work at once, started when needed and kept warm, shared by lanes.
+
+    A process that has imported code which is not ours serves from then on the lane and the module (the function) for
+    which it did, and no other: what such code does to its process reaches no other run, nor another function of its own
+    run. A process that is not as it was at its start serves nobody any more. The operating system holds nothing else
+    apart: processes of one user may kill each other. A task whose worker was killed from outside, while other lanes had
+    processes, is tried again once with none of them, and only this attempt counts.
 
     `modules` maps a function's name to the module whose ``handle(body: bytes, blobs: Blobs) -> bytes`` serves it;
     `threads` is the number of threads numerical libraries use in a worker. What workers print goes to
@@ -63,6 +72,7 @@ class Pool:
     ) -> None:
         self.capacity, self.modules, self._logs = capacity, modules, logs
         self._starter, self._memory_mb = self._choose_starter(threads), memory_mb / capacity.slots
+        self._most = capacity.slots if memory_mb else _KEPT * capacity.slots
         self._lanes: dict[str, Lane] = {}
         self._weights = 0.0
         self._shares = FairShares()
@@ -126,7 +136,8 @@ class Pool:
     def prewarm(self, function: str) -> None:
         """Imports the function's module ahead of its first task, in an idle worker or a new one below the limit."""
         module = self.modules[function]
-        free = [worker for worker in self._workers if worker.task is None and not worker.warming and worker.alive()]
+        idle = [worker for worker in self._workers if worker.task is None and not worker.serves]
+        free = [worker for worker in idle if not worker.warming and worker.alive()]
         if any(worker.has(module) for worker in free):
             return
         try:
@@ -156,7 +167,8 @@ class Pool:
         if self._lanes.pop(lane.name, None) is None:
             return
         self._weights = sum(other.weight for other in self._lanes.values())
-        for worker in list(lane.running):
+        own = [worker for worker in self._workers if worker.serves and worker.serves[0] == lane.name]
+        for worker in {*lane.running, *own}:
             self._remove(worker)
         lane.reports.clear()
         self._shares.close(lane.name)
@@ -179,7 +191,7 @@ class Pool:
 
     def dispatch(self) -> None:
         """Hands waiting tasks to workers, as long as there is room."""
-        while not self.closed:
+        while not self.closed and not self._serve_alone():
             lanes = [lane for lane in self._lanes.values() if lane.waiting and self._may_start(lane)]
             if not lanes:
                 return
@@ -192,6 +204,21 @@ class Pool:
                 return
             self._hand_over(self._lanes[choice.lane], choice.task, choice.slot)
 
+    def _serve_alone(self) -> bool:
+        """Whether a task is served alone, or waits for that; it begins when the others have ended."""
+        working = [worker.task for worker in self._workers if worker.task is not None]
+        if any(pending.alone for pending in working):
+            return True
+        lane, task = next(((lane, task) for lane in self._lanes.values() if (task := lane.to_serve_alone())), (None, None))
+        if lane is None or task is None:
+            return False
+        if not working:
+            for worker in [worker for worker in self._workers if worker.serves and worker.serves[0] != lane.name]:
+                self._remove(worker)
+            idle = (worker for worker in self._workers if worker.serves in (None, (lane.name, task.module)))
+            self._hand_over(lane, task, next((worker.number for worker in idle), None))
+        return True
+
     def _may_start(self, lane: Lane) -> bool:
         """Whether the lane may have one more slot: beyond its own only for tasks that are known to end soon, because a
         slot that was lent comes back at the end of its task alone."""
@@ -199,7 +226,11 @@ class Pool:
 
     def _hand_over(self, lane: Lane, task: Task, slot: int | None) -> None:
         try:
-            worker = self._start() if slot is None else next(one for one in self._workers if one.number == slot)
+            if slot is None:
+                self._make_room()
+                worker = self._start()
+            else:
+                worker = next(one for one in self._workers if one.number == slot)
         except OSError as error:
             lane.reports.append(lane.pop(task).report("throttled", detail=f"cannot start a worker: {error}"))
             return
@@ -214,16 +245,22 @@ class Pool:
         self._shares.started(lane.name, task.expected_s * dominant_share(task, self.capacity))
         self._send(worker, frame(Call(task.module, lane.root), pending.body))
 
+    def _make_room(self) -> None:
+        """Ends the idle worker for which nobody may have a task for the longest time, where there are too many."""
+        if len(self._workers) >= self._most:
+            idle = [worker for worker in self._workers if worker.task is None]
+            self._remove(min(idle, key=lambda worker: (worker.serves is None, worker.idle_since)))
+
     def _slot(self, worker: Worker) -> Slot:
         pending = worker.task
         importing = bool(worker.warming)
         modules = worker.modules | {worker.warming} if importing else worker.modules
         held = self._at_hand[worker].keys()
         if pending is None:
-            return Slot(worker.number, modules, importing, held, worker.idle_since, 0.0)
+            return Slot(worker.number, modules, importing, held, worker.idle_since, 0.0, worker.serves)
         expected_s = pending.task.expected_s + self._loading_s(worker, pending.task)
         will_hold = held | pending.task.reads.keys()
-        return Slot(worker.number, modules, importing, will_hold, None, worker.since + expected_s)
+        return Slot(worker.number, modules, importing, will_hold, None, worker.since + expected_s, worker.serves)
 
     def _loading_s(self, worker: Worker, task: Task) -> float:
         """What it takes the worker to load what it did not hold before the task."""
@@ -245,7 +282,7 @@ class Pool:
         return busy
 
     def _waits_for_cores(self) -> bool:
-        idle = len(self._workers) < self.capacity.slots or any(worker.task is None for worker in self._workers)
+        idle = sum(worker.task is not None for worker in self._workers) < self.capacity.slots
         return idle and any(lane.waiting for lane in self._lanes.values())
 
     def _reported(self, lane: Lane | None) -> list[Lane]:
@@ -253,7 +290,7 @@ class Pool:
 
     def _choose_starter(self, threads: int) -> Starter:
         environment = worker_environment(threads)
-        if sys.platform != "linux" or self.capacity.slots < _FORKED:
+        if sys.platform != "linux":
             return Spawner(environment)
         return Forker(environment, self.modules.values(), self._logs / "zygote.log")
 
@@ -263,6 +300,7 @@ class Pool:
         self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         worker = Worker(number, self._starter, self._logs / f"{number}.log", self._memory_mb)
         self._selector.register(worker.replies, selectors.EVENT_READ, worker)
+        self._selector.register(worker.log.descriptor, selectors.EVENT_READ, worker)
         self._workers.append(worker)
         self._at_hand[worker] = {}
         return worker
@@ -293,7 +331,10 @@ class Pool:
             worker: Worker = key.data
             if worker not in self._workers:
                 continue
-            if events & selectors.EVENT_WRITE:
+            if key.fd == worker.log.descriptor:
+                if not worker.log.take():  # a task has closed its standard output
+                    self._selector.unregister(key.fd)
+            elif events & selectors.EVENT_WRITE:
                 self._flush(worker)
                 worker.allow(worker.allowed_s)
             else:
@@ -304,17 +345,17 @@ class Pool:
             while worker.inbox.fill():
                 for header, body in worker.inbox.frames():
                     self._hear(worker, _decoder.decode(header), body)
-                if worker not in self._workers:  # it was full
-                    self.dispatch()
-                    return
+                    if worker not in self._workers:  # it was full, or spoilt
+                        self.dispatch()
+                        return
                 if worker.inbox.partial:
-                    worker.expires = max(worker.expires, time.monotonic() + _TRANSFER_S)
+                    worker.await_rest(_TRANSFER_S)
         except BlockingIOError:
             self.dispatch()
         except Undecodable:  # a task wrote into the pipe, so no later frame is reliable
             self._bury(worker, "crash")
         else:
-            self._bury(worker, "crash")
+            self._bury(worker, "crash", ended=worker.ended())
 
     def _hear(self, worker: Worker, said: Ready | Ended, body: bytes) -> None:
         if isinstance(said, Ready):
@@ -334,7 +375,9 @@ class Pool:
                     detail=said.error,
                 )
             )
-            if self._memory_mb and said.resident_mb > _FULL * self._memory_mb:
+            if said.foreign and worker.serves is None:
+                worker.serves = pending.lane.name, pending.task.module
+            if said.spoilt or (self._memory_mb and said.resident_mb > _FULL * self._memory_mb):
                 self._remove(worker)
 
     def _release(self, worker: Worker, pending: Pending, cores: float, besides_s: float = 0.0) -> None:
@@ -364,24 +407,36 @@ class Pool:
         while total > _AT_HAND:
             total -= at_hand.pop(next(iter(at_hand)))
 
-    def _bury(self, worker: Worker, outcome: Literal["timeout", "crash"]) -> None:
+    def _bury(self, worker: Worker, outcome: Literal["timeout", "crash"], ended: bool = False) -> None:
+        """`ended`: nobody here has ended it."""
         duration_ms = worker.metered((time.monotonic() - worker.since) * 1000 - worker.init_ms)
         if (pending := worker.task) is not None:
             # The lane pays for the start of the worker's successor.
             self._release(worker, pending, worker.busy_cores(pending.task.cores), self._start_s)
+        stopped = worker.stopped()
         end = self._remove(worker)
-        if pending is not None:
+        if pending is not None and (stopped or (ended and end in _FROM_OUTSIDE)) and self._has_neighbours(pending):
+            pending.remarks = (_KILLED,)
+            pending.lane.again(pending)
+        elif pending is not None:
             why = f"no answer within {worker.allowed_s:g} s" if outcome == "timeout" else end
-            detail = f"{why}; last line of {worker.log}: {worker.last_words()}"
+            detail = f"{why}; last line of {worker.log.path}: {worker.log.last_words()}"
             report = pending.report(outcome, duration_ms=duration_ms, init_ms=worker.init_ms, detail=detail)
             pending.lane.reports.append(report)
         self.dispatch()
+
+    def _has_neighbours(self, pending: Pending) -> bool:
+        """Whether the task's worker may have been killed by a process of another lane."""
+        others = (worker.task.lane.name if worker.task else (worker.serves or ("",))[0] for worker in self._workers)
+        return not pending.alone and any(name not in ("", pending.lane.name) for name in others)
 
     def _remove(self, worker: Worker) -> str:
         """Kills a worker and forgets it; returns how the process ended."""
         self._workers.remove(worker)
         del self._at_hand[worker]
         self._selector.unregister(worker.replies)
+        with suppress(KeyError):  # it has closed its standard output
+            self._selector.unregister(worker.log.descriptor)
         if worker.blocked:
             self._selector.unregister(worker.requests)
         if worker.task is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from infra.local.process_tree import begun, end_process
 from infra.local.zygote import Died, Fork, Forked
 
 Pipes = tuple[int, int, int]
@@ -20,6 +21,8 @@ Pipes = tuple[int, int, int]
 
 # How long a killed worker may take to end. More is the zygote's import, or a machine that is out of memory.
 _END_S = 20.0
+# How long a zygote may take to end what was started below it.
+_LAST_S = 6.0
 _PYTHON = (sys.executable, "-P", "-X", "faulthandler", "-m")
 """-P: the current folder comes last on PYTHONPATH, so its files hide no module of ours."""
 
@@ -44,7 +47,7 @@ class Child(Protocol):
 class Starter(Protocol):
     """Starts workers."""
 
-    def start(self, pipes: Pipes, log: IO[bytes], memory_mb: int) -> Child:
+    def start(self, pipes: Pipes, log: int, memory_mb: int) -> Child:
         """A worker that may allocate `memory_mb` (0: without limit); raises `OSError` when it cannot be started."""
         ...
 
@@ -74,7 +77,7 @@ class Spawner:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
 
-    def start(self, pipes: Pipes, log: IO[bytes], memory_mb: int) -> Spawned:
+    def start(self, pipes: Pipes, log: int, memory_mb: int) -> Spawned:
         """Does not wait for the interpreter."""
         arguments = [*map(str, pipes), repr(time.monotonic()), str(memory_mb)]
         return Spawned(_interpreter("infra.local.worker", arguments, pipes, self._environment, log))
@@ -98,7 +101,7 @@ class ForkedWorker:
         return self._number not in self._zygote.exit_codes
 
     def end(self) -> int | None:
-        """The process group has been killed by the end of its lifeline, which the caller has closed."""
+        self._zygote.end(self._number)
         return self._zygote.wait_for(self._number)
 
 
@@ -114,17 +117,20 @@ class Forker:
         self._started = self._orphans = 0
         self.pids: dict[int, int] = {}
         """Of the workers that live, by number."""
+        self._began: dict[int, str] = {}
+        # Those that are to end as soon as their process is known.
+        self._ending: set[int] = set()
         self.exit_codes: dict[int, int] = {}
         """Of those that have ended and were not waited for."""
 
-    def start(self, pipes: Pipes, log: IO[bytes], memory_mb: int) -> ForkedWorker:
+    def start(self, pipes: Pipes, log: int, memory_mb: int) -> ForkedWorker:
         """Does not wait for the fork. A zygote that was killed is replaced."""
         self.listen(0.0)
         if self._socket is None:
             self._socket, self._orphans = self._start_zygote(), self._started
         self._started += 1
         order = to_message_pack(Fork(self._started, memory_mb))
-        socket.send_fds(self._socket, [order], [*pipes, log.fileno()])
+        socket.send_fds(self._socket, [order], [*pipes, log])
         return ForkedWorker(self, self._started)
 
     def listen(self, timeout_s: float) -> bool:
@@ -147,21 +153,33 @@ class Forker:
             pass
         return self.exit_codes.pop(number, None)
 
+    def end(self, number: int) -> None:
+        """Kills a worker by its process: a task may have closed the lifeline whose end kills its group."""
+        self._ending.add(number)
+        if number in self.pids:
+            end_process(self.pids[number], self._began[number])
+
     def close(self) -> None:
-        """Ends the zygote."""
+        """Ends the zygote, which ends all that its workers have started."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
         if self._zygote is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._zygote.wait(_LAST_S)
             self._zygote.kill()
             self._zygote.wait()
             self._zygote = None
 
     def _hear(self, said: Forked | Died) -> None:
         if isinstance(said, Forked):
-            self.pids[said.number] = said.pid
+            self.pids[said.number], self._began[said.number] = said.pid, begun(said.pid)
+            if said.number in self._ending:
+                self.end(said.number)
         else:
-            self.pids.pop(said.number, None)
+            for known in (self.pids, self._began):
+                known.pop(said.number, None)
+            self._ending.discard(said.number)
             self.exit_codes[said.number] = said.exit_code
 
     def _start_zygote(self) -> socket.socket:
@@ -188,7 +206,7 @@ def worker_environment(threads: int) -> dict[str, str]:
 
 
 def _interpreter(
-    module: str, arguments: list[str], descriptors: tuple[int, ...], environment: Mapping[str, str], log: IO[bytes]
+    module: str, arguments: list[str], descriptors: tuple[int, ...], environment: Mapping[str, str], log: "int | IO[bytes]"
 ) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [*_PYTHON, module, *arguments],

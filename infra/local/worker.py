@@ -16,17 +16,20 @@ from contextlib import suppress
 from pathlib import Path
 
 from functions.encoding import MessagePackDecoder
+from functions.isolation.foreign import IMPORTS
+from functions.isolation.keeper import spoilt, state_of_process
 from functions.ports import Blobs
 from functions.redaction import redact
 from functions.visible import visible_text
 from infra.local.files import FileStorage
 from infra.local.frames import Call, Ended, Inbox, Ready, frame
 from infra.local.lifeline import end_with
-from infra.local.own_process import limit_memory, peak_mb, resident_mb
+from infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb
+from infra.local.process_tree import adopt_orphans
 
 Handler = Callable[[bytes, Blobs], bytes]
 
-_LOG_LIMIT = 1 << 20
+_LONGEST_ERROR = 4096
 
 
 def main() -> None:
@@ -41,6 +44,8 @@ def serve(requests: int, replies: int, lifeline: int, started: float, memory_mb:
     for number in (signal.SIGINT, signal.SIGHUP):  # the coordinator decides what they mean
         signal.signal(number, signal.SIG_IGN)
     end_with(lifeline)
+    adopt_orphans()
+    expendable()
     limit_memory(memory_mb)
     for stream in (sys.stdout, sys.stderr):
         # A log is read after a crash, and takes whatever an environment prints.
@@ -57,6 +62,8 @@ class Worker:
         self._started: float | None = started
         self._blobs: dict[bytes, Blobs] = {}
         self._handlers: dict[str, Handler] = {}
+        IMPORTS.expect()
+        self._state = state_of_process()
 
     def serve(self) -> None:
         """Returns when the coordinator has closed its end."""
@@ -86,9 +93,10 @@ class Worker:
             peak_mb=peak_mb(),
             resident_mb=resident_mb(),
             error=error,
+            foreign=IMPORTS.look(),
+            spoilt=spoilt() or state_of_process() != self._state,
         )
         self._send(frame(ended, answer))
-        _trim_log()
 
     def _import(self, call: Call) -> str:
         """Imports the module and reports the duration to the pool; returns the error."""
@@ -98,6 +106,8 @@ class Worker:
             self._handlers[call.module] = importlib.import_module(call.module).handle
         except BaseException as escaped:
             error = _describe(escaped)
+        if not IMPORTS.look():
+            IMPORTS.expect()
         self._send(frame(Ready(module=call.module, init_ms=(time.monotonic() - start) * 1000)))
         return error
 
@@ -108,15 +118,13 @@ class Worker:
 
 
 def _describe(error: BaseException) -> str:
-    with suppress(OSError, ValueError):  # a full disk; an environment that closes what is not its own
+    """The error in one line, cut; its traceback goes to the log."""
+    with suppress(Exception):  # a full disk; code of a task may have closed the log, or replaced it
         sys.stderr.write(visible_text(redact("".join(traceback.format_exception(error)))))
-    return redact(f"{type(error).__name__}: {error}")
-
-
-def _trim_log() -> None:
-    """Empties the log, which is open for appending, when it exceeds `_LOG_LIMIT`."""
-    if os.fstat(1).st_size > _LOG_LIMIT:
-        os.ftruncate(1, 0)
+    try:
+        return redact(f"{type(error).__name__}: {error}")[:_LONGEST_ERROR]
+    except Exception:  # the error has no text
+        return type(error).__name__
 
 
 if __name__ == "__main__":

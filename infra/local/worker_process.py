@@ -3,14 +3,16 @@
 import os
 import signal
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from infra.local.frames import Inbox, Ready
+from infra.local.process_tree import has_ended, stopped
 from infra.local.starters import Starter
+from infra.local.worker_log import WorkerLog
 
-_LOG_TAIL = 4096
+# So long a process that ends still has a state although its pipes are closed.
+_ENDING_S = 0.1
 # Over how long it is measured what a task keeps busy.
 _RECENT_S = 0.25
 # /proc/PID/stat counts in these (proc(5), fields 14 and 15).
@@ -27,7 +29,9 @@ class WorkerProcess(Generic[Pending]):
     """
 
     def __init__(self, number: int, starter: Starter, log: Path, memory_mb: float = 0.0) -> None:
-        self.number, self.log = number, log
+        self.number = number
+        self.serves: tuple[str, str] | None = None
+        """The lane and the module that it serves alone, because it has played code that is not ours; None: all."""
         self.modules: set[str] = set()
         self.warming = ""
         self.roots: set[bytes] = set()
@@ -46,9 +50,14 @@ class WorkerProcess(Generic[Pending]):
         far_lifeline, self._lifeline = os.pipe()
         far = (far_requests, far_replies, far_lifeline)
         try:
-            log.write_bytes(b"")
-            with log.open("ab") as output:
-                self._child = starter.start(far, output, int(memory_mb))
+            self.log = WorkerLog(log)
+            try:
+                self._child = starter.start(far, self.log.far, int(memory_mb))
+            except OSError:
+                self.log.close()
+                raise
+            finally:
+                self.log.started()
         except OSError:
             self._close()
             raise
@@ -103,6 +112,10 @@ class WorkerProcess(Generic[Pending]):
         self.since = time.monotonic()
         self.expires = self.since + seconds
 
+    def await_rest(self, pause_s: float) -> None:
+        """A part of an answer has arrived, which was finished in time; a task cannot gain more than its time again."""
+        self.expires = min(max(self.expires, time.monotonic() + pause_s), self.since + 2 * self.allowed_s + pause_s)
+
     def overdue(self) -> bool:
         return self.task is not None and time.monotonic() >= self.expires
 
@@ -127,10 +140,22 @@ class WorkerProcess(Generic[Pending]):
             return 0.0
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
+    def ended(self) -> bool:
+        """Whether it has ended by itself, given that its end of a pipe is closed: a task may have closed it."""
+        until = time.monotonic() + _ENDING_S
+        while not (ended := has_ended(self._child.pid)) and time.monotonic() < until:
+            time.sleep(_ENDING_S / 10)
+        return ended
+
+    def stopped(self) -> bool:
+        """Whether a signal has stopped it."""
+        return stopped(self._child.pid)
+
     def kill(self) -> str:
         """Kills the process group and returns how the process ended."""
         self._close()
         status = self._child.end()
+        self.log.close()
         if status is None:
             return "ended"
         return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
@@ -138,12 +163,3 @@ class WorkerProcess(Generic[Pending]):
     def _close(self) -> None:
         for descriptor in (self.requests, self.replies, self._lifeline):
             os.close(descriptor)
-
-    def last_words(self) -> str:
-        """The most informative log line of a dead worker: the fatal error, else the last line."""
-        tail = b""
-        with suppress(OSError), self.log.open("rb") as file:
-            file.seek(max(0, self.log.stat().st_size - _LOG_TAIL))
-            tail = file.read()
-        lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
-        return next((line for line in lines if line.startswith("Fatal Python error")), lines[-1] if lines else "silent")

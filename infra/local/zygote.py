@@ -20,6 +20,7 @@ import msgspec
 
 from functions.encoding import MessagePackDecoder, to_message_pack
 from infra.local import worker
+from infra.local.process_tree import adopt_orphans, end_children
 
 DESCRIPTORS = 4
 """What comes with a `Fork`: requests, replies, lifeline and log."""
@@ -57,6 +58,7 @@ def main() -> None:
     for module in sys.argv[3:]:
         with suppress(BaseException):  # the worker that is asked for it reports why
             importlib.import_module(module)
+    adopt_orphans()
     gc.collect()
     gc.freeze()  # or the collector would write to every object, and so copy it for each worker
     with suppress(ConnectionError):
@@ -64,7 +66,7 @@ def main() -> None:
 
 
 class Zygote:
-    """`start_s`: how long this process took to start and import; its workers report that as their own start."""
+    """Ends what its workers have started when they end, and all of it when the pool is gone. `start_s`: how long this process took to start and import; its workers report that as their own start."""
 
     def __init__(self, pool: socket.socket, start_s: float) -> None:
         self._pool, self._start_s = pool, start_s
@@ -88,6 +90,7 @@ class Zygote:
             if self._pool.fileno() in ready:
                 data, descriptors, _, _ = socket.recv_fds(self._pool, _MOST, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
                 if not data:
+                    end_children()
                     return
                 self._fork(decoder.decode(data), descriptors)
 
@@ -133,15 +136,23 @@ class Zygote:
             os._exit(exit_code)
 
     def _bury(self) -> None:
-        """Reports the workers that have ended. A worker's programs end with it, while its number is still its own."""
+        """Reports the workers that have ended. A worker's programs end with it, while its number is still its own.
+
+        What it has started in other groups and sessions is the zygote's child then; nobody else's is, because workers
+        adopt their own orphans.
+        """
         while self._workers:
             found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if found is None:
                 return
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(found.si_pid, signal.SIGKILL)
+            number = self._workers.pop(found.si_pid, None)
+            if number is not None:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(found.si_pid, signal.SIGKILL)
             _, status = os.waitpid(found.si_pid, 0)
-            self._say(Died(self._workers.pop(found.si_pid), os.waitstatus_to_exitcode(status)))
+            if number is not None:
+                end_children(spared=self._workers)
+                self._say(Died(number, os.waitstatus_to_exitcode(status)))
 
     def _say(self, message: Forked | Died) -> None:
         self._pool.send(to_message_pack(message))

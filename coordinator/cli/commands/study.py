@@ -88,6 +88,7 @@ def run(options: Namespace) -> int:
                 on_halved=lambda decision: view.halved(study, decision),
                 on_look=lambda: view.look(study),
                 on_unlogged=view.unlogged,
+                on_remark=view.remark,
             )
             try:
                 view.started(study)

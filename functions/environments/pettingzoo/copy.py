@@ -95,6 +95,7 @@ class Copy:
             answer = guard.environment.step(actions)
         except Exception as error:
             raise guard.fault_of("step", error) from error
+        guard.settle("step")
         ends = self._read_quickly(answer, rewards)
         if ends is None:
             transition = self._judge(answer, rewards)

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.environments.spaces.observations import SpaceError, finite_numbers
+from functions.isolation.keeper import ProcessChanged, settle
 from functions.redaction import redact
 
 _LONGEST = 400
@@ -24,15 +25,25 @@ class Guard:
     """Calls one environment and converts its errors to faults that name env task, environment, step and method."""
 
     def __init__(self, where: str, environment: Any) -> None:
-        self._where = where
+        self._where, self._name = where, where.partition(", copy ")[0]
         self.environment = environment
         self.steps = 0
 
     def call(self, method: str, *args: object, **keywords: object) -> Any:
         try:
-            return getattr(self.environment, method)(*args, **keywords)
+            answer = getattr(self.environment, method)(*args, **keywords)
         except Exception as error:
+            settle()
             raise self.fault_of(method, error) from error
+        self.settle(method)
+        return answer
+
+    def settle(self, method: str) -> None:
+        """After a call that returned: undoes what it did to the arithmetic, see `functions.isolation.keeper.settle`."""
+        try:
+            settle(f"{self._name}, {method}")
+        except ProcessChanged as error:
+            raise self.fault(method, str(error)) from error
 
     def fault_of(self, method: str, error: Exception) -> EnvironmentFault:
         """The fault of a method that raised `error`."""

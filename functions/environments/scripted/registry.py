@@ -14,6 +14,7 @@ import numpy as np
 
 from functions.contract import BadRequest
 from functions.environments.base import BoolArray, FloatArray
+from functions.isolation.keeper import settled
 from functions.named_code import refuse_standard, require_function
 
 # The name of a task's own scripted player.
@@ -55,7 +56,8 @@ def load(found: str) -> ScriptedPlayer:
     module, _, name = found.partition(":")
     try:
         refuse_standard(module)
-        player: ScriptedPlayer = getattr(import_module(module), name)
+        with settled(f"{found}, import"):
+            player: ScriptedPlayer = getattr(import_module(module), name)
         require_function(player, module, 2)
     except ValueError as error:
         raise BadRequest(f"scripted player {found}: {error}") from error
@@ -73,7 +75,8 @@ def choose(found: str, observations: FloatArray, legal: BoolArray) -> BoolArray:
     observations, legal = observations.view(), legal.view()
     observations.flags.writeable = legal.flags.writeable = False  # actors record what agents see
     try:
-        chosen = np.asarray(load(found)(observations, legal), np.bool_)
+        with settled(f"{found}, call"):
+            chosen = np.asarray(load(found)(observations, legal), np.bool_)
     except Exception as error:
         if isinstance(error, BadRequest):
             raise

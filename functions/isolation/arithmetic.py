@@ -1,0 +1,65 @@
+"""How this thread's processor computes: rounding, flush to zero, traps.
+
+Read and written with fegetenv(3) and fesetenv(3) of C's mathematics library, which every Python has loaded. On machines
+whose layout of `fenv_t` is not listed, nothing is compared.
+"""
+
+import ctypes
+import platform
+import sys
+from struct import Struct
+from typing import NamedTuple
+
+
+class _Field(NamedTuple):
+    """A control register in `fenv_t`: its place, the bits that control, and their values when a program starts."""
+
+    place: int
+    format: Struct
+    control: int
+    standard: int
+
+
+# fenv.h of glibc (also musl's) and of macOS. Bits 0 to 5 of MXCSR are flags of exceptions that happened.
+_X87 = _Field(0, Struct("<H"), 0xFFFF, 0x037F)
+_LAYOUTS = {
+    ("linux", "x86_64"): (_X87, _Field(28, Struct("<I"), 0xFFC0, 0x1F80)),
+    ("linux", "aarch64"): (_Field(0, Struct("<I"), 0xFFFFFFFF, 0),),
+    ("darwin", "x86_64"): (_X87, _Field(4, Struct("<I"), 0xFFC0, 0x1F80)),
+    ("darwin", "arm64"): (_Field(8, Struct("<Q"), 0xFFFFFFFFFFFFFFFF, 0),),
+}
+# Longer than any `fenv_t`.
+_BYTES = 64
+
+
+class Arithmetic:
+    """The control registers of the thread that asks; a new thread begins with those of the thread that made it."""
+
+    def __init__(self) -> None:
+        self._fields = _LAYOUTS.get((sys.platform, platform.machine()), ())
+        self._state = ctypes.create_string_buffer(_BYTES)
+        try:
+            library = ctypes.CDLL(None)
+            self._get, self._set = library.fegetenv, library.fesetenv
+        except (OSError, AttributeError):
+            self._fields = ()
+        self.standard = tuple(field.standard for field in self._fields)
+        """What `read` gives in a program that has changed nothing: round to nearest, keep subnormals, trap nothing."""
+
+    def read(self) -> tuple[int, ...]:
+        """The control registers; empty where their layout is not known."""
+        if self._fields:
+            self._get(self._state)
+        return tuple([field.format.unpack_from(self._state, field.place)[0] & field.control for field in self._fields])
+
+    def write(self, registers: tuple[int, ...]) -> None:
+        """Sets what `read` gave earlier."""
+        if not self._fields:
+            return
+        self._get(self._state)
+        for field, value in zip(self._fields, registers, strict=True):
+            field.format.pack_into(self._state, field.place, value)
+        self._set(self._state)
+
+
+ARITHMETIC = Arithmetic()

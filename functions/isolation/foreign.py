@@ -1,0 +1,34 @@
+"""Whether this process has imported code that is neither ours nor Python's."""
+
+import sys
+
+# Ours, what we compute and store with, and what torch imports. Their modules compute as they are told.
+_TRUSTED = frozenset(
+    ("functions", "infra", "coordinator", "marless", "events", "numpy", "msgspec", "safetensors", "threadpoolctl")
+    + ("torch", "torchgen", "typing_extensions", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock")
+    + ("fsspec", "triton", "cython_runtime", "__main__", "__mp_main__", *sys.stdlib_module_names)
+)
+
+
+class Imports:
+    """What this process has imported beyond ours."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self.foreign = False
+
+    def expect(self) -> None:
+        """What has been imported by now is what this process is for, such as the runtime of a cloud function."""
+        self._known.update(sys.modules)
+
+    def look(self) -> bool:
+        """Whether anything else has been imported since; once it was, it always is."""
+        if not self.foreign:
+            fresh = sys.modules.keys() - self._known
+            names = {name.partition(".")[0] for name in fresh} - _TRUSTED
+            self.foreign = any(not name.startswith("_cython_") for name in names)
+            self._known |= fresh
+        return self.foreign
+
+
+IMPORTS = Imports()

@@ -1,0 +1,165 @@
+"""Keeps what this package computes apart from what other code does to the process.
+
+Environments, networks and algorithms of others run in the same process as our mathematics. What they do to it must
+neither reach our numbers and files nor, since a process serves many tasks, depend on how many it has served: or weights
+would depend on the number of workers. So everything that can be put back is put back when such code returns: how the
+processor rounds and numpy's error state after every single call (`settled`), the rest when a piece of work ends
+(`restore`). Replaced functions are put back too, but the work during which it happened is refused: nobody knows what was
+computed with them. Code that changes the arithmetic in some calls only is refused for the same reason.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Self
+
+import numpy as np
+
+from functions.isolation.arithmetic import ARITHMETIC
+from functions.isolation.foreign import IMPORTS
+from functions.isolation.process_state import COMPUTED_WITH, PARTS, Part
+from functions.isolation.replaced import ORIGINALS
+
+# As numpy is imported.
+_ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+_ROUNDING = "how numbers are rounded"
+_ERROR_STATE = "numpy's error state"
+# So many replaced functions are named.
+_NAMED = 3
+
+
+class ProcessChanged(Exception):
+    """Code did to the process what spoils the work in hand; the message says what."""
+
+
+class _Process:
+    """What is remembered between pieces of work."""
+
+    def __init__(self) -> None:
+        self.keeper: Keeper | None = None
+        # Whether the first call of a method left another arithmetic behind.
+        self.first: dict[str, bool] = {}
+        # What code left in `PARTS`, by the name of its owner, and which owners replaced functions.
+        self.theirs: dict[str, list[Any]] = {}
+        self.replaced: dict[str, str] = {}
+
+
+_process = _Process()
+
+
+class Keeper:
+    """Surrounds a piece of work of ours that calls code of `owner`, an env task or an algorithm; not reentrant.
+
+    Within it numbers are rounded to nearest and numpy warns as it does by default, whatever the process does outside.
+    """
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self.changed: dict[str, None] = {}
+        """What was changed and put back, in words."""
+
+    def __enter__(self) -> Self:
+        self._opened = ExitStack()
+        self._opened.callback(ARITHMETIC.write, ARITHMETIC.read())
+        ARITHMETIC.write(ARITHMETIC.standard)
+        self._opened.enter_context(np.errstate(call=None, **_ERRORS))  # type: ignore[arg-type]
+        ORIGINALS.learn()
+        self._computed_with = [part.read() for part in COMPUTED_WITH]
+        self._ours = [part.read() for part in PARTS]
+        if self._owner in _process.theirs:
+            _put_back(PARTS, self._ours, _process.theirs[self._owner])
+        self._outer, _process.keeper = _process.keeper, self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.put_back()
+        _process.keeper = self._outer
+        self._opened.close()
+
+    def remarks(self) -> tuple[str, ...]:
+        """What was changed, for a user."""
+        back = "in its process; MARLess puts it back before it computes"
+        return tuple(f"{self._owner} changes {what} {back}" for what in self.changed)
+
+    def put_back(self) -> None:
+        """Puts back all that code of others has changed."""
+        settle()
+        changed = _put_back(COMPUTED_WITH, [part.read() for part in COMPUTED_WITH], self._computed_with)
+        theirs = [part.read() for part in PARTS]
+        if theirs != self._ours:
+            _process.theirs[self._owner] = theirs
+            changed += _put_back(PARTS, theirs, self._ours)
+        self.changed.update(dict.fromkeys(changed))
+        if IMPORTS.look() and (names := ORIGINALS.put_back()):
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            _process.replaced[self._owner] = f"{', '.join(names[:_NAMED])}{more}"
+
+    def require_originals(self) -> None:
+        """Raises `ProcessChanged` when functions were replaced in this process by the owner, now or earlier."""
+        if names := _process.replaced.get(self._owner):
+            raise ProcessChanged(
+                f"{self._owner} replaces {names} in its process, with which weights are computed; it must leave them"
+            )
+
+
+def restore() -> None:
+    """Before anything of ours is computed or written after code of others: puts back what it changed.
+
+    Raises `ProcessChanged` when it replaced functions. Without a `Keeper` nothing happens.
+    """
+    if (keeper := _process.keeper) is not None:
+        keeper.put_back()
+        keeper.require_originals()
+
+
+def spoilt() -> bool:
+    """Whether code has replaced functions in this process, so that its later work would be refused."""
+    return bool(_process.replaced)
+
+
+def state_of_process() -> list[Any]:
+    """What other tasks of this process find; equal for equal states."""
+    return [ARITHMETIC.read(), np.geterr(), *(part.read() for part in PARTS)]
+
+
+def settle(call: str = "") -> None:
+    """Within a `Keeper`: rounds to nearest again, and has numpy warn as by default, after a `call` of code that is not
+    ours: ``<owner>, <method>``.
+
+    Raises `ProcessChanged` when the call leaves another rounding behind and the first such call did not: what it
+    returns then depends on how many calls the process has seen.
+    """
+    keeper = _process.keeper
+    if keeper is None:
+        return
+    if np.geterr() != _ERRORS:
+        np.seterr(**_ERRORS)  # type: ignore[arg-type]
+        keeper.changed[_ERROR_STATE] = None
+    changed = ARITHMETIC.read() != ARITHMETIC.standard
+    if changed:
+        ARITHMETIC.write(ARITHMETIC.standard)
+        keeper.changed[_ROUNDING] = None
+    if call and changed and not _process.first.get(call, True):
+        raise ProcessChanged(f"it changes {_ROUNDING} in some calls and not in others")
+    _process.first.setdefault(call, changed)
+
+
+@contextmanager
+def settled(call: str) -> Iterator[None]:
+    """Surrounds a `call`, see `settle`."""
+    try:
+        yield
+    except BaseException:
+        settle()
+        raise
+    settle(call)
+
+
+def _put_back(parts: tuple[Part, ...], now: list[Any], before: list[Any]) -> list[str]:
+    """Puts back what differs; the names of what a user should know."""
+    names = []
+    for part, is_, was in zip(parts, now, before, strict=True):
+        if is_ != was:
+            part.put_back(was)
+            if part.said:
+                names.append(part.name)
+    return names

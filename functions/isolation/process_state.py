@@ -1,0 +1,139 @@
+"""What files, limits and libraries depend on in this process, and how each is put back."""
+
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+try:
+    from threadpoolctl import ThreadpoolController
+except ImportError:  # in the cloud, where functions have one thread by their environment variables
+    ThreadpoolController = None
+
+
+class Part(NamedTuple):
+    """A part of the state: its name in a sentence, how it is read, how a value that was read is put back, and whether a
+    user should know that code changes it. Libraries set variables, handlers and filters for good reasons."""
+
+    name: str
+    read: Callable[[], Any]
+    put_back: Callable[[Any], object]
+    said: bool = False
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted
+        return ""
+
+
+def _enter(folder: str) -> None:
+    if folder:
+        with suppress(OSError):
+            os.chdir(folder)
+
+
+def _set_variables(variables: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(variables)
+
+
+def _handlers() -> dict[int, Any]:
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    return {number: signal.getsignal(number) for number in _SIGNALS}
+
+
+def _handle(handlers: Mapping[int, Any]) -> None:
+    for number, handler in handlers.items():
+        # None: installed by other than Python, and unknown to it.
+        if handler is not None and signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+
+
+_SIGNALS = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+
+
+def _set_streams(streams: tuple[Any, Any]) -> None:
+    sys.stdout, sys.stderr = streams
+
+
+def _set_filters(filters: list[Any]) -> None:
+    warnings.resetwarnings()
+    warnings.filters.extend(filters)  # type: ignore[attr-defined]
+
+
+PARTS = (
+    Part("the file mode mask", _umask, os.umask, said=True),
+    Part("the current folder", _folder, _enter, said=True),
+    Part("environment variables", lambda: dict(os.environ), _set_variables),
+    Part("signal handlers", _handlers, _handle),
+    Part("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
+    Part("the standard streams", lambda: (sys.stdout, sys.stderr), _set_streams),
+    Part("filters of warnings", lambda: list(warnings.filters), _set_filters),
+)
+"""What code finds again when it is called again, because it may have set it once, when it was imported."""
+
+
+class _Threads:
+    """How many threads the numerical libraries use that were loaded when this was first read."""
+
+    def __init__(self) -> None:
+        self._libraries: Any = None
+
+    def read(self) -> tuple[int, ...]:
+        if ThreadpoolController is None:
+            return ()
+        if self._libraries is None:
+            self._libraries = ThreadpoolController().lib_controllers
+        return tuple(library.get_num_threads() for library in self._libraries)
+
+    def put_back(self, counts: tuple[int, ...]) -> None:
+        for library, count in zip(self._libraries or (), counts, strict=True):
+            library.set_num_threads(count)
+
+
+def _torch_defaults() -> tuple[Any, ...]:
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "get_default_dtype"):  # not imported, or only in part
+        return ()
+    return torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_float32_matmul_precision()
+
+
+def _set_torch_defaults(before: tuple[Any, ...]) -> None:
+    torch = sys.modules["torch"]
+    # Code that imports torch may change its defaults at once.
+    dtype, gradients, precision = before or (torch.float32, True, "highest")
+    torch.set_default_dtype(dtype)
+    torch.set_grad_enabled(gradients)
+    torch.set_float32_matmul_precision(precision)
+
+
+def _alarm() -> bool:
+    return signal.getitimer(signal.ITIMER_REAL)[0] > 0
+
+
+def _silence(armed: bool) -> None:
+    if not armed:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+_threads = _Threads()
+
+COMPUTED_WITH = (
+    Part("the number of numerical threads", _threads.read, _threads.put_back, said=True),
+    Part("torch's defaults", _torch_defaults, _set_torch_defaults, said=True),
+    Part("the alarm clock", _alarm, _silence),
+)
+"""What is put back for good."""

@@ -1,0 +1,79 @@
+"""Processes that other processes have started: adopted when their parents end, and ended for good. Linux only."""
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Container, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+# prctl(2), since Linux 3.4.
+_PR_SET_CHILD_SUBREAPER = 36
+# Processes that start others faster than they can be ended are given up after this.
+_PATIENCE_S = 5.0
+
+
+def adopt_orphans() -> None:
+    """A process below this one whose parent ends becomes a child of this one, whatever session it belongs to."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_children(spared: Container[int] = ()) -> None:
+    """Kills and reaps all children but those `spared`, and with `adopt_orphans` all that these have started."""
+    until = time.monotonic() + _PATIENCE_S
+    while (children := [pid for pid in _children() if pid not in spared]) and time.monotonic() < until:
+        for pid in children:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in children:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _children() -> Iterator[int]:
+    own = str(os.getpid())
+    for folder in Path("/proc").glob("[0-9]*"):
+        if _field(int(folder.name), 1) == own:
+            yield int(folder.name)
+
+
+def begun(pid: int) -> str:
+    """When a process began, in the system's ticks, so that a later one with its number is told apart; "" if it is gone."""
+    return _field(pid, 19)
+
+
+def stopped(pid: int) -> bool:
+    """Whether a signal has stopped the process."""
+    return _field(pid, 0) == "T"
+
+
+def has_ended(pid: int) -> bool:
+    """Whether the process is gone, or waits for its parent to notice its end."""
+    return _field(pid, 0) in ("", "Z", "X")
+
+
+def _field(pid: int, place: int) -> str:
+    """A field behind the name in /proc/PID/stat (proc(5)); "" if there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[place]
+    except (OSError, IndexError):
+        return ""
+
+
+def end_process(pid: int, began: str) -> None:
+    """Kills the process and its group, if it is the one that began then."""
+    try:
+        handle = os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        return
+    try:
+        # It cannot be reaped unnoticed from here on: a signal to the handle reaches it or nobody.
+        if began and begun(pid) == began:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+    finally:
+        os.close(handle)

@@ -1,0 +1,80 @@
+"""What a worker prints, in a file of bounded size: its beginning and its end."""
+
+import os
+from pathlib import Path
+
+# The beginning names versions and first warnings, the end what went wrong.
+_HEAD, _TAIL = 1 << 18, 1 << 18
+_LIMIT = 1 << 20
+# What is read at once, so that a worker that prints without end holds nobody up.
+_CHUNK, _CHUNKS = 1 << 16, 16
+_LAST_WORDS = 4096
+
+
+class WorkerLog:
+    """The reading end of a pipe that a worker prints into, written to the file `path`, which is emptied first."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `OSError` when the file or the pipe cannot be made."""
+        self.path = path
+        path.write_bytes(b"")
+        self.descriptor, self.far = os.pipe()
+        os.set_blocking(self.descriptor, False)
+        self._size = self._left_out = 0
+
+    def take(self) -> bool:
+        """Writes what has been printed, or a part of it; False when nobody can print any more."""
+        printed, ended = bytearray(), False
+        try:
+            for _ in range(_CHUNKS):
+                chunk = os.read(self.descriptor, _CHUNK)
+                printed += chunk
+                if ended := not chunk:
+                    break
+        except BlockingIOError:
+            pass
+        if printed:
+            self._write(bytes(printed))
+        return not ended
+
+    def started(self) -> None:
+        """The worker has its end of the pipe."""
+        os.close(self.far)
+
+    def close(self) -> None:
+        """Takes the last words; descriptors of the worker's own children may still be open."""
+        self.take()
+        os.close(self.descriptor)
+
+    def last_words(self) -> str:
+        """The most informative line of a dead worker: the fatal error, else the last line."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_WORDS))
+                tail = file.read()
+        except OSError:
+            tail = b""
+        lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
+        return next((line for line in lines if line.startswith("Fatal Python error")), lines[-1] if lines else "silent")
+
+    def _write(self, printed: bytes) -> None:
+        try:
+            with self.path.open("ab") as file:
+                file.write(printed)
+            self._size += len(printed)
+            if self._size > _LIMIT:
+                self._shorten()
+        except OSError:  # a full disk: a log is no reason to end a run
+            return
+
+    def _shorten(self) -> None:
+        """Leaves out the middle."""
+        with self.path.open("r+b") as file:
+            file.seek(-_TAIL, os.SEEK_END)
+            tail = file.read()
+            self._left_out += self._size - _HEAD - _TAIL
+            file.seek(_HEAD)
+            file.truncate()
+            file.write(b"\n[about %d bytes are left out here]\n" % self._left_out)
+            file.write(tail)
+            self._size = file.tell()
