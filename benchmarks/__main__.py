@@ -1,7 +1,7 @@
 """``python -m benchmarks [NAME ...] [--quick] [--out FILE]``: measures and prints markdown tables.
 
-Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `neighbours`, `halving`, `engines` and
-`adapters` take minutes, have tables of their own and run only when they are named.
+Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `neighbours`, `halving`, `engines`
+and `adapters` take minutes, have tables of their own and run only when they are named.
 """
 
 import argparse

@@ -192,7 +192,7 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
     """
     counted = Counted(blobs)
     request = _DECODER.decode(body)
-    with Keeper(_owner(request)) as kept:
+    with Keeper(_owner(request), request.run) as kept:
         try:
             work = works.get(type(request))
             if work is None:

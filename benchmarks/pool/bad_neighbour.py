@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -39,7 +39,7 @@ _kept: list[Any] = []
 class Game(ParallelEnv):  # type: ignore[misc]
     """Two agents guess a number that their guesses move."""
 
-    metadata = {"name": "bad_neighbour", "max_cycles": _LENGTH}
+    metadata: ClassVar = {"name": "bad_neighbour", "max_cycles": _LENGTH}
 
     def __init__(self, how: str) -> None:
         self._harm = HARMS[how]
@@ -92,9 +92,9 @@ def _siblings() -> Iterator[int]:
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == os.getppid() and int(folder.name) != os.getpid():
-                if b"zygote" in (folder / "cmdline").read_bytes():
-                    yield int(folder.name)
+            beside = parent == os.getppid() and int(folder.name) != os.getpid()
+            if beside and b"zygote" in (folder / "cmdline").read_bytes():
+                yield int(folder.name)
 
 
 def _signal_siblings(number: int) -> None:
@@ -123,7 +123,7 @@ def _close_and_hang() -> None:
 def _frame(**fields: Any) -> bytes:
     from infra.local.frames import Ended, frame
 
-    numbers = dict(duration_ms=1.0, processor_ms=1.0, peak_mb=1.0, resident_mb=1.0)
+    numbers = dict.fromkeys(("duration_ms", "processor_ms", "peak_mb", "resident_mb"), 1.0)
     return frame(Ended(**{**numbers, **fields}), b"{}")
 
 
@@ -145,7 +145,7 @@ def _replace_numpy() -> None:
 
 
 def _replace_generator() -> None:
-    np.random.default_rng = lambda *seeds: np.random.Generator(np.random.PCG64(7))  # type: ignore[assignment]
+    np.random.default_rng = lambda *seeds: np.random.Generator(np.random.PCG64(7))
     np.random.Philox = np.random.PCG64  # type: ignore[misc, assignment]
 
 
@@ -161,7 +161,7 @@ def _replace_ours() -> None:
 
 def _replace_builtins() -> None:
     builtins.sum = lambda *given: 7  # type: ignore[assignment]
-    math.sqrt = lambda number: 1.0  # type: ignore[assignment]
+    math.sqrt = lambda number: 1.0
 
 
 def _set_state() -> None:
@@ -179,7 +179,7 @@ def _set_state() -> None:
     with suppress(locale.Error):
         locale.setlocale(locale.LC_ALL, "C")
     sys.path[:] = []
-    sys.stdout = sys.stderr = None  # type: ignore[assignment]
+    sys.stdout = sys.stderr = None
 
 
 def _flush_to_zero() -> None:

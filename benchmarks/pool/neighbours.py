@@ -21,8 +21,6 @@ from benchmarks.pool.campaign import MARLESS
 
 _GAME = "pettingzoo:benchmarks.pool.bad_neighbour:make"
 _TIMEOUT_S = 400
-# A run's folder has less than one.
-_MOST_MB = 20
 _MARK = "MARLESS_NEIGHBOURS"
 
 
@@ -41,7 +39,10 @@ class Outcome(NamedTuple):
 def table(*kinds: str) -> str:
     """The table in Markdown, of all kinds or these."""
     alone = run("")
-    lines = ["| harm | good runs | the bad run | processes left | files of mode 000 | MB | s |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| harm | good runs | the bad run | processes left | files of mode 000 | MB | s |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for kind in kinds or [kind for kind in HARMS if kind != "nothing"]:
         found = run(kind)
         equal = all(found.runs.get(name) == sha256 for name, sha256 in alone.runs.items())

@@ -29,8 +29,8 @@ class SideBySide:
     """Drives the runs of `study` until all are over or `stopping`, `at_once` of them at work.
 
     `on_change` is called when a run ended or paused, `on_halved` for every decision, `on_look` often, and `on_unlogged`
-    when a logger fails for the first time, with the run, the logger's name and the problem. `on_remark` is told once what
-    tasks did to their processes.
+    when a logger fails for the first time, with the run, the logger's name and the problem. `on_remark` is told once
+    what tasks did to their processes.
     """
 
     def __init__(

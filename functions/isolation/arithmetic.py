@@ -12,21 +12,23 @@ from typing import NamedTuple
 
 
 class _Field(NamedTuple):
-    """A control register in `fenv_t`: its place, the bits that control, and their values when a program starts."""
+    """A control register in `fenv_t`: its place, the bits that control, those of them that say how numbers are rounded,
+    and all values when a program starts."""
 
     place: int
     format: Struct
     control: int
+    rounding: int
     standard: int
 
 
 # fenv.h of glibc (also musl's) and of macOS. Bits 0 to 5 of MXCSR are flags of exceptions that happened.
-_X87 = _Field(0, Struct("<H"), 0xFFFF, 0x037F)
+_X87 = _Field(0, Struct("<H"), 0xFFFF, 0x0C00, 0x037F)
 _LAYOUTS = {
-    ("linux", "x86_64"): (_X87, _Field(28, Struct("<I"), 0xFFC0, 0x1F80)),
-    ("linux", "aarch64"): (_Field(0, Struct("<I"), 0xFFFFFFFF, 0),),
-    ("darwin", "x86_64"): (_X87, _Field(4, Struct("<I"), 0xFFC0, 0x1F80)),
-    ("darwin", "arm64"): (_Field(8, Struct("<Q"), 0xFFFFFFFFFFFFFFFF, 0),),
+    ("linux", "x86_64"): (_X87, _Field(28, Struct("<I"), 0xFFC0, 0x6000, 0x1F80)),
+    ("linux", "aarch64"): (_Field(0, Struct("<I"), 0xFFFFFFFF, 0xC00000, 0),),
+    ("darwin", "x86_64"): (_X87, _Field(4, Struct("<I"), 0xFFC0, 0x6000, 0x1F80)),
+    ("darwin", "arm64"): (_Field(8, Struct("<Q"), 0xFFFFFFFFFFFFFFFF, 0xC00000, 0),),
 }
 # Longer than any `fenv_t`.
 _BYTES = 64
@@ -51,6 +53,10 @@ class Arithmetic:
         if self._fields:
             self._get(self._state)
         return tuple([field.format.unpack_from(self._state, field.place)[0] & field.control for field in self._fields])
+
+    def rounds_to_nearest(self, registers: tuple[int, ...]) -> bool:
+        """Whether numbers are rounded to the nearest with these registers."""
+        return not any(value & field.rounding for field, value in zip(self._fields, registers, strict=True))
 
     def write(self, registers: tuple[int, ...]) -> None:
         """Sets what `read` gave earlier."""

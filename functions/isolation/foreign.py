@@ -3,11 +3,9 @@
 import sys
 
 # Ours, what we compute and store with, and what torch imports. Their modules compute as they are told.
-_TRUSTED = frozenset(
-    ("functions", "infra", "coordinator", "marless", "events", "numpy", "msgspec", "safetensors", "threadpoolctl")
-    + ("torch", "torchgen", "typing_extensions", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock")
-    + ("fsspec", "triton", "cython_runtime", "__main__", "__mp_main__", *sys.stdlib_module_names)
-)
+_OURS = "functions infra coordinator marless events numpy msgspec safetensors threadpoolctl typing_extensions"
+_TORCH = "torch torchgen sympy mpmath networkx jinja2 markupsafe filelock fsspec triton"
+_TRUSTED = {*_OURS.split(), *_TORCH.split(), *sys.stdlib_module_names, "cython_runtime", "__main__", "__mp_main__"}
 
 
 class Imports:

@@ -4,8 +4,8 @@ Environments, networks and algorithms of others run in the same process as our m
 neither reach our numbers and files nor, since a process serves many tasks, depend on how many it has served: or weights
 would depend on the number of workers. So everything that can be put back is put back when such code returns: how the
 processor rounds and numpy's error state after every single call (`settled`), the rest when a piece of work ends
-(`restore`). Replaced functions are put back too, but the work during which it happened is refused: nobody knows what was
-computed with them. Code that changes the arithmetic in some calls only is refused for the same reason.
+(`restore`). Replaced functions are put back too, but the work during which it happened is refused: nobody knows what
+was computed with them. Code that changes the rounding in some calls only is refused for the same reason.
 """
 
 from collections.abc import Iterator
@@ -22,6 +22,7 @@ from functions.isolation.replaced import ORIGINALS
 # As numpy is imported.
 _ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 _ROUNDING = "how numbers are rounded"
+_TRAPS = "how the processor treats numbers near zero and errors"
 _ERROR_STATE = "numpy's error state"
 # So many replaced functions are named.
 _NAMED = 3
@@ -36,24 +37,24 @@ class _Process:
 
     def __init__(self) -> None:
         self.keeper: Keeper | None = None
-        # Whether the first call of a method left another arithmetic behind.
+        # Whether the first call of a method left another rounding behind.
         self.first: dict[str, bool] = {}
-        # What code left in `PARTS`, by the name of its owner, and which owners replaced functions.
-        self.theirs: dict[str, list[Any]] = {}
-        self.replaced: dict[str, str] = {}
+        # What code left in `PARTS`, and which functions it replaced, by run and owner.
+        self.theirs: dict[tuple[str, str], list[Any]] = {}
+        self.replaced: dict[tuple[str, str], str] = {}
 
 
 _process = _Process()
 
 
 class Keeper:
-    """Surrounds a piece of work of ours that calls code of `owner`, an env task or an algorithm; not reentrant.
+    """Surrounds a piece of work of `run` that calls code of `owner`, an env task or an algorithm.
 
     Within it numbers are rounded to nearest and numpy warns as it does by default, whatever the process does outside.
     """
 
-    def __init__(self, owner: str) -> None:
-        self._owner = owner
+    def __init__(self, owner: str, run: str = "") -> None:
+        self._owner, self._key = owner, (run, owner)
         self.changed: dict[str, None] = {}
         """What was changed and put back, in words."""
 
@@ -65,8 +66,8 @@ class Keeper:
         ORIGINALS.learn()
         self._computed_with = [part.read() for part in COMPUTED_WITH]
         self._ours = [part.read() for part in PARTS]
-        if self._owner in _process.theirs:
-            _put_back(PARTS, self._ours, _process.theirs[self._owner])
+        if self._key in _process.theirs:
+            _put_back(PARTS, self._ours, _process.theirs[self._key])
         self._outer, _process.keeper = _process.keeper, self
         return self
 
@@ -86,16 +87,16 @@ class Keeper:
         changed = _put_back(COMPUTED_WITH, [part.read() for part in COMPUTED_WITH], self._computed_with)
         theirs = [part.read() for part in PARTS]
         if theirs != self._ours:
-            _process.theirs[self._owner] = theirs
+            _process.theirs[self._key] = theirs
             changed += _put_back(PARTS, theirs, self._ours)
         self.changed.update(dict.fromkeys(changed))
         if IMPORTS.look() and (names := ORIGINALS.put_back()):
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            _process.replaced[self._owner] = f"{', '.join(names[:_NAMED])}{more}"
+            _process.replaced[self._key] = f"{', '.join(names[:_NAMED])}{more}"
 
     def require_originals(self) -> None:
         """Raises `ProcessChanged` when functions were replaced in this process by the owner, now or earlier."""
-        if names := _process.replaced.get(self._owner):
+        if names := _process.replaced.get(self._key):
             raise ProcessChanged(
                 f"{self._owner} replaces {names} in its process, with which weights are computed; it must leave them"
             )
@@ -134,10 +135,11 @@ def settle(call: str = "") -> None:
     if np.geterr() != _ERRORS:
         np.seterr(**_ERRORS)  # type: ignore[arg-type]
         keeper.changed[_ERROR_STATE] = None
-    changed = ARITHMETIC.read() != ARITHMETIC.standard
-    if changed:
+    registers, changed = ARITHMETIC.read(), False
+    if registers != ARITHMETIC.standard:
         ARITHMETIC.write(ARITHMETIC.standard)
-        keeper.changed[_ROUNDING] = None
+        changed = not ARITHMETIC.rounds_to_nearest(registers)
+        keeper.changed[_ROUNDING if changed else _TRAPS] = None
     if call and changed and not _process.first.get(call, True):
         raise ProcessChanged(f"it changes {_ROUNDING} in some calls and not in others")
     _process.first.setdefault(call, changed)

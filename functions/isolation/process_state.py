@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 try:
@@ -33,7 +34,7 @@ def _umask() -> int:
 
 def _folder() -> str:
     try:
-        return os.getcwd()
+        return str(Path.cwd())
     except OSError:  # it was deleted
         return ""
 

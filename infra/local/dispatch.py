@@ -281,7 +281,9 @@ class _Pool:
         """Whether a busy worker serves the task sooner than a free one would have loaded what the busy one holds."""
         loaded = self._held_by_free(task)
         for slot in self._busy if task.reads else ():
-            if slot.suits(self._lane, task) and self._waits_s[slot.number] < self._load_s_per_byte * (_held(task, slot) - loaded):
+            if slot.suits(self._lane, task) and self._waits_s[slot.number] < self._load_s_per_byte * (
+                _held(task, slot) - loaded
+            ):
                 self._waits_s[slot.number] += task.expected_s  # the next that wants its data comes after this one
                 return True
         return False
@@ -292,7 +294,14 @@ class _Pool:
         def worth(slot: Slot) -> tuple[bool, int, bool, bool, float, int]:
             assert slot.idle_since is not None
             own = slot.serves is not None
-            return own, _held(task, slot), task.module in slot.modules, not slot.importing, -slot.idle_since, -slot.number
+            return (
+                own,
+                _held(task, slot),
+                task.module in slot.modules,
+                not slot.importing,
+                -slot.idle_since,
+                -slot.number,
+            )
 
         best = max((slot for slot in self._free if slot.suits(self._lane, task)), key=worth, default=None)
         if best is None or (self._room and best.importing and task.module not in best.modules):

@@ -167,10 +167,6 @@ class Lane:
         self.waiting.add(pending.task)
         self._pending[pending.task.number] = pending
 
-    def to_serve_alone(self) -> Task | None:
-        """A waiting task that is to be served alone, if there is one."""
-        return next((pending.task for pending in self._pending.values() if pending.alone), None)
-
     def may_borrow(self) -> bool:
         """Whether the lane may use slots of others: its waiting tasks are predicted from such that ended, and none that
         runs is late."""

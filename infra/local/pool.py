@@ -78,6 +78,8 @@ class Pool:
         self._shares = FairShares()
         self._workers: list[Worker] = []
         self._at_hand: dict[Worker, dict[str, int]] = {}
+        # Tasks that are to be served with none of another lane beside them.
+        self._alone: list[Pending] = []
         self._started, self._numbers = count(1), count()
         self._selector = selectors.DefaultSelector()
         # When it was measured how many cores tasks keep busy, and how many.
@@ -209,15 +211,16 @@ class Pool:
         working = [worker.task for worker in self._workers if worker.task is not None]
         if any(pending.alone for pending in working):
             return True
-        lane, task = next(((lane, task) for lane in self._lanes.values() if (task := lane.to_serve_alone())), (None, None))
-        if lane is None or task is None:
-            return False
-        if not working:
-            for worker in [worker for worker in self._workers if worker.serves and worker.serves[0] != lane.name]:
+        self._alone = [pending for pending in self._alone if self._lanes.get(pending.lane.name) is pending.lane]
+        if self._alone and not working:
+            pending = self._alone.pop(0)
+            task, own = pending.task, (pending.lane.name, pending.task.module)
+            for worker in [worker for worker in self._workers if worker.serves and worker.serves[0] != own[0]]:
                 self._remove(worker)
-            idle = (worker for worker in self._workers if worker.serves in (None, (lane.name, task.module)))
-            self._hand_over(lane, task, next((worker.number for worker in idle), None))
-        return True
+            idle = (worker.number for worker in self._workers if worker.serves in (None, own) and worker.alive())
+            self._hand_over(pending.lane, task, next(idle, None))
+            return True
+        return bool(self._alone)
 
     def _may_start(self, lane: Lane) -> bool:
         """Whether the lane may have one more slot: beyond its own only for tasks that are known to end soon, because a
@@ -418,6 +421,7 @@ class Pool:
         if pending is not None and (stopped or (ended and end in _FROM_OUTSIDE)) and self._has_neighbours(pending):
             pending.remarks = (_KILLED,)
             pending.lane.again(pending)
+            self._alone.append(pending)
         elif pending is not None:
             why = f"no answer within {worker.allowed_s:g} s" if outcome == "timeout" else end
             detail = f"{why}; last line of {worker.log.path}: {worker.log.last_words()}"

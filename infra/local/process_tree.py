@@ -40,7 +40,7 @@ def _children() -> Iterator[int]:
 
 
 def begun(pid: int) -> str:
-    """When a process began, in the system's ticks, so that a later one with its number is told apart; "" if it is gone."""
+    """When a process began, which tells it from a later one of its number; "" if it is gone."""
     return _field(pid, 19)
 
 

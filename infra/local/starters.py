@@ -94,6 +94,8 @@ class ForkedWorker:
 
     @property
     def pid(self) -> int:
+        if self._number not in self._zygote.pids:
+            self._zygote.listen(0.0)
         return self._zygote.pids.get(self._number, 0)
 
     def alive(self) -> bool:
@@ -156,6 +158,7 @@ class Forker:
     def end(self, number: int) -> None:
         """Kills a worker by its process: a task may have closed the lifeline whose end kills its group."""
         self._ending.add(number)
+        self.listen(0.0)
         if number in self.pids:
             end_process(self.pids[number], self._began[number])
 
@@ -206,7 +209,11 @@ def worker_environment(threads: int) -> dict[str, str]:
 
 
 def _interpreter(
-    module: str, arguments: list[str], descriptors: tuple[int, ...], environment: Mapping[str, str], log: "int | IO[bytes]"
+    module: str,
+    arguments: list[str],
+    descriptors: tuple[int, ...],
+    environment: Mapping[str, str],
+    log: int | IO[bytes],
 ) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [*_PYTHON, module, *arguments],

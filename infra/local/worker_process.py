@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from infra.local.frames import Inbox, Ready
 from infra.local.process_tree import has_ended, stopped
-from infra.local.starters import Starter
+from infra.local.starters import Child, Starter
 from infra.local.worker_log import WorkerLog
 
 # So long a process that ends still has a state although its pipes are closed.
@@ -45,19 +45,24 @@ class WorkerProcess(Generic[Pending]):
         self._recent: float | None = None
         self.outbox = bytearray()
         self.blocked = False
+        self.log = WorkerLog(log)
+        try:
+            self._child = self._start(starter, int(memory_mb))
+        except OSError:
+            self.log.close()
+            raise
+        finally:
+            self.log.started()
+        self.inbox = Inbox(self.replies)
+
+    def _start(self, starter: Starter, memory_mb: int) -> Child:
+        """Makes the pipes and starts the process."""
         far_requests, self.requests = os.pipe()
         self.replies, far_replies = os.pipe()
         far_lifeline, self._lifeline = os.pipe()
         far = (far_requests, far_replies, far_lifeline)
         try:
-            self.log = WorkerLog(log)
-            try:
-                self._child = starter.start(far, self.log.far, int(memory_mb))
-            except OSError:
-                self.log.close()
-                raise
-            finally:
-                self.log.started()
+            child = starter.start(far, self.log.far, memory_mb)
         except OSError:
             self._close()
             raise
@@ -66,7 +71,7 @@ class WorkerProcess(Generic[Pending]):
                 os.close(descriptor)
         os.set_blocking(self.requests, False)
         os.set_blocking(self.replies, False)
-        self.inbox = Inbox(self.replies)
+        return child
 
     def alive(self) -> bool:
         return self._child.alive()

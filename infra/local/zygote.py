@@ -66,7 +66,10 @@ def main() -> None:
 
 
 class Zygote:
-    """Ends what its workers have started when they end, and all of it when the pool is gone. `start_s`: how long this process took to start and import; its workers report that as their own start."""
+    """Ends what its workers have started when they end, and all of it when the pool is gone.
+
+    `start_s`: how long this process took to start and import; its workers report that as their own start.
+    """
 
     def __init__(self, pool: socket.socket, start_s: float) -> None:
         self._pool, self._start_s = pool, start_s

@@ -4,11 +4,13 @@ A task is JSON: the action, its argument, and a time-out, which Lambda itself en
 """
 
 import ctypes
+import importlib
 import json
 import os
 import random
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import time
@@ -18,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from functions.ports import Blobs
+from infra.local.frames import Ended, frame
 
 mark = "fresh"
 UNSPEAKABLE = object()
@@ -148,6 +151,59 @@ def _mark(argument, blobs):
     return f"{mark} {'pytest' in sys.modules}"
 
 
+def _import(argument, blobs):
+    importlib.import_module(argument)
+    return os.getpid()
+
+
+def _mask(argument, blobs):
+    os.umask(0o777)
+    return os.getpid()
+
+
+def _start_daemons(argument, blobs):
+    """A program in a session of its own, and a child of a child that has closed everything."""
+    program = subprocess.Popen(["setsid", "sleep", "60"])
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os.setsid()
+            os.write(writing, str(os.getpid()).encode())
+            os.closerange(0, 4096)
+            time.sleep(60)
+        os._exit(0)
+    for pid in (program.pid, int(os.read(reading, 20))):
+        blobs.put(f"pids/{pid}", b"")
+    return "started"
+
+
+def _close_everything(argument, blobs):
+    blobs.put(f"pids/{os.getpid()}", b"")
+    os.closerange(0, 4096)
+    time.sleep(60)
+
+
+def _write_everywhere(argument, blobs):
+    """A frame whose text is no text, into every pipe; or one that promises more than any memory holds."""
+    ended = frame(Ended(duration_ms=1.0, processor_ms=1.0, peak_mb=1.0, resident_mb=1.0, error="QQQQ"))
+    data = {"bad text": ended.replace(b"QQQQ", b"\xff" * 4), "endless": struct.pack("<IQ", 9, 1 << 40)}[argument]
+    for descriptor in range(3, 64):
+        try:
+            os.set_blocking(descriptor, False)
+            os.write(descriptor, data)
+        except OSError:
+            pass
+    time.sleep(60)
+
+
+def _print_megabytes(argument, blobs):
+    print("the first line")
+    for _ in range(argument):
+        print("x" * (1 << 20))
+    print("the last line", flush=True)
+    return "printed"
+
+
 def _allocate(argument, blobs):
     return len(b"x" * (argument << 20))
 
@@ -190,5 +246,11 @@ _DEEDS = {
     "draw": _draw,
     "mark": _mark,
     "allocate": _allocate,
+    "import": _import,
+    "mask": _mask,
+    "daemons": _start_daemons,
+    "close everything": _close_everything,
+    "write everywhere": _write_everywhere,
+    "print megabytes": _print_megabytes,
     "mumble": _say_nothing_that_can_be_sent,
 }

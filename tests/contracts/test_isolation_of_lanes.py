@@ -1,0 +1,123 @@
+"""Lanes of one pool whose tasks harm their processes, and what the others notice of it."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from asking import ask, begin, collect, said
+from test_processes import on_linux, pids, runs, vanish
+
+from infra.local.dispatch import Capacity
+from infra.local.files import FileStorage
+from infra.local.pool import Pool
+
+MODULES = {"actor": "echo", "learner": "echo_too"}
+
+
+@pytest.fixture
+def lanes(tmp_path, monkeypatch):
+    """A pool of two slots and two of its lanes; its functions are `echo` and the same by another name."""
+    for folder in (Path(__file__).parent, tmp_path):
+        monkeypatch.syspath_prepend(folder)
+    (tmp_path / "echo_too.py").write_text("from echo import handle\n")
+    (tmp_path / "somebodys_simulator.py").write_text("")
+    with Pool(Capacity(2, 2), MODULES, tmp_path / "workers") as pool:
+        yield pool.lane("one", tmp_path / "one"), pool.lane("other", tmp_path / "other")
+
+
+def test_a_process_with_code_of_others_serves_their_lane_and_function_alone(lanes):
+    one, other = lanes
+    assert said(ask(one, "import", "colorsys")) == said(ask(other, "pid"))
+    theirs = said(ask(one, "import", "somebodys_simulator"))
+    assert said(ask(one, "pid")) == theirs
+    learners = {said(ask(lane, "pid", function="learner")) for lane in lanes}
+    assert theirs not in learners and said(ask(other, "pid")) != theirs
+    assert said(ask(one, "pid")) == theirs
+
+
+def test_idle_processes_of_one_lane_leave_the_slots_to_others(lanes, tmp_path):
+    for function in MODULES:
+        said(ask(lanes[0], "import", "somebodys_simulator", function=function))
+    for lane in lanes:
+        begin(lane, "sleeper", "sleep", 0.5)
+    for name in ("one", "other"):
+        pids(FileStorage(tmp_path / name), 1)
+    for lane in lanes:
+        said(collect(lane, 1)["sleeper"])
+
+
+def test_a_process_that_is_not_as_at_its_start_serves_nobody_any_more(lanes):
+    one, other = lanes
+    theirs = said(ask(one, "mask"))
+    assert said(ask(other, "pid")) != theirs and said(ask(one, "pid")) != theirs
+
+
+@on_linux
+def test_daemons_end_with_the_lane_that_started_them(lanes, tmp_path):
+    said(ask(lanes[0], "import", "somebodys_simulator"))
+    said(ask(lanes[0], "daemons"))
+    numbers = pids(FileStorage(tmp_path / "one"), 2)
+    assert all(map(runs, numbers))
+    lanes[0].close()
+    assert vanish(numbers)
+    assert said(ask(lanes[1], "echo", "on")) == "on"
+
+
+@on_linux
+def test_a_worker_that_has_closed_everything_ends_at_its_time_out(lanes, tmp_path):
+    began = time.monotonic()
+    begin(lanes[0], "task", "close everything", timeout_s=60.0)
+    report = collect(lanes[0], 1)["task"]
+    assert report.outcome == "crash" and not report.remarks
+    assert vanish(pids(FileStorage(tmp_path / "one"), 1)) and time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("data", ["bad text", "endless"])
+def test_a_task_that_writes_frames_harms_itself_alone(lanes, data):
+    one, other = lanes
+    begin(one, "task", "write everywhere", data, timeout_s=60.0)
+    assert said(ask(other, "echo", "on")) == "on"
+    assert collect(one, 1)["task"].outcome == "crash"
+
+
+def test_what_is_printed_keeps_its_beginning_and_its_end_and_no_gigabyte(lanes, tmp_path):
+    begin(lanes[0], "task", "print megabytes", 40)
+    path, most = tmp_path / "workers/1.log", 0
+    while not lanes[0].wait(0.01):
+        most = max(most, path.stat().st_size)
+    lanes[0].close()
+    assert most < 2 << 20
+    said(ask(lanes[1], "echo", "on"))
+    log = path.read_text()
+    assert log.startswith("the first line\n") and log.endswith("the last line\n") and "bytes are left out here" in log
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@on_linux
+def test_a_task_whose_worker_others_may_have_killed_is_tried_again_alone(lanes, tmp_path, number):
+    one, other = lanes
+    said(ask(other, "import", "somebodys_simulator"))
+    begin(one, "task", "sleep", 0.5, timeout_s=2.0)
+    os.kill(pids(FileStorage(tmp_path / "one"), 1)[0], number)
+    report = collect(one, 1)["task"]
+    assert said(report) == "slept" and "tried again alone" in report.remarks[0]
+
+
+@on_linux
+def test_a_task_whose_worker_is_killed_with_nobody_beside_it_has_crashed(lanes, tmp_path):
+    one, other = lanes
+    theirs = said(ask(other, "import", "somebodys_simulator"))
+    begin(one, "task", "sleep", 60, timeout_s=90.0)
+    storage = FileStorage(tmp_path / "one")
+    (first,) = pids(storage, 1)
+    os.kill(first, signal.SIGKILL)
+    begin(other, "later", "echo", "x")
+    lanes[0].wait(0.5)
+    (second,) = set(pids(storage, 2)) - {first}
+    assert not runs(theirs) and not other.running
+    os.kill(second, signal.SIGKILL)
+    report = collect(one, 1)["task"]
+    assert report.outcome == "crash" and "killed by SIGKILL" in report.detail
+    assert said(collect(other, 1)["later"]) == "x"

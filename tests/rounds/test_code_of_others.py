@@ -1,0 +1,35 @@
+"""An environment that changes its process: the weights are those of one that does not, wherever tasks run."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from driver import SMALL, train
+
+from coordinator.backends.registry import backend
+
+TASK = "pettingzoo:untidy_environments"
+
+
+@pytest.mark.parametrize("placement", ["split", "whole"])
+def test_what_an_environment_does_to_its_process_changes_no_weight(tmp_path, processes, placement):
+    options = [*SMALL, "stop.rounds=2", f"placement.rule={placement}"]
+    tidy = train(tmp_path / "tidy", [*options, f"task.name={TASK}:tidy"])
+    folder, mask = Path.cwd(), os.umask(0o22)
+    os.umask(mask)
+    for name, places in (("inline", {"back_end": backend("inline").open}), ("local", {})):
+        untidy = train(tmp_path / name, [*options, f"task.name={TASK}:untidy"], **places)
+        assert untidy.sha256 == tidy.sha256
+        objects = [path for path in (tmp_path / name).rglob("*") if path.is_file()]
+        assert objects and all(path.stat().st_mode & 0o600 == 0o600 for path in objects)
+    assert (Path.cwd(), np.geterr()["over"]) == (folder, "warn")
+    assert os.umask(mask) == mask
+
+
+def test_a_run_whose_environment_replaces_functions_fails_in_one_line_and_says_which(tmp_path):
+    original = np.tanh
+    options = [*SMALL, "stop.rounds=3", f"task.name={TASK}:patching"]
+    run = train(tmp_path / "run", options, back_end=backend("inline").open)
+    assert run.state.status == "failed" and np.tanh is original
+    assert f"{TASK}:patching replaces numpy.tanh in its process" in run.state.reason

@@ -1,0 +1,204 @@
+"""What code of others does to the process is put back, told, or makes its work worthless."""
+
+import ctypes
+import math
+import os
+import signal
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from functions.isolation import foreign
+from functions.isolation.arithmetic import ARITHMETIC
+from functions.isolation.keeper import Keeper, ProcessChanged, restore, settle, settled
+from functions.nn import mlp
+
+known_layout = pytest.mark.skipif(not ARITHMETIC.standard, reason="the layout of fenv_t is not known here")
+# FE_UPWARD of fenv.h.
+UPWARD = {"x86_64": 0x800, "aarch64": 0x400000, "arm64": 0x400000}
+SUBNORMAL = np.float32(1e-39)
+
+
+def round_upwards():
+    ctypes.CDLL(None).fesetround(UPWARD[os.uname().machine])
+
+
+def third():
+    """1 / 3 as float32: the nearest is 11184811 / 2^25, from above; -1 / 3 rounds to the other side when rounded up."""
+    return float(np.float32(-1) / np.float32(3)) * 2**25
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    """No test leaves anything behind."""
+    with Keeper("the tests", "tests"):
+        yield
+
+
+@known_layout
+def test_numbers_are_rounded_to_nearest_after_each_call():
+    with Keeper("theirs", "one") as kept:
+        round_upwards()
+        assert third() == -11184810.0
+        settle()
+        assert third() == -11184811.0
+    assert kept.remarks() == (
+        "theirs changes how numbers are rounded in its process; MARLess puts it back before it computes",
+    )
+
+
+@known_layout
+def test_the_process_rounds_outside_as_it_did():
+    registers = ARITHMETIC.read()
+    round_upwards()
+    with Keeper("theirs", "one") as kept:
+        assert third() == -11184811.0
+    assert third() == -11184810.0 and not kept.changed
+    ARITHMETIC.write(registers)
+
+
+@known_layout
+def test_what_a_library_sets_when_it_is_loaded_is_put_back():
+    flush = {"x86_64": 0x8040, "aarch64": 1 << 24, "arm64": 1 << 24}[os.uname().machine]
+    with Keeper("theirs", "one") as kept, settled("theirs, make"):
+        *rest, control = ARITHMETIC.read()
+        ARITHMETIC.write((*rest, control | flush))
+        assert SUBNORMAL * np.float32(1) == 0
+    assert SUBNORMAL * np.float32(1) > 0 and kept.changed
+
+
+@known_layout
+def test_rounding_that_changes_in_some_calls_only_is_refused():
+    with Keeper("theirs", "one"):
+        for _ in range(2):  # as ever: its numbers do not depend on how long the process has lived
+            with settled("theirs, always"):
+                round_upwards()
+        with settled("theirs, seldom"):
+            pass
+        with pytest.raises(ProcessChanged, match="in some calls and not in others"), settled("theirs, seldom"):
+            round_upwards()
+        assert third() == -11184811.0
+
+
+def test_numpy_warns_as_by_default_within_and_as_before_outside():
+    with np.errstate(all="ignore"):
+        before = np.geterr()
+        with Keeper("theirs", "one") as kept:
+            assert np.geterr()["divide"] == "warn"
+            np.seterr(all="raise")
+            settle()
+            assert float(np.float32(1e-30) * np.float32(1e-30)) == 0.0  # underflows, without an error
+        assert np.geterr() == before
+    assert "numpy's error state" in kept.remarks()[0]
+
+
+def test_files_variables_signals_and_filters_are_ours_again_and_theirs_when_they_are_called_again(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "theirs").mkdir()
+    stdout, limit, handler = sys.stdout, sys.getrecursionlimit(), signal.getsignal(signal.SIGUSR1)
+    variables, filters = dict(os.environ), list(warnings.filters)
+    with Keeper("theirs", "one") as kept:
+        os.umask(0o777)
+        os.chdir("theirs")
+        os.environ.clear()
+        os.environ["OURS"] = "no"
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+        sys.setrecursionlimit(limit + 7)
+        sys.stdout = None
+        warnings.simplefilter("error")
+        restore()
+        (tmp_path / "file").touch()
+        assert (tmp_path / "file").stat().st_mode & 0o700 == 0o600
+        assert (Path.cwd(), sys.stdout, sys.getrecursionlimit()) == (tmp_path, stdout, limit)
+        assert (dict(os.environ), list(warnings.filters)) == (variables, filters)
+        assert signal.getsignal(signal.SIGUSR1) is handler
+    told = " ".join(kept.remarks())
+    assert "file mode mask" in told and "current folder" in told and "filters" not in told
+    with Keeper("theirs", "one"):
+        assert Path.cwd() == tmp_path / "theirs" and os.environ["OURS"] == "no"
+        assert sys.getrecursionlimit() == limit + 7
+    with Keeper("theirs", "another run"):
+        assert Path.cwd() == tmp_path
+    assert dict(os.environ) == variables
+
+
+def test_numerical_threads_are_as_many_as_before():
+    def counts():
+        return [library["num_threads"] for library in threadpool_info()]
+
+    before = counts()
+    with Keeper("theirs", "one") as kept:
+        threadpool_limits(before[0] + 1)
+        restore()
+        assert counts() == before
+    assert "numerical threads" in kept.remarks()[0]
+
+
+def test_torch_computes_as_by_default():
+    torch = pytest.importorskip("torch")
+    with Keeper("theirs", "one"):
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(False)
+        restore()
+        assert torch.zeros(1).dtype == torch.float32 and torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "said"),
+    [
+        (np, "exp", "numpy.exp"),
+        (np, "where", "numpy.where"),
+        (np.random, "Philox", "numpy.random.Philox"),
+        (np.random, "default_rng", "numpy.random.default_rng"),
+        (math, "sqrt", "math.sqrt"),
+        (
+            mlp,
+            next(name for name, value in vars(mlp).items() if callable(value) and value.__module__ == mlp.__name__),
+            "",
+        ),
+    ],
+)
+def test_work_with_replaced_functions_is_refused_and_other_runs_have_the_right_ones(owner, name, said):
+    original = getattr(owner, name)
+    with Keeper("theirs", f"replaces {name}"), pytest.raises(ProcessChanged, match=f"theirs replaces .*{said}"):
+        setattr(owner, name, lambda *_: 7)
+        restore()
+    assert getattr(owner, name) is original
+    with Keeper("theirs", "another run"):
+        restore()
+    # The same run is refused again: what it has replaced once it would have replaced in a new process.
+    with Keeper("theirs", f"replaces {name}"), pytest.raises(ProcessChanged):
+        restore()
+
+
+def test_a_replaced_function_is_put_back_after_an_error_too():
+    original = np.tanh
+    with pytest.raises(ZeroDivisionError), Keeper("theirs", "fails"):
+        np.tanh = None
+        raise ZeroDivisionError
+    assert np.tanh is original
+
+
+def test_functions_that_compute_nothing_may_be_replaced(monkeypatch):
+    with Keeper("theirs", "prints"):
+        monkeypatch.setattr("builtins.print", lambda *_: None)
+        restore()
+
+
+def test_a_process_is_foreign_from_the_first_import_on_that_is_not_ours(monkeypatch):
+    imports = foreign.Imports()
+    imports.expect()
+    assert not imports.look()
+    monkeypatch.setitem(sys.modules, "functions.late", np)
+    monkeypatch.setitem(sys.modules, "colorsys", np)
+    assert not imports.look()
+    monkeypatch.setitem(sys.modules, "somebodys.simulator", np)
+    assert imports.look()
+    monkeypatch.delitem(sys.modules, "somebodys.simulator")
+    assert imports.look()
