@@ -109,7 +109,7 @@ class PlainLines:
         note(unlogged_line(run, logger, problem))
 
     def remark(self, run: StudyRun, text: str) -> None:
-        print(f"{run.name}: {text}", file=sys.stderr, flush=True)
+        note(f"{run.name}: {text}")
 
     def look(self, study: Study) -> None:
         """Nothing is printed between runs."""
@@ -152,7 +152,7 @@ class JsonEvents:
         say_json({"event": "unlogged", "logger": logger, "run": run.name, "problem": problem})
 
     def remark(self, run: StudyRun, text: str) -> None:
-        self._print({"event": "remark", "run": run.name, "text": text})
+        say_json({"event": "remark", "run": run.name, "text": text})
 
     def look(self, study: Study) -> None:
         """Nothing is printed between runs."""

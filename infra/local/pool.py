@@ -365,6 +365,7 @@ class Pool:
             self._start_s = said.init_ms / 1000
             worker.ready(said, worker.task.task.module if worker.task else None)
         elif (pending := worker.task) is not None:
+            worker.log.take()
             self._release(worker, pending, said.processor_ms / max(said.duration_ms, 1.0))
             self._remember(worker, pending, body)
             pending.lane.reports.append(

@@ -47,9 +47,11 @@ def serve(requests: int, replies: int, lifeline: int, started: float, memory_mb:
     adopt_orphans()
     expendable()
     limit_memory(memory_mb)
-    for stream in (sys.stdout, sys.stderr):
-        # A log is read after a crash, and takes whatever an environment prints.
-        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
+    # A log is read after a crash, and takes whatever an environment prints. The zygote's streams are those of a file.
+    sys.stdout, sys.stderr = (
+        open(number, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        for number in (1, 2)
+    )
     Worker(requests, replies, started).serve()
 
 
