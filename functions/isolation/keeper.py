@@ -64,6 +64,8 @@ class Keeper:
         ARITHMETIC.write(ARITHMETIC.standard)
         self._opened.enter_context(np.errstate(call=None, **_ERRORS))  # type: ignore[arg-type]
         ORIGINALS.learn()
+        if IMPORTS.look():
+            ORIGINALS.accept_ours()
         self._computed_with = [part.read() for part in COMPUTED_WITH]
         self._ours = [part.read() for part in PARTS]
         if self._key in _process.theirs:

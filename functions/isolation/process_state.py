@@ -88,21 +88,22 @@ PARTS = (
 
 
 class _Threads:
-    """How many threads the numerical libraries use that were loaded when this was first read."""
+    """How many threads each of the numerical libraries uses, by its file."""
 
     def __init__(self) -> None:
-        self._libraries: Any = None
+        self._imported, self._libraries = 0, dict[str, Any]()
 
-    def read(self) -> tuple[int, ...]:
+    def read(self) -> dict[str, int]:
         if ThreadpoolController is None:
-            return ()
-        if self._libraries is None:
-            self._libraries = ThreadpoolController().lib_controllers
-        return tuple(library.get_num_threads() for library in self._libraries)
+            return {}
+        if self._imported != len(sys.modules):  # a library may have been loaded; to look for them takes milliseconds
+            self._imported = len(sys.modules)
+            self._libraries = {library.filepath: library for library in ThreadpoolController().lib_controllers}
+        return {path: library.get_num_threads() for path, library in self._libraries.items()}
 
-    def put_back(self, counts: tuple[int, ...]) -> None:
-        for library, count in zip(self._libraries or (), counts, strict=True):
-            library.set_num_threads(count)
+    def put_back(self, counts: dict[str, int]) -> None:
+        for path, count in counts.items():
+            self._libraries[path].set_num_threads(count)
 
 
 def _torch_defaults() -> tuple[Any, ...]:

@@ -29,28 +29,35 @@ class Originals:
     """The functions of the interpreter, of numpy, and of this package, as they were when they were first looked at."""
 
     def __init__(self) -> None:
-        self._owners: list[_Owner] = []
+        self._libraries = [_owner(module.__name__, module) for module in _LIBRARIES]
+        self._ours: list[_Owner] = []
         self._known: set[str] = set()
 
     def learn(self) -> None:
-        """Takes down the modules that were imported since the last call."""
-        if not self._known:
-            self._owners += [_owner(module.__name__, module) for module in _LIBRARIES]
+        """Takes down the modules of this package that were imported since the last call."""
         fresh = [name for name in sys.modules if name.startswith(_OURS) and name not in self._known]
         self._known.update(fresh)
         for name in fresh:
             if isinstance(module := sys.modules[name], ModuleType):
-                self._owners.append(_owner(name, module))
-                self._owners += [
+                self._ours.append(_owner(name, module))
+                self._ours += [
                     _owner(f"{name}.{value.__name__}", value)
                     for value in list(vars(module).values())
                     if isinstance(value, type) and value.__module__ == name
                 ]
 
+    def accept_ours(self) -> None:
+        """Whoever replaces functions of this package between pieces of work means to."""
+        for _, owner, functions in self._ours:
+            now = vars(owner)
+            for name, original in functions.items():
+                if (value := now.get(name)) is not original:
+                    functions[name] = value
+
     def put_back(self) -> list[str]:
         """Undoes what was replaced, and returns the names, as ``numpy.exp``."""
         names = []
-        for where, owner, functions in self._owners:
+        for where, owner, functions in (*self._libraries, *self._ours):
             now = vars(owner)
             for name, original in functions.items():
                 if now.get(name) is not original:
