@@ -75,7 +75,12 @@ class ComparedRun:
 
 
 def read(
-    name: str, folder: Path, config: RunConfig, summary: Summary, setting: ListedSetting | None, metric: str = METRIC
+    name: str,
+    folder: Path,
+    config: RunConfig,
+    summary: Summary,
+    setting: ListedSetting | None = None,
+    metric: str = METRIC,
 ) -> ComparedRun | str:
     """The run in `folder`, or why there is nothing to compare; raises `UserError` for a file that cannot be read."""
     try:

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
@@ -743,7 +744,7 @@ def explained_keys(algorithm: str | None = None) -> dict[str, str]:
 
 def _keys(struct: type[msgspec.Struct], algorithm: AlgorithmSpec, prefix: str) -> dict[str, str]:
     keys: dict[str, str] = {}
-    for item in msgspec.structs.fields(struct):
+    for item in _fields(struct):
         name = f"{prefix}{item.encode_name}"
         if name == "algorithm":
             keys["algorithm.name"] = f"one of {', '.join(algorithms.names())}"
@@ -753,6 +754,12 @@ def _keys(struct: type[msgspec.Struct], algorithm: AlgorithmSpec, prefix: str) -
         else:
             keys[name] = _TASK_KEYS.get(name) or description(item.type)
     return keys
+
+
+@lru_cache(maxsize=256)
+def _fields(struct: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """The fields of a table; a list of many runs asks for them many times."""
+    return msgspec.structs.fields(struct)
 
 
 def description(annotation: Any) -> str:

@@ -1,6 +1,6 @@
 """A log that is written beside the training, which never waits for it and outlives its failure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -17,6 +17,8 @@ class Background:
         self._name, self._run = name, run
         self._tasks: SimpleQueue[Callable[[Writer], None] | None] = SimpleQueue()
         self._problem = ""
+        self._renamed: Mapping[str, str] = {}
+        self._told = False
         # A daemon, so that a server that does not answer cannot hold up the end of the process.
         self._thread = Thread(target=self._serve, name=f"log {name}", daemon=True)
         self._thread.start()
@@ -51,12 +53,19 @@ class Background:
         problem, self._problem = self._problem, ""
         return problem
 
+    def renamed(self) -> Mapping[str, str]:
+        """The names that the store has in the place of ours; given once, when there are some."""
+        renamed = {} if self._told else self._renamed
+        self._told = self._told or bool(renamed)
+        return renamed
+
     def _serve(self) -> None:
         try:
             writer = registry.logger(self._name).open(self._run)
             try:
                 while (task := self._tasks.get()) is not None:
                     task(writer)
+                    self._renamed = self._renamed or getattr(writer, "renamed", {})
             finally:
                 writer.close()
         # A package may even want to end the process.

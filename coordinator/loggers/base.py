@@ -38,7 +38,11 @@ class Point:
 
 
 class Writer(Protocol):
-    """An open log of one run. Every method may raise; the run then goes on without this log."""
+    """An open log of one run. Every method may raise; the run then goes on without this log.
+
+    One whose store does not take every name may have an attribute `renamed`, the store's names by ours, which the user
+    is told once; `names.Names` finds such names.
+    """
 
     @property
     def where(self) -> str:

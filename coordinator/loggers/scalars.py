@@ -7,6 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from coordinator.core.state import Evaluated, RoundLine
 from coordinator.loggers.base import Point
+from functions.visible import visible
+
+# Parts of our own names after ``return/``.
+_OURS = ("train", "train_sd", "eval", "absolute", "agent")
 
 
 def points(line: RoundLine, agents: Sequence[str]) -> list[Point]:
@@ -32,7 +36,7 @@ def evaluation_point(
     scalars |= {f"return/eval/{side}": value for side, value in by_side.items()}
     scalars |= {f"env/eval/{name}": value for name, value in env_metrics.items()}
     scalars |= {} if absolute is None else {"return/absolute": absolute}
-    return Point(2 * round_ + 1, env_steps, seconds, scalars)
+    return Point(2 * round_ + 1, env_steps, seconds, _visible(scalars))
 
 
 def _evaluated(found: Evaluated, seconds: float) -> Point:
@@ -49,10 +53,20 @@ def _round(line: RoundLine, agents: Sequence[str]) -> dict[str, float]:
     scalars = {name: value for name, value in known.items() if value is not None}
     # Without a finished episode there are no returns of agents.
     if line.agent_returns:
-        scalars |= {f"return/{name}": value for name, value in zip(agents, line.agent_returns, strict=True)}
+        scalars |= {_of_agent(name): value for name, value in zip(agents, line.agent_returns, strict=True)}
     scalars |= {f"return/train/{side}": value for side, value in line.side_returns.items()}
     scalars |= {f"env/{name}": value for name, value in line.env_metrics.items()}
-    return {**scalars, **line.metrics, **_decided(line), **_spent(line)}
+    return _visible({**scalars, **line.metrics, **_decided(line), **_spent(line)})
+
+
+def _of_agent(name: str) -> str:
+    """The name of an agent's return; one that is called like a scalar of ours does not take its place."""
+    return f"return/agent/{name}" if name.partition("/")[0] in _OURS else f"return/{name}"
+
+
+def _visible(scalars: Mapping[str, float]) -> dict[str, float]:
+    """The scalars under names that every encoding takes, without line breaks."""
+    return {visible(name): value for name, value in scalars.items()}
 
 
 def _decided(line: RoundLine) -> dict[str, float]:

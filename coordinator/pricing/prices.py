@@ -5,6 +5,7 @@ Numbers and their sources are in ``prices/aws-<region>.toml``; `bill` applies th
 
 import tomllib
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -109,6 +110,7 @@ class Prices(_Table, frozen=True):
         return {"standard": self.s3.standard, "express": self.s3.express}[storage]
 
 
+@lru_cache(maxsize=16)
 def load_prices(region: str = USUAL) -> Prices:
     """The price list of `region`; raises `ValueError` naming the known regions when there is none."""
     if region not in regions():

@@ -1,6 +1,7 @@
 """Student's t distribution, implemented here because nothing else needs scipy at run time."""
 
 import math
+from functools import lru_cache
 
 
 def t_cdf(t: float, freedom: float) -> float:
@@ -13,6 +14,7 @@ def t_cdf(t: float, freedom: float) -> float:
     return tail if t < 0 else 1 - tail
 
 
+@lru_cache(maxsize=1024)
 def t_quantile(probability: float, freedom: float) -> float:
     """The t with ``t_cdf(t, freedom) = probability``, for a probability in (0.5, 1), by bisection."""
     low, high = 0.0, 1.0

@@ -198,20 +198,10 @@ class RunFolder:
 
 
 def all_runs() -> list[RunFolder]:
-    """All runs under runs/: those whose plan.json cannot be read, then the others, the oldest first."""
+    """All runs under runs/, by name."""
     if not ROOT.is_dir():
-        if problem := broken_path(ROOT):
-            raise UserError(problem)
         return []
-    folders = [path for path in ROOT.iterdir() if not path.is_symlink() and (path / IDENTITY).is_file()]
-    return sorted(map(RunFolder, folders), key=lambda folder: (_created(folder), folder.name))
-
-
-def _created(folder: RunFolder) -> str:
-    try:
-        return folder.identity().created
-    except UserError:
-        return ""
+    return [RunFolder(path) for path in sorted(ROOT.iterdir()) if not path.is_symlink() and (path / IDENTITY).is_file()]
 
 
 def sha256(body: bytes) -> str:

@@ -1,6 +1,6 @@
 """The logs of a run: what loggers get of it, from its journal and its files."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from coordinator.errors import UserError, one_line
 from coordinator.loggers import registry
 from coordinator.loggers.background import Background
 from coordinator.loggers.base import LoggedRun, Point
+from coordinator.loggers.names import told
 from coordinator.loggers.scalars import evaluation_point, points
 from coordinator.runs.folder import CURVE, POLICIES, REPLAY, Identity, RunFolder, sha256
 from coordinator.runs.summary import Summary
@@ -76,6 +77,8 @@ class RunLog:
 
     def _report_problems(self) -> None:
         for name, log in self._logs.items():
+            if renamed := log.renamed():
+                self._remark(told(name, renamed))
             if problem := log.problem():
                 self.failed[name] = problem
                 again = f"marless log {self._folder.argument} --to {name}"
@@ -90,8 +93,9 @@ def write_log(
     lines: Sequence[RoundLine],
     agents: Sequence[str],
     summary: Summary | None,
-) -> str:
-    """Logs all that a run has done so far and returns where; raises `UserError` when the logger fails."""
+) -> tuple[str, Mapping[str, str]]:
+    """Logs all that a run has done so far; returns where, and the names that the store has in the place of ours. Raises
+    `UserError` when the logger fails."""
     logger = registry.logger(name)
     try:
         writer = logger.open(logged_run(folder, identity, config))
@@ -102,13 +106,13 @@ def write_log(
             for point in (*(point for line in lines for point in points(line, agents)), *last):
                 writer.write(point)
             writer.finish(artefacts(folder), summary.status if summary else "running")
-            where = writer.where
+            where, renamed = writer.where, getattr(writer, "renamed", {})
         finally:
             writer.close()
     # Whatever the package of a logger raises.
     except (Exception, SystemExit) as error:
         raise UserError(f"{folder.name} could not be logged in {name}: {one_line(error)}") from error
-    return where
+    return where, renamed
 
 
 def logged_run(folder: RunFolder, identity: Identity, config: RunConfig) -> LoggedRun:

@@ -1,5 +1,6 @@
 """A run of MLflow in a database on this machine, read back with its client."""
 
+import msgspec
 import pytest
 from logged_lines import AGENTS, line, logged, played
 
@@ -75,3 +76,13 @@ def test_settings_and_policies_are_kept_and_a_raised_limit_is_no_fault(tmp_path,
     run = run_of(client, request)
     assert run.data.params == {"seed": "1", "stop.rounds": "4"} | {key: str(value) for key, value in settings.items()}
     assert [found.path for found in client.list_artifacts(run.info.run_id)] == ["policies.safetensors"]
+
+
+def test_names_that_mlflow_refuses_are_there_with_the_sign_replaced(tmp_path, client, request):
+    found = msgspec.structs.replace(line(1), agent_returns=(1.0, 2.0))
+    write(tmp_path, points(found, ("robot#1", "robot_1")), **{"task.options.a(b)": 3})
+    run = run_of(client, request)
+    assert history(client, run, "return/robot_1") == [(100, 2.0)]
+    assert history(client, run, "return/robot_1_2") == [(100, 1.0)]
+    assert history(client, run, "return/train") == [(100, -3.0)]
+    assert run.data.params["task.options.a_b_"] == "3"

@@ -13,6 +13,7 @@ from installed_plug_ins import install
 from coordinator.comparison import curve
 from coordinator.loggers import progress_csv
 from coordinator.loggers.base import Logger
+from coordinator.loggers.names import Names
 from coordinator.runs import run_log, summary
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.run_log import logged_run
@@ -82,6 +83,39 @@ class Failing(Logger):
 @pytest.fixture
 def failing(monkeypatch):
     monkeypatch.setattr(progress_csv, "LOGGER", Failing())
+
+
+class Renaming(Logger):
+    """A logger whose store takes names without a slash."""
+
+    name, summary, where = "renaming", "renames", "nowhere"
+
+    def __init__(self):
+        self._names = Names(lambda name: name.replace("/", "_"))
+
+    def open(self, run):
+        return self
+
+    @property
+    def renamed(self):
+        return self._names.renamed
+
+    def write(self, point):
+        self._names.of(point.scalars)
+
+    def finish(self, artefacts, status):
+        pass
+
+    def close(self):
+        pass
+
+
+def test_names_that_a_store_refuses_are_told_once(marless, monkeypatch):
+    monkeypatch.setattr(progress_csv, "LOGGER", Renaming())
+    trained, after = marless.train("first", CSV), marless("log", "first")
+    for said in (trained, after):
+        told = [line for line in said.out + said.err if "csv does not take every name" in line]
+        assert said.code == 0 and len(told) == 1 and "'return/train' is 'return_train' there, and" in told[0]
 
 
 def test_a_run_has_a_row_for_every_round_and_its_final_return_in_the_last(marless):

@@ -5,7 +5,8 @@ from argparse import ArgumentParser, Namespace
 from coordinator.cli import arguments as common
 from coordinator.errors import FINISHED, UserError
 from coordinator.loggers import registry
-from coordinator.output import say_text
+from coordinator.loggers.names import told
+from coordinator.output import note, say_text
 from coordinator.reports.journal import read
 from coordinator.reports.text import table
 from coordinator.runs import summary
@@ -36,8 +37,11 @@ def run(options: Namespace) -> int:
         if not lines:
             raise UserError(f"{folder.name} has no finished round; see marless status {folder.argument}")
         agents, ended = _agents(folder), summary.read(folder)
-        rows = [(name, write_log(name, folder, identity, config, lines, agents, ended)) for name in names]
-    say_text(table(("logger", "written to"), rows))
+        rows = {name: write_log(name, folder, identity, config, lines, agents, ended) for name in names}
+    say_text(table(("logger", "written to"), [(name, where) for name, (where, _) in rows.items()]))
+    for name, (_, renamed) in rows.items():
+        if renamed:
+            note(told(name, renamed))
     return FINISHED
 
 

@@ -1,0 +1,61 @@
+"""Names that a store refuses: what it gets in their place, and that the user is told once."""
+
+import re
+
+import msgspec
+import pytest
+from logged_lines import line
+
+from coordinator.loggers.mlflow_tracking import _allowed
+from coordinator.loggers.names import Names, told
+from coordinator.loggers.scalars import points
+
+# mlflow.utils.validation: the characters of a name, and that it is a path in its shortest form.
+VALID = re.compile(r"^[/\w.\- ]+$", re.ASCII)
+
+AWKWARD = ["robot#1", "a\nb", "..", "a/../b", "/root", "a//b", "(x)", "@", "№ 7", "é", "x" * 999, ".", "", "a/", "a:b"]
+
+
+@pytest.mark.parametrize("name", [*AWKWARD, *(f"return/{name}" for name in AWKWARD)])
+def test_mlflow_takes_what_comes_out(name):
+    from posixpath import normpath
+
+    other = _allowed(name)
+    assert VALID.match(other) and normpath(other) == other and not other.startswith(("/", "..")) and other != "."
+    assert len(other) <= 250 and _allowed(other) == other
+
+
+@pytest.mark.parametrize("name", ["return/train", "policy/kl/g00", "env/win rate", "return/agent_0.left-1", "a.b"])
+def test_names_that_mlflow_takes_stay(name):
+    assert _allowed(name) == name
+
+
+def test_signs_are_replaced_and_equal_names_numbered():
+    names = Names(_allowed)
+    first = {"return/robot@1": 1.0, "return/robot#1": 2.0, "return/robot_1": 3.0}
+    assert names.of(first) == {"return/robot_1_2": 1.0, "return/robot_1_3": 2.0, "return/robot_1": 3.0}
+    # A later name that is taken by then; and those of before have the names that they had.
+    assert names.of({"return/robot_1_2": 4.0, "return/robot#1": 5.0}) == {
+        "return/robot_1_2_2": 4.0,
+        "return/robot_1_3": 5.0,
+    }
+    assert Names(_allowed).of(first) == {"return/robot_1_2": 1.0, "return/robot_1_3": 2.0, "return/robot_1": 3.0}
+
+
+def test_no_two_of_many_names_are_the_same():
+    given = {f"return/{a}{b}": 0.0 for a in "#@!?_%" for b in ("x" * 400, "1", "_2", "_2_2", "..", "\n")}
+    assert len(Names(_allowed).of(given)) == len(given)
+
+
+def test_it_is_told_in_a_line_with_one_example():
+    assert told("mlflow", {"robot#1": "robot_1", "robot#2": "robot_2"}) == (
+        "mlflow does not take every name: 'robot#1' is 'robot_1' there, and 1 more"
+    )
+
+
+def test_names_of_agents_take_no_scalar_of_ours_and_can_be_encoded():
+    found = msgspec.structs.replace(line(1), agent_returns=(5.0, 6.0))
+    (point,) = points(found, ("train", "b\ud800\n"))
+    assert point.scalars["return/train"] == found.return_mean != 5.0
+    assert point.scalars["return/agent/train"] == 5.0
+    assert point.scalars["return/b\\ud800\\n"] == 6.0
