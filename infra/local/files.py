@@ -12,6 +12,9 @@ from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFau
 from functions.system_errors import explained
 from infra.object_keys import check_key, check_prefix
 
+# Far more than folders that others remove in a moment.
+_ATTEMPTS = 100
+
 
 class FileStorage:
     """Write-once objects below `root`; safe for any number of threads and processes on one machine.
@@ -79,15 +82,27 @@ class FileStorage:
                 raise _fault("persist", str(folder), error) from error
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Removes objects; missing keys are ignored."""
+        """Removes objects, and the folders that they leave empty; missing keys are ignored."""
+        folders: dict[str, None] = {}
         for key in keys:
             path = self._path(key)
+            folders[path.rpartition("/")[0]] = None
             try:
                 Path(path).unlink()
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 continue
             except OSError as error:
                 raise _fault("delete", path, error) from error
+        for folder in folders:
+            self._remove_empty(folder)
+
+    def _remove_empty(self, folder: str) -> None:
+        """Removes the folder and those above it, below the root, as far as they are empty; a writer that wants one
+        makes it again."""
+        with suppress(OSError):
+            while folder.startswith(self._prefix):
+                Path(folder).rmdir()
+                folder = folder.rpartition("/")[0]
 
     def list(self, prefix: str) -> list[str]:
         """The keys that start with `prefix`, sorted; unfinished objects are not among them."""
@@ -115,16 +130,22 @@ class FileStorage:
 
 
 def _write(path: str, body: bytes) -> None:
-    try:
-        file = FileIO(path, "x")
-    except FileNotFoundError:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        file = FileIO(path, "x")
-    with file:
+    with _created(path) as file:
         written = file.write(body)
         # A write may be partial (a full disk, 2 GiB); the next one raises the error or continues.
         while written < len(body):
             written += file.write(memoryview(body)[written:])
+
+
+def _created(path: str) -> FileIO:
+    """A new file. Its folder may be missing, and go again in between, as `delete` removes folders that are empty."""
+    for _ in range(_ATTEMPTS):
+        with suppress(FileNotFoundError):
+            return FileIO(path, "x")
+        # `mkdir` says that one exists which was there and is gone.
+        with suppress(FileNotFoundError, FileExistsError):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+    return FileIO(path, "x")
 
 
 def sync(path: Path) -> None:

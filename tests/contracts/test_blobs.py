@@ -1,6 +1,7 @@
 """The contract of every storage adapter: `functions.ports.Blobs` and `coordinator.drive.ports.Storage`."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -207,6 +208,37 @@ blobs.put("rounds/b", b"x" * 1000)
         blobs.put("a", b"")
         with pytest.raises(StorageFault, match="a file stands where a folder is needed"):
             blobs.put("a/b", b"")
+
+    def test_folders_go_with_their_last_object(self, tmp_path):
+        store = FileStorage(tmp_path / "objects")
+        for key in ("rounds/000001/sample/a", "rounds/000001/learn/b", "rounds/000002/learn/c", "d"):
+            store.put(key, b"")
+        store.delete(["rounds/000001/sample/a", "rounds/000001/learn/b", "rounds/000003/learn/never"])
+        assert [path.name for path in (tmp_path / "objects/rounds").iterdir()] == ["000002"]
+        store.delete(["rounds/000002/learn/c", "d"])
+        assert list((tmp_path / "objects").iterdir()) == []
+        store.put("rounds/000001/sample/a", b"again")
+        assert store.get("rounds/000001/sample/a") == b"again"
+
+    def test_a_folder_with_an_unfinished_object_stays(self, tmp_path):
+        store = FileStorage(tmp_path)
+        store.put("rounds/a", b"")
+        (tmp_path / "rounds/.other.tmp").touch()
+        store.delete(["rounds/a"])
+        assert (tmp_path / "rounds/.other.tmp").is_file()
+
+    def test_writers_and_removers_of_the_same_folders_do_not_disturb_each_other(self, tmp_path):
+        def work(number):
+            store = FileStorage(tmp_path)
+            for turn in range(100):
+                key = f"rounds/{turn % 3}/learn/{number}-{turn}"
+                store.put(key, b"body")
+                assert store.get(key) == b"body"
+                store.delete([key])
+
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(work, range(8))) == [None] * 8
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_change_of_the_current_folder_does_not_move_the_root(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
