@@ -8,6 +8,7 @@ Statistics take ``[..., seeds, tasks]`` and give ``[...]``.
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coordinator.comparison.curve import FloatArray
 from coordinator.reports.statistics import Interval, interquartile_means, percentiles, stratified_rows
@@ -49,10 +50,23 @@ def optimality_gap(scores: FloatArray) -> FloatArray:
 def improvement(own: FloatArray, base: FloatArray) -> FloatArray:
     """Probability that a run of `own` scores higher than one of `base`, mean over tasks.
 
-    The share of all pairs, ties counting half: Mann and Whitney's U divided by the number of pairs.
+    The share of all pairs, ties counting half: Mann and Whitney's U divided by the number of pairs. It is counted by
+    ranks, as pairs of many seeds in many resamples fill the memory.
     """
-    a, b = own[..., :, np.newaxis, :], base[..., np.newaxis, :, :]
-    return np.asarray(_wins(a, b).mean(axis=(-3, -2, -1)))
+    distinct, ranks = np.unique(np.concatenate([own, base], axis=-2), return_inverse=True)
+    ranks = ranks.reshape(*own.shape[:-2], -1, own.shape[-1])
+    first, second = (_counts(part, distinct.size) for part in np.split(ranks, [own.shape[-2]], axis=-2))
+    below = np.cumsum(second, axis=-2) - second
+    wins = (first * (below + 0.5 * second)).sum(axis=(-2, -1))
+    return np.asarray(wins / (own.shape[-2] * base.shape[-2] * own.shape[-1]))
+
+
+def _counts(ranks: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """How often each rank occurs, ``[..., ranks, tasks]``, among those of ``[..., seeds, tasks]``."""
+    rows = np.moveaxis(ranks, -2, -1).reshape(-1, ranks.shape[-2])
+    places = rows + size * np.arange(len(rows))[:, np.newaxis]
+    counts = np.bincount(places.ravel(), minlength=size * len(rows))
+    return np.moveaxis(counts.reshape(*ranks.shape[:-2], ranks.shape[-1], size), -1, -2)
 
 
 def improvement_by_seed(own: FloatArray, base: FloatArray) -> FloatArray:

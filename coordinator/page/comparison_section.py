@@ -15,6 +15,8 @@ from coordinator.page.run_section import headline, section, status, switched
 from coordinator.reports.text import counted, money, seconds
 
 _SPARK = Size(90, 22)
+# Sections of runs on a page; nobody unfolds more, and each takes a moment to draw.
+_MOST_SECTIONS = 32
 # What a number in a table begins with.
 _NUMBERS = "+-0123456789$"
 
@@ -71,15 +73,16 @@ def runs_table(found: Compared, anchors: Mapping[str, str]) -> Html:
 
 
 def run_sections(runs: Sequence[Facts], points_of_line: int, budget: int) -> tuple[Html, dict[str, str]]:
-    """As many sections of runs as `budget` characters hold, and the anchors of those; the others are counted."""
+    """As many sections of runs as `budget` characters hold, and the anchors of those; the others are counted, and not
+    drawn."""
     parts: list[Html] = []
     anchors: dict[str, str] = {}
     names = short_names(runs)
-    for position, run in enumerate(runs, start=1):
+    for position, run in enumerate(runs[:_MOST_SECTIONS], start=1):
         anchor = f"run-{position}"
         drawn = _folded(run, names[run.name], anchor, points_of_line)
         if len(drawn) > budget:
-            continue
+            break
         budget -= len(drawn)
         parts.append(drawn)
         anchors[run.name] = anchor

@@ -165,6 +165,13 @@ class _Optuna:
         return trial.suggest_float(key, values.low, values.high, log=values.log)
 
 
+def count(known: Space, search: Search) -> int:
+    """How many settings the search asks for."""
+    if search.settings is not None and search.rule != "grid":
+        return search.settings
+    return math.prod(len(values) for values in known.values() if not isinstance(values, Range))
+
+
 def _settings(search: Search) -> int:
     if search.settings is None:
         raise ConfigError("search.settings: say how many settings to try")

@@ -12,6 +12,7 @@ from coordinator.governor.purse import Purse
 from coordinator.loggers import registry as loggers
 from coordinator.reports.files import replace
 from coordinator.reports.journal import read
+from coordinator.reports.text import counted
 from coordinator.runs import summary
 from coordinator.runs.folder import METRICS, RunFolder
 from coordinator.studies import decisions, searches
@@ -24,6 +25,8 @@ from functions.encoding import to_json_file
 from functions.system_errors import explained
 
 FILE = "study.json"
+# More would take minutes to begin and gigabytes to keep.
+MOST_RUNS = 10_000
 
 Status = Literal["new", "running", "paused", "stopped", "finished", "failed", "interrupted"]
 """Of a run. `paused`: it waits for a decision about its setting; `stopped`: that decision was against it."""
@@ -80,6 +83,7 @@ class Study:
         self._candidates: dict[str, _Candidate] = {}
         self._asked: list[str] = []
         self._exhausted = False
+        self._refuse_too_many()
         self._search = self._searcher()
         earlier, self.decided = self.decided, []
         for decision in earlier:
@@ -221,6 +225,16 @@ class Study:
 
     def _at_work(self) -> int:
         return sum(any(run.status not in OVER for run in one.runs) for one in self._candidates.values())
+
+    def _refuse_too_many(self) -> None:
+        """Counts the runs before any is made up: a grid grows with the product of its lists."""
+        settings = len(self.file.setting) or searches.count(searches.space(self.file.vary), self.file.search)
+        if (runs := settings * len(self.seeds)) > MOST_RUNS:
+            each = f"{counted(settings, 'setting')} with {counted(len(self.seeds), 'seed')} each"
+            raise ConfigError(
+                f"{each}: {runs:,} runs, and a study has at most {MOST_RUNS:,}; list fewer values, or set"
+                " search.rule=random with search.settings"
+            )
 
     def _searcher(self) -> Searcher:
         if self.file.setting:

@@ -126,3 +126,24 @@ def test_a_profile_counts_the_runs_above():
     # rliable's band at 0.4: 0.3 to 0.9.
     near = int(np.argmin(np.abs(np.array(lines.x) - 0.405)))
     assert (lines.low["own"][near], lines.high["own"][near]) == pytest.approx((0.3, 0.9))
+
+
+def test_the_probability_of_improvement_counts_pairs():
+    rng = np.random.default_rng(0)
+    # Few values, so that many are equal.
+    own, base = (rng.integers(0, 5, (4, seeds, 2)).astype(float) for seeds in (6, 3))
+    pairs = [
+        [(a > b) + 0.5 * (a == b) for task in range(2) for a in own[draw, :, task] for b in base[draw, :, task]]
+        for draw in range(4)
+    ]
+    assert bootstrap.improvement(own, base).tolist() == [sum(wins) / 36 for wins in pairs]
+    assert bootstrap.improvement(own[0], base[0]) == sum(pairs[0]) / 36
+
+
+def test_hundreds_of_seeds_of_two_arms_are_compared_without_all_their_pairs():
+    # 1,000 resamples of 10^6 pairs would be gigabytes.
+    rng = np.random.default_rng(0)
+    own, base = rng.normal(0.5, 1.0, (1_000, 1)), rng.normal(0.0, 1.0, (1_000, 1))
+    low, high = bootstrap.interval(bootstrap.improvement, (own, base), ("here",), repetitions=1_000)
+    # The normal distribution function at 0.5 / sqrt(2) is 0.638.
+    assert low < 0.638 < high and high - low < 0.1
