@@ -1,0 +1,99 @@
+"""The list of runs: what its index spares, and that it is never trusted over the runs' own files."""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from commands import Commands
+
+INDEX = Path("runs/.index.json")
+LONG_AGO = 1_700_000_000
+
+_opened: list[str] = []
+
+
+def _hear(event, arguments):
+    if event == "sqlite3.connect":
+        _opened.append(str(arguments[0]))
+
+
+# A hook stays for the life of the process.
+sys.addaudithook(_hear)
+
+
+@pytest.fixture
+def marless(tmp_path, monkeypatch, capfd, no_processes):
+    monkeypatch.chdir(tmp_path)
+    found = Commands(capfd)
+    for name, rounds in (("a", 2), ("b", 3)):
+        assert found.train(name, f"stop.rounds={rounds}").code == 0
+    settle()
+    return found
+
+
+def settle():
+    """The files of the runs are not from this moment, at which an index would not yet be sure of them."""
+    for number, path in enumerate(sorted(Path("runs").rglob("*"))):
+        if path.is_file() and not path.is_symlink():
+            os.utime(path, (LONG_AGO, LONG_AGO + number))
+
+
+def listed(marless, *arguments):
+    """Rounds by run, and how many ledgers were opened."""
+    _opened.clear()
+    said = marless("runs", "--json", *arguments)
+    assert said.code == 0
+    return {row["run"]: row.get("rounds") for row in map(json.loads, said.out)}, len(_opened)
+
+
+def test_ledgers_are_opened_once(marless):
+    assert listed(marless) == ({"a": 2, "b": 3}, 2)
+    assert listed(marless) == ({"a": 2, "b": 3}, 0)
+    shutil.copytree("runs/a", "runs/c")
+    assert listed(marless) == ({"a": 2, "b": 3, "c": 2}, 1)
+    shutil.rmtree("runs/b")
+    assert listed(marless) == ({"a": 2, "c": 2}, 0)
+    assert listed(marless, "a") == ({"a": 2}, 0)
+
+
+def test_a_row_is_that_of_the_ledger_whatever_the_index_says(marless):
+    first = marless("runs").out
+    assert marless("runs").out == first
+    assert marless("resume", "a", "stop.rounds=4").code == 0
+    settle()
+    assert listed(marless)[0] == {"a": 4, "b": 3}
+    # A ledger that was replaced, by one of the same size.
+    Path("runs/b/ledger.sqlite").replace("runs/a/ledger.sqlite")
+    os.utime("runs/a/ledger.sqlite", (LONG_AGO, LONG_AGO))
+    rows = listed(marless)[0]
+    assert rows["a"] == 3 and rows["b"] is None
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff\xfe{[", b'{"code_sha256": "another", "runs": {}}', None])
+def test_an_index_that_cannot_be_read_is_none(marless, damage):
+    before = marless("runs").out
+    INDEX.unlink() if damage is None else INDEX.write_bytes(damage)
+    assert marless("runs").out == before
+    assert listed(marless)[1] == 0
+
+
+def test_an_index_that_cannot_be_written_is_not_missed(marless):
+    INDEX.mkdir()
+    assert listed(marless) == listed(marless) == ({"a": 2, "b": 3}, 2)
+
+
+def test_what_changed_a_moment_ago_is_not_in_the_index(marless):
+    Path("runs/a/ledger.sqlite").touch()
+    assert listed(marless)[1] == 2
+    assert listed(marless)[1] == 1
+
+
+def test_runs_of_a_study_are_listed(marless):
+    Path("studies/mine").mkdir(parents=True)
+    shutil.copytree("runs", "studies/mine/runs", symlinks=True)
+    assert listed(marless, "mine")[0] == {"studies/mine/runs/a": 2, "studies/mine/runs/b": 3}
+    said = marless("runs", "nobody")
+    assert said.code == 2 and "there is no run, study or ablation nobody" in said.err[0]
