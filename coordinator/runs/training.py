@@ -101,7 +101,8 @@ def _begin(folder: RunFolder, config: RunConfig, place: Place, drive: Drive, sig
         if located is not None and not ending.kept:
             from coordinator.cloud.remote_runs import forget
 
-            connection.storage.delete(inputs.keys)
+            # With objects of a round the name would be that of a run whose ledger was lost.
+            connection.storage.delete(connection.storage.list("rounds/"))
             forget(located.deployed.outside(located.deployment_ref.run).ledger, identity)
         return ending
 

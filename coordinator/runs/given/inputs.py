@@ -18,11 +18,6 @@ class Inputs(NamedTuple):
     opponents: Fixed | None = None
     dataset: Ref | None = None
 
-    @property
-    def keys(self) -> list[str]:
-        """Where they are stored."""
-        return [ref.key for ref in (self.opponents and self.opponents.policies, self.dataset) if ref]
-
 
 def store_inputs(config: RunConfig, run: str, storage: Storage) -> Inputs:
     """Stores the inputs of a new run; raises `UserError` for unusable ones, and `StorageFault`."""
