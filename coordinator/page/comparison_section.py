@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from coordinator.comparison import table as tables
 from coordinator.comparison.arms import Arm
 from coordinator.comparison.comparison import Comparison, Lines
-from coordinator.comparison.curve import Axis
+from coordinator.comparison.curve import Axis, ComparedRun
 from coordinator.page import numbers
 from coordinator.page.chart import COLOURS, Line, Size, figure, frame_of, points
 from coordinator.page.facts import Facts
@@ -15,20 +15,21 @@ from coordinator.page.run_section import headline, section, status, switched
 from coordinator.reports.text import counted, money, seconds
 
 _SPARK = Size(90, 22)
-# Sections of runs on a page; nobody unfolds more, and each takes a moment to draw.
-_MOST_SECTIONS = 32
+# Sections of runs on a page; nobody unfolds more, and each takes a moment to read and to draw.
+MOST_SECTIONS = 32
 # What a number in a table begins with.
 _NUMBERS = "+-0123456789$"
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison with the arms' curves by axis, the runs of the arms, and why others are left out."""
+    """A comparison with the arms' curves by axis, what is known of the first runs, each of which gets a section, and
+    why runs are left out of the arms."""
 
     comparison: Comparison
     arms: Sequence[Arm]
     curves: Mapping[Axis, Mapping[str, Lines]]
-    runs: Sequence[Facts]
+    facts: Sequence[Facts]
     left_out: Mapping[str, str]
 
 
@@ -63,22 +64,25 @@ def curves(found: Compared) -> dict[Axis, Html]:
 
 def runs_table(found: Compared, anchors: Mapping[str, str]) -> Html:
     """Every run with its figures, and a link to its section where the page has one."""
-    arm_of = {run.name: arm.name for arm in found.arms for run in arm.every_run}
-    names = short_names(found.runs)
-    rows = [_run_row(run, names[run.name], arm_of[run.name], anchors.get(run.name, "")) for run in found.runs]
+    names = short_names(found)
+    rows = [
+        _run_row(run, names[run.name], arm.name, anchors.get(run.name, ""))
+        for arm in found.arms
+        for run in arm.every_run
+    ]
     header = ("run", "arm", "seed", "final return", "curve", "steps", "training", "bill", "status")
     left = [f"{name}: {why}" for name, why in found.left_out.items()]
     more = joined([element("p", "Left out:"), bullets(left)]) if left else Html("")
     return joined([element("h2", "Runs", id="runs"), table(header, rows, (2, 5, 6, 7)), more])
 
 
-def run_sections(runs: Sequence[Facts], points_of_line: int, budget: int) -> tuple[Html, dict[str, str]]:
-    """As many sections of runs as `budget` characters hold, and the anchors of those; the others are counted, and not
-    drawn."""
+def run_sections(found: Compared, points_of_line: int, budget: int) -> tuple[Html, dict[str, str]]:
+    """As many sections of the first runs as `budget` characters hold, and the anchors of those; the others are
+    counted."""
     parts: list[Html] = []
     anchors: dict[str, str] = {}
-    names = short_names(runs)
-    for position, run in enumerate(runs[:_MOST_SECTIONS], start=1):
+    names = short_names(found)
+    for position, run in enumerate(found.facts, start=1):
         anchor = f"run-{position}"
         drawn = _folded(run, names[run.name], anchor, points_of_line)
         if len(drawn) > budget:
@@ -86,15 +90,15 @@ def run_sections(runs: Sequence[Facts], points_of_line: int, budget: int) -> tup
         budget -= len(drawn)
         parts.append(drawn)
         anchors[run.name] = anchor
-    without = len(runs) - len(parts)
+    without = len(names) - len(parts)
     said = f"{counted(without, 'run')} without a section, for the page to stay small: see marless report RUN."
     note = element("p", said, class_="note") if without else Html("")
     return joined([element("h2", "Run by run"), *parts, note]), anchors
 
 
-def short_names(runs: Sequence[Facts]) -> dict[str, str]:
+def short_names(found: Compared) -> dict[str, str]:
     """By name, what the page calls a run: without the folders it is in, unless two would be called the same."""
-    short = {run.name: run.name.rpartition("/")[2] for run in runs}
+    short = {run.name: run.name.rpartition("/")[2] for arm in found.arms for run in arm.every_run}
     return short if len({*short.values()}) == len(short) else {name: name for name in short}
 
 
@@ -104,32 +108,33 @@ def _folded(run: Facts, name: str, anchor: str, points_of_line: int) -> Html:
     return element("details", title, section(run, anchor, 3, points_of_line, whole=False), back, class_="run")
 
 
-def _run_row(run: Facts, name: str, arm: str, anchor: str) -> Sequence[object]:
-    found, last = run.summary, run.lines[-1]
-    final = numbers.interval(found.final_return.mean, found.final_return.ci95) if found and found.final_return else "-"
+def _run_row(run: ComparedRun, name: str, arm: str, anchor: str) -> Sequence[object]:
+    found = run.summary
+    # Runs of files of marl-eval have no page.
+    assert found is not None
+    final = numbers.interval(found.final_return.mean, found.final_return.ci95) if found.final_return else "-"
     return (
         element("a", name, href=f"#{anchor}") if anchor else name,
         arm,
-        str(run.config.seed),
+        str(run.seed),
         final,
         sparkline(run),
-        f"{last.env_steps:,}",
-        seconds(found.train_seconds if found else last.seconds),
-        money(found.dollars.total if found else last.dollars),
-        status(run),
+        f"{found.env_steps:,}",
+        seconds(found.train_seconds),
+        money(found.dollars.total),
+        status(found),
     )
 
 
-def sparkline(run: Facts) -> Html:
-    """The sampled returns as a line without axes."""
-    known = [(line.env_steps, line.return_mean) for line in run.lines if line.return_mean is not None]
-    if len(known) < 2:
+def sparkline(run: ComparedRun) -> Html:
+    """The evaluations as a line without axes."""
+    every = max(1, len(run.curve.returns) // 45)
+    line = Line("", run.curve.used["steps"][::every].tolist(), run.curve.returns[::every].tolist())
+    if len(line.x) < 2:
         return Html("")
-    every = max(1, len(known) // 45)
-    line = Line("", [float(x) for x, _ in known[::every]], [y for _, y in known[::every]])
     whole = frame_of([line], _SPARK)
     frame = type(whole)(whole.x, whole.y, 1, _SPARK.width - 1, 1, _SPARK.height - 1)
-    text = f"Sampled returns of {run.name}"
+    text = f"Evaluations of {run.name}"
     return Html(
         f'<svg class="spark" viewBox="0 0 {_SPARK.width} {_SPARK.height}" role="img" aria-label="{html(text)}">'
         f'<polyline class="c0" points="{points(line, frame)}"/></svg>'

@@ -20,14 +20,17 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 def run_page(facts: Facts, written_by: str) -> str:
     """The page of one run."""
-    head = joined([element("h1", facts.name), element("p", f"{headline(facts)}; {status(facts)}", class_="lead")])
+    head = joined(
+        [element("h1", facts.name), element("p", f"{headline(facts)}; {status(facts.summary)}", class_="lead")]
+    )
     return _document(facts.name, joined([head, section(facts, "run", 2, _MOST_POINTS)]), written_by)
 
 
 def comparison_page(found: Compared, written_by: str) -> str:
     """The page of several runs."""
-    title = f"{counted(len(found.arms), 'arm')}, {counted(len(found.runs), 'run')}"
-    sections, anchors = run_sections(found.runs, points_of(len(found.runs)), BUDGET)
+    runs = sum(len(arm.every_run) for arm in found.arms)
+    title = f"{counted(len(found.arms), 'arm')}, {counted(runs, 'run')}"
+    sections, anchors = run_sections(found, points_of(len(found.facts)), BUDGET)
     lead = element("p", f"{tables.headline(found.comparison)}.", class_="lead")
     body = [element("h1", title), lead, overview(found), runs_table(found, anchors), sections]
     return _document(title, joined(body), written_by)

@@ -13,6 +13,7 @@ from coordinator.page.markup import Html, bullets, element, html, joined, pairs,
 from coordinator.page.settings import Setting, as_text, command, settings, shown
 from coordinator.reports.statistics import Interval
 from coordinator.reports.text import counted, happened, money, plus_minus, seconds
+from coordinator.runs.summary import Summary
 
 _MOST_EVENTS = 30
 
@@ -52,9 +53,8 @@ def headline(facts: Facts) -> str:
     return f"{config.algorithm.name} on {task.name}, {agents}, seed {config.seed}"
 
 
-def status(facts: Facts) -> str:
-    """How the run stands, and why."""
-    found = facts.summary
+def status(found: Summary | None) -> str:
+    """How a run with this summary stands, and why."""
     if found is None:
         return "unfinished"
     return f"{found.status} ({found.reason})" if found.reason else found.status

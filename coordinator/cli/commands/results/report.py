@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from coordinator.cli import arguments as common
@@ -12,7 +13,7 @@ from coordinator.comparison.curve import AXES, Axis
 from coordinator.errors import FINISHED, UserError
 from coordinator.output import say
 from coordinator.page import facts
-from coordinator.page.comparison_section import Compared
+from coordinator.page.comparison_section import MOST_SECTIONS, Compared
 from coordinator.page.document import comparison_page, run_page
 from coordinator.reports.files import replace
 from coordinator.reports.provenance import written_by
@@ -71,13 +72,14 @@ def _page(texts: Sequence[str], by: Sequence[str], at: Axis, metric: str) -> str
         return run_page(facts.read(folders[0]), written_by())
     collected = collect(texts, metric)
     arms, without = arms_of(collected.runs, by)
-    kept = {each.name for arm in arms for each in arm.every_run}
+    by_name = {folder.name: folder for folder in folders}
+    kept = (by_name[each.name] for arm in arms for each in arm.every_run)
     return comparison_page(
         Compared(
             comparison=compare(arms, at, metric),
             arms=arms,
             curves={axis: curves(arms, axis) for axis in AXES},
-            runs=[facts.read(folder) for folder in folders if folder.name in kept],
+            facts=[facts.read(folder) for folder in islice(kept, MOST_SECTIONS)],
             left_out=collected.left_out | without,
         ),
         written_by(),
