@@ -60,7 +60,7 @@ _DECODER = MessagePackDecoder(CompletionReport)
 
 def completion_report(answer: Answer, duration_ms: float, start_ms: float, peak_mb: float) -> CompletionReport:
     """The report of an attempt that ended with `answer`; durations are rounded up, as they are billed."""
-    usage = answer.usage
+    usage = answer.usage.cold
     report = CompletionReport(
         attempt=answer.attempt,
         duration_ms=ceil(duration_ms),

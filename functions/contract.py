@@ -44,9 +44,12 @@ class Usage(Message, frozen=True, kw_only=True):
     gets: int = 0
     bytes_written: int = 0
     bytes_read: int = 0
-    # Objects, and their bytes, that the process had kept, so that they were not read from storage; not billed.
+    # Objects, and their bytes, that the process had kept, so that they were not read from storage.
     hits: int = 0
     hit_bytes: int = 0
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
     @property
     def cold(self) -> "Usage":
@@ -95,6 +98,10 @@ class Team(Message, frozen=True, kw_only=True):
     def learning(self) -> tuple[int, ...]:
         """The groups that learn, ascending."""
         return tuple(sorted({self.groups[agent] for agent in self.learners}))
+
+    def origins(self, target: Self, group: int) -> set[int]:
+        """The groups of this team that the members of a group of the team `target` are in."""
+        return {own for own, other in zip(self.groups, target.groups, strict=True) if other == group}
 
 
 class Behaviour(Message, frozen=True, kw_only=True):

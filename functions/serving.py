@@ -6,8 +6,8 @@ that object answers with it, and one that finds an earlier object of its own tas
 Objects may also be inlined in messages: inlined objects of a request are not read from storage, and with
 `inline_objects` those of the answer have the same bytes and are not stored.
 
-A process keeps the encoded bytes of objects that it has read from storage, which it has checked against their hash, or
-written, within the bound of `functions.warm`. They are found by hash and size, and never by key.
+A process may keep the encoded bytes of objects that it has read from storage, which it has checked against their hash,
+or written (`functions.warm`). They are found by hash and size, and never by key.
 """
 
 import math
@@ -60,7 +60,7 @@ from functions.isolation import keeper
 from functions.isolation.keeper import Keeper, ProcessChanged
 from functions.ports import Blobs
 from functions.redaction import redact
-from functions.warm import WARM
+from functions.warm import KEEPS_OBJECTS, WARM
 
 Tensors = dict[str, NDArray[Any]]
 Objects = list[tuple[str, Tensors]]
@@ -156,8 +156,10 @@ class Inlined:
         return key in self._objects
 
 
-def read(blobs: Blobs, refs: tuple[Ref, ...]) -> Tensors:
+def read(blobs: Blobs, refs: tuple[Ref, ...], lasting: bool = False) -> Tensors:
     """The tensors of several objects, in arrays that no other call returns, so that a task may write into them.
+
+    Pass `lasting` for objects that later tasks of the run read too: every process keeps these.
 
     An object that this process keeps is not read from storage: its bytes were checked when they came, cannot be written
     to, and are right even where the object in storage was damaged or deleted since. All others raise `CorruptObject`
@@ -165,22 +167,26 @@ def read(blobs: Blobs, refs: tuple[Ref, ...]) -> Tensors:
     """
     tensors: Tensors = {}
     for ref in refs:
-        tensors |= codec.decode(_fetch(blobs, ref), ref.key)
+        tensors |= codec.decode(_fetch(blobs, ref, lasting), ref.key)
     return tensors
 
 
-def _fetch(blobs: Blobs, ref: Ref) -> bytes:
+def _fetch(blobs: Blobs, ref: Ref, lasting: bool) -> bytes:
     """The object's bytes, from the message, from what this process keeps, or else from storage."""
     if isinstance(blobs, Inlined) and blobs.holds(ref.key):
         return codec.fetch(blobs, ref)
     # The hash is not computed again, which takes ten times as long as reading a file of the object.
     kept: bytes | None = WARM.get((ref.sha256, ref.size))
-    return _kept(ref, codec.fetch(blobs, ref)) if kept is None else kept
+    if kept is None:
+        return _kept(ref, codec.fetch(blobs, ref), lasting)
+    WARM.hit(1, ref.size)
+    return kept
 
 
-def _kept(ref: Ref, body: bytes) -> bytes:
-    """`body`, kept for later tasks; its hash is that of `ref`."""
-    WARM.keep((ref.sha256, ref.size), body, len(body))
+def _kept(ref: Ref, body: bytes, lasting: bool = False) -> bytes:
+    """`body`, kept for later tasks if they may need it; its hash is that of `ref`."""
+    if lasting or KEEPS_OBJECTS:
+        WARM.keep((ref.sha256, ref.size), body, len(body))
     return body
 
 

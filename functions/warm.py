@@ -3,6 +3,10 @@
 A function may be cold at any time, so nothing depends on what is kept: it only saves reads. Everything is found by
 hashes of content and never by the name of a key or of a run, so runs that share a process, even runs of one name,
 cannot see each other's data for their own.
+
+Every process keeps what each of its tasks needs again: a run's dataset and its replay buffer. A process of this machine
+also keeps single objects that it read or wrote. A deployed function does not: which of its environments serves a task
+is chance, so nobody could foresee a bill (docs/decisions/0021).
 """
 
 import os
@@ -10,6 +14,8 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+# Every deployed function has this variable (Lambda developer guide, "Defined runtime environment variables").
+_DEPLOYED = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE"
 # Lambda kills a function that outgrows its memory, which was chosen for the tasks themselves.
 _SHARE_OF_MEMORY = 16
 # A round's objects of some tens of runs with default networks. Every worker of a pool may hold so much.
@@ -20,7 +26,7 @@ class WarmCache:
     """Values by content, of at most `bound` bytes in total; those not used for the longest time are dropped first.
 
     One entry may be spared: it is neither counted nor dropped until another is spared or takes its key. `hits` and
-    `hit_bytes` count what `get` found. Not safe for several threads.
+    `hit_bytes` count the objects that were not read from storage. Not safe for several threads.
     """
 
     def __init__(self, bound: int) -> None:
@@ -41,10 +47,12 @@ class WarmCache:
         if found is None:
             return None
         self._entries.move_to_end(content)
-        value, size = found
-        self.hits += 1
+        return found[0]
+
+    def hit(self, objects: int, size: int) -> None:
+        """Counts objects of `size` bytes together that a task had at hand."""
+        self.hits += objects
         self.hit_bytes += size
-        return value
 
     def take(self, content: Hashable) -> Any:
         """The value, which is no longer kept, so that its taker may change it; None if it was not kept."""
@@ -86,9 +94,21 @@ class WarmCache:
 
 def bound_of(environment: Mapping[str, str]) -> int:
     """Bytes that a process may keep: a share of a Lambda function's memory, or a fixed number on other machines."""
-    memory_mb = environment.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE")
-    return (int(memory_mb) << 20) // _SHARE_OF_MEMORY if memory_mb else _LOCAL_BYTES
+    memory_mb = environment.get(_DEPLOYED)
+    return share_of(int(memory_mb)) if memory_mb else _LOCAL_BYTES
+
+
+def share_of(memory_mb: int) -> int:
+    """Bytes that a deployed function with so much memory may keep."""
+    return (memory_mb << 20) // _SHARE_OF_MEMORY
+
+
+def keeps_objects(environment: Mapping[str, str]) -> bool:
+    """Whether a process keeps single objects."""
+    return _DEPLOYED not in environment
 
 
 WARM = WarmCache(bound_of(os.environ))
 """What this process keeps."""
+KEEPS_OBJECTS = keeps_objects(os.environ)
+"""Whether it keeps single objects."""

@@ -55,7 +55,8 @@ from coordinator.core.state_location import (
     locations_after_regrouping,
     spec_of,
 )
-from coordinator.core.tasks import LOOKS, MOST_PUTS, remember_rounds, rollout_steps, unfinished_episodes
+from coordinator.core.tasks import LOOKS, MOST_PUTS, in_flight, remember_rounds, rollout_steps, unfinished_episodes
+from coordinator.core.warm_functions import NOTHING, billed, keeps, served_after
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.placement.timings import add_observation, whole_core_ms
 from coordinator.pricing.bill import LOG_BYTES, Invocation
@@ -120,7 +121,8 @@ def _invocation(plan: Plan, slot: Slot | None, ended: Ended) -> Invocation:
     """The attempt on the bill; `slot` is the one that waits for it, if any."""
     # The storage operations of an attempt without an answer are unknown, so the most it can have done is billed.
     unknown = Usage(puts=MOST_PUTS, gets=slot.item.gets if slot else 0)
-    usage = ended.answer.usage if ended.answer else unknown
+    kept = slot.item.kept if slot else NOTHING
+    usage = billed(ended.answer.usage, kept, ended.report.attempt) if ended.answer else unknown
     timeout_s, memory_mb = (slot.timeout_s, slot.item.memory_mb) if slot else (None, None)
     return budget.invocation_of(plan, ended.report, timeout_s, memory_mb, usage)
 
@@ -174,6 +176,8 @@ def _with_durations(plan: Plan, state: State, answered: list[tuple[WorkItem, Rep
 
 
 def _on_advanced(plan: Plan, state: State, event: Advanced) -> State:
+    if keeps(plan):
+        state = replace(state, served=served_after(plan, state, (task.item for task in in_flight(plan, state))))
     return _PHASES[state.phase](plan, replace(state, seconds=state.seconds + event.seconds))
 
 

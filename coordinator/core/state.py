@@ -16,7 +16,7 @@ from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.timings import Timings
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices
-from functions.contract import Done, Message, Past, Platform, Ref, Team, Unfinished
+from functions.contract import Done, Message, Past, Platform, Ref, Team, Unfinished, Usage
 from functions.environments.base import EnvSpec
 
 Phase = Literal["describe", "initialise", "sample", "learn", "regroup", "trial", "final", "absolute"]
@@ -58,6 +58,8 @@ class WorkItem(Message, frozen=True, kw_only=True):
     peers: int = 1
     # The most objects that an attempt reads.
     gets: int = 0
+    # Those of them, as hits, that its function keeps by the model of the bill (`coordinator.core.warm_functions`).
+    kept: Usage = Usage()
 
 
 class Slot(Message, frozen=True, kw_only=True):
@@ -179,6 +181,8 @@ class State(Message, frozen=True, kw_only=True):
     timings: Timings = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
     item_bytes: int = 0
+    # By function, the newest round that each of its environments has kept, by the model of the bill.
+    served: dict[str, tuple[int, ...]] = field(default_factory=dict)
     # The round of the last checkpoint.
     saved: int | None = None
     controller: ControllerState = ControllerState()

@@ -1,6 +1,6 @@
 """The tasks of the phase in flight, derived from plan and state alone."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +20,7 @@ from coordinator.core.state_location import (
     policies_in,
     spec_of,
 )
+from coordinator.core.warm_functions import kept_dataset, kept_past
 from coordinator.placement.rules import PLACEMENTS, Work, packs
 from coordinator.rules.sharing import BASES
 from coordinator.rules.trial import schedule
@@ -41,9 +42,11 @@ from functions.contract import (
     SampleTask,
     Team,
     Unfinished,
+    Usage,
     WholeTask,
 )
 from functions.data.replay_buffer import newest_rounds
+from functions.references import most_reads
 
 # The most objects that one attempt stores: what a lost attempt may have cost.
 MOST_PUTS = 4
@@ -112,21 +115,21 @@ def samples(plan: Plan, state: State) -> list[PlannedTask]:
         **_rollout_fields(plan, state),
         environment=plan.config.task,
         team=_team(state),
-        policies=state.policies,
+        policies=() if plan.dataset else state.policies,
         rollouts=(),
         behaviour=behaviour(plan, state),
         recorded=_recorded(plan, state),
     )
-    sizes = {len(pack) for pack in shares.values()}
-    most = max((len(one.policies) for one in state.league.checkpoints), default=0) if state.league else 0
-    most += max(len(_begun(state, pack)) for pack in shares.values()) if state.unfinished else 0
-    items = {size: _sample_item(plan, state, size, len(shares), len(like.policies) + most) for size in sizes}
+    gets = EXTRA_GETS + most_reads(like)
+    gets += max((len(one.policies) for one in state.league.checkpoints), default=0) if state.league else 0
+    gets += max(len(_begun(state, pack)) for pack in shares.values()) if state.unfinished else 0
+    items = _sample_items(plan, state, [len(pack) for pack in shares.values()], gets)
 
     def make(work: str, pack: tuple[int, ...]) -> SampleTask:
         named = replace(like, **_names(like, work), rollouts=pack, unfinished=_begun(state, pack))
         return named if pack[0] not in played else _as_match(plan, state, named, *played[pack[0]])
 
-    return [PlannedTask(work, items[len(pack)], make, pack) for work, pack in shares.items()]
+    return [PlannedTask(work, item, make, pack) for (work, pack), item in zip(shares.items(), items, strict=True)]
 
 
 def _as_match(plan: Plan, state: State, task: SampleTask, side: Side, position: int) -> SampleTask:
@@ -173,15 +176,24 @@ def fragments(plan: Plan, state: State) -> bool:
     return steps is not None and steps < horizon and plan.dataset is None
 
 
-def _sample_item(plan: Plan, state: State, rollouts: int, peers: int, policies: int) -> WorkItem:
-    return WorkItem(
-        function="actor",
-        memory_mb=function_memory(plan, state, "actor"),
-        kind="sample",
-        size=rollouts,
-        peers=peers,
-        gets=EXTRA_GETS + (1 if plan.dataset else policies),
-    )
+def _sample_items(plan: Plan, state: State, sizes: Sequence[int], gets: int) -> list[WorkItem]:
+    """The work items of tasks with so many rollouts, equal ones once."""
+    memory_mb, items = function_memory(plan, state, "actor"), dict[tuple[int, Usage], WorkItem]()
+    found = []
+    for number, size in enumerate(sizes):
+        kept = kept_dataset(plan, state, "actor", number, memory_mb)
+        if (size, kept) not in items:
+            items[size, kept] = WorkItem(
+                function="actor",
+                memory_mb=memory_mb,
+                kind="sample",
+                size=size,
+                peers=len(sizes),
+                gets=gets,
+                kept=kept,
+            )
+        found.append(items[size, kept])
+    return found
 
 
 def _recorded(plan: Plan, state: State) -> Recorded | None:
@@ -214,14 +226,15 @@ def _whole(plan: Plan, state: State) -> PlannedTask:
         recorded=_recorded(plan, state),
         unfinished=_begun(state, range(state.controller.rollouts)),
     )
-    past_objects = sum(len(past.trajectories) for past in request.past)
+    memory_mb = function_memory(plan, state, "learner")
     item = WorkItem(
         function="learner",
-        memory_mb=function_memory(plan, state, "learner"),
+        memory_mb=memory_mb,
         kind="whole",
         weight=rounds,
         size=state.controller.rollouts * rounds,
-        gets=EXTRA_GETS + len(refs) + past_objects + len(request.unfinished) + (plan.dataset is not None),
+        gets=EXTRA_GETS + most_reads(request),
+        kept=kept_dataset(plan, state, "learner", 0, memory_mb) + kept_past(state, 0, request.past),
     )
     return PlannedTask(WHOLE, item, lambda work, part: request)
 
@@ -297,7 +310,8 @@ def learns(plan: Plan, state: State, wave: int) -> list[PlannedTask]:
         progress=progress(plan, state) if scheduled(plan) else 0.0,
         past=past(plan, state),
     )
-    return [_learn(plan, now, work, like) for work in schedule[wave]]
+    gets = EXTRA_GETS + most_reads(like)
+    return [_learn(plan, now, work, number, like, gets) for number, work in enumerate(schedule[wave])]
 
 
 def remember_rounds(plan: Plan, state: State, rounds: int) -> tuple[Past, ...]:
@@ -318,19 +332,20 @@ def _trajectories(state: State) -> tuple[Ref, ...]:
     return tuple(done.objects["trajectory"] for done in dones if done and "trajectory" in done.objects)
 
 
-def _learn(plan: Plan, state: State, work: Work, like: LearnTask) -> PlannedTask:
+def _learn(plan: Plan, state: State, work: Work, number: int, like: LearnTask, gets: int) -> PlannedTask:
+    """The `number`-th task of its wave; `gets` is what all of them read at most, each beside its part of the state."""
     spec = spec_of(plan)
     parts = {part for stage in work.stages for part in spec.stage(stage).reads}
     refs = state.refs({f"{part}/{keys.group_name(group)}" for part in parts for group in work.groups})
     trains = any("policy" in spec.stage(stage).writes for stage in work.stages)
-    earlier = sum(len(round_.trajectories) for round_ in like.past)
     item = WorkItem(
         function="learner",
         memory_mb=function_memory(plan, state, "learner"),
         kind=learning_kind(plan, work),
         size=agents_learned_from(plan, state, work.groups) * state.controller.rollouts * rollout_steps(plan, state),
         peers=sum(map(len, learner_schedule(plan, state))),
-        gets=EXTRA_GETS + len(like.trajectories) + len(refs) + len(like.tensors) + earlier,
+        gets=gets + len(refs),
+        kept=kept_past(state, number, like.past),
     )
 
     def make(name: str, part: None) -> LearnTask:
@@ -385,7 +400,10 @@ def _regroup(plan: Plan, state: State) -> list[PlannedTask]:
     leaving = {team.groups[agent] for agent, group in enumerate(proposal.team.groups) if group in proposal.bases}
     old = {keys.group_name(group) for group in leaving}
     positions = sorted({index for part, index in parts.items() if part.split("/")[1] in old})
-    sharing, trajectories = plan.config.sharing, _trajectories(state)
+    # Only networks that are merged learn from the round's data, which is played again where it is not stored.
+    merges = any(len(team.origins(proposal.team, group)) > 1 for group in proposal.bases)
+    sharing, trajectories = plan.config.sharing, _trajectories(state) if merges else ()
+    plays = merges and not trajectories
     request = RegroupTask(
         **_address(plan, state, REGROUP),
         **_learning(plan),
@@ -397,9 +415,9 @@ def _regroup(plan: Plan, state: State) -> list[PlannedTask]:
         bases=proposal.bases,
         rollouts=tuple(range(state.controller.rollouts)),
         trajectories=trajectories,
-        policies=state.policies,
+        policies=state.policies if plays else (),
         behaviour=behaviour(plan, state),
-        unfinished=_begun(state, range(state.controller.rollouts)),
+        unfinished=_begun(state, range(state.controller.rollouts)) if plays else (),
         state=tuple(objects[index] for index in positions),
         distil_steps=sharing.distil_steps if BASES[sharing.base].distils else 0,
     )
@@ -407,7 +425,7 @@ def _regroup(plan: Plan, state: State) -> list[PlannedTask]:
         function="learner",
         memory_mb=function_memory(plan, state, "learner"),
         kind="regroup",
-        gets=EXTRA_GETS + len(trajectories) + len(request.unfinished) + len(state.policies) + len(positions),
+        gets=EXTRA_GETS + most_reads(request),
     )
     return [PlannedTask(REGROUP, item, lambda work, part: request)]
 
@@ -449,7 +467,7 @@ def evaluations(
     """
     side = None if everybody else evaluated_side(plan.config, state.env_spec)
     size = plan.config.evaluation.episodes_per_invocation
-    memory_mb, gets = function_memory(plan, state, "evaluator"), EXTRA_GETS + len(policies)
+    memory_mb = function_memory(plan, state, "evaluator")
     like = EvaluateTask(
         **_address(plan, state, work or stream),
         environment=plan.config.task,
@@ -464,7 +482,7 @@ def evaluations(
     def make(name: str, share: tuple[int, int]) -> EvaluateTask:
         return replace(like, **_names(like, name), part=share[0], episodes=share[1])
 
-    planned = []
+    gets, planned = EXTRA_GETS + most_reads(like), []
     for part, start in enumerate(starts := range(0, episodes, size)):
         weight = min(size, episodes - start)
         item = WorkItem(

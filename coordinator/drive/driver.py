@@ -52,12 +52,12 @@ from functions.contract import (
     Failed,
     KeyTaken,
     Record,
-    Ref,
     Request,
     StaleVersion,
     Usage,
 )
 from functions.encoding import to_json
+from functions.references import references
 
 # How long to wait for a report before checking whether the user wants to stop.
 PATIENCE_S = 0.5
@@ -273,9 +273,8 @@ class Driver:
         self._finish_round()
 
     def _inlined_inputs(self, request: Request) -> dict[str, bytes]:
-        fields = (getattr(request, name) for name in request.__struct_fields__)
-        refs = [item for field in fields if isinstance(field, tuple) for item in field if isinstance(item, Ref)]
-        return {ref.key: self._inlined[ref.key] for ref in refs if ref.key in self._inlined}
+        read = (ref.key for refs in references(request) for ref in refs)
+        return {key: self._inlined[key] for key in read if key in self._inlined}
 
     def _listen(self) -> bool:
         prefix, records = keys.task_id(self._plan.run, self._state.round, ""), []

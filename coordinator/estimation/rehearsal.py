@@ -28,12 +28,14 @@ from functions.contract import (
     Report,
     Request,
     TaskHeader,
+    Usage,
     WholeReply,
     WholeTask,
 )
 from functions.encoding import JsonDecoder, to_json
 from functions.evaluator.handler import BLOCK
 from functions.ports import Head
+from functions.references import read_from_storage
 from functions.serving import last_object
 
 _REQUESTS = JsonDecoder[Request](Request)
@@ -120,8 +122,7 @@ class _Answers:
         inlined = {
             objects[kind].key: old.inlined[ref.key] for kind, ref in old.objects.items() if ref.key in old.inlined
         }
-        # Deployed functions keep less than the processes of the calibration, so every read is forecast.
-        done = replace(old, objects=objects, inlined=inlined, usage=old.usage.cold)
+        done = replace(old, objects=objects, inlined=inlined, usage=_with_reads(old.usage, request))
         duration_ms = measured.duration_ms(first=request.round == 0)
         if isinstance(request, WholeTask) and isinstance(done.reply, WholeReply):
             return _for_rounds(done, done.reply, request.rounds, duration_ms)
@@ -138,8 +139,15 @@ class _Answers:
         assert done is not None and isinstance(done.reply, EvaluateReply)
         returns = tuple(islice(cycle(done.reply.returns), request.episodes))
         share = _batches(request.episodes) / _batches(episodes)
-        reply, usage = replace(done.reply, returns=returns), done.usage.cold
+        reply, usage = replace(done.reply, returns=returns), _with_reads(done.usage, request)
         return replace(done, reply=reply, usage=usage), measured.duration_ms(False) * share
+
+
+def _with_reads(usage: Usage, request: Request) -> Usage:
+    """The operations of a function that has kept nothing; the driver bills what it would have kept."""
+    refs = list(read_from_storage(request))
+    read = sum(ref.size for ref in refs)
+    return replace(usage, gets=len(refs), bytes_read=read, hits=0, hit_bytes=0)
 
 
 def _for_rounds(done: Done, reply: WholeReply, rounds: int, duration_ms: float) -> tuple[Done, float]:

@@ -49,14 +49,12 @@ class TaskTimes:
         return (self.overhead_ms + self.slope_ms * size) * ratio * self.cpu_scaling + waiting
 
     def usage_of(self, size: float, objects: int) -> Usage:
-        """The storage operations of the recorded task whose size is nearest, its bytes in proportion to the size.
-
-        A task that reads stored objects reads `objects`.
-        """
+        """The storage operations of the recorded task whose size is nearest, its bytes in proportion to the size, and
+        `objects` reads."""
         nearest, usage = min(self.usage, key=lambda each: abs(each[0] - size))
         share = size / nearest
         written, read = (round(share * count) for count in (usage.bytes_written, usage.bytes_read))
-        return Usage(puts=usage.puts, gets=objects if usage.gets else 0, bytes_written=written, bytes_read=read)
+        return Usage(puts=usage.puts, gets=objects, bytes_written=written, bytes_read=read)
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ def _plan(plan: Plan, setting: Setting) -> Plan:
     if setting.deployed:
         platform = Platform(concurrency=setting.slots, init_limit_ms=INIT_LIMIT_MS, fixed_sizes=True, cpu_scaling=False)
     config = _config(plan.config, setting)
-    return dataclasses.replace(plan, config=config, platform=platform, opponents=None, dataset=None)
+    return dataclasses.replace(plan, config=config, platform=platform, opponents=None)
 
 
 def _config(config: RunConfig, setting: Setting) -> RunConfig:

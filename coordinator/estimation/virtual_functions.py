@@ -12,11 +12,11 @@ from heapq import heappop, heappush, heapreplace
 import numpy as np
 
 from coordinator.core.state import WorkItem
-from coordinator.core.tasks import EXTRA_GETS
 from coordinator.estimation.recorded_replies import RecordedReplies
 from coordinator.estimation.service_times import ServiceTimes
 from functions.contract import Record, Report, Request, Usage
 from functions.encoding import JsonDecoder, to_json
+from functions.references import read_from_storage
 
 _REQUESTS = JsonDecoder[Request](Request)
 # How long a platform takes to reject an invocation.
@@ -120,7 +120,7 @@ class VirtualFunctions:
         size, times = item.size or item.weight, self._times.of(item.kind)
         starts = self._starts(function, start) or chance[1] < faults.cold
         init_ms = self._init_ms(function) if starts else 0.0
-        usage = times.usage_of(size, item.gets - EXTRA_GETS)
+        usage = times.usage_of(size, sum(1 for _ in read_from_storage(request)))
         duration_ms = times.duration_ms(size, usage, starts, self._rng)
         if chance[2] < faults.slow:
             duration_ms *= faults.factor

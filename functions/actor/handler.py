@@ -54,7 +54,9 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
     """Collects the task's rollouts into one object, which `functions.serving` stores."""
     if task.recorded:
-        played = Played(*recorded_rollouts(task, task.recorded, read(blobs, (task.recorded.dataset,))), {})
+        played = Played(
+            *recorded_rollouts(task, task.recorded, read(blobs, (task.recorded.dataset,), lasting=True)), {}
+        )
     elif task.match:
         played = play_match(task, task.match, read(blobs, task.policies), read(blobs, task.match_policies))
     else:

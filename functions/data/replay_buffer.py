@@ -88,6 +88,10 @@ class ReplayBuffer:
         """Environment steps in the buffer."""
         return len(self._order) * self._shape[0] * self._shape[1]
 
+    def holds(self, keys: Sequence[RolloutKey]) -> bool:
+        """Whether it has all these rollouts."""
+        return all(key in self._kept for key in keys)
+
     def load(self, wanted: Sequence[RolloutKey], read: ReadRollouts) -> None:
         """Makes the buffer hold the rollouts `wanted`, reading those that it lacks.
 

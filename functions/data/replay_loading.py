@@ -16,16 +16,25 @@ from functions.serving import Tensors, read
 from functions.warm import WARM
 
 
-def replay_buffer_of(spec: EnvSpec, rounds: Sequence[Past]) -> ReplayBuffer:
-    """The buffer whose newest stored round is the latest possible of `rounds`, or an empty one.
+def replay_buffer_of(spec: EnvSpec, past: Sequence[Past], own: Past | None = None) -> ReplayBuffer:
+    """The buffer whose newest stored round is the latest possible of `past` and the task's `own`, or an empty one.
 
     It is not kept any more, so a task that fails while it fills the buffer leaves nothing behind.
     """
-    for past in reversed(rounds):
-        found: ReplayBuffer | None = WARM.take(_content(past)) if past.trajectories else None
+    for newest in reversed((*past, own) if own else past):
+        found: ReplayBuffer | None = WARM.take(_content(newest)) if newest.trajectories else None
         if found is not None and found.spec == spec:
+            _count_hits(found, past)
             return found
     return ReplayBuffer(spec)
+
+
+def _count_hits(replay_buffer: ReplayBuffer, past: Sequence[Past]) -> None:
+    """Counts the objects of `past` that need not be read, because the buffer holds all their rounds."""
+    missing = [not replay_buffer.holds(rollout_keys([round_])) for round_ in past]
+    read_again = {ref.key for round_, lacks in zip(past, missing, strict=True) if lacks for ref in round_.trajectories}
+    hits = {ref.key: ref.size for round_ in past for ref in round_.trajectories if ref.key not in read_again}
+    WARM.hit(len(hits), sum(hits.values()))
 
 
 def keep(replay_buffer: ReplayBuffer, rounds: Sequence[Past]) -> None:

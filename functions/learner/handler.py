@@ -49,7 +49,7 @@ def _replay_buffer(task: LearnTask, trajectories: Tensors, blobs: Blobs) -> Repl
         return None
     own = Past(round=task.round, rollouts=len(task.rollouts), trajectories=task.trajectories)
     rounds = (*task.past, own)
-    replay_buffer = replay_buffer_of(task.spec, rounds)
+    replay_buffer = replay_buffer_of(task.spec, task.past, own)
     load_rounds(replay_buffer, rounds, {task.round: trajectories}, blobs)
     keep(replay_buffer, rounds)
     return replay_buffer

@@ -32,7 +32,7 @@ def regroup(task: RegroupTask, blobs: Blobs) -> tuple[Objects, RegroupReply]:
     for group, base in sorted(task.bases.items()):
         new |= copied(state, parts, base, group)
     metrics: dict[str, float] = {}
-    if merges := [group for group in sorted(task.bases) if len(_origins(task, group)) > 1]:
+    if merges := [group for group in sorted(task.bases) if len(task.team.origins(task.target, group)) > 1]:
         context = _context(task, blobs, state, parts)
         code = algorithms.implementation(algorithms.algorithm(task.algorithm))
         for group in merges:
@@ -77,18 +77,13 @@ def _problem(task: RegroupTask, group: int) -> str:
         return "has agents of several classes, whose networks differ"
     if group not in task.bases:
         return "" if members == _members(task.team, group) else "is new and has no base"
-    if task.bases[group] not in _origins(task, group):
+    if task.bases[group] not in task.team.origins(task.target, group):
         return f"has the base {group_name(task.bases[group])}, which none of its members was in"
     return ""
 
 
 def _members(team: Team, group: int) -> list[int]:
     return [agent for agent, of in enumerate(team.groups) if of == group]
-
-
-def _origins(task: RegroupTask, group: int) -> set[int]:
-    """The old groups that a new group's members come from."""
-    return {task.team.groups[agent] for agent in _members(task.target, group)}
 
 
 def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, ...]) -> Context[AlgorithmConfig]:

@@ -26,7 +26,7 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
     algorithm = algorithms.algorithm(task.algorithm)
     share = Share([stage.name for stage in algorithm.stages], task.team.learning, range(task.updates))
     known = read(blobs, task.state)
-    dataset = read(blobs, (task.recorded.dataset,)) if task.recorded else {}
+    dataset = read(blobs, (task.recorded.dataset,), lasting=True) if task.recorded else {}
     replay = _Replay(task, blobs) if task.replayed_steps else None
     samples: list[SampleReply] = []
     learns: list[LearnReply] = []

@@ -18,7 +18,6 @@ from coordinator.reports import load_policy
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.summary import read
 from coordinator.views.plain import PlainView
-from functions.warm import WARM
 
 # Metrics of a run of three agents that share networks, by algorithm: of the group, and of each agent.
 _PPO = (
@@ -354,7 +353,7 @@ def test_runs_and_status_print_how_runs_stand(marless, first, signalled):
     assert status["run"] == "second" and status["status"] == "interrupted" and status["limits"] == "rounds 4"
 
 
-def test_an_estimate_is_within_a_quarter_of_the_bill(marless, monkeypatch):
+def test_an_estimate_is_within_a_quarter_of_the_bill(marless):
     settings = ("stop.rounds=40", "evaluation.final_episodes=640", "evaluation.episodes=64", "actors.num_envs=16")
     estimated = json.loads(marless("estimate", *settings, "--workers", "1", "--json").out[0])
     assert marless("train", *settings, "--run", "first", "--workers", "1").code == 0
@@ -364,14 +363,8 @@ def test_an_estimate_is_within_a_quarter_of_the_bill(marless, monkeypatch):
     quantities = [{line["name"]: line["quantity"] for line in found["lines"]} for found in (estimated["bill"], bill)]
     for name in ("lambda requests", "s3 puts"):
         assert quantities[0][name] == quantities[1][name]
-    # A process that served the round before has its objects; the estimate expects a new one.
-    assert quantities[0]["s3 gets"] > quantities[1]["s3 gets"]
-    monkeypatch.setattr(WARM, "bound", 0)
-    assert marless("train", *settings, "--run", "cold", "--workers", "1").code == 0
-    lines = json.loads(Path("runs/cold/bill.json").read_text())["lines"]
-    (gets,) = (line["quantity"] for line in lines if line["name"] == "s3 gets")
     # The estimate does not know which evaluation will be best; the best policies are read as one object per group.
-    assert quantities[0]["s3 gets"] == pytest.approx(gets, abs=3)
+    assert quantities[0]["s3 gets"] == pytest.approx(quantities[1]["s3 gets"], abs=3)
 
 
 def test_what_a_kill_left_before_a_folder_became_a_run_is_in_nobodys_way(marless, pictures):

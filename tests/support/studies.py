@@ -44,7 +44,7 @@ def study(path, *settings, head='seeds = "1-2"\npool.slots = 2\n', base=SMALL):
 
 
 def _toml(value):
-    return value if value[0] in "[0123456789-tf" and not value.startswith(("toy", "float")) else f'"{value}"'
+    return value if value[0] in "[0123456789-tf" and not value.startswith(("toy", "float", "fused")) else f'"{value}"'
 
 
 def everything():

@@ -19,7 +19,6 @@ from coordinator.pricing.prices import load_prices
 from functions.algorithms.base import StageSpec
 from functions.algorithms.value import iql, qmix, vdn
 from functions.contract import InitialiseTask, LearnTask, Platform, WholeTask
-from functions.warm import WARM
 
 # Agents 0 and 1 have utilities, the team mixes them: utility -> mix -> policy.
 MIXED = qmix.SPEC.stages
@@ -234,8 +233,7 @@ COUNTED = (
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("rule", ["split", "fused", "balanced", "packed", "whole"])
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
-def test_the_operations_that_the_planner_counts_are_those_of_a_round(tmp_path, monkeypatch, name, rule):
-    monkeypatch.setattr(WARM, "bound", 0)  # the planner expects processes that hold nothing
+def test_the_operations_that_the_planner_counts_are_those_of_a_round(tmp_path, name, rule):
     settings = [*COUNTED, f"algorithm.name={name}", f"placement.rule={rule}", "placement.rounds=1"]
     runs = {rounds: train(tmp_path / str(rounds), [*settings, f"stop.rounds={rounds}"]).state for rounds in (3, 4)}
     plan = Plan("run", load(None, settings), "code", load_prices(), Platform())

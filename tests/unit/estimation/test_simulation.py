@@ -158,9 +158,9 @@ def test_a_deployed_run_waits_for_storage_and_has_a_share_of_a_vcpu():
     record = recording(**{"functions.actor.memory_mb": 885})
     found = simulate(record, Setting(4, 5, 4, deployed=True))
     task = next(each for each in found.records if each.work.startswith("sample/"))
-    # Twice the time on half a vCPU (885 of 1,769 MB), and one PUT of 30 ms with 1 KB.
-    assert task.duration_ms == pytest.approx(40 * 1769 / 885 + 30, abs=0.1)
-    assert task.usage == Usage(puts=1, bytes_written=1000)
+    # Twice the time on half a vCPU (885 of 1,769 MB), a GET of 20 ms of the policies, and one PUT of 30 ms with 1 KB.
+    assert task.duration_ms == pytest.approx(40 * 1769 / 885 + 20 + 30, abs=0.1)
+    assert task.usage == Usage(puts=1, gets=1, bytes_written=1000)
     started = [each.init_ms for each in found.records if each.function == "actor" and each.init_ms]
     # Four rollouts at once need four environments; the first of them described the task.
     assert started == pytest.approx([300 + 1000 * 1769 / 885] * 4)

@@ -223,8 +223,8 @@ def test_a_process_that_keeps_its_buffer_learns_what_one_that_does_not_learns(na
     assert cold.state.status == warm.state.status == "finished"
     assert cold.weights == warm.weights
     assert [line.metrics for line in cold.journal] == [line.metrics for line in warm.journal]
-    read = [world.state.meter.gets for world in (cold, warm)]
-    assert read[0] > read[1]
+    # The bill does not depend on what a process here happens to have kept.
+    assert cold.state.meter.gets == warm.state.meter.gets
 
 
 def test_a_larger_buffer_is_learned_from():

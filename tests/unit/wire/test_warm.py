@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated import MemoryStorage
 
-from functions import codec
+from functions import codec, serving
 from functions.contract import (
     Answer,
     CorruptObject,
@@ -21,7 +21,7 @@ from functions.contract import (
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.serving import read, serve
-from functions.warm import WARM, WarmCache, bound_of
+from functions.warm import WARM, WarmCache, bound_of, keeps_objects
 from infra.local.files import FileStorage
 
 ROWS = 50
@@ -182,6 +182,28 @@ def test_what_a_task_writes_the_next_reads_without_storage_and_it_is_not_billed(
     WARM.clear()
     assert served(reading, storage).usage == usages[1] == usages[0].cold
     assert storage.reads == 1
+
+
+def test_a_deployed_function_keeps_what_lasts_and_nothing_that_it_read_or_wrote_otherwise(monkeypatch):
+    """Which environment serves a task is chance, so only what all tasks of a run need again may save reads."""
+    monkeypatch.setattr(serving, "KEEPS_OBJECTS", False)
+    storage = Counting()
+    written = served(
+        lambda task, blobs: ([("learner", {"policy/g00": np.ones(3, np.float32)})], InitialiseReply()), storage
+    )
+    refs = (written.objects["learner"], stored(storage, "k", 1))
+    for _ in range(2):
+        read(storage, refs)
+    assert storage.reads == 4
+    dataset = stored(storage, "dataset", 2)
+    for _ in range(2):
+        read(storage, (dataset,), lasting=True)
+    assert storage.reads == 5
+
+
+def test_a_process_is_a_deployed_function_where_lambda_says_how_much_memory_it_has():
+    assert not keeps_objects({"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024"})
+    assert keeps_objects({})
 
 
 def test_the_value_not_used_for_the_longest_time_is_dropped_first():

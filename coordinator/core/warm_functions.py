@@ -1,0 +1,62 @@
+"""What warm functions have kept, by the model of the bill: reads of it are not billed, all others are.
+
+Every invocation of a wave has an execution environment of its own, the i-th of every wave the same one, and none ends
+before the run does. An environment keeps what deployed functions keep (`functions.warm`): the run's dataset, if it
+fits, and its replay buffer. How many processes serve a run here, and what else they do, does not enter, so the bill is
+the same everywhere; docs/decisions/0021 compares the model with what AWS may do.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from coordinator.core.state import Plan, State, WorkItem
+from functions.contract import Past, Usage
+from functions.references import past_objects
+from functions.warm import share_of
+
+NOTHING = Usage()
+
+
+def kept_dataset(plan: Plan, state: State, function: str, number: int, memory_mb: int) -> Usage:
+    """The hit of a task that reads the run's dataset in the environment `number` of its function, or no hit."""
+    if plan.dataset is None or number >= len(state.served.get(function, ())):
+        return NOTHING
+    size = plan.dataset.size
+    return Usage(hits=1, hit_bytes=size) if size <= share_of(memory_mb) else NOTHING
+
+
+def kept_past(state: State, number: int, past: tuple[Past, ...]) -> Usage:
+    """The hits of a learner's task in the rounds of its replay buffer, in the learner's environment `number`."""
+    served = state.served.get("learner", ())
+    if number >= len(served) or not past:
+        return NOTHING
+    held = past_objects(tuple(round_ for round_ in past if round_.round <= served[number]))
+    return Usage(hits=len(held), hit_bytes=sum(ref.size for ref in held))
+
+
+def served_after(plan: Plan, state: State, wave: Iterable[WorkItem]) -> dict[str, tuple[int, ...]]:
+    """`State.served` after a wave of tasks."""
+    kinds = [item for item in wave if item.kind.split(":")[0] in ("sample", "learn", "whole")]
+    served = dict(state.served)
+    for function, count in Counter(item.function for item in kinds).items():
+        # What a task of `whole` plays is not stored yet when it fills its buffer.
+        newest = state.round - any(item.kind == "whole" for item in kinds)
+        served[function] = (newest,) * count + served.get(function, ())[count:]
+    return served
+
+
+def keeps(plan: Plan) -> bool:
+    """Whether functions keep anything of the run."""
+    return plan.dataset is not None or plan.config.algorithm.replayed_steps > 0
+
+
+def billed(usage: Usage, kept: Usage, attempt: int) -> Usage:
+    """The storage operations of an attempt on the bill; `kept` as in `WorkItem`.
+
+    An attempt that was refused, or found its task's answer, has not read all that its request names.
+    """
+    cold = usage.cold
+    if cold.gets < kept.hits + (attempt > 0):
+        return cold
+    read = max(0, cold.bytes_read - kept.hit_bytes)
+    return Usage(puts=cold.puts, gets=cold.gets - kept.hits, bytes_written=cold.bytes_written, bytes_read=read)

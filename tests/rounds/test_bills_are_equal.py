@@ -1,0 +1,58 @@
+"""A run's billed operations depend on its settings alone: not on workers, on the back-end or on other runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import Commands
+from studies import setting, study
+
+TINY = (
+    "task.name=toy/signal", "actors.num_envs=2", "algorithm.hidden=[4]", "scaling.rollouts=2", "stop.rounds=3",
+    "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=4", "checkpoint_every=2",
+    "sharing.rule=none",
+)  # fmt: skip
+REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=4", "algorithm.buffer_size=1000")
+SETTINGS = {
+    "packed": ("algorithm.name=mappo", "placement.rule=packed"),
+    "split": ("algorithm.name=ippo", "placement.rule=split"),
+    "whole-replay": ("algorithm.name=qmix", *REPLAYED, "placement.rule=whole"),
+    "fused-replay": ("algorithm.name=iql", *REPLAYED, "placement.rule=fused"),
+}
+WHERE = (("--workers", "1"), ("--workers", "3"), ("--backend", "inline"))
+# Each round: two actors read one object of policies each, the learner two trajectories and its state in two objects.
+# One evaluation during training, the final one and that of the best policies read the policies once each.
+PACKED_READS = 3 * (2 * 1 + 2 + 2) + 3
+
+
+@pytest.fixture
+def marless(capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Commands(capfd)
+
+
+def counts(folder):
+    """Operations on the bill, which no clock enters."""
+    found = {line["name"]: line["quantity"] for line in json.loads((folder / "bill.json").read_text())["lines"]}
+    return [found[name] for name in ("lambda requests", "s3 puts", "s3 gets")]
+
+
+def reads(lines):
+    return next(line["quantity"] for line in lines if line["name"] == "s3 gets")
+
+
+def test_a_run_is_billed_the_same_reads_by_any_number_of_workers_in_this_process_beside_others_and_before(
+    marless, processes
+):
+    study(Path("all.toml"), *(setting(name, own) for name, own in SETTINGS.items()), head='seeds = "1"', base=TINY)
+    assert marless("study", "all.toml", "--slots", "3").code == 0
+    for name, own in SETTINGS.items():
+        beside = counts(next(path for path in Path("studies/all").rglob("bill.json") if name in str(path)).parent)
+        for number, options in enumerate(WHERE):
+            run = f"{name}-{number}"
+            assert marless("train", *TINY, *own, *options, "--run", run).code == 0
+            assert counts(Path("runs", run)) == beside, (name, options)
+        said = marless("estimate", *TINY, *own, "--workers", "1", "--json")
+        assert reads(json.loads(said.out[0])["bill"]["lines"]) == beside[2]
+        if name == "packed":
+            assert beside[2] == PACKED_READS
