@@ -18,6 +18,7 @@ from coordinator.rules import similarity
 from coordinator.rules.sharing import SHARING_MODES
 from functions.algorithms.ppo.diagnostics import DIMENSIONS, OBSERVATIONS, SAMPLES
 from functions.environments.base import EnvSpec
+from functions.warm import share_of
 
 # Bytes that stages publish for every row: advantage, target and value.
 _PASSED_BYTES = 12
@@ -89,7 +90,15 @@ def workload(plan: Plan, state: State) -> Workload:
         packs=_packs(plan, state),
         member_rows=plan.config.sharing.rows == "member",
         unfinished_bytes=_unfinished_bytes(state.env_spec, num_envs) if fragments(plan, state) else 0.0,
+        dataset_reads=_dataset_reads(plan),
     )
+
+
+def _dataset_reads(plan: Plan) -> int | None:
+    """How often a warm actor reads the run's dataset; None for runs without one."""
+    if plan.dataset is None:
+        return None
+    return int(plan.dataset.size > share_of(plan.config.functions.actor.memory_mb))
 
 
 def _unfinished_bytes(spec: EnvSpec, num_envs: int) -> float:

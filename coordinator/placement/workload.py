@@ -53,6 +53,7 @@ class Workload:
     packs: Packs = ()
     member_rows: bool = False
     unfinished_bytes: float = 0.0
+    dataset_reads: int | None = None
 
     def agents_learned_from(self, groups: Sequence[int]) -> int:
         """How many agents' rows the groups learn from."""
@@ -219,7 +220,8 @@ class Layout:
         object_bytes = state_bytes + (size * workload.rollout_bytes if workload.replays else 0.0)
         object_bytes += workload.rollouts * workload.unfinished_bytes
         objects = state + workload.replays + (workload.unfinished_bytes > 0)
-        return Task("learner", "whole", size, objects, object_bytes, objects, object_bytes, reply)
+        reads = objects + (workload.dataset_reads or 0)
+        return Task("learner", "whole", size, reads, object_bytes, objects, object_bytes, reply)
 
     def _sampled_bytes(self) -> float:
         """Bytes of the reply to sampling a round in one task."""
@@ -354,7 +356,10 @@ def _pairs(work: Work) -> int:
 def _sampling(round_placement: RoundPlacement, workload: Workload, locations: ObjectLocations) -> list[Task]:
     size = min(round_placement.rollouts_per_invocation, workload.rollouts)
     full, rest = divmod(workload.rollouts, size)
-    reads, read_bytes = locations.weigh(location for (part, _), location in locations.where.items() if part == "policy")
+    policies = (location for (part, _), location in locations.where.items() if part == "policy")
+    reads, read_bytes = (
+        (workload.dataset_reads, 0.0) if workload.dataset_reads is not None else locations.weigh(policies)
+    )
     goes_on = workload.unfinished_bytes > 0
     return [
         Task(

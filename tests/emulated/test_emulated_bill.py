@@ -66,6 +66,27 @@ def test_a_driven_run_is_billed_what_the_account_counted(place, marless, name, s
     assert 0 < counted.requests("GET", by="operator") <= 16
 
 
+REPLAYED = ("algorithm.batch_size=8", "algorithm.buffer_size=400", "sharing.rule=none", "stop.rounds=6")
+AS_HERE = {
+    "every-read": ("algorithm.name=ippo", "placement.rule=split"),
+    "one-buffer": (*REPLAYED, "algorithm.name=qmix", "placement.rule=packed"),
+    "a-buffer-each": (*REPLAYED, "algorithm.name=iql", "placement.rule=fused"),
+}
+
+
+@pytest.mark.parametrize("name", AS_HERE)
+def test_reads_are_billed_as_on_this_machine_and_as_the_account_counts_them(place, marless, name):
+    assert marless.train(f"{name}-here", *AS_HERE[name]).code == 0
+    said = marless.train(name, *AS_HERE[name], "--backend", "emulated")
+    assert said.code == 0, said.err
+    bill, counted = billed(place, name), Counted(place, name)
+    heads = counted.requests("HEAD")
+    # A checkpoint in the cloud tags objects, after a look at each.
+    assert bill["s3 gets"] - heads == billed(place, f"{name}-here")["s3 gets"]
+    # Which environment serves a learner is chance, and with it which old rounds it reads.
+    assert counted.requests("GET", by="function") == pytest.approx(int(bill["s3 gets"]) - heads, rel=0.05)
+
+
 def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finished):
     # Environments that other runs started are on those runs' bills, or on none.
     assert marless.train("before", "--backend", "emulated").code == 0

@@ -59,6 +59,17 @@ def test_the_placement_and_a_kill_change_nothing(dataset, tmp_path, method):
     assert weights("other", "seed=9")[0] != plain[0]
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_each_actor_reads_the_dataset_once_on_the_bill_however_many_workers_there_are(dataset, tmp_path, workers):
+    own = ("algorithm.name=bc", "algorithm.num_minibatches=2", "scaling.rollouts=2", "placement.rule=packed")
+    settings = [*SIGNAL, *DYING, *own, f"offline.dataset={dataset}", "stop.rounds=5"]
+    stored = store_dataset(load(None, settings), "run", FileStorage(tmp_path / "run" / "objects"))
+    state = drive(tmp_path / "run", settings, dataset=stored, workers=workers).state
+    # Two actors begin with the dataset; each learner reads two trajectories and its state in two objects; two
+    # evaluations during training, the final one and that of the best policies read one object each.
+    assert state.meter.gets == 2 + 5 * (2 + 2) + 4
+
+
 def test_the_sampled_return_is_that_of_the_recorded_episodes(dataset, marless):
     data = np.load(dataset / "episodes.npz")
     data = {name: data[name] for name in data.files}
