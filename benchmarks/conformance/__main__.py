@@ -22,7 +22,7 @@ from benchmarks.conformance.outcomes import missed
 from benchmarks.conformance.protocols import PROTOCOLS
 from benchmarks.conformance.record import Record
 from benchmarks.launch import ROOT, environment
-from coordinator.runs.signals import Interrupted, Signals
+from coordinator.signals import Interrupted, Signals
 from infra.local.own_process import cores
 
 _RESULTS = ROOT / "docs" / "results"

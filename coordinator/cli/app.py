@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, one_line
 from coordinator.output import ERROR, OUTPUT, note, prepare, say_text
-from coordinator.runs.signals import Interrupted, end, handle_signals
+from coordinator.signals import Interrupted, end, handle_signals
 from functions.redaction import redact
 from functions.visible import visible_text
 from infra.local.own_process import age_s

@@ -198,8 +198,10 @@ class RunFolder:
 
 
 def all_runs() -> list[RunFolder]:
-    """All runs under runs/, by name."""
+    """All runs under runs/, by name; raises `UserError` where the folder is a broken link or a file."""
     if not ROOT.is_dir():
+        if problem := broken_path(ROOT):
+            raise UserError(problem)
         return []
     return [RunFolder(path) for path in sorted(ROOT.iterdir()) if not path.is_symlink() and (path / IDENTITY).is_file()]
 

@@ -23,10 +23,10 @@ from coordinator.runs.integrity.ledger_loss import behind
 from coordinator.runs.lease_renewal import renew_lease
 from coordinator.runs.plateau_monitor import PlateauMonitor
 from coordinator.runs.run_log import RunLog
-from coordinator.runs.signals import Signals
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Measured
 from coordinator.runs.view import View
+from coordinator.signals import Signals
 from functions import keys
 from functions.contract import FailureKind, NoSuchObject, StorageFault
 

@@ -24,7 +24,7 @@ from coordinator.runs.detach import detach
 from coordinator.runs.drive import Drive, Place
 from coordinator.runs.folder import CONFIG, Identity, RunFolder, now, sha256
 from coordinator.runs.integrity.origin import seal
-from coordinator.runs.signals import Signals
+from coordinator.signals import Signals
 from functions.contract import StorageFault
 from infra.aws.deployment_ref import DeploymentRef
 

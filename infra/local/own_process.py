@@ -42,7 +42,7 @@ def expendable() -> None:
     """Where memory runs out the system ends this process before its parents, and no crash leaves a dump of memory."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("500")
+        Path("/proc/self/oom_score_adj").write_bytes(b"500")
 
 
 def age_s() -> float:

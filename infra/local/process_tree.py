@@ -57,7 +57,8 @@ def has_ended(pid: int) -> bool:
 def _field(pid: int, place: int) -> str:
     """A field behind the name in /proc/PID/stat (proc(5)); "" if there is no such process."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[place]
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return text.rpartition(")")[2].split()[place]
     except (OSError, IndexError):
         return ""
 

@@ -35,7 +35,7 @@ from coordinator.reports.text import table as aligned
 from coordinator.rules.scaling import SCALING_RULES
 from coordinator.runs.folder import ERRORS, RunFolder
 from coordinator.runs.policies import with_absolute_policies
-from coordinator.runs.signals import Signals
+from coordinator.signals import Signals
 from coordinator.studies.seeds import seeds_of
 from coordinator.studies.side_by_side import SideBySide
 from coordinator.studies.study import StudyRun

@@ -12,7 +12,7 @@ from coordinator.cloud.log_lines import Line, Reader
 from coordinator.errors import FINISHED, UserError
 from coordinator.output import OUTPUT, say, say_json, say_text
 from coordinator.runs.folder import LATEST, RunFolder
-from coordinator.runs.signals import Signals
+from coordinator.signals import Signals
 from infra.aws.clients import Cloud
 from infra.aws.cloudwatch import LATE_S, Logs
 from infra.deployment import ROLES, stack_name

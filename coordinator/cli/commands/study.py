@@ -17,7 +17,7 @@ from coordinator.file_reading import read_json
 from coordinator.output import say, say_json
 from coordinator.reports.text import money
 from coordinator.runs.folder import RunFolder, require_name
-from coordinator.runs.signals import Signals
+from coordinator.signals import Signals
 from coordinator.studies import cloud_study, decisions
 from coordinator.studies.cloud_study import StudyPlace
 from coordinator.studies.owners import jain, served_shares

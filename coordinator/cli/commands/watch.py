@@ -9,7 +9,7 @@ from coordinator.cloud.remote_runs import find_run
 from coordinator.cloud.watching import Watch
 from coordinator.errors import UserError
 from coordinator.runs.folder import LATEST
-from coordinator.runs.signals import Signals
+from coordinator.signals import Signals
 from coordinator.views import choose_view
 
 

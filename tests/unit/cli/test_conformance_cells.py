@@ -23,7 +23,7 @@ from coordinator.reports.drawing import COLOURS
 from coordinator.reports.policy import TeamFile, export
 from coordinator.reports.provenance import written_by
 from coordinator.reports.statistics import FinalReturn
-from coordinator.runs.signals import Signals
+from coordinator.signals import Signals
 from functions.algorithms.ppo import ippo
 from functions.contract import Team
 from functions.environments import registry

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.random_play import TASKS, play
+from scripts.random_play import TASKS, play
 
 ROOT = Path(__file__).parents[3]
 RECORD = json.loads((ROOT / "docs/results/random-play.json").read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
 """Returns of uniformly random play, which targets and shares of a gain are counted from.
 
-    python -m benchmarks.random_play [NAME ...]
+    python -m scripts.random_play [NAME ...]
 
 Plays the tasks below (all by default) and writes `docs/results/random-play.json`: per name the env task, the mean
 return (sum over agents, undiscounted), its standard error and the number of episodes. Pages and `benchmarks/suite.toml`
