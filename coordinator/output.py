@@ -19,8 +19,8 @@ from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 import msgspec
 
 from functions.encoding import to_json_text
-from functions.redaction import redact, redactor
-from functions.visible import visible, visible_text
+from functions.text.redaction import redact, redactor
+from functions.text.visible import visible, visible_text
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -59,7 +59,7 @@ from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.isolation import keeper
 from functions.isolation.keeper import Keeper, ProcessChanged
 from functions.ports import Blobs
-from functions.redaction import redact
+from functions.text.redaction import redact
 from functions.warm import KEEPS_OBJECTS, WARM
 
 Tensors = dict[str, NDArray[Any]]

@@ -19,8 +19,8 @@ from typing import NoReturn
 from coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, one_line
 from coordinator.output import ERROR, OUTPUT, note, prepare, say_text
 from coordinator.signals import Interrupted, end, handle_signals
-from functions.redaction import redact
-from functions.visible import visible_text
+from functions.text.redaction import redact
+from functions.text.visible import visible_text
 from infra.local.own_process import age_s
 
 # Every command is a module of its name, imported only when it is called, so that commands start quickly.

@@ -10,7 +10,7 @@ from coordinator.comparison.curve import ComparedRun
 from coordinator.errors import UserError
 from coordinator.reports.evaluations import names
 from functions.environments.base import EnvTask
-from functions.redaction import is_secret
+from functions.text.redaction import is_secret
 
 ALGORITHM, SEED = "algorithm.name", "seed"
 # What makes another task, over which arms are compared, unless arms are formed by it.

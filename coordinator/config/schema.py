@@ -51,7 +51,7 @@ from functions.contract import BadRequest, MissingExtra, Rows
 from functions.encoding import Undecodable
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.redaction import is_secret, learn, placeholder
+from functions.text.redaction import is_secret, learn, placeholder
 
 # The class of the table `algorithm` depends on its key `name`; plug-ins add classes.
 if TYPE_CHECKING:

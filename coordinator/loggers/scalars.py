@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from coordinator.core.state import Evaluated, RoundLine
 from coordinator.loggers.base import Point
-from functions.visible import visible
+from functions.text.visible import visible
 
 # Parts of our own names after ``return/``.
 _OURS = ("train", "train_sd", "eval", "absolute", "agent")

@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from functions.redaction import redact
+from functions.text.redaction import redact
 
 
 class Html(str):

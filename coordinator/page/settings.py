@@ -11,7 +11,7 @@ import msgspec
 from coordinator.config.dump import toml_value
 from coordinator.config.schema import ConfigError, RunConfig, convert, load, valid_keys
 from coordinator.config.tables import flatten
-from functions.redaction import is_secret
+from functions.text.redaction import is_secret
 
 # The defaults of the others follow from these.
 _GIVEN = ("task.name", "task.agents", "algorithm.name", "offline.dataset")

@@ -36,7 +36,7 @@ from functions.keys import group_name
 from functions.nn.batched import ActingNetworks, batch_networks, single_agent_policy
 from functions.nn.losses import mask_logits
 from functions.policies import Player, Policy
-from functions.redaction import redacted
+from functions.text.redaction import redacted
 
 FILE = "policies.safetensors"
 _HEADER = "marless-policies"

@@ -7,7 +7,7 @@ from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.reports.digits import digits_of, figure
 from coordinator.reports.statistics import FinalReturn, Interval, summary
-from functions.visible import visible
+from functions.text.visible import visible
 
 _EVENTS = {
     "shared": "sharing switched on: agents with similar policies share one network",

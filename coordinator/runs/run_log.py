@@ -17,7 +17,7 @@ from coordinator.loggers.names import told
 from coordinator.loggers.scalars import evaluation_point, points
 from coordinator.runs.folder import CURVE, POLICIES, REPLAY, Identity, RunFolder, sha256
 from coordinator.runs.summary import Summary
-from functions.redaction import redacted
+from functions.text.redaction import redacted
 
 # How long the end of a run waits for what is not written yet, which may be an upload.
 PATIENCE_S = 60.0

@@ -24,7 +24,7 @@ from coordinator.runs.summary import Summary
 from coordinator.runs.training import identify, record_limits, unchanged, with_limits
 from coordinator.studies.study import StudyRun
 from functions.contract import CorruptObject, NoSuchObject, StorageFault
-from functions.redaction import redact
+from functions.text.redaction import redact
 from infra.local.lane import Lane
 
 # What a run's own files, settings and objects may cause.

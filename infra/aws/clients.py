@@ -16,7 +16,7 @@ from botocore.exceptions import UnknownCredentialError
 from botocore.loaders import Loader
 from botocore.session import Session, get_session
 
-from functions.redaction import learn
+from functions.text.redaction import learn
 from infra.aws.errors import named_causes
 from infra.aws.repeated_requests import RepeatedRequests
 

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from functions.encoding import JsonDecoder, Undecodable
-from functions.redaction import redact
+from functions.text.redaction import redact
 
 # Synchronous requests and responses hold up to 6 MB, asynchronous events 1 MB (developer guide, "Lambda quotas").
 LARGEST = 6 * 1024 * 1024

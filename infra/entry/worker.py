@@ -24,7 +24,7 @@ from functions.completion import LONGEST_MESSAGE, CompletionReport, completion_r
 from functions.contract import Answer, Failed, Request
 from functions.encoding import JsonDecoder, from_json, to_json
 from functions.ports import Blobs
-from functions.redaction import redact
+from functions.text.redaction import redact
 from infra.aws.clients import Cloud
 from infra.aws.completions import DynamoCompletions, wake
 from infra.aws.lambda_reply import reported_error

@@ -19,8 +19,8 @@ from functions.encoding import MessagePackDecoder
 from functions.isolation.foreign import IMPORTS
 from functions.isolation.keeper import spoilt, state_of_process
 from functions.ports import Blobs
-from functions.redaction import redact
-from functions.visible import visible_text
+from functions.text.redaction import redact
+from functions.text.visible import visible_text
 from infra.local.files import FileStorage
 from infra.local.frames import Call, Ended, Inbox, Ready, frame
 from infra.local.lifeline import end_with

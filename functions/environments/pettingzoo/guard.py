@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.environments.spaces.observations import SpaceError, finite_numbers
 from functions.isolation.keeper import ProcessChanged, settle
-from functions.redaction import redact
+from functions.text.redaction import redact
 
 _LONGEST = 400
 # Modules that are not the location of an environment's error.

@@ -10,8 +10,8 @@ import pytest
 
 from coordinator.cloud.accounts import caller, region_of
 from coordinator.errors import UserError, one_line
-from functions import redaction
 from functions.contract import StorageFault
+from functions.text import redaction
 from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from coordinator import output
-from functions.visible import visible
+from functions.text.visible import visible
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = [

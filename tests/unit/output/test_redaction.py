@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 import pytest
 
-from functions import redaction
-from functions.redaction import is_secret, redact, redacted
+from functions.text import redaction
+from functions.text.redaction import is_secret, redact, redacted
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,1 @@
+"""Text of others before it leaves the program: secrets become their names, and what a terminal would obey is shown."""
