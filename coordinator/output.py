@@ -7,12 +7,13 @@ something was lost that somebody wanted.
 
 import codecs
 import errno
+import io
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
@@ -47,9 +48,11 @@ class _Stream:
     @property
     def current(self) -> TextIO | None:
         """What the name stands for at present."""
-        stream: TextIO | None = getattr(sys, self._name, None)
-        # While rich draws, it stands before the stream and would write to us again.
-        return getattr(stream, "rich_proxied_file", stream)
+        stream: Any = getattr(sys, self._name, None)
+        # What stands before the stream, of rich while it draws and of ours, would write to us again.
+        while hasattr(stream, "rich_proxied_file"):
+            stream = stream.rich_proxied_file
+        return cast(TextIO | None, stream)
 
     @property
     def unread(self) -> bool:
@@ -118,6 +121,46 @@ class _Stream:
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, stream.fileno())
                 os.close(nowhere)
+
+
+class _PrintsOfOthers(io.TextIOBase):
+    """Stands in place of `sys.stdout` while a command runs."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        super().__init__()
+        # By this name rich, too, finds the stream behind another.
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        ERROR.write(visible_text(redact(text)))
+        return len(text)
+
+    def fileno(self) -> int:
+        return OUTPUT.fileno()
+
+    def isatty(self) -> bool:
+        return OUTPUT.isatty()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # of a file, which may be given another
+        return "utf-8"
+
+    @property
+    def buffer(self) -> Any:
+        """For what is written as bytes."""
+        return getattr(ERROR.current, "buffer", None) or io.BytesIO()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Keeps standard output for what the program says: what environments print in this process, which may be anything,
+    goes to standard error, as far as it goes through Python."""
+    before = sys.stdout
+    sys.stdout = _PrintsOfOthers(before)
+    try:
+        yield
+    finally:
+        sys.stdout = before
 
 
 OUTPUT, ERROR = _Stream("stdout", "standard output"), _Stream("stderr", "standard error")

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, one_line
-from coordinator.output import ERROR, OUTPUT, note, prepare, say_text
+from coordinator.output import ERROR, OUTPUT, alone, note, prepare, say_text
 from coordinator.signals import Interrupted, end, handle_signals
 from functions.text.redaction import redact
 from functions.text.visible import visible_text
@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _answer(argv: list[str], started: float) -> int:
     options, OUTPUT.problem = Namespace(started=started, folder=None), ""
     try:
-        with handle_signals(end):
+        with handle_signals(end), alone():
             code = _run(argv, options)
     except Interrupted as stop:
         begun = options.folder and (options.folder / "plan.json").is_file()

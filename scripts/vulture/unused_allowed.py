@@ -21,6 +21,7 @@ bounded_ci95
 # Names that libraries call or read.
 _.transient  # rich.live.Live
 _._print_message  # argparse.ArgumentParser
+_.buffer  # sys.stdout
 _._prompter  # botocore.credentials.AssumeRoleProvider
 _.writeable  # numpy.ndarray.flags
 _.render_mode  # PettingZoo

@@ -79,6 +79,15 @@ def test_an_error_with_the_key_in_it_is_told_without(marless):
     assert_plain(said)
 
 
+def test_what_an_environment_prints_here_is_no_part_of_the_output(marless):
+    said = marless("train", *KEYED, "task.options.prints=true", "--backend", "inline", "--run", "k", "--json")
+    assert said.code == 0
+    events = [json.loads(line)["event"] for line in said.out]
+    assert (events[0], events[-1]) == ("started", "finished")
+    assert "the key <task.options.api_key> \\u001b[2J" in said.err
+    assert_plain(said)
+
+
 def test_a_configuration_with_a_name_in_place_of_the_key_is_refused(marless):
     shown = marless("config", *KEYED)
     assert_plain(shown)

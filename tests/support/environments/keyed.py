@@ -13,10 +13,10 @@ class Keyed(ParallelEnv):
     metadata: ClassVar = {"name": "keyed_v0", "max_cycles": 4}
     render_mode = None
 
-    def __init__(self, api_key, fails):
+    def __init__(self, api_key, fails, prints):
         if api_key != "opensesame-4711":
             raise ValueError(f"401 for the key {api_key}")
-        self.fails, self.possible_agents = fails, [NAME, "two"]
+        self.fails, self.prints, self.possible_agents = fails, prints, [NAME, "two"]
 
     def observation_space(self, agent):
         return spaces.Box(-1, 1, (2,), np.float32)
@@ -30,6 +30,8 @@ class Keyed(ParallelEnv):
 
     def step(self, actions):
         self.steps += 1
+        if self.prints:
+            print("the key opensesame-4711 \x1b[2J")
         if self.fails:
             raise RuntimeError(f"the key opensesame-4711 {NAME} was refused")
         rewards, over = {agent: float(actions[agent]) for agent in self.agents}, self.steps == 4
@@ -42,5 +44,5 @@ class Keyed(ParallelEnv):
         return {agent: np.zeros(2, np.float32) for agent in self.agents}
 
 
-def make(api_key="", fails=False):
-    return Keyed(api_key, fails)
+def make(api_key="", fails=False, prints=False):
+    return Keyed(api_key, fails, prints)

@@ -1,6 +1,7 @@
 """What the system refuses is said with the advice for that cause: a full disk, or too many open files."""
 
 import errno
+import gc
 import os
 import resource
 from contextlib import contextmanager
@@ -17,7 +18,8 @@ from infra.local.sqlite import SqliteLedger
 
 @contextmanager
 def no_more_files():
-    """This process can open no other file."""
+    """This process can open no other file, nor find a number that a forgotten one gives back meanwhile."""
+    gc.collect()
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = os.open(os.devnull, os.O_RDONLY)
     os.close(lowest)
