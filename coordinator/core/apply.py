@@ -71,6 +71,8 @@ from functions.contract import (
     Report,
     Usage,
 )
+from functions.data import dataset
+from functions.environments.base import EnvSpec
 
 # An environment may raise an error of megabytes of text, and every commit of the state would pay for it.
 LONGEST_PROBLEM = 400
@@ -184,10 +186,17 @@ def _on_advanced(plan: Plan, state: State, event: Advanced) -> State:
 def _after_describe(plan: Plan, state: State) -> State:
     reply = _done(state, "describe").reply
     assert isinstance(reply, DescribeReply)
-    if problem := incompatibility(plan.config, reply.spec, plan.opponents):
+    if problem := incompatibility(plan.config, reply.spec, plan.opponents) or _misrecorded(plan, reply.spec):
         return replace(state, slots={}, spec=reply.spec, status="failed", reason=problem)
     team = opponents.initial_team(plan.config, reply.spec, plan.opponents)
     return replace(state, phase="initialise", slots={}, spec=reply.spec, team=team)
+
+
+def _misrecorded(plan: Plan, spec: EnvSpec) -> str:
+    """Why the run cannot learn from its dataset; '' where it can, or has none."""
+    if plan.dataset is None or plan.dataset.key == dataset.key_of(spec):
+        return ""
+    return "offline.dataset: its dataset.json describes other agents, sizes or horizons than the task has now"
 
 
 def _after_initialise(plan: Plan, state: State) -> State:

@@ -19,6 +19,7 @@ from functions.environments.base import (
     Step,
     VectorEnvironment,
 )
+from functions.environments.description import fault_of
 from functions.environments.resumable import Resumable, Saved
 
 Make = Callable[[int], VectorEnvironment]
@@ -29,14 +30,6 @@ _SEED = 20
 _PAIRS = 3
 
 _WRONG_NUM_ENVS = "num_envs is not the number of environments that was asked for"
-_WRONG_AGENTS = "agents are not one or more different names"
-_WRONG_CLASSES = "classes do not hold every agent once, in ascending order, under different names"
-_WRONG_SIZES = "observation sizes, action counts and the horizon are not positive, or the state size is negative"
-_WRONG_KIND = "class '{name}' is not of one kind: one choice, several choices, or numbers"
-_WRONG_BRANCHES = "the choices of class '{name}' are not positive, or actions is not their sum"
-_WRONG_BOUNDS = "the bounds of class '{name}' are not finite, not in order, or not one pair per action"
-_WRONG_SIDES = "sides is neither empty nor one of the numbers 0, 1, ... per agent, every one of them used"
-_ONE_SIDE = "all agents are on one side, which an empty sides says"
 _WRONG_ARRAY = "{what} is {got}, not {wanted}"
 _NOT_FINITE = "{what} is not finite"
 _WRONG_PARTS = "an observation does not have one array per class"
@@ -157,34 +150,9 @@ def _require(holds: bool, message: str) -> None:
 
 
 def _check_spec(environment: VectorEnvironment, num_envs: int) -> None:
-    spec = environment.spec
     _require(environment.num_envs == num_envs, _WRONG_NUM_ENVS)
-    _require(len(spec.agents) > 0 and len({*spec.agents}) == len(spec.agents), _WRONG_AGENTS)
-    members = sorted(i for kind in spec.classes for i in kind.agents)
-    ascending = all(kind.agents and list(kind.agents) == sorted(kind.agents) for kind in spec.classes)
-    unique = len({kind.name for kind in spec.classes}) == len(spec.classes)
-    _require(members == list(range(len(spec.agents))) and ascending and unique, _WRONG_CLASSES)
-    sizes = [size for kind in spec.classes for size in (kind.observation_size, kind.actions)]
-    _require(min(*sizes, spec.horizon) > 0 and spec.state_size >= 0, _WRONG_SIZES)
-    for kind in spec.classes:
-        _check_kind(kind)
-    if spec.sides:
-        _require(len(spec.sides) == len(spec.agents), _WRONG_SIDES)
-        _require({*spec.sides} == {*range(max(spec.sides) + 1)}, _WRONG_SIDES)
-        _require(max(spec.sides) > 0, _ONE_SIDE)
-
-
-def _check_kind(kind: AgentClass) -> None:
-    """Checks that a class has one choice, several, or continuous actions between finite bounds."""
-    _require(not (kind.branches and (kind.low or kind.high)), _WRONG_KIND.format(name=kind.name))
-    if kind.branches:
-        holds = min(kind.branches) > 0 and sum(kind.branches) == kind.actions
-        _require(holds, _WRONG_BRANCHES.format(name=kind.name))
-    if kind.low or kind.high:
-        low, high = np.array(kind.low), np.array(kind.high)
-        holds = low.shape == high.shape == (kind.actions,)
-        holds = holds and bool(np.isfinite([low, high]).all() and (low <= high).all())
-        _require(holds, _WRONG_BOUNDS.format(name=kind.name))
+    fault = fault_of(environment.spec)
+    _require(not fault, fault)
 
 
 @dataclass

@@ -62,9 +62,18 @@ class LastAction:
 def numbers_of(kind: AgentClass, actions: ActionArray) -> FloatArray:
     """Actions ``[..., ]`` or ``[..., branches or d]`` as the numbers ``[..., kind.actions]`` that a network sees."""
     if kind.continuous:
-        low, high = np.array(kind.low, np.float32), np.array(kind.high, np.float32)
-        return np.asarray(2 * (actions - low) / (high - low) - 1, np.float32)
+        return within_unit(actions, np.array(kind.low, np.float32), np.array(kind.high, np.float32))
     choices = actions if kind.branches else actions[..., None]
     widths = kind.branches or (kind.actions,)
     one_hots = [np.eye(width, dtype=np.float32)[choices[..., place]] for place, width in enumerate(widths)]
     return np.concatenate(one_hots, axis=-1)
+
+
+def within_unit(actions: ActionArray, low: ActionArray, high: ActionArray) -> FloatArray:
+    """Numbers ``[..., d]`` from `low` to `high` as numbers from -1 to 1; 0 where there is one number only."""
+    # Halves: the difference of two finite bounds may overflow.
+    half = np.asarray(0.5, low.dtype)
+    span = half * high - half * low
+    moves = span > 0
+    share = (half * actions - half * low) / np.where(moves, span, 1)
+    return np.where(moves, 2 * share - 1, 0).astype(np.float32)

@@ -132,3 +132,11 @@ def test_mistakes_are_one_line(dataset, marless):
     Path("data/dataset.json").write_text("{}")
     assert "dataset.json does not describe a dataset" in refused(*DYING, *bc)
     shutil.rmtree("data")
+
+
+def test_a_dataset_that_is_described_otherwise_than_its_task_is_refused(dataset, marless):
+    document = json.loads((dataset / "dataset.json").read_text())
+    document["spec"]["horizon"] -= 1
+    (dataset / "dataset.json").write_text(json.dumps(document))
+    said = marless.train("c", *DYING, "algorithm.name=bc", "offline.dataset=data")
+    assert said.code == 2 and "its dataset.json describes other agents, sizes or horizons than the task" in said.err[-1]

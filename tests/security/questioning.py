@@ -13,7 +13,7 @@ TAGGED = "marless-kind=trajectory"
 
 POLICIES = "rounds/000001/learn/all.policies.safetensors"
 OPPONENTS = "rounds/opponents.policies.safetensors"
-DATASET = "rounds/offline.dataset.safetensors"
+DATASET = "rounds/offline-0123456789abcdef.dataset.safetensors"
 LEARNER = "rounds/000001/learn/all.learner.safetensors"
 TENSORS = "rounds/000001/learn/advantages.tensors.safetensors"
 WHOLE = "rounds/000001/sample/whole-001.learner.safetensors"

@@ -155,7 +155,7 @@ DEPLOYER = [
     Question("deployer", "ec2:RunInstances", "*", NO),
 ]
 SET, RUNS = "sets/a/r/1/0/0", f"{TABLE}/{table('a')}"
-DATASET = "rounds/offline.dataset.safetensors"
+DATASET = "rounds/offline-0123456789abcdef.dataset.safetensors"
 TRAJECTORY = "rounds/000001/sample/00000-00003.trajectory.safetensors"
 UNFINISHED = "rounds/000001/sample/00000-00003.unfinished.safetensors"
 OWN = f"arn:aws:s3:::{bucket('a')}/tenants/a/runs/r"

@@ -1,9 +1,8 @@
 """A dataset of `marless export`, or of another program in its format, stored as what a new run learns from."""
 
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,23 +13,21 @@ from coordinator.drive.ports import Storage
 from coordinator.errors import UserError, one_line
 from coordinator.file_reading import UnreadableFile, read_file
 from coordinator.reports.policy import same_task
-from functions import codec, keys
+from coordinator.runs.given.npz import ArrayFault, opened_numbers
+from coordinator.runs.given.recording import FINAL, STARTS, Arrays, action_codec, read_episodes
+from functions import codec
 from functions.contract import Ref, TaskHeader
-from functions.data.dataset import RETURN
+from functions.data.dataset import RETURN, key_of
 from functions.encoding import Undecodable, from_json
 from functions.environments import language
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
-from functions.environments.spaces.actions import ActionCodec
-from functions.environments.spaces.observations import SpaceError
-
-Arrays = Mapping[str, NDArray[Any]]
+from functions.environments.description import fault_of
+from functions.environments.last_action import within_unit
 
 # The files of a dataset's folder.
 EPISODES, DOCUMENT = "episodes.npz", "dataset.json"
-# Where it is stored for the whole run. A kind of its own, because the bucket deletes old trajectories by itself;
-# template.yaml lets actors and learners read it.
-KEY = keys.object_key("rounds/offline", "dataset")
-_STARTS, _FINAL = "episode_starts", "final/"
+# The most bytes of the latter.
+_LONGEST_DOCUMENT = 1 << 24
 
 
 class _Document(msgspec.Struct, frozen=True):
@@ -54,28 +51,27 @@ def store_dataset(config: RunConfig, run: str, storage: Storage) -> Ref | None:
         raise UserError(f"offline.dataset {folder}: it was recorded on another task ({other})")
     spec = document.spec
     try:
+        if fault := fault_of(spec):
+            raise ValueError(fault)
         language.require_fitting(spec, document.task.last_action)
     except ValueError as error:
         raise UserError(f"offline.dataset {folder}: {folder / DOCUMENT}: {error}") from error
     arrays = _checked(folder, spec)
     length = config.actors.rollout_length or spec.horizon
-    if (steps := int(arrays[_STARTS][-1])) < length:
+    if (steps := int(arrays[STARTS][-1])) < length:
         raise UserError(f"offline.dataset {folder}: it has {steps} steps, fewer than one rollout ({length})")
-    try:
-        columns = as_columns(arrays, spec, length)
-    except SpaceError as error:
-        raise UserError(f"offline.dataset {folder}: {one_line(error)}") from error
-    body = codec.encode(columns, TaskHeader(task=f"{run}/dataset"))
+    body = codec.encode(as_columns(arrays, spec, length), TaskHeader(task=f"{run}/dataset"))
+    key = key_of(spec)
     # An existing object belongs to a run of this name that never began.
-    storage.delete([KEY])
-    storage.put(KEY, body)
-    return codec.reference(KEY, body)
+    storage.delete([key])
+    storage.put(key, body)
+    return codec.reference(key, body)
 
 
 def _document(folder: Path) -> _Document:
     path = folder / DOCUMENT
     try:
-        return from_json(read_file(path), _Document)
+        return from_json(read_file(path, _LONGEST_DOCUMENT), _Document)
     except UnreadableFile as error:
         advice = "marless export RUN --to npz --episodes N writes a dataset"
         raise UserError(f"offline.dataset {folder}: {error}; {advice}") from error
@@ -84,70 +80,12 @@ def _document(folder: Path) -> _Document:
 
 
 def _checked(folder: Path, spec: EnvSpec) -> Arrays:
-    """The arrays of the dataset, with the shapes and ranges that the spaces have; raises `UserError`."""
-    path = folder / EPISODES
+    """The arrays of the dataset, as the spaces and the protocol of environments have them; raises `UserError`."""
     try:
-        with np.load(path, allow_pickle=False) as found:
-            arrays = {name: found[name] for name in found.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise UserError(f"offline.dataset {folder}: {path} is no file of numpy arrays (--to npz writes one)") from error
-    if wrong := next(filter(None, (expected.fault(arrays) for expected in _expected(spec))), "") or _bad_starts(arrays):
-        raise UserError(f"offline.dataset {folder}: {wrong}")
-    return arrays
-
-
-class _Expected(NamedTuple):
-    """An array of a dataset: its shape without steps, and the least and the most of its values."""
-
-    name: str
-    shape: tuple[int, ...]
-    least: float = -np.inf
-    most: float = np.inf
-
-    def fault(self, arrays: Arrays) -> str:
-        """How the array of this name is wrong; '' when it is not."""
-        if _STARTS not in arrays or self.name not in arrays:
-            return f"it has no array {self.name if _STARTS in arrays else _STARTS}"
-        starts, array = arrays[_STARTS], arrays[self.name]
-        rows = len(starts) - 1 if self.name.startswith(_FINAL) else int(starts[-1])
-        if array.shape != (rows, *self.shape):
-            return f"{self.name} is of shape {array.shape}, not {(rows, *self.shape)}"
-        if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
-            return f"{self.name} holds what is not a number"
-        if array.size and (array.min() < self.least or array.max() > self.most):
-            return f"{self.name} has values beyond {self.least:g} to {self.most:g}"
-        return ""
-
-
-def _expected(spec: EnvSpec) -> list[_Expected]:
-    found = [_Expected(name, (spec.state_size,)) for name in ("state", "final/state") if spec.state_size]
-    for kind in spec.classes:
-        for agent in kind.agents:
-            name = spec.agents[agent]
-            found += [_Expected(f"{at}{name}/observations", (kind.observation_size,)) for at in ("", _FINAL)]
-            if spec.masked and not kind.continuous:
-                found += [_Expected(f"{at}{name}/masks", (kind.actions,)) for at in ("", _FINAL)]
-            found += [_Expected(f"{name}/{part}", ()) for part in ("rewards", "terminations", "alive")]
-            found.append(_expected_actions(f"{name}/actions", kind, _action_codec(kind)))
-    return found
-
-
-def _expected_actions(name: str, kind: AgentClass, codec: ActionCodec) -> _Expected:
-    if kind.continuous:
-        return _Expected(name, codec.shape, min(kind.low), max(kind.high))
-    last = codec.start.reshape(-1) + np.array(codec.counts) - 1
-    return _Expected(name, codec.shape, int(codec.start.min()), int(last.max()))
-
-
-def _action_codec(kind: AgentClass) -> ActionCodec:
-    return language.codec_of(kind, kind.name, last_action=False, masked=False).action
-
-
-def _bad_starts(arrays: Arrays) -> str:
-    starts = arrays[_STARTS]
-    if len(starts) > 1 and starts[0] == 0 and (np.diff(starts) > 0).all():
-        return ""
-    return f"{_STARTS} does not rise from 0 to the number of steps"
+        with opened_numbers(folder / EPISODES) as numbers:
+            return read_episodes(numbers, spec)
+    except (UnreadableFile, ArrayFault) as error:
+        raise UserError(f"offline.dataset {folder}: {one_line(error)}") from error
 
 
 def as_columns(arrays: Arrays, spec: EnvSpec, length: int) -> codec.Tensors:
@@ -155,7 +93,7 @@ def as_columns(arrays: Arrays, spec: EnvSpec, length: int) -> codec.Tensors:
 
     An episode may go on in the next column. The last steps, which fill no column, are left out.
     """
-    starts = arrays[_STARTS]
+    starts = arrays[STARTS]
     count = int(starts[-1]) // length
     ended = np.zeros(int(starts[-1]), np.bool_)
     ended[starts[1:] - 1] = True
@@ -220,7 +158,7 @@ def _cuts(
 
     def after(name: str) -> NDArray[Any]:
         following = arrays[name][np.minimum(cut + 1, len(ended) - 1)].astype(np.float32)
-        final = arrays[f"{_FINAL}{name}"][np.maximum(episode, 0)].astype(np.float32)
+        final = arrays[f"{FINAL}{name}"][np.maximum(episode, 0)].astype(np.float32)
         return np.where(within[:, None], following, final)
 
     return cut, after
@@ -239,14 +177,8 @@ def _returns(rewards: NDArray[Any], starts: NDArray[Any]) -> NDArray[Any]:
 
 def _as_recorded(kind: AgentClass) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """Changes actions of the environment to those that policies record: choices from 0, numbers in [-1, 1]."""
-    space = _action_codec(kind)
+    space = action_codec(kind)
     if not kind.continuous:
         return lambda actions: space.encode(actions, actions.shape[:1], "an action").astype(np.int32)
     low, high = np.array(kind.low), np.array(kind.high)
-    width = np.where(high > low, high - low, 1.0)
-
-    def recorded(actions: NDArray[Any]) -> NDArray[Any]:
-        flat = actions.reshape(len(actions), -1)
-        return np.asarray(np.clip(2 * (flat - low) / width - 1, -1, 1), np.float32)
-
-    return recorded
+    return lambda actions: np.clip(within_unit(actions.reshape(len(actions), -1), low, high), -1, 1)

@@ -1,10 +1,13 @@
 """`task.last_action`: what an agent did last stands behind what it observes."""
 
 import numpy as np
+import pytest
 
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation, Step
-from functions.environments.last_action import LastAction
+from functions.environments.last_action import LastAction, numbers_of, within_unit
+
+LARGEST = float(np.finfo(np.float32).max)
 
 
 class Counting:
@@ -58,6 +61,33 @@ def test_every_kind_of_action_stands_behind_the_observation_until_the_episode_en
     step = environment.step(actions)
     np.testing.assert_array_equal(step.observation.values[0][:, 0], [[2, 0, 0, 1], [2, 0, 0, 0]])
     np.testing.assert_array_equal(step.final.values[0][:, 0], [[2, 0, 0, 1], [2, 1, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "actions", "expected"),
+    [
+        (-1.0, 3.0, [-1, 0, 1, 3], [-1, -0.5, 0, 1]),
+        (0.25, 0.25, [0.25], [0]),
+        (0.0, 0.0, [0.0], [0]),
+        (-LARGEST, LARGEST, [-LARGEST, 0, LARGEST / 2, LARGEST], [-1, 0, 0.5, 1]),
+        (0.0, LARGEST, [0, LARGEST / 4, LARGEST], [-1, -0.5, 1]),
+        (-LARGEST, -LARGEST, [-LARGEST], [0]),
+        (1e-30, 3e-30, [1e-30, 2e-30, 3e-30], [-1, 0, 1]),
+    ],
+)
+def test_numbers_lie_between_minus_one_and_one_whatever_their_bounds(low, high, actions, expected, recwarn):
+    kind = AgentClass("x", (0,), 1, 1, low=(low,), high=(high,))
+    found = numbers_of(kind, np.array(actions, np.float32)[:, None])
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-6, atol=1e-6)
+    assert found.dtype == np.float32 and not recwarn.list
+
+
+def test_ordinary_bounds_give_the_quotient_of_single_precision():
+    rng = np.random.default_rng(3)
+    low = rng.normal(size=1000).astype(np.float32)
+    high = (low + rng.exponential(size=1000)).astype(np.float32)
+    actions = (low + rng.random(1000) * (high - low)).astype(np.float32)
+    assert within_unit(actions, low, high).tobytes() == (2 * (actions - low) / (high - low) - 1).tobytes()
 
 
 def test_it_stands_behind_an_image_too():
