@@ -1,5 +1,6 @@
 """How a file can be damaged: what disks, editors, copies and people do to it."""
 
+import os
 import random
 import re
 import shutil
@@ -53,6 +54,8 @@ ENTRIES: Mapping[str, Callable[[Path], object]] = {
     "gone": lambda path: None,
     "a folder": lambda path: path.mkdir(),
     "a dangling link": lambda path: path.symlink_to("nowhere"),
+    "a pipe": lambda path: os.mkfifo(path),
+    "a device without end": lambda path: path.symlink_to("/dev/zero"),
 }
 
 

@@ -122,9 +122,10 @@ def _damaged(
     said = _battery(folder, rounds)
     for name, outcome in said.items():
         table.add(what, name, outcome)
-    if said[_VERIFIES].code == 0:
-        for name, answer in _answers(folder, said).items():
-            if name in truth and name != _VERIFIES and answer != truth[name]:
+    answers = _answers(folder, said)
+    if answers.get(_VERIFIES) == truth[_VERIFIES]:
+        for name, answer in answers.items():
+            if name in truth and answer != truth[name]:
                 table.fault(f"{name}: silently another answer", what)
     shutil.rmtree(folder)
 

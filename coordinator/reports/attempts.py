@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from coordinator.core.attempt_record import AttemptRecord
-from coordinator.file_reading import read_file
+from coordinator.file_reading import UnreadableFile, read_file
 from functions.encoding import JsonDecoder, Undecodable, to_json
 
 # About 50 MB; a longer run keeps its first attempts.
@@ -25,8 +25,12 @@ class AttemptLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._since = time.time() - time.monotonic()
-        text = path.read_bytes() if path.exists() else b""
-        self._left = MOST_LINES - text.count(b"\n")
+        try:
+            text = read_file(path) if path.exists() else b""
+        except UnreadableFile:
+            text, self._left = b"", 0
+        else:
+            self._left = MOST_LINES - text.count(b"\n")
         # A killed writer may have left an incomplete line.
         self._start = b"\n" if text and not text.endswith(b"\n") else b""
 

@@ -182,13 +182,13 @@ class RunFolder:
         """The id of the process that drives the run now, if one does."""
         if not self.driven():
             return None
-        text = (self.path / _LOCK).read_text(encoding="utf-8").strip()
+        text = read_file(self.path / _LOCK).decode(errors="replace").strip()
         return int(text) if text.isdecimal() else None
 
     def driven(self) -> bool:
         """Whether a process drives the run now."""
         try:
-            descriptor = os.open(self.path / _LOCK, os.O_RDONLY)
+            descriptor = os.open(self.path / _LOCK, os.O_RDONLY | os.O_NONBLOCK)
         except OSError:
             return False
         try:

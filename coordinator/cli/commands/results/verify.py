@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from coordinator.cli import arguments as common
 from coordinator.core.state import State
 from coordinator.errors import FINISHED, UNFINISHED
+from coordinator.file_reading import UnreadableFile, read_file
 from coordinator.output import say, say_json
 from coordinator.reports.weights import weights_sha256
 from coordinator.runs import summary
@@ -111,6 +112,6 @@ def _policies(folder: RunFolder, found: Stored) -> list[str]:
 
 def _matches(folder: RunFolder, name: str, body: bytes) -> bool:
     try:
-        return (folder.path / name).read_bytes() == body
-    except OSError:
+        return read_file(folder.path / name) == body
+    except UnreadableFile:
         return False
