@@ -1,10 +1,15 @@
 """A file that a user names may be anything; it is read within bounds or refused by name."""
 
 import os
+import signal
 
 import pytest
 
 from coordinator.file_reading import MissingFile, UnreadableFile, read_end, read_file, read_json, read_text
+from coordinator.reports.attempts import AttemptLog
+from coordinator.runs.folder import RunFolder
+from functions.contract import CorruptObject
+from infra.local.files import FileStorage
 
 
 def pipe(path):
@@ -36,6 +41,24 @@ def test_a_hole_of_a_terabyte_is_not_read(tmp_path):
     with pytest.raises(UnreadableFile, match="more than"):
         read_file(tmp_path / "hole")
     assert read_end(tmp_path / "hole", 3) == b"\0\0\0"
+
+
+@pytest.fixture
+def impatient():
+    """A test that waits for a pipe's writer fails."""
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_nobody_waits_for_a_pipe_in_the_place_of_an_object_or_a_lock(tmp_path):
+    for name in ("object", ".lock", "attempts.jsonl"):
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(CorruptObject, match="0 bytes instead of 7"):
+        FileStorage(tmp_path).get("object", 7)
+    assert not RunFolder(tmp_path).driven()
+    AttemptLog(tmp_path / "attempts.jsonl").record([])
 
 
 def test_a_name_that_no_file_can_have_is_refused(tmp_path):
