@@ -141,10 +141,10 @@ def spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
 def _limits(lines: Sequence[Line]) -> tuple[float, float]:
     """Limits that include all lines, and as much of their bands as does not dwarf the lines."""
     low, high = min(float(line.y.min()) for line in lines), max(float(line.y.max()) for line in lines)
-    room = 0.15 * (high - low) or 1.0
+    room = 0.15 * (high - low) or max(1.0, 0.1 * abs(high))
     bottom = max(low - room, min(float(line.low.min()) for line in lines))
     top = min(high + room, max(float(line.high.max()) for line in lines))
-    margin = 0.04 * (top - bottom) or 1.0
+    margin = 0.04 * (top - bottom) or max(1.0, 0.1 * abs(top))
     return bottom - margin, top + margin
 
 

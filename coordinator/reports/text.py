@@ -77,8 +77,8 @@ def sparkline(values: Sequence[float], width: int = 30) -> str:
     if not recent:
         return ""
     low, high = min(recent), max(recent)
-    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
-    return "".join(_BARS[round((value - low) * scale)] for value in recent)
+    span = high - low or 1.0
+    return "".join(_BARS[round((len(_BARS) - 1) * ((value - low) / span))] for value in recent)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

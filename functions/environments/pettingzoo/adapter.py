@@ -14,7 +14,8 @@ the form ``{"observation": ..., "action_mask": ...}``, the convention of Petting
 concatenated. Infos are not read, except for the masks of an `AECEnv`. Where an environment has a method
 `episode_metrics`, which returns numbers by name and is called when an episode has ended, they are the env metrics. A
 dead agent, also in `Step.final`, has zeros for observations and rewards and every action legal; its actions are
-ignored. The state is the environment's own, zeros when no agent is left.
+ignored, and it stays dead until the reset, also where `agents` goes on to list it; one that left `agents` and is back
+is refused. The state is the environment's own, zeros when no agent is left.
 """
 
 from collections.abc import Callable

@@ -60,6 +60,7 @@ def test_metrics_of_the_environment_s_own_are_printed_by_name():
 def test_a_sparkline_goes_from_lowest_to_highest():
     assert sparkline([0.0, 3.5, 7.0]) == "▁▅█"
     assert sparkline([2.0, 2.0]) == "▁▁"
+    assert sparkline([0.0, 5e-324, 1e-323]) == "▁▅█"  # their difference has no reciprocal
     assert sparkline([]) == ""
 
 
