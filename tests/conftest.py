@@ -22,9 +22,10 @@ drawing_commands.without_pictures()
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_state(tmp_path_factory):
-    """The key with which runs are sealed is not that of who runs the tests."""
+    """The key with which runs are sealed, and what lists remember of runs, are not those of who runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 
 

@@ -1,10 +1,12 @@
 """What lists say of runs: a row for each, from its ledger, or from an index where the ledger is as it was.
 
-The index, a file beside the runs, holds rows with the size, the time and the number of the files that they were made
-of, and the hash of the program that made them. It is a saving alone: a row whose files differ by anything is made anew,
-an index that cannot be read is none, and where it cannot be written the next list takes longer.
+The index, a file in the user's cache for each folder of runs, as a list changes nothing where runs are, holds rows with
+size, time and inode of the files that they were made of, and the hash of the program that made them. It is a saving
+alone: a row whose files differ by anything is made anew, an index that cannot be read is none, and where it cannot be
+written the next list takes longer.
 """
 
+import os
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,13 +24,12 @@ from coordinator.reports import statistics
 from coordinator.reports.files import replace
 from coordinator.reports.provenance import code_sha256
 from coordinator.reports.statistics import FinalReturn
-from coordinator.runs.folder import CONFIG, IDENTITY, RunFolder
+from coordinator.runs.folder import CONFIG, IDENTITY, RunFolder, sha256
 from coordinator.runs.stored import look
 from functions.contract import StorageFault
 from functions.encoding import to_json
 from infra.local.sqlite import LEDGER_FILE
 
-INDEX = ".index.json"
 _FILES = (IDENTITY, CONFIG, LEDGER_FILE, f"{LEDGER_FILE}-wal")
 # A file that changes within the clock's resolution may look as before.
 _SETTLED_S = 2.0
@@ -74,7 +75,8 @@ def rows(folders: Iterable[RunFolder]) -> list[Row]:
 def _beside(parent: Path, folders: Iterable[RunFolder]) -> list[Row]:
     """The rows of runs in one folder, by its index, which is written where it was not right."""
     code = code_sha256()
-    before = _read(parent / INDEX, code)
+    index = _index_of(parent)
+    before = _read(index, code)
     now: dict[str, _Known] = {}
     found: list[Row] = []
     for folder in folders:
@@ -91,7 +93,8 @@ def _beside(parent: Path, folders: Iterable[RunFolder]) -> list[Row]:
     if now != {name: before[name] for name in now if name in before}:
         there = {name: known for name, known in before.items() if (parent / name).is_dir()}
         with suppress(OSError):
-            replace(parent / INDEX, to_json(_Index(code, there | now)))
+            index.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace(index, to_json(_Index(code, there | now)))
     return found
 
 
@@ -114,6 +117,13 @@ def _row(folder: RunFolder) -> tuple[Row, bool]:
             return row, found.identity.deployment_ref is None and not found.driven
     except (UserError, ConfigError, Unresumable, StorageFault) as error:
         return Row(**known, status="unreadable", problem=one_line(error)), False
+
+
+def _index_of(parent: Path) -> Path:
+    """The index of the runs in a folder (XDG Base Directory Specification)."""
+    # Where nobody is at home, `~` is a folder that is not there.
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
+    return cache / "marless" / f"runs-{sha256(str(parent.resolve()).encode(errors='surrogateescape'))[:16]}.json"
 
 
 def _read(path: Path, code: str) -> dict[str, _Known]:

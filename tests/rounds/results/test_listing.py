@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from commands import Commands
 
-INDEX = Path("runs/.index.json")
 LONG_AGO = 1_700_000_000
 
 _opened: list[str] = []
@@ -27,6 +26,7 @@ sys.addaudithook(_hear)
 @pytest.fixture
 def marless(tmp_path, monkeypatch, capfd, no_processes):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     found = Commands(capfd)
     for name, rounds in (("a", 2), ("b", 3)):
         assert found.train(name, f"stop.rounds={rounds}").code == 0
@@ -75,13 +75,14 @@ def test_a_row_is_that_of_the_ledger_whatever_the_index_says(marless):
 @pytest.mark.parametrize("damage", [b"", b"\xff\xfe{[", b'{"code_sha256": "another", "runs": {}}', None])
 def test_an_index_that_cannot_be_read_is_none(marless, damage):
     before = marless("runs").out
-    INDEX.unlink() if damage is None else INDEX.write_bytes(damage)
+    (index,) = Path("cache/marless").iterdir()
+    index.unlink() if damage is None else index.write_bytes(damage)
     assert marless("runs").out == before
     assert listed(marless)[1] == 0
 
 
 def test_an_index_that_cannot_be_written_is_not_missed(marless):
-    INDEX.mkdir()
+    Path("cache").touch()
     assert listed(marless) == listed(marless) == ({"a": 2, "b": 3}, 2)
 
 
