@@ -15,6 +15,7 @@ from benchmarks.damage.damages import BYTES, damage
 from benchmarks.damage.files import COMMON
 from benchmarks.damage.forked import ask, outcome
 from benchmarks.damage.table import Table
+from coordinator.errors import UserError
 from coordinator.reports.policy import load_policy
 from functions import codec
 from functions.contract import CorruptObject
@@ -104,7 +105,7 @@ def _act() -> int:
         for agent in policy.agents[:3]:
             kind = policy.spec.classes[policy.spec.class_of[policy.agents.index(agent)]]
             policy.act({agent: np.zeros(kind.observation_size, np.float32)})
-    except CorruptObject as error:
+    except (CorruptObject, UserError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0
