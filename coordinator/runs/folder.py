@@ -144,6 +144,10 @@ class RunFolder:
         """The hash of the present config.toml; raises `UserError` when it cannot be read."""
         return sha256(read_file(self.path / CONFIG))
 
+    def edited(self, identity: Identity) -> bool:
+        """Whether config.toml is none that marless wrote for the run; raises `UserError` when it cannot be read."""
+        return self.config_sha256() not in identity.configs
+
     def write(self, name: str, body: bytes, durable: bool = False) -> None:
         """Replaces a file, `durable` as in `files.replace`; raises `StorageFault` when the disk does not take it."""
         path = self.path / name

@@ -163,7 +163,7 @@ def _suggestion(config: RunConfig) -> str:
 
 def unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
     """The run's configuration; `UserError` unless the resumed run will give the bytes of an uninterrupted one."""
-    if folder.config_sha256() not in identity.configs:
+    if folder.edited(identity):
         path = folder.path / CONFIG
         raise UserError(
             f"{path} was edited after the run began; start a new run with it: marless train {shlex.quote(str(path))}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from coordinator.drive.ports import Ledger
-from coordinator.file_reading import UnreadableFile, read_file
+from coordinator.file_reading import UnreadableFile, opened, read_file
 from coordinator.runs.folder import ATTEMPTS, BILL, EVALUATIONS, METRICS, SUMMARY, Identity, RunFolder, sha256
 from functions.encoding import from_json, to_json
 
@@ -66,10 +66,10 @@ class _Growing:
     def read(self) -> tuple[int, str] | None:
         """The size and the hash of the file; None if there is none."""
         try:
-            with self._path.open("rb") as file:
+            with opened(self._path) as (file, _):
                 file.seek(self._size)
                 more = file.read()
-        except OSError:
+        except UnreadableFile:
             return None
         self._size += len(more)
         self._digest.update(more)

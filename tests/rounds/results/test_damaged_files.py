@@ -75,6 +75,17 @@ def test_a_damaged_summary_is_said_and_does_not_keep_a_run_from_going_on(finishe
     assert marless("verify", "r").code == 0
 
 
+def test_a_configuration_that_was_edited_is_no_longer_that_of_the_run(finished, tmp_path, monkeypatch, capfd):
+    """Even one that is valid, such as an empty file, of which commands would read the defaults."""
+    shutil.copytree(finished, tmp_path / "copy", symlinks=True)
+    monkeypatch.chdir(tmp_path / "copy")
+    marless = Commands(capfd)
+    assert marless("verify", "r").code == 0
+    (tmp_path / "copy/runs/r/config.toml").write_bytes(b"")
+    said = marless("verify", "r")
+    assert said.code == 1 and "config.toml was edited after the run began" in said.out[0]
+
+
 def test_a_damaged_line_between_others_is_named_and_one_at_the_end_was_cut_off(finished, tmp_path, monkeypatch, capfd):
     shutil.copytree(finished, tmp_path / "copy", symlinks=True)
     monkeypatch.chdir(tmp_path / "copy")

@@ -49,7 +49,7 @@ def run(options: Namespace) -> int:
         problems += [found.lost] if found.lost else []
         problems += _summary(folder, found, weights) + ([] if problems else _policies(folder, found))
         changes, not_covered = changed(found.ledger, folder, found.state.round, found.driven)
-        problems += changes
+        problems += changes + (["config.toml was edited after the run began"] if folder.edited(found.identity) else [])
     verified = Verified(problems, kept.round, len(refs), weights, _behind(folder, found.state), not_covered)
     _show(options, folder, verified)
     return UNFINISHED if problems else FINISHED
