@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 from commands import Commands
+from driver import train
 from studies import setting, study
+
+from scripts.recounted_reads import reads_by_round
 
 TINY = (
     "task.name=toy/signal", "actors.num_envs=2", "algorithm.hidden=[4]", "scaling.rollouts=2", "stop.rounds=3",
@@ -56,3 +59,13 @@ def test_a_run_is_billed_the_same_reads_by_any_number_of_workers_in_this_process
         assert reads(json.loads(said.out[0])["bill"]["lines"]) == beside[2]
         if name == "packed":
             assert beside[2] == PACKED_READS
+
+
+def test_what_was_added_to_published_bills_is_what_such_a_run_reads(tmp_path):
+    settings = [*TINY, *SETTINGS["split"], "stop.rounds=4", "evaluation.every=9"]
+    run = train(tmp_path, settings)
+    counted = list(reads_by_round([(line.rollouts, line.team) for line in run.lines]))
+    # The final evaluation reads the policies after the last round, and that of the best policies the same.
+    assert run.state.meter.gets == sum(reads for reads, _, _ in counted) + 2 * counted[-1][1]
+    # The networks of round 0 are two objects.
+    assert run.state.meter.puts == 2 + sum(written for _, _, written in counted)
