@@ -27,7 +27,7 @@ def wins(run: Path, seed: int, num_envs: int) -> dict[str, float]:
     team = load_policy(run)
     blocks = [_played(team, seed, block, num_envs) for block in range(EPISODES // num_envs)]
     returns = np.concatenate([block.agent_returns().sum(axis=1) for block in blocks])
-    won = np.concatenate([block.env_metrics["win"] for block in blocks])
+    won = np.concatenate([block.env_metrics["win"][0] for block in blocks])
     return {"win": float(won.mean()), "return": float(returns.mean())}
 
 

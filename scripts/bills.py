@@ -1,4 +1,4 @@
-"""``python -m benchmarks.bills [--out FILE]``: reads on the bill of equal runs, wherever they are.
+"""``python -m scripts.bills [--out FILE]``: reads on the bill of equal runs, wherever they are.
 
 Each configuration is trained with one, two and three workers, in one process, in a pool beside all others, and in an
 emulated account, and estimated. Beside these bills stands the account's own count of GETs, and what the run would have
@@ -61,7 +61,7 @@ HEADER = ("configuration", *list(WAYS)[:4], "pool", "emulated", "estimate", "acc
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.bills", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m scripts.bills", description=__doc__)
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
