@@ -48,7 +48,8 @@ TORCH = {
     "functions.algorithms.torch_engine", "functions.algorithms.value.module_mixer", "functions.nn.modules",
     "functions.nn.onnx_export", "functions.nn.torch_networks",
 }  # fmt: skip
-EXTRAS = {"gymnasium", "onnx", "onnxruntime", "torch"}
+# Deployed functions do without threadpoolctl: environment variables give them one thread.
+EXTRAS = {"gymnasium", "onnx", "onnxruntime", "threadpoolctl", "torch"}
 
 
 @pytest.fixture(scope="module")

@@ -160,7 +160,7 @@ def test_what_a_message_lacks_is_read_from_storage_and_counted(kind):
     assert len(blobs) == 1
     WARM.clear()
     nowhere = ask(handler, msgspec.structs.replace(task, inlined=inside), MemoryStorage())
-    assert (nowhere.kind, nowhere.message) == ("corrupt_object", missing.key)
+    assert (nowhere.kind, nowhere.message) == ("corrupt_object", f"{missing.key} is missing; it was deleted or lost")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if refs_of(SERVED[kind][1])])
@@ -199,7 +199,8 @@ def test_an_error_is_answered_as_without_inline_objects():
         read(blobs, (codec.reference("gone", b""),))
 
     failed = ask(lambda body, blobs: serve(body, blobs, {InitialiseTask: lost}), DRAW, MemoryStorage())
-    wanted = Failed(id=DRAW.id, attempt=0, kind="corrupt_object", message="gone", again=False, usage=Usage(gets=1))
+    told = "gone is missing; it was deleted or lost"
+    wanted = Failed(id=DRAW.id, attempt=0, kind="corrupt_object", message=told, again=False, usage=Usage(gets=1))
     assert failed == wanted
 
 
