@@ -153,7 +153,7 @@ def _counted(home: Path, run: str, operation: str) -> int:
 
 def _marless(home: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "coordinator.cli.app", *arguments]
-    said = subprocess.run(command, cwd=home, env=environment(), capture_output=True, text=True, check=False)
+    said = subprocess.run(command, cwd=home, env=environment(), capture_output=True, encoding="utf-8", check=False)
     if said.returncode:
         raise RuntimeError(f"marless {' '.join(arguments)}: {said.stderr[-2000:]}")
     return said.stdout

@@ -114,7 +114,7 @@ def _specs(work: Work) -> list[Any]:
 
 def decisions_of(run: Path) -> dict[str, Any]:
     """What a run's rules decided, [rounds, rollouts, team] for equal rounds in sequence, and its evaluations."""
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     alike = groupby((line["rollouts"], line["team"]) for line in lines)
     evaluations = [line["evaluation"] for line in lines if line.get("evaluation")]
     means = {each["round"]: sum(each["returns"]) / len(each["returns"]) for each in evaluations}
@@ -161,14 +161,14 @@ def _curve(row: Mapping[str, str], decided: Mapping[str, Any], get: float) -> tu
 
 def main(runs: str = "") -> None:
     """Writes the file of decisions from `runs`, or the table and the csv."""
-    text = subprocess.run(["git", "show", MEASURED], check=True, capture_output=True, text=True).stdout
+    text = subprocess.run(["git", "show", MEASURED], check=True, capture_output=True, encoding="utf-8").stdout
     rows = list(csv.DictReader(text.splitlines()))
     if runs:
         found = {row["arm"] + " " + row["seed"]: _repeated(Path(runs), row) for row in rows}
         lines = (f"{json.dumps(name)}: {json.dumps(value, separators=(',', ':'))}" for name, value in found.items())
-        DECISIONS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        DECISIONS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
         return
-    decided, prices = json.loads(DECISIONS.read_text()), load_prices().s3_class("standard")
+    decided, prices = json.loads(DECISIONS.read_text(encoding="utf-8")), load_prices().s3_class("standard")
     results: dict[str, dict[int, Result]] = {}
     for row in rows:
         result = recounted(row, decided[f"{row['arm']} {row['seed']}"], float(prices.get_per_thousand) / 1000)
@@ -177,16 +177,18 @@ def main(runs: str = "") -> None:
     comparison = compare(results, RANDOM, contrasts(HEADLINES, results))
     about = {name: (arm.about, settings(arm, FIXED if arm.rollouts_of else None)) for name, arm in arms.items()}
     remarks = ["Trained by commit b537948; [reads were added](README.md#reads-that-were-added) to the bills."]
-    (FOLDER / f"table-{NAME}.md").write_text(table.markdown(TITLE, comparison, about, remarks, []))
+    (FOLDER / f"table-{NAME}.md").write_text(table.markdown(TITLE, comparison, about, remarks, []), encoding="utf-8")
     every = [result for runs_of in results.values() for result in runs_of.values()]
-    (FOLDER / f"results-{NAME}.csv").write_text(table.comma_separated(every))
+    (FOLDER / f"results-{NAME}.csv").write_text(table.comma_separated(every), encoding="utf-8")
 
 
 def _repeated(runs: Path, row: Mapping[str, str]) -> dict[str, Any]:
     """The decisions of the repeated run of a row; raises `ValueError` unless it has the same final return."""
     arm = REPEATED.get(row["arm"]) or row["arm"].replace("+constant:", "-").removesuffix("@split")
     run = runs / f"{arm}-s{row['seed']}"
-    if json.loads((run / "summary.json").read_text())["final_return"]["mean"] != float(row["final_return"]):
+    if json.loads((run / "summary.json").read_text(encoding="utf-8"))["final_return"]["mean"] != float(
+        row["final_return"]
+    ):
         raise ValueError(f"{run} has another final return than its row")
     return decisions_of(run)
 

@@ -21,7 +21,7 @@ BASE = "marless-minus"
 
 def main() -> None:
     """Prints a row for each arm: dollars as measured and with reads, and the ratio to the first arm, ten seeds."""
-    text = subprocess.run(["git", "show", MEASURED], check=True, capture_output=True, text=True).stdout
+    text = subprocess.run(["git", "show", MEASURED], check=True, capture_output=True, encoding="utf-8").stdout
     decided = json.loads(DECISIONS.read_text(encoding="utf-8"))
     get = float(load_prices().s3_class("standard").get_per_thousand) / 1000
     arms: dict[str, dict[int, tuple[float, float]]] = {}

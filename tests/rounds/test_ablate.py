@@ -141,7 +141,7 @@ def test_each_run_has_one_process_of_its_own_so_none_waits_for_another(marless):
     for run in Path("few/runs").iterdir():
         attempts = [json.loads(line) for line in (run / "attempts.jsonl").open()]
         assert {attempt.get("slots", 1) for attempt in attempts} == {1}
-        assert [log.name for log in (run / "workers").iterdir()] == ["1.log"]
+        assert [log.name for log in (run / "workers").iterdir() if log.name != "zygote.log"] == ["1.log"]
         spans.append((attempts[0]["asked"], attempts[-1]["ended"]))
     assert len(spans) == 2 and max(begun for begun, _ in spans) < min(ended for _, ended in spans)
 

@@ -13,6 +13,7 @@ from driver import train as drive
 from safetensors.numpy import load_file
 
 from coordinator.config.schema import load
+from coordinator.errors import UserError
 from coordinator.reports import load_policy
 from coordinator.runs.policies import store_opponents
 from infra.local.files import FileStorage
@@ -183,7 +184,7 @@ def test_who_acted_at_random_has_no_policy_to_play(marless):
     assert {name.split("/")[0] for name in found} == {"g00", "g01", "g02"}
     policy = load_policy("runs/chance")
     assert policy.act({"adversary_0": np.zeros(16)}).keys() == {"adversary_0"}
-    with pytest.raises(KeyError, match="agent_0"):
+    with pytest.raises(UserError, match="agent_0"):
         policy.act({"agent_0": np.zeros(14)})
     said = marless("evaluate", "chance", "--against", "random", "--json")
     assert [play["side"] for play in json.loads(said.out[0])["plays"]] == ["adversary"]
