@@ -21,7 +21,9 @@ MOST_EPOCHS = 1_000
 # Environment steps of a whole run: a second of 10^5 steps for a third of a year.
 MOST_ENV_STEPS = 10**12
 # Learning computes in float32, whose largest number is 3.4e38 and in which squares are summed.
-LARGEST = 1e38
+LARGEST = 1e12
+# Of Adam, all that float32 holds: that a network diverges is told of the round in which it does.
+LARGEST_STEP = 1e38
 # Messages and files hold whole numbers of 64 bits.
 MOST_INT = MOST_SEED = 2**63 - 1
 # Processes of a machine.

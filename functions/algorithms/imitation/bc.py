@@ -29,7 +29,7 @@ from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.off_policy.replay import Count
 from functions.algorithms.rows import learned_from, members, observation_shape, observations, pooling
 from functions.algorithms.trainable import Trainable, last_epoch, minibatches, trained_bytes
-from functions.bounds import LARGEST, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UPDATES
+from functions.bounds import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UPDATES
 from functions.contract import SummaryName, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
@@ -45,7 +45,7 @@ PARTS = ("policy", "policy_optimiser")
 class BcConfig(NetworkConfig, frozen=True, kw_only=True, tag_field="name", tag="bc"):
     """Behaviour cloning."""
 
-    lr: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's step")] = 1e-3
+    lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step")] = 1e-3
     epochs: Annotated[int, Meta(ge=1, le=MOST_EPOCHS, description="passes over the round's data")] = 1
     num_minibatches: Annotated[int, Meta(ge=1, le=MOST_UPDATES, description="optimiser steps per pass")] = 8
     max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm")] = 10.0

@@ -30,7 +30,7 @@ from functions.algorithms.off_policy.reward_scale import scale_rewards
 from functions.algorithms.off_policy.td import TdLoss, one_step, td_loss
 from functions.algorithms.rows import members
 from functions.algorithms.trainable import Trainable, trained_bytes
-from functions.bounds import LARGEST
+from functions.bounds import LARGEST_STEP
 from functions.keys import group_name
 from functions.nn.mlp import Array
 from functions.nn.networks import Weights
@@ -49,8 +49,8 @@ class CriticConfig(ReplayConfig, frozen=True, kw_only=True):
     Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021.
     """
 
-    lr: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's step for policies")] = 1e-3
-    critic_lr: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's step for critics")] = 3e-3
+    lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step for policies")] = 1e-3
+    critic_lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step for critics")] = 3e-3
     reward: Annotated[
         Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
     ] = "team"

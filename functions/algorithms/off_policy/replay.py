@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from functions.algorithms.advantages import LearningSignal
 from functions.algorithms.base import Context, NetworkConfig
 from functions.algorithms.rows import members
-from functions.bounds import LARGEST, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS, MOST_UNITS, MOST_UPDATES
+from functions.bounds import LARGEST, LARGEST_STEP, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS, MOST_UNITS, MOST_UPDATES
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
 from functions.data.replay_buffer import ReplayBuffer
@@ -32,7 +32,7 @@ _HUBER = 1.0
 class ReplayConfig(NetworkConfig, frozen=True, kw_only=True):
     """The settings of replay; `time_limit` as in Pardo et al., "Time Limits in Reinforcement Learning", 2018."""
 
-    lr: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's step")] = 1e-3
+    lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step")] = 1e-3
     gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9
     updates_per_round: Annotated[
         int, Meta(ge=1, le=MOST_UPDATES, description="optimiser steps per round, each on a minibatch of its own")

@@ -36,7 +36,7 @@ from functions.algorithms.rows import (
     with_identity,
 )
 from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, minibatches, trained_bytes
-from functions.bounds import LARGEST, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UNITS, MOST_UPDATES
+from functions.bounds import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UNITS, MOST_UPDATES
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
 from functions.environments.base import EnvSpec
@@ -77,7 +77,7 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     """
 
     lr: (
-        Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's step; default 1e-3, 7e-4 from six agents on")]
+        Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step; default 1e-3, 7e-4 from six agents on")]
         | None
     ) = None
     gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9

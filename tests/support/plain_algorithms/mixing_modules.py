@@ -61,9 +61,9 @@ def add(shape):
     return Sum()
 
 
-def nothing(shape):
+def nothing(shape) -> torch.nn.Module:
     return 3
 
 
-def broken(shape):
+def broken(shape) -> torch.nn.Module:
     raise RuntimeError("no such width")

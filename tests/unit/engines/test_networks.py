@@ -58,10 +58,13 @@ wide, wrong, cold = Wide, Wrong, Cold
 def counted(shape):
     return torch.nn.BatchNorm1d(shape.width)
 
-def nothing(shape):
+def nothing(shape) -> torch.nn.Module:
     return 3
 
-def broken(shape):
+def silent(shape):
+    raise SystemExit("called")
+
+def broken(shape) -> torch.nn.Module:
     raise RuntimeError("no such width")
 """
 
@@ -158,8 +161,9 @@ def test_a_policy_over_entities_acts_with_more_of_them():
     [
         ("my_networks:missing", "cannot be imported: module 'my_networks' has no attribute 'missing'"),
         ("nowhere:wide", "cannot be imported: No module named 'nowhere'"),
-        ("my_networks:nothing", "nothing shows that it makes a torch.nn.Module"),
-        ("my_networks:broken", "nothing shows that it makes a torch.nn.Module"),
+        ("my_networks:nothing", "makes a int, not a torch.nn.Module"),
+        ("my_networks:broken", "RuntimeError: no such width"),
+        ("my_networks:silent", "nothing shows that it makes a torch.nn.Module, so it was not called"),
         ("my_networks:counted", "keeps num_batches_tracked beside its parameters"),
         ("my_networks:cold", "cannot be exported for actors"),
     ],
