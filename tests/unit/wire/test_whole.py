@@ -70,7 +70,7 @@ class Run:
 
     def done(self, handler, task):
         answer = ask(handler, task, self.blobs)
-        assert isinstance(answer, Done), answer
+        assert isinstance(answer, Done), str(answer)
         return answer
 
     def whole(self, **changes):
