@@ -19,6 +19,7 @@ from coordinator.errors import UserError
 from coordinator.estimation.platforms import makespan_s
 from coordinator.pricing.prices import load_prices
 from coordinator.runs.episodes import play, tasks
+from coordinator.runs.given.datasets import store_dataset
 from functions.contract import Done, Report
 
 # At least so many rounds, and more if they are fast; the first round warms up and counts separately.
@@ -90,7 +91,8 @@ class NoJournal:
 
 
 def calibrate(config: RunConfig, workers: int) -> Calibration:
-    """Plays rounds of `config` with `workers` workers; raises `UserError` when they do not succeed."""
+    """Plays rounds of `config` with `workers` workers; raises `UserError` when they do not succeed, and for an
+    unusable dataset."""
     short = replace(
         config,
         stop=Stop(rounds=MOST_ROUNDS),
@@ -104,7 +106,8 @@ def calibrate(config: RunConfig, workers: int) -> Calibration:
         closing(registry.backend(registry.DEFAULT).open(Path(folder), workers)) as backend,
     ):
         backend.prewarm()
-        plan = Plan("estimate", short, "", load_prices(config.pricing.region), backend.platform)
+        dataset = store_dataset(short, "estimate", backend.storage)
+        plan = Plan("estimate", short, "", load_prices(config.pricing.region), backend.platform, dataset=dataset)
         recorder = _Recorder(backend.invoker)
         driver = Driver(plan, Ports(backend.storage, backend.ledger, recorder, NoJournal()))
         round_s = _play_rounds(driver)

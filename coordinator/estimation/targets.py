@@ -12,7 +12,7 @@ from coordinator.placement.coordination_cost import COORDINATOR_MB
 from coordinator.pricing.bill import INIT_LIMIT_MS
 from coordinator.pricing.latency import Latency
 from coordinator.pricing.prices import load_prices
-from functions.contract import Platform
+from functions.contract import Platform, Ref
 
 # How long a detached run waits after time-outs; a rehearsal loses no report.
 GRACE_S = 30.0
@@ -31,14 +31,15 @@ class Target:
         """The name for tables."""
         return self.backend.name + (", detached" if self.detached else "")
 
-    def plan(self, config: RunConfig) -> Plan:
-        """The plan of a run on the target."""
+    def plan(self, config: RunConfig, dataset: Ref | None) -> Plan:
+        """The plan of a run on the target that learns from `dataset`, if there is one."""
         deployed = self.backend.remote
         return Plan(
             run="estimate",
             config=config,
             code="",
             prices=load_prices(config.pricing.region),
+            dataset=dataset,
             platform=Platform(
                 concurrency=self.width,
                 init_limit_ms=INIT_LIMIT_MS if deployed else 0,

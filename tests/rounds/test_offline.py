@@ -10,7 +10,11 @@ from commands import SMALL as SIGNAL
 from commands import Commands
 from driver import train as drive
 
+from coordinator.backends.registry import backend
 from coordinator.config.schema import load
+from coordinator.estimation.calibration import calibrate
+from coordinator.estimation.estimate import estimate
+from coordinator.estimation.targets import Target
 from coordinator.reports.journal import read
 from coordinator.runs.given.datasets import store_dataset
 from infra.local.files import FileStorage
@@ -68,6 +72,9 @@ def test_each_actor_reads_the_dataset_once_on_the_bill_however_many_workers_ther
     # Two actors begin with the dataset; each learner reads two trajectories and its state in two objects; two
     # evaluations during training, the final one and that of the best policies read one object each.
     assert state.meter.gets == 2 + 5 * (2 + 2) + 4
+    config, target = load(None, settings), Target(backend("local"), workers)
+    estimated, _ = estimate(config, calibrate(config, 1), target)
+    assert (estimated.meter.gets, estimated.meter.puts) == (state.meter.gets, state.meter.puts)
 
 
 def test_the_sampled_return_is_that_of_the_recorded_episodes(dataset, marless):

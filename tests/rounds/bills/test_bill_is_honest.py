@@ -60,8 +60,7 @@ class Account:
             self.mb_ms[report.function] += memory * math.ceil(took * max(Fraction(1), Fraction(1769, memory)))
             self.requests += 1
             self.puts += answer.usage.puts
-            # An object that this machine's process still had is one that a function on AWS would read.
-            self.gets += answer.usage.gets + answer.usage.hits
+            self.gets += answer.usage.gets
             self.kinds.append(report.id.split("/", 2)[2].split("/")[0])
         return reports
 
