@@ -16,13 +16,12 @@ from coordinator.extras import require
 from coordinator.reports.policy import TeamPolicy, without_secrets
 from functions.encoding import to_json_file
 from functions.environments import spaces
-from functions.environments.spaces import actions, agent, observations
 
 DOCUMENT, PLAYER, README = "policies.json", "play.py", "README.txt"
 _PLAYERS = Path(__file__).parent / "players"
 # The folder, and what is written into it, by which the players encode and decode.
 SPACES = "marless_spaces"
-_CODEC_FILES = (spaces.__file__, observations.__file__, actions.__file__, agent.__file__)
+_CODEC_FILES = ("__init__", "observations", "actions", "agent", "team")
 
 _Files = dict[str, bytes]
 
@@ -50,12 +49,13 @@ def policy_files(team: TeamPolicy, format_: str, origin: dict[str, Any]) -> _Fil
         "marless": version("marless"),
         **origin,
         "task": msgspec.to_builtins(without_secrets(team.task)),
+        "turns": team.spec.turns,
         "greedy": team.greedy,
         "agents": agents,
         "without_policy": [name for name in team.agents if name not in agents],
     }
     player = (_PLAYERS / f"play_{format_}.py").read_bytes()
-    codec = {f"{SPACES}/{path.name}": path.read_bytes() for path in map(Path, _CODEC_FILES)}
+    codec = {f"{SPACES}/{name}.py": Path(spaces.__file__).with_name(f"{name}.py").read_bytes() for name in _CODEC_FILES}
     readme = _readme(chosen).encode()
     return {**files, DOCUMENT: to_json_file(document), PLAYER: player, README: readme, **codec}
 
@@ -120,11 +120,14 @@ def _readme(format_: PolicyFormat) -> str:
 {DOCUMENT}   what each agent takes and gives
 
 {PLAYER} takes observations as the environment returns them, and masks, and gives actions as its step takes them, greedy
-ones; several observations are arrays with more axes in front. Networks themselves take "observation" as rows of numbers
-(spaces in {DOCUMENT} say of what; images as numbers of 0 to 1, choices as one-hots) and give "action" as the
-environment takes it. "mask" is true where an action is legal. "hidden" and "last_action" are zeros at the start of an
-episode, and after every step what the network gave as "next_hidden" and "next_last_action". "outputs" are logits
-(values if "greedy" is true), or means, followed by log standard deviations where there are twice as many as actions;
+ones; several observations are arrays with more axes in front. Where "turns" is true in {DOCUMENT} and agents have
+"states", it takes the observations of all agents at every turn, and turn="agent" says who acts.
+
+Networks themselves take "observation" as rows of numbers (spaces in {DOCUMENT} say of what; images as numbers of 0 to
+1, choices as one-hots) and give "action" as the environment takes it. "mask" is true where an action is legal. "hidden"
+and "last_action" are zeros at the start of an episode, and after every step what the network gave as "next_hidden" and
+"next_last_action". "outputs" are logits (values if "greedy" is true), or means, followed by log standard deviations
+where there are twice as many as actions;
 "log_std" are those of a Gaussian that does not depend on the observation.
 """
 

@@ -29,9 +29,10 @@ from functions.encoding import from_json, to_json_text
 from functions.environments import language, registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.environments.last_action import numbers_of
-from functions.environments.spaces.agent import AgentCodec, Seen, encode_all
+from functions.environments.spaces.agent import AgentCodec, Seen
 from functions.environments.spaces.description import AgentSpaces
 from functions.environments.spaces.observations import SpaceError
+from functions.environments.spaces.team import TeamCodec
 from functions.keys import group_name
 from functions.nn.batched import ActingNetworks, batch_networks, single_agent_policy
 from functions.nn.losses import mask_logits
@@ -67,6 +68,9 @@ class TeamPolicy:
         self._actors = {
             name: _Actor.of(header, tensors, agent) for agent, name in enumerate(self.agents) if self.plays(agent)
         }
+        carried = self.task.last_action or any(actor.networks.recurrent for actor in self._actors.values())
+        codecs = {name: actor.codec for name, actor in self._actors.items()}
+        self._team = TeamCodec(codecs, self.agents, self.spec.turns, carried)
 
     def plays(self, agent: int) -> bool:
         """Whether the agent has a policy; opponents that acted at random or by a script have none."""
@@ -112,6 +116,7 @@ class TeamPolicy:
 
     def start(self) -> None:
         """Begins new episodes: forgets hidden states and last actions."""
+        self._team.start()
         for actor in self._actors.values():
             actor.hidden = actor.last_action = None
 
@@ -124,6 +129,7 @@ class TeamPolicy:
         observations: Mapping[Any, Any],
         masks: Mapping[Any, Any] | None = None,
         rng: np.random.Generator | None = None,
+        turn: Any = None,
     ) -> dict[Any, Any]:
         """An action in the environment's own form for every agent in `observations`.
 
@@ -133,11 +139,13 @@ class TeamPolicy:
         greedy, or sampled when `rng` is given: an int for one discrete action, else an array of the space's shape and
         type. `masks` hold True where an action is legal, choice after choice; PettingZoo's
         ``{"observation": ..., "action_mask": ...}`` works too. Hidden states and last actions (`task.last_action`) are
-        kept from call to call until `start`. Raises `UserError`, and then no agent has acted.
+        kept from call to call until `start`. Where policies have these and agents take turns, every call takes the
+        observations of all agents in play, and `turn` says who acts; the others wait, and what they do means nothing.
+        Raises `UserError`, and then no agent has acted.
         """
         self._warn_of_old_file()
         try:
-            found = encode_all({name: actor.codec for name, actor in self._actors.items()}, observations, masks)
+            found = self._team.encode(observations, masks, turn)
         except SpaceError as error:
             raise UserError(one_line(error)) from error
         for name, seen in found.items():
@@ -153,7 +161,8 @@ class TeamPolicy:
             warnings.warn(
                 "these policies were written before files held the spaces of the environment: act takes observations as"
                 " networks see them (flat numbers, images as 0 to 1, choices as one-hots), and several choices count"
-                " from 0; train again to give the environment's own",
+                " from 0, and, where agents take turns and policies are recurrent, observations of all agents at every"
+                " turn; train again to give the environment's own",
                 stacklevel=3,
             )
 

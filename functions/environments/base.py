@@ -96,6 +96,8 @@ class EnvSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sides: tuple[int, ...] = ()
     # The environment's own names of its agents, where some are whole numbers; other names than texts are their texts.
     keys: tuple[str | int, ...] = ()
+    # Whether agents take turns: in every step one has a choice, and to the others their masks leave the first action.
+    turns: bool = False
 
     @property
     def class_of(self) -> tuple[int, ...]:

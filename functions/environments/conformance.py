@@ -35,6 +35,7 @@ _NOT_FINITE = "{what} is not finite"
 _WRONG_PARTS = "an observation does not have one array per class"
 _WRONG_MASKS = "masks are given although spec.masked is False, or the other way round"
 _NO_LEGAL_ACTION = "a mask allows no action, or none of one of several choices (dead agents need one, too)"
+_TWO_TURNS = "masks give two agents a choice in one step, although spec.turns says that they take turns"
 _MASKED_NUMBERS = "a mask forbids numbers"
 _WRONG_STATE = "a state is given although spec.state_size is 0, or the other way round"
 _DEAD_SEE = "an agent that is gone sees something other than zeros"
@@ -234,19 +235,29 @@ def _check_observation(seen: Observation, spec: EnvSpec, rows: BoolArray) -> Non
         _require(not values[rows][~seen.alive[rows][:, kind.agents]].any(), _DEAD_SEE)
     _require((seen.masks is not None) == spec.masked, _WRONG_MASKS)
     if seen.masks is not None:
-        _check_masks(seen.masks, spec, rows)
+        _check_masks(seen, seen.masks, spec, rows)
     _require((seen.state is not None) == (spec.state_size > 0), _WRONG_STATE)
     if seen.state is not None:
         _check_array("the state", seen.state, (spec.state_size,), np.float32, rows)
 
 
-def _check_masks(masks: tuple[BoolArray, ...], spec: EnvSpec, rows: BoolArray) -> None:
+def _check_masks(seen: Observation, masks: tuple[BoolArray, ...], spec: EnvSpec, rows: BoolArray) -> None:
     _require(len(masks) == len(spec.classes), _WRONG_PARTS)
     for kind, mask in zip(spec.classes, masks, strict=True):
         _check_array(f"the mask of class '{kind.name}'", mask, (len(kind.agents), kind.actions), np.bool_, rows)
         legal = [part.any(axis=-1).all() for part in _parts(mask[rows], kind)]
         _require(all(legal), _NO_LEGAL_ACTION)
         _require(not kind.continuous or bool(mask[rows].all()), _MASKED_NUMBERS)
+    if spec.turns:
+        _require(bool((_choosing(seen, spec).sum(axis=1) < 2)[rows].all()), _TWO_TURNS)
+
+
+def _choosing(seen: Observation, spec: EnvSpec) -> BoolArray:
+    """Agents ``[E, N]`` in play whose masks leave them a choice."""
+    choosing = np.zeros_like(seen.alive)
+    for kind, mask in zip(spec.classes, seen.masks or (), strict=True):
+        choosing[:, kind.agents] = mask.sum(axis=-1) > max(1, len(kind.branches))
+    return choosing & seen.alive
 
 
 def _check_array(what: str, array: object, width: tuple[int, ...], dtype: type[np.generic], rows: BoolArray) -> None:

@@ -11,6 +11,7 @@ _WRONG_KIND = "class '{name}' is not of one kind: one choice, several choices, o
 _WRONG_BRANCHES = "the choices of class '{name}' are not positive, or actions is not their sum"
 _WRONG_BOUNDS = "the bounds of class '{name}' are not finite, not in order, or not one pair per action"
 _WRONG_SIDES = "sides is neither empty nor one of the numbers 0, 1, ... per agent, every one of them used"
+_TURNS = "agents take turns, but masks do not say whose turn it is"
 _ONE_SIDE = "all agents are on one side, which an empty sides says"
 
 
@@ -26,6 +27,8 @@ def fault_of(spec: EnvSpec) -> str:
     sizes = [size for kind in spec.classes for size in (kind.observation_size, kind.actions)]
     if min(*sizes, spec.horizon) < 1 or spec.state_size < 0:
         return _WRONG_SIZES
+    if spec.turns and not spec.masked:
+        return _TURNS
     faults = (*map(_fault_of_class, spec.classes), _fault_of_sides(spec))
     return next(filter(None, faults), "")
 

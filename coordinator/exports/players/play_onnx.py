@@ -8,15 +8,15 @@ from typing import Any
 import onnxruntime
 
 sys.path.append(str(Path(__file__).parent))
-from marless_spaces.agent import AgentCodec, encode_all
+from marless_spaces.team import TeamCodec
 
 
 class Player:
     """Greedy actions of all agents; call `start` when episodes begin."""
 
     def __init__(self, folder: Path = Path(__file__).parent) -> None:
-        self.agents = json.loads((folder / "policies.json").read_text(encoding="utf-8"))["agents"]
-        self.codecs = {name: AgentCodec(name, one["spaces"]) for name, one in self.agents.items()}
+        document = json.loads((folder / "policies.json").read_text(encoding="utf-8"))
+        self.agents, self.team = document["agents"], TeamCodec.of(document)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # no warning that inputs have defaults
         self.networks = {
@@ -26,22 +26,26 @@ class Player:
         self.start()
 
     def start(self) -> None:
+        self.team.start()
         self.states: dict[str, dict[str, Any]] = {name: {} for name in self.agents}
 
-    def act(self, observations: dict[Any, Any], masks: dict[Any, Any] | None = None) -> dict[Any, Any]:
-        """Actions as the environment's step takes them, for observations as it returns them; both by agent."""
+    def act(
+        self, observations: dict[Any, Any], masks: dict[Any, Any] | None = None, turn: Any = None
+    ) -> dict[Any, Any]:
+        """Actions as the environment's step takes them, for observations as it returns them; both by agent. In a game
+        of turns that policies remember, observations are those of all agents, and `turn` is the one that acts."""
         actions = {}
-        for name, seen in encode_all(self.codecs, observations, masks).items():
+        for name, seen in self.team.encode(observations, masks, turn).items():
             inputs = {"observation": seen.rows, **self.states[name]}
             if seen.legal is not None:
                 inputs["mask"] = seen.legal
             names = [output.name for output in self.networks[name].get_outputs()]
             found = dict(zip(names, self.networks[name].run(names, inputs), strict=True))
-            actions[seen.key] = self.codecs[name].typed(found["action"], seen.batch)
+            actions[seen.key] = self.team.codecs[name].typed(found["action"], seen.batch)
             self.states[name] = {key[5:]: value for key, value in found.items() if key.startswith("next_")}
         return actions
 
 
 if __name__ == "__main__":
     player = Player()
-    print(player.act({name: codec.example() for name, codec in player.codecs.items()}))
+    print(player.act(player.team.examples()))

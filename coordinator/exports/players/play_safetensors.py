@@ -9,7 +9,8 @@ import numpy as np
 from safetensors.numpy import load_file
 
 sys.path.append(str(Path(__file__).parent))
-from marless_spaces.agent import AgentCodec, Seen, encode_all
+from marless_spaces.agent import Seen
+from marless_spaces.team import TeamCodec
 
 LAYERS: dict[str, Any] = {
     "normalise": lambda x, p: np.clip((x - p["mean"]) * p["inverse"], -10, 10),
@@ -33,21 +34,27 @@ class Player:
     """Greedy actions of all agents; call `start` when episodes begin."""
 
     def __init__(self, folder: Path = Path(__file__).parent) -> None:
-        self.agents = json.loads((folder / "policies.json").read_text(encoding="utf-8"))["agents"]
-        self.codecs = {name: AgentCodec(name, one["spaces"]) for name, one in self.agents.items()}
+        document = json.loads((folder / "policies.json").read_text(encoding="utf-8"))
+        self.agents, self.team = document["agents"], TeamCodec.of(document)
         self.tensors = load_file(folder / "policies.safetensors")
         self.start()
 
     def start(self) -> None:
+        self.team.start()
         self.states: dict[str, dict[str, Any]] = {
             name: {key: np.zeros((1, width), np.float32) for key, width in one["states"].items()}
             for name, one in self.agents.items()
         }
 
-    def act(self, observations: dict[Any, Any], masks: dict[Any, Any] | None = None) -> dict[Any, Any]:
-        """Actions as the environment's step takes them, for observations as it returns them; both by agent."""
-        found = encode_all(self.codecs, observations, masks)
-        return {seen.key: self.codecs[name].decode(self.chosen(name, seen), seen.batch) for name, seen in found.items()}
+    def act(
+        self, observations: dict[Any, Any], masks: dict[Any, Any] | None = None, turn: Any = None
+    ) -> dict[Any, Any]:
+        """Actions as the environment's step takes them, for observations as it returns them; both by agent. In a game
+        of turns that policies remember, observations are those of all agents, and `turn` is the one that acts."""
+        found = self.team.encode(observations, masks, turn)
+        return {
+            seen.key: self.team.codecs[name].decode(self.chosen(name, seen), seen.batch) for name, seen in found.items()
+        }
 
     def outputs(self, name: str, x: Any) -> Any:
         """The network's outputs for rows of numbers."""
@@ -84,4 +91,4 @@ class Player:
 
 if __name__ == "__main__":
     player = Player()
-    print(player.act({name: codec.example() for name, codec in player.codecs.items()}))
+    print(player.act(player.team.examples()))

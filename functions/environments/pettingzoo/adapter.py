@@ -41,6 +41,7 @@ from functions.environments.pettingzoo.factory import build, factory_of
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.horizon import horizon_of
 from functions.environments.pettingzoo.state import state_encoder
+from functions.environments.pettingzoo.turns import TurnEnvironment
 
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
 
@@ -90,6 +91,7 @@ class PettingZooEnvironment:
             masked=any(agent.masked for agent in agents),
             sides=sides,
             keys=keys_of(agents),
+            turns=isinstance(guards[0].environment, TurnEnvironment),
         )
         self._native = [agents[kind.agents[0]].codec.action.native for kind in self.spec.classes]
         sizes = [(self.num_envs, len(kind.agents), kind) for kind in self.spec.classes]

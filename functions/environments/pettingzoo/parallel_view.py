@@ -115,13 +115,15 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
         return {agent: self._shown_to(agent, self._seen) for agent in self.agents}
 
     def _shown_to(self, agent: Any, seen: Observation) -> Any:
-        kind, codec = self._kinds[agent], self._codecs[agent]
-        index, place = self._spec.classes.index(kind), kind.agents.index(self.possible_agents.index(agent))
+        kind, codec, number = self._kinds[agent], self._codecs[agent], self.possible_agents.index(agent)
+        index, place = self._spec.classes.index(kind), kind.agents.index(number)
         # Where the policy keeps its last action, that stands behind.
         values = codec.observation.read(seen.values[index][0, place, : codec.observation.size])
         if seen.masks is None or agent not in self._masked:
             return values
-        mask = codec.action.mask_of(seen.masks[index][0, place])
+        # Who is gone has no turn.
+        gone = self._spec.turns and not seen.alive[0, number]
+        mask = codec.action.first if gone else codec.action.mask_of(seen.masks[index][0, place])
         return {"observation": values, "action_mask": mask.astype(np.int8)}
 
     def _observation_space(self, agent: Any, own: AgentSpaces) -> Any:

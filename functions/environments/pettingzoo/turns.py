@@ -139,4 +139,4 @@ def _first_actions(task: str, agent: Any, space: Any) -> NDArray[np.int8]:
     codec = ActionCodec(msgspec.to_builtins(described))
     if codec.continuous:
         raise Unsupported(f"{task}: agent '{agent}' takes turns with continuous actions, which cannot be masked")
-    return np.concatenate([np.eye(1, count, dtype=np.int8)[0] for count in codec.counts])
+    return codec.first.astype(np.int8)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .observations import Array, Space, SpaceError, bound, each, finite_numbers, shape_of, whole_numbers
+from .observations import Array, NoAction, Space, bound, each, finite_numbers, shape_of, whole_numbers
 
 
 class ActionCodec:
@@ -44,6 +44,8 @@ class ActionCodec:
         ends = np.cumsum(self.counts).tolist()
         # The columns of each choice in the environment's mask.
         self.choices = tuple(slice(end - count, end) for end, count in zip(ends, self.counts, strict=True))
+        # The environment's mask that allows the first action only, of every choice: of agents that wait for their turn.
+        self.first = np.isin(np.arange(self.mask_size), [part.start for part in self.choices])
 
     @property
     def continuous(self) -> bool:
@@ -118,5 +120,5 @@ class ActionCodec:
         flat = finite_numbers(mask, whole[-1:] if one_for_all else whole, what)
         legal = self.legal(np.broadcast_to(flat != 0, whole))
         if legal is None:
-            raise SpaceError(f"{what} allows no action")
+            raise NoAction(f"{what} allows no action")
         return legal

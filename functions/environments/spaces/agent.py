@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .actions import ActionCodec
-from .observations import Array, SpaceError, observation_codec
+from .observations import Array, observation_codec
 
 _PAIR = {"observation", "action_mask"}
 
@@ -34,15 +34,16 @@ class AgentCodec:
         # Where the environment gives masks, or a dictionary can be nothing else.
         self._pairs = spaces["masked"] or spaces["observation"]["type"] != "dict"
 
-    def encode(self, key: Any, seen: Any, mask: Any = None) -> Seen:
+    def encode(self, key: Any, seen: Any, mask: Any = None, waits: bool = False) -> Seen:
         """An observation of the environment, or a batch of them with more axes in front, with or without a mask:
-        ``{"observation": ..., "action_mask": ...}``, or `mask` beside it. Raises `SpaceError`."""
+        ``{"observation": ..., "action_mask": ...}``, or `mask` beside it; an agent that `waits` has the first action
+        only. Raises `SpaceError`."""
         if self._pairs and isinstance(seen, Mapping) and seen.keys() >= _PAIR:
             seen, mask = seen["observation"], seen["action_mask"]
         batch = self.observation.batch_of(seen)
         values = np.empty((*batch, self.observation.size), np.float32)
         self.observation.write(seen, f"the observation of agent '{self.name}'", values)
-        legal = None
+        mask, legal = self.action.first if waits else mask, None
         if mask is not None and not self.action.continuous:
             legal = self.action.read_mask(mask, batch, f"the action mask of agent '{self.name}'")
             legal = legal.reshape(-1, self.action.actions)
@@ -63,23 +64,3 @@ class AgentCodec:
     def example(self) -> Any:
         """An observation of this space, for a trial."""
         return self.observation.read(np.zeros(self.observation.size, np.float32))
-
-
-def encode_all(codecs: Mapping[str, AgentCodec], observations: Any, masks: Any = None) -> dict[str, Seen]:
-    """The observations of some agents by name; agents are known by the text of their keys.
-
-    Raises `SpaceError` for what is no dictionary, for agents that there are not, and for two keys with equal texts.
-    """
-    for what, given in (("observations", observations), ("masks", {} if masks is None else masks)):
-        if not isinstance(given, Mapping):
-            raise SpaceError(f"{what} are a dictionary by agent, not {type(given).__name__}")
-    legal = {str(key): mask for key, mask in (masks or {}).items()}
-    found: dict[str, Seen] = {}
-    for key, seen in observations.items():
-        name = str(key)
-        if name not in codecs:
-            raise SpaceError(f"no policy plays agent {key!r}; there are {', '.join(map(repr, codecs))}")
-        if name in found:
-            raise SpaceError(f"agent {key!r} is given twice: agents are known by the text of their names")
-        found[name] = codecs[name].encode(key, seen, legal.get(name))
-    return found

@@ -37,6 +37,10 @@ class SpaceError(ValueError):
     """An observation, action or mask that is not in its space; the message says which and how."""
 
 
+class NoAction(SpaceError):
+    """A mask that allows no action."""
+
+
 def finite_numbers(value: object, shape: tuple[int, ...], what: str, dtype: DTypeLike = np.float32) -> Array:
     """`value` as finite numbers of `shape`; a single number may have any shape. Raises `SpaceError`."""
     try:

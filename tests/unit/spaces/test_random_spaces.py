@@ -1,15 +1,12 @@
 """Training's adapter, the evaluator, `act`, PettingZoo views and exported policies choose the same actions, whatever
 the spaces: see `random_spaces` for what is drawn."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 from drawn_policies import tensors_of
+from exported_players import exported
 from random_spaces import DONE, STEPS, Task
 
-from coordinator.exports.destination import write_folder
-from coordinator.exports.policy_files import policy_files
 from coordinator.reports import load_policy
 from coordinator.reports.policy import TeamFile, export
 from functions.contract import Team
@@ -71,14 +68,6 @@ class Case:
                 assert all(environment.observation_space(agent).contains(one) for agent, one in seen.items())
             seen, *_ = environment.step(player.act(seen))
         return list(DONE)
-
-
-def exported(loaded, format_, folder):
-    write_folder(folder, policy_files(loaded, format_, {}))
-    place = importlib.util.spec_from_file_location("play", folder / "play.py")
-    module = importlib.util.module_from_spec(place)
-    place.loader.exec_module(module)
-    return module.Player(folder)
 
 
 def require_equal(found, expected, digits):

@@ -1,0 +1,137 @@
+"""What a team's policies are given, call after call: observations of some agents, or of all in a game of turns."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .agent import AgentCodec, Seen
+from .observations import Array, NoAction, SpaceError
+
+_SAY_TURN = "say whose turn it is, as in act(observations, turn=agent)"
+
+
+class TeamCodec:
+    """The spaces of the agents that have a policy; `others` have none.
+
+    `every_turn`: agents take turns, and policies carry something from step to step, a hidden state or the last action.
+    In training they see every turn, also those in which their agents wait and "do" the first action. What they carry
+    is the same here only if every agent in play is given at every turn.
+    """
+
+    def __init__(
+        self, codecs: Mapping[str, AgentCodec], others: Iterable[str] = (), turns: bool = False, carried: bool = False
+    ) -> None:
+        """`turns`: whether agents take turns; `carried`: whether a policy carries something from step to step."""
+        self.codecs, self._known, self._turns = codecs, {*codecs, *others}, turns
+        self._every_turn = turns and carried
+        self.start()
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "TeamCodec":
+        """The spaces of exported policies, which `document`, their policies.json, describes."""
+        agents = document["agents"]
+        codecs = {name: AgentCodec(name, own["spaces"]) for name, own in agents.items()}
+        carried = any(own["states"] for own in agents.values())
+        return cls(codecs, document["without_policy"], document["turns"], carried)
+
+    def start(self) -> None:
+        """Begins new episodes."""
+        # The agents of the last call, and which of them had a choice in each row of a batch.
+        self._present: set[str] | None = None
+        self._choosing: dict[str, Array] = {}
+
+    def examples(self) -> dict[str, Any]:
+        """Observations of all agents for a trial; in a game of turns it is the first one's."""
+        seen = {name: codec.example() for name, codec in self.codecs.items()}
+        if not self._turns:
+            return seen
+        masks = {name: codec.action.first | (not place) for place, (name, codec) in enumerate(self.codecs.items())}
+        return {name: {"observation": one, "action_mask": masks[name]} for name, one in seen.items()}
+
+    def encode(self, observations: Any, masks: Any = None, turn: Any = None) -> dict[str, Seen]:
+        """The observations of some agents by name; agents are known by the text of their keys.
+
+        In a game of turns `turn` is the agent that acts: whatever their masks say, the others wait. Raises `SpaceError`
+        for what is no dictionary, for agents that there are not, for two keys with equal texts, and where what policies
+        carry would not be what it is in training.
+        """
+        acting = None if turn is None else self._acting(turn)
+        try:
+            seen = self._encoded(observations, masks, acting)
+        except NoAction as error:
+            if acting is None and self._turns:
+                raise SpaceError(f"{error}: {_SAY_TURN}") from error
+            raise
+        if acting is not None and acting in self.codecs and acting not in seen:
+            raise SpaceError(f"it is the turn of agent {turn!r}, whose observation is missing")
+        if self._every_turn:
+            self._require_every_turn(seen, acting)
+        return seen
+
+    def _acting(self, turn: Any) -> str:
+        if not self._turns:
+            raise SpaceError(f"it is nobody's turn, also not that of {turn!r}: agents of this task act at once")
+        if str(turn) not in self._known:
+            raise SpaceError(f"it is the turn of agent {turn!r}; there are {', '.join(map(repr, sorted(self._known)))}")
+        return str(turn)
+
+    def _encoded(self, observations: Any, masks: Any, acting: str | None) -> dict[str, Seen]:
+        for what, given in (("observations", observations), ("masks", {} if masks is None else masks)):
+            if not isinstance(given, Mapping):
+                raise SpaceError(f"{what} are a dictionary by agent, not {type(given).__name__}")
+        legal = {str(key): mask for key, mask in (masks or {}).items()}
+        found: dict[str, Seen] = {}
+        for key, seen in observations.items():
+            name = str(key)
+            if name not in self.codecs:
+                raise SpaceError(f"no policy plays agent {key!r}; there are {', '.join(map(repr, self.codecs))}")
+            if name in found:
+                raise SpaceError(f"agent {key!r} is given twice: agents are known by the text of their names")
+            waits = acting not in (None, name)
+            found[name] = self.codecs[name].encode(key, seen, legal.get(name), waits)
+        return found
+
+    def _require_every_turn(self, seen: Mapping[str, Seen], acting: str | None) -> None:
+        """Takes note of who is in play and who acts; raises `SpaceError` unless policies were given every turn."""
+        missing = [name for name in self.codecs if name not in seen]
+        if missing and self._present is None:
+            raise SpaceError(
+                f"agent {missing[0]!r} is missing: these policies remember every turn, also while their agents wait, so"
+                " act takes the observations of all agents at every turn, and turn=agent says who acts"
+            )
+        if back := [name for name in seen if name not in (seen if self._present is None else self._present)]:
+            raise SpaceError(
+                f"agent {back[0]!r} is back after a turn without it: these policies remember every turn, also while"
+                " their agents wait; begin again with start()"
+            )
+        choosing = {name: self._has_choice(name, one) for name, one in seen.items()}
+        if acting is None:
+            self._require_one_choice(choosing)
+        self._present, self._choosing = set(seen), choosing
+
+    def _require_one_choice(self, choosing: Mapping[str, Array]) -> None:
+        """Raises `SpaceError` where masks leave open whose turn it is, or a turn is missing."""
+        if len({len(rows) for rows in choosing.values()}) > 1:
+            raise SpaceError("agents have different numbers of observations; in a game of turns all see every turn")
+        if (np.sum([*choosing.values()], axis=0) > 1).any():
+            raise SpaceError(f"more than one agent has a choice in a game of turns: {_SAY_TURN}")
+        for name, rows in choosing.items():
+            before = self._choosing.get(name)
+            # With all agents here no turn can be missing.
+            if (
+                len(choosing) < len(self._known)
+                and before is not None
+                and len(before) == len(rows)
+                and (rows & before).any()
+            ):
+                raise SpaceError(
+                    f"agent {name!r} has a choice twice in a row, maybe without the turns between: {_SAY_TURN}"
+                )
+
+    def _has_choice(self, name: str, seen: Seen) -> Array:
+        """Whether more than the first action is legal, in each row."""
+        action = self.codecs[name].action
+        legal = np.ones((len(seen.rows), action.actions), np.bool_) if seen.legal is None else seen.legal
+        choosing: Array = (legal != action.legal(action.first)).any(axis=-1)
+        return choosing

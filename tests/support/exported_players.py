@@ -1,0 +1,15 @@
+"""The programs that are written beside exported policies, in this process."""
+
+import importlib.util
+
+from coordinator.exports.destination import write_folder
+from coordinator.exports.policy_files import policy_files
+
+
+def exported(loaded, format_, folder):
+    """The player of `loaded`, a `TeamPolicy`, in a new folder."""
+    write_folder(folder, policy_files(loaded, format_, {}))
+    place = importlib.util.spec_from_file_location("play", folder / "play.py")
+    module = importlib.util.module_from_spec(place)
+    place.loader.exec_module(module)
+    return module.Player(folder)
