@@ -12,8 +12,8 @@ from coordinator.backends.registry import backend, names
 from coordinator.drive.ports import Invoker, Ledger, Storage
 from functions.contract import Platform, Report
 from infra.local.files import FileStorage
-from infra.local.pool import WorkerPool
 from infra.local.sqlite import SqliteLedger
+from infra.local.worker_pool import WorkerPool
 
 __all__ = [
     "Backend",

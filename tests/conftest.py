@@ -12,7 +12,7 @@ from coordinator.reports import curve
 from functions.contract import MissingExtra
 from functions.warm import WARM
 from infra.local.files import FileStorage
-from infra.local.pool import WorkerPool
+from infra.local.worker_pool import WorkerPool
 
 # Test collection makes no garbage; the collector would double its time.
 gc.disable()

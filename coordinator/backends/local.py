@@ -8,8 +8,8 @@ from coordinator.drive.ports import Invoker
 from functions.contract import Platform
 from infra.local.files import FileStorage
 from infra.local.lane import Lane
-from infra.local.pool import WorkerPool
 from infra.local.sqlite import LEDGER_FILE, SqliteLedger
+from infra.local.worker_pool import WorkerPool
 
 if TYPE_CHECKING:
     from infra.aws.deployment_ref import DeploymentRef

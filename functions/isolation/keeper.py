@@ -86,13 +86,15 @@ class Keeper:
     def put_back(self) -> None:
         """Puts back all that code of others has changed."""
         settle()
+        if not IMPORTS.look():  # all code is ours
+            return
         changed = _put_back(COMPUTED_WITH, [part.read() for part in COMPUTED_WITH], self._computed_with)
         theirs = [part.read() for part in PARTS]
         if theirs != self._ours:
             _process.theirs[self._key] = theirs
             changed += _put_back(PARTS, theirs, self._ours)
         self.changed.update(dict.fromkeys(changed))
-        if IMPORTS.look() and (names := ORIGINALS.put_back()):
+        if names := ORIGINALS.put_back():
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             _process.replaced[self._key] = f"{', '.join(names[:_NAMED])}{more}"
 
@@ -162,7 +164,7 @@ def _put_back(parts: tuple[Part, ...], now: list[Any], before: list[Any]) -> lis
     """Puts back what differs; the names of what a user should know."""
     names = []
     for part, is_, was in zip(parts, now, before, strict=True):
-        if is_ != was:
+        if not part.same(is_, was):
             part.put_back(was)
             if part.said:
                 names.append(part.name)

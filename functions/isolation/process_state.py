@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from operator import eq
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,13 +18,15 @@ except ImportError:  # in the cloud, where functions have one thread by their en
 
 
 class Part(NamedTuple):
-    """A part of the state: its name in a sentence, how it is read, how a value that was read is put back, and whether a
-    user should know that code changes it. Libraries set variables, handlers and filters for good reasons."""
+    """A part of the state: its name in a sentence, how it is read, how a value that was read is put back, whether a
+    user should know that code changes it (libraries set variables, handlers and filters for good reasons), and whether
+    a value is as one that was read before."""
 
     name: str
     read: Callable[[], Any]
     put_back: Callable[[Any], object]
     said: bool = False
+    same: Callable[[Any, Any], bool] = eq
 
 
 def _umask() -> int:
@@ -63,7 +66,9 @@ def _handle(handlers: Mapping[int, Any]) -> None:
             signal.signal(number, handler)
 
 
-_SIGNALS = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+# Those that programs handle.
+_NAMES = "HUP INT QUIT USR1 USR2 PIPE ALRM TERM CHLD IO VTALRM PROF"
+_SIGNALS = tuple(getattr(signal, f"SIG{name}") for name in _NAMES.split())
 
 
 def _set_streams(streams: tuple[Any, Any]) -> None:
@@ -101,6 +106,11 @@ class _Threads:
             self._libraries = {library.filepath: library for library in ThreadpoolController().lib_controllers}
         return {path: library.get_num_threads() for path, library in self._libraries.items()}
 
+    @staticmethod
+    def same(now: dict[str, int], before: dict[str, int]) -> bool:
+        """Libraries may have been loaded since."""
+        return now.items() >= before.items()
+
     def put_back(self, counts: dict[str, int]) -> None:
         for path, count in counts.items():
             self._libraries[path].set_num_threads(count)
@@ -134,7 +144,7 @@ def _silence(armed: bool) -> None:
 _threads = _Threads()
 
 COMPUTED_WITH = (
-    Part("the number of numerical threads", _threads.read, _threads.put_back, said=True),
+    Part("the number of numerical threads", _threads.read, _threads.put_back, True, _threads.same),
     Part("torch's defaults", _torch_defaults, _set_torch_defaults, said=True),
     Part("the alarm clock", _alarm, _silence),
 )

@@ -32,9 +32,13 @@ class Originals:
         self._libraries = [_owner(module.__name__, module) for module in _LIBRARIES]
         self._ours: list[_Owner] = []
         self._known: set[str] = set()
+        self._count = 0
 
     def learn(self) -> None:
         """Takes down the modules of this package that were imported since the last call."""
+        if self._count == len(sys.modules):
+            return
+        self._count = len(sys.modules)
         fresh = [name for name in sys.modules if name.startswith(_OURS) and name not in self._known]
         self._known.update(fresh)
         for name in fresh:

@@ -64,6 +64,10 @@ class Task:
     """How many it keeps busy; near 0 for one that sleeps, 1.0 where it is not known."""
     reads: Mapping[str, int]
     """Bytes of the objects that it reads, by their SHA-256."""
+    group: str = ""
+    """Tasks of a lane that may share a worker whatever they do to it."""
+    apart: bool = False
+    """It runs code that is not ours: a worker that serves it serves nothing else from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +86,11 @@ class Slot:
     free_at: float
     """When its task is expected to end, if it is busy."""
     serves: tuple[str, str] | None = None
-    """The lane and the module whose tasks it serves alone; None: all."""
+    """The lane and the group of its tasks that it serves alone; None: all."""
 
     def suits(self, lane: str, task: Task) -> bool:
         """Whether it may serve the lane's task."""
-        return self.serves is None or self.serves == (lane, task.module)
+        return not task.apart if self.serves is None else self.serves == (lane, task.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +223,7 @@ def choose(
 
     Lanes come by their start tags, ties by name. The worker is the free one that holds most of the task's bytes; if
     none holds any, one that has imported its module, else a new one, else the one that has been idle longest. A worker
-    that serves one lane's module alone is nobody else's, and comes first there.
+    that serves one lane's group alone is nobody else's, and comes first there, the one used last before others.
     """
     if sum(slot.idle_since is None for slot in slots) >= capacity.slots:
         return None
@@ -299,7 +303,7 @@ class _Pool:
                 _held(task, slot),
                 task.module in slot.modules,
                 not slot.importing,
-                -slot.idle_since,
+                slot.idle_since if own else -slot.idle_since,
                 -slot.number,
             )
 

@@ -26,12 +26,13 @@ Megabytes = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 class Call(msgspec.Struct, frozen=True):
     """To the worker: run `module`'s `handle` on the frame's bytes with the objects below the folder `root`, or with
-    `warm` only import it."""
+    `warm` only import it. What it says repeats the `token`."""
 
     module: str
     # As the system has it: a name of a file need not be text.
     root: bytes = b""
     warm: bool = False
+    token: int = 0
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
@@ -39,6 +40,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
     module: str
     init_ms: Milliseconds
+    token: int = 0
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
@@ -55,6 +57,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     error: str = ""
     foreign: bool = False
     spoilt: bool = False
+    token: int = 0
 
 
 def frame(header: Call | Ready | Ended, body: bytes = b"") -> bytes:

@@ -26,6 +26,7 @@ _PLAYED_AGAIN_BYTES = 1 << 20
 _NEGLIGIBLE_S = 1e-3
 # The weight of the newest measurement in a mean of a lane's measurements.
 _NEWEST = 0.5
+_LEARNS = "learner"
 
 
 class _Inputs(msgspec.Struct):
@@ -38,7 +39,14 @@ class _Inputs(msgspec.Struct):
     unfinished: tuple[Ref, ...] = ()
 
 
+class _Outputs(msgspec.Struct):
+    """The objects of an answer; its other fields are skipped."""
+
+    objects: dict[str, Ref] = {}
+
+
 _INPUTS = JsonDecoder(_Inputs)
+_OUTPUTS = JsonDecoder(_Outputs)
 
 
 @dataclass(slots=True)
@@ -112,6 +120,8 @@ class Lane:
         self.root = os.fsencode(blobs_root.absolute())
         self.reports: list[Report] = []
         self.running: set[WorkerProcess[Pending]] = set()
+        self.foreign: set[str] = set()
+        """The groups of its tasks that import code which is not ours."""
         self.waiting = Waiting()
         self._pending: dict[int, Pending] = {}
         self._seconds: dict[str, float] = {}
@@ -206,7 +216,9 @@ class Lane:
         reads = _inputs(body)
         if sum(reads.values()) * self._pool.capacity.load_s_per_byte < _NEGLIGIBLE_S:
             reads = {}
-        return Task(self._pool.next_number(), module, max(seconds, 1e-4), cores, reads)
+        # What plays must not reach what learns.
+        group = _LEARNS if function == _LEARNS else "plays"
+        return Task(self._pool.next_number(), module, max(seconds, 1e-4), cores, reads, group, group in self.foreign)
 
 
 def _work(id: str) -> str:
@@ -227,3 +239,11 @@ def _inputs(body: bytes) -> Mapping[str, int]:
     read = (*found.policies, *found.trajectories, *found.state, *found.tensors)
     unfinished = {ref.sha256: max(ref.size, _PLAYED_AGAIN_BYTES) for ref in found.unfinished}
     return {ref.sha256: ref.size for ref in read} | unfinished
+
+
+def outputs(body: bytes) -> Mapping[str, int]:
+    """The bytes of each object that an answer names, by hash; nothing for an answer that cannot be read."""
+    try:
+        return {ref.sha256: ref.size for ref in _OUTPUTS.decode(body).objects.values()}
+    except Undecodable:
+        return {}

@@ -1,60 +1,40 @@
 """A pool of warm worker processes that run the functions of one run or of many on this machine."""
 
-import selectors
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Literal, Self
 
-import msgspec
-
-from functions.contract import Ref
-from functions.encoding import JsonDecoder, MessagePackDecoder, Undecodable
+from functions.encoding import MessagePackDecoder, Undecodable
 from infra.local.dispatch import Capacity, FairShares, Slot, Task, choose, dominant_share
 from infra.local.frames import Call, Ended, Ready, frame
-from infra.local.lane import Lane, Pending
-from infra.local.starters import Forker, Spawner, Starter, worker_environment
-from infra.local.worker_process import WorkerProcess
+from infra.local.lane import Lane, Pending, outputs
+from infra.local.starters import Forker, Spawner, worker_environment
+from infra.local.workers import Worker, Workers
 
 # An answer that has begun to arrive was finished in time; this is the longest pause between two of its chunks.
 _TRANSFER_S = 10.0
 # How often it is looked at what tasks keep busy, while others wait for cores.
 _LOOK_S = 0.05
-# Bytes of recent objects that a process is taken to have at hand.
-_AT_HAND = 32 << 20
 # A process that holds more than this part of what it may allocate is replaced after its task.
 _FULL = 0.5
-# So many processes for each slot are kept: idle ones that have played code that is not ours serve nobody else.
-_KEPT = 2
-# How processes end that another process killed, or a system without memory, and not an error of their own.
+# What a run is told, and how processes end that another process killed, or a system without memory.
 _KILLED = "other processes killed or stopped workers, maybe those of another run; their tasks are tried again alone"
 _FROM_OUTSIDE = ("killed by SIGKILL", "killed by SIGTERM", "killed by SIGINT", "killed by SIGHUP")
 
 _decoder = MessagePackDecoder[Ready | Ended](Ready | Ended)
 
 
-class _Outputs(msgspec.Struct):
-    """The objects of an answer; its other fields are skipped."""
-
-    objects: dict[str, Ref] = {}
-
-
-_OUTPUTS = JsonDecoder(_Outputs)
-
-Worker = WorkerProcess[Pending]
-
-
 class Pool:
     """Worker processes, of which `capacity.slots` work at once, started when needed and kept warm, shared by lanes.
 
-    A process that has imported code which is not ours serves from then on the lane and the module (the function) for
-    which it did, and no other: what such code does to its process reaches no other run, nor another function of its own
-    run. A process that is not as it was at its start serves nobody any more. The operating system holds nothing else
-    apart: processes of one user may kill each other. A task whose worker was killed from outside, while other lanes had
-    processes, is tried again once with none of them, and only this attempt counts.
+    A process that has imported code which is not ours serves from then on the lane for which it did, and there either
+    what plays or what learns: what such code does to its process reaches no other run, and what plays reaches nothing
+    that learns. A process that is not as it was at its start serves nobody any more. The operating system holds nothing
+    else apart: processes of one user may kill each other. A task whose worker was killed from outside, while other
+    lanes had processes, is tried again once with none of them, and only this attempt counts.
 
     `modules` maps a function's name to the module whose ``handle(body: bytes, blobs: Blobs) -> bytes`` serves it;
     `threads` is the number of threads numerical libraries use in a worker. What workers print goes to
@@ -70,18 +50,17 @@ class Pool:
         threads: int = 1,
         memory_mb: float = 0.0,
     ) -> None:
-        self.capacity, self.modules, self._logs = capacity, modules, logs
-        self._starter, self._memory_mb = self._choose_starter(threads), memory_mb / capacity.slots
-        self._most = capacity.slots if memory_mb else _KEPT * capacity.slots
+        self.capacity, self.modules = capacity, modules
+        environment, self._memory_mb = worker_environment(threads), memory_mb / capacity.slots
+        forks = sys.platform == "linux"
+        starter = Forker(environment, modules.values(), logs / "zygote.log") if forks else Spawner(environment)
+        self._workers = Workers(starter, logs, self._memory_mb)
         self._lanes: dict[str, Lane] = {}
         self._weights = 0.0
         self._shares = FairShares()
-        self._workers: list[Worker] = []
-        self._at_hand: dict[Worker, dict[str, int]] = {}
         # Tasks that are to be served with none of another lane beside them.
         self._alone: list[Pending] = []
-        self._started, self._numbers = count(1), count()
-        self._selector = selectors.DefaultSelector()
+        self._numbers = count()
         # When it was measured how many cores tasks keep busy, and how many.
         self._measured = 0.0, 0.0
         self.usual_cores: dict[str, float] = {}
@@ -107,7 +86,7 @@ class Pool:
 
     def fileno(self) -> int:
         """Readable when `wait` would not wait for a worker."""
-        return self._selector.fileno()
+        return self._workers.fileno()
 
     def open(self, lane: Lane) -> None:
         """Lets a lane take part; raises `ValueError` when there is one of its name."""
@@ -143,12 +122,18 @@ class Pool:
         if any(worker.has(module) for worker in free):
             return
         try:
-            worker = free[0] if free else self._start() if len(self._workers) < self.capacity.slots else None
+            worker = (
+                free[0]
+                if free
+                else self._workers.start(self._most())
+                if len(self._workers) < self.capacity.slots
+                else None
+            )
         except OSError:  # the first task will report the same error
             return
         if worker is not None:
             worker.warming = module
-            self._send(worker, frame(Call(module, warm=True)))
+            self._workers.send(worker, frame(Call(module, warm=True, token=worker.token)))
 
     def wait(self, timeout_s: float, lane: Lane | None = None) -> list[Lane]:
         """The lanes with reports: at once if there are any, of `lane` alone if given, else after the first report or
@@ -171,7 +156,8 @@ class Pool:
         self._weights = sum(other.weight for other in self._lanes.values())
         own = [worker for worker in self._workers if worker.serves and worker.serves[0] == lane.name]
         for worker in {*lane.running, *own}:
-            self._remove(worker)
+            self._workers.remove(worker)
+        lane.running.clear()
         lane.reports.clear()
         self._shares.close(lane.name)
         self.dispatch()
@@ -181,10 +167,7 @@ class Pool:
         self.closed = True
         for lane in list(self._lanes.values()):
             lane.close()
-        for worker in list(self._workers):
-            self._remove(worker)
-        self._starter.close()
-        self._selector.close()
+        self._workers.close()
 
     def waits(self, lane: Lane) -> None:
         """A task comes to the lane's empty queue."""
@@ -197,10 +180,10 @@ class Pool:
             lanes = [lane for lane in self._lanes.values() if lane.waiting and self._may_start(lane)]
             if not lanes:
                 return
-            queues = {lane.name: lane.waiting.first() for lane in lanes}
+            slots = self._workers.slots(self.capacity.load_s_per_byte)
+            queues = {lane.name: self._startable(lane, slots) for lane in lanes}
             alike = {lane.name: lane.waiting.alike() for lane in lanes}
             now = time.monotonic()
-            slots = [self._slot(worker) for worker in self._workers]
             choice = choose(self._shares, queues, slots, self._busy_cores(), self.capacity, now, alike)
             if choice is None:
                 return
@@ -214,9 +197,9 @@ class Pool:
         self._alone = [pending for pending in self._alone if self._lanes.get(pending.lane.name) is pending.lane]
         if self._alone and not working:
             pending = self._alone.pop(0)
-            task, own = pending.task, (pending.lane.name, pending.task.module)
+            task, own = pending.task, (pending.lane.name, pending.task.group)
             for worker in [worker for worker in self._workers if worker.serves and worker.serves[0] != own[0]]:
-                self._remove(worker)
+                self._workers.remove(worker)
             idle = (worker.number for worker in self._workers if worker.serves in (None, own) and worker.alive())
             self._hand_over(pending.lane, task, next(idle, None))
             return True
@@ -227,18 +210,28 @@ class Pool:
         slot that was lent comes back at the end of its task alone."""
         return len(lane.running) < self.width(lane) or lane.may_borrow()
 
+    def _startable(self, lane: Lane, slots: list[Slot]) -> list[Task]:
+        """The lane's next tasks. For a slot beyond its own no process ends: an import costs more than it gains."""
+        tasks = lane.waiting.first()
+        if len(lane.running) < self.width(lane) or len(slots) < self._most():
+            return tasks
+        free = [slot for slot in slots if slot.idle_since is not None]
+        return [task for task in tasks if any(slot.suits(lane.name, task) for slot in free)]
+
+    def _most(self) -> int:
+        """So many processes are kept, because idle ones with code that is not ours serve nobody else: for each slot one
+        that plays and one that learns, and one for each lane."""
+        slots = self.capacity.slots
+        return slots if self._memory_mb else slots + max(slots, len(self._lanes))
+
     def _hand_over(self, lane: Lane, task: Task, slot: int | None) -> None:
         try:
-            if slot is None:
-                self._make_room()
-                worker = self._start()
-            else:
-                worker = next(one for one in self._workers if one.number == slot)
+            worker = self._workers.start(self._most()) if slot is None else self._workers.numbered(slot)
         except OSError as error:
             lane.reports.append(lane.pop(task).report("throttled", detail=f"cannot start a worker: {error}"))
             return
         if not worker.alive():
-            self._remove(worker)
+            self._workers.remove(worker)
             return
         pending = lane.pop(task)
         worker.begin(pending, task.module, lane.root, pending.timeout_s)
@@ -246,29 +239,7 @@ class Pool:
         lane.running.add(worker)
         self._measured = self._measured[0], self._measured[1] + task.cores
         self._shares.started(lane.name, task.expected_s * dominant_share(task, self.capacity))
-        self._send(worker, frame(Call(task.module, lane.root), pending.body))
-
-    def _make_room(self) -> None:
-        """Ends the idle worker for which nobody may have a task for the longest time, where there are too many."""
-        if len(self._workers) >= self._most:
-            idle = [worker for worker in self._workers if worker.task is None]
-            self._remove(min(idle, key=lambda worker: (worker.serves is None, worker.idle_since)))
-
-    def _slot(self, worker: Worker) -> Slot:
-        pending = worker.task
-        importing = bool(worker.warming)
-        modules = worker.modules | {worker.warming} if importing else worker.modules
-        held = self._at_hand[worker].keys()
-        if pending is None:
-            return Slot(worker.number, modules, importing, held, worker.idle_since, 0.0, worker.serves)
-        expected_s = pending.task.expected_s + self._loading_s(worker, pending.task)
-        will_hold = held | pending.task.reads.keys()
-        return Slot(worker.number, modules, importing, will_hold, None, worker.since + expected_s, worker.serves)
-
-    def _loading_s(self, worker: Worker, task: Task) -> float:
-        """What it takes the worker to load what it did not hold before the task."""
-        held = self._at_hand[worker]
-        return self.capacity.load_s_per_byte * sum(size for name, size in task.reads.items() if name not in held)
+        self._workers.send(worker, frame(Call(task.module, lane.root, token=worker.token), pending.body))
 
     def _busy_cores(self) -> float:
         """What the running tasks keep busy: as predicted at first, as measured later. Up to `_LOOK_S` old.
@@ -291,57 +262,17 @@ class Pool:
     def _reported(self, lane: Lane | None) -> list[Lane]:
         return [one for one in ((lane,) if lane else self._lanes.values()) if one.reports]
 
-    def _choose_starter(self, threads: int) -> Starter:
-        environment = worker_environment(threads)
-        if sys.platform != "linux":
-            return Spawner(environment)
-        return Forker(environment, self.modules.values(), self._logs / "zygote.log")
-
-    def _start(self) -> Worker:
-        number = next(self._started)
-        # Others on this machine need not read what environments print.
-        self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        worker = Worker(number, self._starter, self._logs / f"{number}.log", self._memory_mb)
-        self._selector.register(worker.replies, selectors.EVENT_READ, worker)
-        self._selector.register(worker.log.descriptor, selectors.EVENT_READ, worker)
-        self._workers.append(worker)
-        self._at_hand[worker] = {}
-        return worker
-
-    def _send(self, worker: Worker, data: bytes) -> None:
-        worker.outbox += data
-        self._flush(worker)
-
-    def _flush(self, worker: Worker) -> None:
-        """Writes to the pipe without blocking."""
-        blocked = worker.flush()
-        if blocked and not worker.blocked:
-            self._selector.register(worker.requests, selectors.EVENT_WRITE, worker)
-        elif worker.blocked and not blocked:
-            self._selector.unregister(worker.requests)
-        worker.blocked = blocked
-
     def _pump(self, timeout_s: float) -> None:
-        self._exchange(timeout_s)
+        self._hear_all(timeout_s)
         if any(worker.overdue() for worker in self._workers):
             # This process may have been stopped meanwhile, so answers already in the pipe still count.
-            self._exchange(0.0)
+            self._hear_all(0.0)
             for worker in [worker for worker in self._workers if worker.overdue()]:
                 self._bury(worker, "timeout")
 
-    def _exchange(self, timeout_s: float) -> None:
-        for key, events in self._selector.select(timeout_s):
-            worker: Worker = key.data
-            if worker not in self._workers:
-                continue
-            if key.fd == worker.log.descriptor:
-                if not worker.log.take():  # a task has closed its standard output
-                    self._selector.unregister(key.fd)
-            elif events & selectors.EVENT_WRITE:
-                self._flush(worker)
-                worker.allow(worker.allowed_s)
-            else:
-                self._receive(worker)
+    def _hear_all(self, timeout_s: float) -> None:
+        for worker in self._workers.exchange(timeout_s):
+            self._receive(worker)
 
     def _receive(self, worker: Worker) -> None:
         try:
@@ -356,18 +287,21 @@ class Pool:
         except BlockingIOError:
             self.dispatch()
         except Undecodable:  # a task wrote into the pipe, so no later frame is reliable
-            self._bury(worker, "crash")
+            self._bury(worker, "crash", reason="it wrote into the pipe of its worker's answers")
         else:
             self._bury(worker, "crash", ended=worker.ended())
 
     def _hear(self, worker: Worker, said: Ready | Ended, body: bytes) -> None:
+        pending = worker.task
+        if said.token != worker.token:
+            raise Undecodable("a task wrote this")
         if isinstance(said, Ready):
             self._start_s = said.init_ms / 1000
-            worker.ready(said, worker.task.task.module if worker.task else None)
-        elif (pending := worker.task) is not None:
+            worker.ready(said, pending.task.module if pending else None)
+        elif pending is not None:
             worker.log.take()
             self._release(worker, pending, said.processor_ms / max(said.duration_ms, 1.0))
-            self._remember(worker, pending, body)
+            worker.remember(pending.task.reads, outputs(body))
             pending.lane.reports.append(
                 pending.report(
                     "crash" if said.error else "answered",
@@ -380,18 +314,20 @@ class Pool:
                 )
             )
             if said.foreign and worker.serves is None:
-                worker.serves = pending.lane.name, pending.task.module
+                worker.serves = pending.lane.name, pending.task.group
+                pending.lane.foreign.add(pending.task.group)
             if said.spoilt or (self._memory_mb and said.resident_mb > _FULL * self._memory_mb):
-                self._remove(worker)
+                self._workers.remove(worker)
 
     def _release(self, worker: Worker, pending: Pending, cores: float, besides_s: float = 0.0) -> None:
         """The worker's task has ended; `cores` is how many it kept busy, `besides_s` what its end costs."""
         seconds = time.monotonic() - worker.since
+        loading_s = self.capacity.load_s_per_byte * worker.missing(pending.task.reads)
         worker.end()
         lane, task = pending.lane, pending.task
         self._measured = self._measured[0], max(0.0, self._measured[1] - task.cores)
         lane.running.discard(worker)
-        lane.measured(pending, seconds - self._loading_s(worker, task), cores)
+        lane.measured(pending, seconds - loading_s, cores)
         if pending.kind not in self.usual_cores:
             for other in self._lanes.values():
                 other.expect(pending.kind, cores)
@@ -399,32 +335,22 @@ class Pool:
         self.busy_s[lane.name] = self.busy_s.get(lane.name, 0.0) + seconds
         self._shares.ended(lane.name, (seconds + besides_s - task.expected_s) * dominant_share(task, self.capacity))
 
-    def _remember(self, worker: Worker, pending: Pending, body: bytes) -> None:
-        """The process has at hand what the task read and wrote."""
-        at_hand = self._at_hand[worker]
-        with suppress(Undecodable):
-            written = {ref.sha256: ref.size for ref in _OUTPUTS.decode(body).objects.values()}
-            for name, size in (*pending.task.reads.items(), *written.items()):
-                at_hand.pop(name, None)
-                at_hand[name] = size
-        total = sum(at_hand.values())
-        while total > _AT_HAND:
-            total -= at_hand.pop(next(iter(at_hand)))
-
-    def _bury(self, worker: Worker, outcome: Literal["timeout", "crash"], ended: bool = False) -> None:
-        """`ended`: nobody here has ended it."""
+    def _bury(
+        self, worker: Worker, outcome: Literal["timeout", "crash"], ended: bool = False, reason: str = ""
+    ) -> None:
+        """`ended`: nobody here has ended it; `reason`: why it is ended here."""
         duration_ms = worker.metered((time.monotonic() - worker.since) * 1000 - worker.init_ms)
         if (pending := worker.task) is not None:
             # The lane pays for the start of the worker's successor.
             self._release(worker, pending, worker.busy_cores(pending.task.cores), self._start_s)
         stopped = worker.stopped()
-        end = self._remove(worker)
+        end = self._workers.remove(worker)
         if pending is not None and (stopped or (ended and end in _FROM_OUTSIDE)) and self._has_neighbours(pending):
             pending.remarks = (_KILLED,)
             pending.lane.again(pending)
             self._alone.append(pending)
         elif pending is not None:
-            why = f"no answer within {worker.allowed_s:g} s" if outcome == "timeout" else end
+            why = f"no answer within {worker.allowed_s:g} s" if outcome == "timeout" else reason or end
             detail = f"{why}; last line of {worker.log.path}: {worker.log.last_words()}"
             report = pending.report(outcome, duration_ms=duration_ms, init_ms=worker.init_ms, detail=detail)
             pending.lane.reports.append(report)
@@ -434,35 +360,3 @@ class Pool:
         """Whether the task's worker may have been killed by a process of another lane."""
         others = (worker.task.lane.name if worker.task else (worker.serves or ("",))[0] for worker in self._workers)
         return not pending.alone and any(name not in ("", pending.lane.name) for name in others)
-
-    def _remove(self, worker: Worker) -> str:
-        """Kills a worker and forgets it; returns how the process ended."""
-        self._workers.remove(worker)
-        del self._at_hand[worker]
-        self._selector.unregister(worker.replies)
-        with suppress(KeyError):  # it has closed its standard output
-            self._selector.unregister(worker.log.descriptor)
-        if worker.blocked:
-            self._selector.unregister(worker.requests)
-        if worker.task is not None:
-            worker.task.lane.running.discard(worker)
-        return worker.kill()
-
-
-class WorkerPool(Lane):
-    """A pool of one lane: at most `workers` processes for one run.
-
-    `modules`, `threads` and `logs` are as in `Pool`; the default for `logs` is a folder beside that of the objects.
-    """
-
-    def __init__(
-        self, workers: int, blobs_root: Path, modules: Mapping[str, str], threads: int = 1, logs: Path | None = None
-    ) -> None:
-        self.own = Pool(Capacity(workers, workers), modules, logs or blobs_root.absolute().parent / "workers", threads)
-        super().__init__(self.own, "", blobs_root, 1.0)
-        self.own.open(self)
-
-    def close(self) -> None:
-        """Kills and reaps all workers with their process groups; drops running tasks. Idempotent."""
-        super().close()
-        self.own.close()

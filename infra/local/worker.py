@@ -94,9 +94,10 @@ class Worker:
             processor_ms=(time.process_time() - processor) * 1000,
             peak_mb=peak_mb(),
             resident_mb=resident_mb(),
+            token=call.token,
             error=error,
             foreign=IMPORTS.look(),
-            spoilt=spoilt() or state_of_process() != self._state,
+            spoilt=IMPORTS.foreign and (spoilt() or state_of_process() != self._state),
         )
         self._send(frame(ended, answer))
 
@@ -110,7 +111,7 @@ class Worker:
             error = _describe(escaped)
         if not IMPORTS.look():
             IMPORTS.expect()
-        self._send(frame(Ready(module=call.module, init_ms=(time.monotonic() - start) * 1000)))
+        self._send(frame(Ready(call.module, (time.monotonic() - start) * 1000, call.token)))
         return error
 
     def _send(self, data: bytes) -> None:

@@ -3,7 +3,9 @@
 import os
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from secrets import randbits
 from typing import Generic, TypeVar
 
 from infra.local.frames import Inbox, Ready
@@ -15,6 +17,8 @@ from infra.local.worker_log import WorkerLog
 _ENDING_S = 0.1
 # Over how long it is measured what a task keeps busy.
 _RECENT_S = 0.25
+# Bytes of recent objects that it is taken to have at hand.
+_AT_HAND = 32 << 20
 # /proc/PID/stat counts in these (proc(5), fields 14 and 15).
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -31,12 +35,16 @@ class WorkerProcess(Generic[Pending]):
     def __init__(self, number: int, starter: Starter, log: Path, memory_mb: float = 0.0) -> None:
         self.number = number
         self.serves: tuple[str, str] | None = None
-        """The lane and the module that it serves alone, because it has played code that is not ours; None: all."""
+        """The lane and the group of its tasks that it serves alone, because of code that is not ours; None: all."""
         self.modules: set[str] = set()
+        self.at_hand: dict[str, int] = {}
+        """Bytes of the objects that it has read or written lately, by their SHA-256."""
         self.warming = ""
         self.roots: set[bytes] = set()
         self.unpaid: dict[str, float] = {}  # imports not yet metered, milliseconds by module
         self.task: Pending | None = None
+        self.token = randbits(63)
+        """What its messages repeat until its task has ended, so that what a task writes by itself is told apart."""
         self.init_ms = self.since = self.allowed_s = self.expires = 0.0
         self.idle_since = time.monotonic()
         # When its processor seconds were looked at, what they were, and how many cores it kept busy before that; None
@@ -109,7 +117,20 @@ class WorkerProcess(Generic[Pending]):
 
     def end(self) -> None:
         """The task has ended."""
-        self.task, self.idle_since = None, time.monotonic()
+        self.task, self.token, self.idle_since = None, randbits(63), time.monotonic()
+
+    def remember(self, *objects: Mapping[str, int]) -> None:
+        """It has at hand what a task has read and written: bytes by SHA-256."""
+        for name, size in (item for some in objects for item in some.items()):
+            self.at_hand.pop(name, None)
+            self.at_hand[name] = size
+        total = sum(self.at_hand.values())
+        while total > _AT_HAND:
+            total -= self.at_hand.pop(next(iter(self.at_hand)))
+
+    def missing(self, objects: Mapping[str, int]) -> int:
+        """Bytes of the objects that it does not have at hand."""
+        return sum(size for name, size in objects.items() if name not in self.at_hand)
 
     def allow(self, seconds: float) -> None:
         """Restarts the clock of the task."""

@@ -22,8 +22,9 @@ from infra.aws.s3 import S3Storage
 from infra.local.dispatch import Capacity
 from infra.local.files import FileStorage
 from infra.local.lane import Lane
-from infra.local.pool import Pool, WorkerPool
+from infra.local.pool import Pool
 from infra.local.sqlite import SqliteLedger
+from infra.local.worker_pool import WorkerPool
 
 BACKENDS = ["local", "emulated"]
 
@@ -114,7 +115,7 @@ def local_invokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Backend:
     root = tmp_path / "blobs"
     modules = {"actor": "echo", "learner": "no_such_module"}
     source = (
-        "from infra.local.pool import WorkerPool\nfrom pathlib import Path\n"
+        "from infra.local.worker_pool import WorkerPool\nfrom pathlib import Path\n"
         f"client = WorkerPool(2, Path({str(root)!r}), {modules!r})\n"
     )
     return Backend(lambda: WorkerPool(2, root, modules), source)

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from functions.ports import Blobs
-from infra.local.frames import Ended, frame
+from infra.local.frames import Ended, Ready, frame
 
 mark = "fresh"
 UNSPEAKABLE = object()
@@ -184,9 +184,14 @@ def _close_everything(argument, blobs):
 
 
 def _write_everywhere(argument, blobs):
-    """A frame whose text is no text, into every pipe; or one that promises more than any memory holds."""
+    """Into every pipe: text that is none, a frame that promises more than any memory holds, or one like a worker's."""
     ended = frame(Ended(duration_ms=1.0, processor_ms=1.0, peak_mb=1.0, resident_mb=1.0, error="QQQQ"))
-    data = {"bad text": ended.replace(b"QQQQ", b"\xff" * 4), "endless": struct.pack("<IQ", 9, 1 << 40)}[argument]
+    data = {
+        "bad text": ended.replace(b"QQQQ", b"\xff" * 4),
+        "endless": struct.pack("<IQ", 9, 1 << 40),
+        "forged answer": frame(Ended(1.0, 1.0, 1.0, 1.0), b'"forged"'),
+        "forged import": frame(Ready("echo", 1e9)),
+    }[argument]
     for descriptor in range(3, 64):
         try:
             os.set_blocking(descriptor, False)

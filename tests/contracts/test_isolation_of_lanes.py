@@ -17,14 +17,20 @@ MODULES = {"actor": "echo", "learner": "echo_too"}
 
 
 @pytest.fixture
-def lanes(tmp_path, monkeypatch):
-    """A pool of two slots and two of its lanes; its functions are `echo` and the same by another name."""
+def pool(tmp_path, monkeypatch):
+    """A pool of two slots; its functions are `echo` and the same by another name."""
     for folder in (Path(__file__).parent, tmp_path):
         monkeypatch.syspath_prepend(folder)
     (tmp_path / "echo_too.py").write_text("from echo import handle\n")
     (tmp_path / "somebodys_simulator.py").write_text("")
     with Pool(Capacity(2, 2), MODULES, tmp_path / "workers") as pool:
-        yield pool.lane("one", tmp_path / "one"), pool.lane("other", tmp_path / "other")
+        yield pool
+
+
+@pytest.fixture
+def lanes(pool, tmp_path):
+    """Two lanes of the pool."""
+    return pool.lane("one", tmp_path / "one"), pool.lane("other", tmp_path / "other")
 
 
 def test_a_process_with_code_of_others_serves_their_lane_and_function_alone(lanes):
@@ -48,8 +54,22 @@ def test_idle_processes_of_one_lane_leave_the_slots_to_others(lanes, tmp_path):
         said(collect(lane, 1)["sleeper"])
 
 
+def test_runs_with_code_of_others_that_take_turns_keep_their_processes(pool, tmp_path):
+    six = [pool.lane(f"lane {number}", tmp_path / str(number)) for number in range(6)]
+    processes = {said(ask(lane, "import", "somebodys_simulator")) for lane in six}
+    for _ in range(5):
+        for lane in six:
+            for name in "abc":
+                begin(lane, name, "pid")
+        answers = [[said(report) for report in collect(lane, 3).values()] for lane in six]
+        assert all(set(own).isdisjoint(others) for own in answers for others in answers if own is not others)
+        processes.update(*answers)
+    assert len(processes) <= 8  # one for each lane, and one for each slot
+
+
 def test_a_process_that_is_not_as_at_its_start_serves_nobody_any_more(lanes):
     one, other = lanes
+    said(ask(one, "import", "somebodys_simulator"))
     theirs = said(ask(one, "mask"))
     assert said(ask(other, "pid")) != theirs and said(ask(one, "pid")) != theirs
 
@@ -74,12 +94,13 @@ def test_a_worker_that_has_closed_everything_ends_at_its_time_out(lanes, tmp_pat
     assert vanish(pids(FileStorage(tmp_path / "one"), 1)) and time.monotonic() - began < 15
 
 
-@pytest.mark.parametrize("data", ["bad text", "endless"])
+@pytest.mark.parametrize("data", ["bad text", "endless", "forged answer", "forged import"])
 def test_a_task_that_writes_frames_harms_itself_alone(lanes, data):
     one, other = lanes
     begin(one, "task", "write everywhere", data, timeout_s=60.0)
     assert said(ask(other, "echo", "on")) == "on"
-    assert collect(one, 1)["task"].outcome == "crash"
+    report = collect(one, 1)["task"]
+    assert report.outcome == "crash" and "wrote into the pipe" in report.detail
 
 
 def test_what_is_printed_keeps_its_beginning_and_its_end_and_no_gigabyte(lanes, tmp_path):

@@ -15,8 +15,9 @@ from infra.local.dispatch import Capacity
 from infra.local.files import FileStorage
 from infra.local.frames import Ended, frame
 from infra.local.lane import Pending
-from infra.local.pool import Pool, WorkerPool
+from infra.local.pool import Pool
 from infra.local.separate_pools import SeparatePools
+from infra.local.worker_pool import WorkerPool
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="workers are forks on Linux alone")
 

@@ -17,8 +17,8 @@ SECOND = round(1 / dispatch.LOAD_S_PER_BYTE)
 """Bytes that take a second to load."""
 
 
-def task(number, expected_s=1.0, cores=1.0, reads=None, module="learner"):
-    return Task(number, module, expected_s, cores, reads or {})
+def task(number, expected_s=1.0, cores=1.0, reads=None, module="learner", group="", apart=False):
+    return Task(number, module, expected_s, cores, reads or {}, group, apart)
 
 
 def slot(number, holds=(), modules=(), idle_since=0.0, free_at=0.0):
@@ -225,6 +225,23 @@ def test_a_worker_with_the_data_comes_before_one_with_the_module_before_the_long
     assert chosen([read], [importing], capacity=Capacity(1, 1.0)).slot == 3
     assert chosen([read], [old, older]).slot == 4
     assert chosen([read], [], capacity=Capacity(1, 1.0)).slot is None
+
+
+def test_a_worker_that_serves_a_group_of_tasks_serves_no_other_and_a_task_apart_has_no_other():
+    own, later, common = (
+        replace(slot(number, idle_since=1.0 + number), serves=serves)
+        for number, serves in enumerate([("run", "plays"), ("run", "plays"), None])
+    )
+    roomy = Capacity(9, 9.0)
+    for apart, slots, number in [
+        (True, [own, later, common], 1),
+        (False, [own, later, common], 1),
+        (False, [common], 2),
+        (True, [common], None),
+    ]:
+        assert chosen([task(1, group="plays", apart=apart)], slots, capacity=roomy).slot == number
+    assert chosen([task(1, group="learner")], [own, later, common], capacity=roomy).slot == 2
+    assert chosen([task(1, group="learner")], [own, later], capacity=roomy).slot is None
 
 
 def test_a_task_waits_for_the_worker_with_its_data_only_while_that_is_sooner_than_loading_them():

@@ -1,0 +1,125 @@
+"""The worker processes of a pool: their starts, their pipes and their ends."""
+
+import selectors
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from infra.local.dispatch import Slot
+from infra.local.lane import Pending
+from infra.local.starters import Starter
+from infra.local.worker_process import WorkerProcess
+
+Worker = WorkerProcess[Pending]
+
+
+class Workers:
+    """They are started by `starter`, and each may allocate `memory_mb` (0: without limit); what they print goes to
+    ``<logs>/<n>.log``."""
+
+    def __init__(self, starter: Starter, logs: Path, memory_mb: float) -> None:
+        self._starter, self._logs, self._memory_mb = starter, logs, memory_mb
+        self._workers: list[Worker] = []
+        self._started = count(1)
+        self._selector = selectors.DefaultSelector()
+
+    def __iter__(self) -> Iterator[Worker]:
+        """A copy, so that they may end meanwhile."""
+        return iter(list(self._workers))
+
+    def __len__(self) -> int:
+        return len(self._workers)
+
+    def __contains__(self, worker: object) -> bool:
+        return worker in self._workers
+
+    def numbered(self, number: int) -> Worker:
+        """That of the number."""
+        return next(worker for worker in self._workers if worker.number == number)
+
+    def fileno(self) -> int:
+        """Readable when one of them has something to say."""
+        return self._selector.fileno()
+
+    def slots(self, load_s_per_byte: float) -> list[Slot]:
+        """As the dispatcher sees them; `load_s_per_byte` as in `Capacity`."""
+        return [_slot(worker, load_s_per_byte) for worker in self._workers]
+
+    def start(self, most: int) -> Worker:
+        """Where there are `most`, the one that is idle longest ends; rather not the last that serves a group of tasks.
+
+        Raises `OSError` when no process can be started.
+        """
+        idle = [worker for worker in self._workers if worker.task is None]
+        if idle and len(self._workers) >= most:
+            alike = Counter(worker.serves for worker in self._workers)
+            self.remove(min(idle, key=lambda worker: (alike[worker.serves] == 1, worker.idle_since)))
+        number = next(self._started)
+        # Others on this machine need not read what environments print.
+        self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        worker = Worker(number, self._starter, self._logs / f"{number}.log", self._memory_mb)
+        self._selector.register(worker.replies, selectors.EVENT_READ, worker)
+        self._selector.register(worker.log.descriptor, selectors.EVENT_READ, worker)
+        self._workers.append(worker)
+        return worker
+
+    def send(self, worker: Worker, data: bytes) -> None:
+        """Does not wait until the worker reads it."""
+        worker.outbox += data
+        self._flush(worker)
+
+    def exchange(self, timeout_s: float) -> Iterator[Worker]:
+        """Writes what is to be sent and reads logs; yields the workers that have answered, or have ended, the first of
+        them after at most `timeout_s`."""
+        for key, events in self._selector.select(timeout_s):
+            worker: Worker = key.data
+            if worker not in self._workers:
+                continue
+            if key.fd == worker.log.descriptor:
+                if not worker.log.take():  # a task has closed its standard output
+                    self._selector.unregister(key.fd)
+            elif events & selectors.EVENT_WRITE:
+                self._flush(worker)
+                worker.allow(worker.allowed_s)
+            else:
+                yield worker
+
+    def remove(self, worker: Worker) -> str:
+        """Kills a worker with its process group and forgets it; returns how the process ended."""
+        self._workers.remove(worker)
+        self._selector.unregister(worker.replies)
+        with suppress(KeyError):  # it has closed its standard output
+            self._selector.unregister(worker.log.descriptor)
+        if worker.blocked:
+            self._selector.unregister(worker.requests)
+        return worker.kill()
+
+    def close(self) -> None:
+        """Kills and reaps all. Idempotent."""
+        for worker in self:
+            self.remove(worker)
+        self._starter.close()
+        self._selector.close()
+
+    def _flush(self, worker: Worker) -> None:
+        """Writes to the pipe without blocking."""
+        blocked = worker.flush()
+        if blocked and not worker.blocked:
+            self._selector.register(worker.requests, selectors.EVENT_WRITE, worker)
+        elif worker.blocked and not blocked:
+            self._selector.unregister(worker.requests)
+        worker.blocked = blocked
+
+
+def _slot(worker: Worker, load_s_per_byte: float) -> Slot:
+    pending = worker.task
+    importing = bool(worker.warming)
+    modules = worker.modules | {worker.warming} if importing else worker.modules
+    held = worker.at_hand.keys()
+    if pending is None:
+        return Slot(worker.number, modules, importing, held, worker.idle_since, 0.0, worker.serves)
+    reads = pending.task.reads
+    free_at = worker.since + pending.task.expected_s + load_s_per_byte * worker.missing(reads)
+    return Slot(worker.number, modules, importing, held | reads.keys(), None, free_at, worker.serves)
