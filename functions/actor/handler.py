@@ -21,8 +21,8 @@ from functions.contract import (
     SampleTask,
 )
 from functions.data.trajectory import EARLIER, rollout_prefix
-from functions.environments import registry
-from functions.environments.base import VectorEnvironment
+from functions.environments import language, registry
+from functions.environments.base import EnvironmentFault, VectorEnvironment
 from functions.episodes import Episodes, summary, whole_episodes
 from functions.policies import SAMPLE, Policy
 from functions.ports import Blobs
@@ -47,8 +47,16 @@ def handle(body: bytes, blobs: Blobs) -> bytes:
 
 
 def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
-    """The env task's spec, returned by the actor because only actors need the environments installed."""
-    return [], DescribeReply(spec=registry.spec(task.environment))
+    """The env task's spec, returned by the actor because only actors need the environments installed.
+
+    Raises `EnvironmentFault` for one that contradicts itself: policies trained by it could not be read.
+    """
+    spec = registry.spec(task.environment)
+    try:
+        language.require_fitting(spec, task.environment.last_action)
+    except ValueError as error:
+        raise EnvironmentFault(f"{task.environment.name}, its description: {error}") from error
+    return [], DescribeReply(spec=spec)
 
 
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from msgspec import to_builtins
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -31,9 +32,11 @@ def key_of(spec: EnvSpec) -> str:
     not read it.
 
     A kind of its own, because the bucket deletes old trajectories by itself; template.yaml lets actors and learners
-    read it. The environment's own spaces and names do not count: columns have the numbers of networks.
+    read it. The environment's own spaces and names, and whose turn it is, do not count: columns have the numbers of
+    networks.
     """
-    plain = replace(spec, keys=(), classes=tuple(replace(kind, spaces=None) for kind in spec.classes))
+    plain = to_builtins(replace(spec, keys=(), classes=tuple(replace(kind, spaces=None) for kind in spec.classes)))
+    del plain["turns"]
     return keys.object_key(f"rounds/offline-{hashlib.sha256(to_json(plain)).hexdigest()[:16]}", "dataset")
 
 

@@ -4,6 +4,7 @@ are what networks take, by the numbers of its description."""
 import math
 
 from functions.environments.base import AgentClass, EnvSpec
+from functions.environments.description import fault_of
 from functions.environments.spaces.actions import ActionCodec
 from functions.environments.spaces.agent import AgentCodec
 from functions.environments.spaces.description import (
@@ -38,10 +39,9 @@ def codec_of(kind: AgentClass, name: str, last_action: bool, masked: bool) -> Ag
 
 
 def require_fitting(spec: EnvSpec, last_action: bool) -> None:
-    """Raises `ValueError` for a description, from a file, whose parts contradict each other."""
-    members = sorted(agent for kind in spec.classes for agent in kind.agents)
-    if members != list(range(len(spec.agents))) or len({*spec.agents}) != len(spec.agents):
-        raise ValueError("the classes do not hold every agent once, or agents have equal names")
+    """Raises `ValueError` for a description whose parts contradict each other."""
+    if fault := fault_of(spec):
+        raise ValueError(fault)
     if spec.keys and tuple(map(str, spec.keys)) != spec.agents:
         raise ValueError("the keys of agents are not their names")
     for kind in spec.classes:

@@ -21,7 +21,6 @@ from functions.data.dataset import RETURN, key_of
 from functions.encoding import Undecodable, from_json
 from functions.environments import language
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
-from functions.environments.description import fault_of
 from functions.environments.last_action import within_unit
 
 # The files of a dataset's folder.
@@ -51,8 +50,6 @@ def store_dataset(config: RunConfig, run: str, storage: Storage) -> Ref | None:
         raise UserError(f"offline.dataset {folder}: it was recorded on another task ({other})")
     spec = document.spec
     try:
-        if fault := fault_of(spec):
-            raise ValueError(fault)
         language.require_fitting(spec, document.task.last_action)
     except ValueError as error:
         raise UserError(f"offline.dataset {folder}: {folder / DOCUMENT}: {error}") from error

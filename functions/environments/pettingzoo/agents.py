@@ -67,7 +67,8 @@ def agents_of(task: str, guard: Guard, joint: bool) -> list[Agent]:
 
 def keys_of(agents: list[Agent]) -> tuple[str | int, ...]:
     """The agents' own names where some are whole numbers, else ()."""
-    whole = [isinstance(agent.key, numbers.Integral) for agent in agents]
+    # True is a whole number, too, of another text.
+    whole = [isinstance(agent.key, numbers.Integral) and str(int(agent.key)) == agent.name for agent in agents]
     if not any(whole):
         return ()
     return tuple(int(agent.key) if is_whole else agent.name for agent, is_whole in zip(agents, whole, strict=True))

@@ -153,10 +153,20 @@ def _key(key: Any) -> str | int:
 
 
 def _as_box(spaces: Any, space: BoxSpace) -> Any:
-    low = bound(space.low, -math.inf, space.shape, np.float64)
-    high = bound(space.high, math.inf, space.shape, np.float64)
     dtype = np.dtype(space.dtype)
-    return spaces.Box(low.astype(dtype), high.astype(dtype), space.shape, dtype)
+    low, high = (
+        bound(_within_type(ends, dtype), none, space.shape, dtype)
+        for ends, none in ((space.low, -math.inf), (space.high, math.inf))
+    )
+    return spaces.Box(low, high, space.shape, dtype)
+
+
+def _within_type(ends: tuple[float | None, ...], dtype: np.dtype[Any]) -> tuple[float | None, ...]:
+    """Bounds of whole numbers as whole numbers: as floating-point ones the widest are beyond their type."""
+    if dtype.kind not in "iu":
+        return ends
+    widest = np.iinfo(dtype)
+    return tuple(None if end is None else min(max(int(end), int(widest.min)), int(widest.max)) for end in ends)
 
 
 def _as_choices(spaces: Any, space: MultiDiscreteSpace) -> Any:

@@ -161,6 +161,10 @@ class _Numbers:
         low, high = (
             bound(end, none, self.shape, np.float64) for end, none in zip(self._ends, (-np.inf, np.inf), strict=True)
         )
+        if self.dtype.kind in "iu":
+            # The largest whole number of 64 bits is none of floating point.
+            beyond = 2.0 ** (8 * self.dtype.itemsize - (self.dtype.kind == "i"))
+            high = np.minimum(high, np.nextafter(beyond, 0))
         return np.clip(numbers.astype(np.float64), low, high).astype(self.dtype)
 
 

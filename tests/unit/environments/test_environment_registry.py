@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from functions.contract import BadRequest, MissingExtra
+from functions.actor.handler import describe
+from functions.contract import BadRequest, DescribeTask, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.mpe import options
@@ -26,6 +27,11 @@ def make(task, num_envs):
     if task.agents == 9:
         raise ValueError(f"nine are too many for {task.name}")
     return toy.make(EnvTask(name="toy/signal", agents=task.agents), num_envs)
+
+def make_contradictory(task, num_envs):
+    environment = toy.make(EnvTask(name="toy/signal"), num_envs)
+    environment.spec = msgspec.structs.replace(environment.spec, keys=(True, False))
+    return environment
 """
 
 
@@ -42,7 +48,8 @@ def plug_ins(tmp_path, monkeypatch):
     (folder / "entry_points.txt").write_text(
         "[marless.environments]\nhouse/plug_in = marless_plug_in:make\n"
         "house/broken = marless_broken:make\nhouse/lacking = marless_lacking:make\n"
-        "house/half = marless_half:make\nhouse/absent = marless_plug_in:absent\ntoy/signal = marless_broken:make\n"
+        "house/half = marless_half:make\nhouse/absent = marless_plug_in:absent\n"
+        "house/contradictory = marless_plug_in:make_contradictory\ntoy/signal = marless_broken:make\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -67,6 +74,16 @@ def test_an_environment_of_the_package_is_made_by_its_name(name):
 def test_a_pettingzoo_environment_is_made_by_its_factory():
     spec = registry.spec(EnvTask(name="pettingzoo:mpe2.simple_spread_v3:parallel_env"))
     assert spec.agents == ("agent_0", "agent_1", "agent_2")
+
+
+def test_a_description_with_which_policies_could_not_be_read_is_refused_before_training(plug_ins):
+    order = DescribeTask(
+        id="i", output="o", run="r", round=0, timeout_s=9.0, seed=1, environment=EnvTask(name="house/contradictory")
+    )
+    with pytest.raises(
+        EnvironmentFault, match="house/contradictory, its description: the keys of agents are not their"
+    ):
+        describe(order, None)
 
 
 def test_a_plug_in_is_listed_and_made_by_its_name(plug_ins):

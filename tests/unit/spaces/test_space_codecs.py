@@ -10,11 +10,13 @@ from coordinator.exports.policy_files import _file_names
 from coordinator.reports import load_policy
 from coordinator.reports.policy import TeamFile, TeamPolicy, export
 from functions.contract import CorruptObject, Team
+from functions.environments import language
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.environments.pettingzoo.agents import agents_of, classes_of, keys_of
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.spaces import action_space_of, gymnasium_space, observation_space_of
 from functions.environments.spaces.actions import ActionCodec
+from functions.environments.spaces.agent import AgentCodec
 from functions.environments.spaces.description import (
     AgentSpaces,
     BoxSpace,
@@ -163,6 +165,25 @@ def test_every_space_is_described_wholly():
         sees, does = observed(rng), acted(rng)
         assert gymnasium_space(observation_space_of("a", sees)) == sees
         assert gymnasium_space(action_space_of("a", does, joint=False)) == does
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int32", "uint8", "bool"])
+def test_the_widest_whole_numbers_are_shown_within_their_space(dtype):
+    low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    space = spaces.Box(low, high, (2,), np.dtype(dtype))
+    described = observation_space_of("a", space)
+    assert gymnasium_space(described) == space
+    codec = AgentCodec("a", AgentSpaces(described, DiscreteSpace(2, 0)).plain())
+    shown = codec.observation.read(codec.encode("a", np.array([low, high], dtype)).rows[0])
+    assert space.contains(shown)
+    np.testing.assert_allclose(shown.astype(float), [float(low), float(high)])
+
+
+def test_names_that_are_whole_numbers_of_another_text_are_their_texts():
+    header = header_of(spaces.Discrete(2), spaces.Discrete(2), names=(True, 7))
+    assert (header.spec.agents, header.spec.keys) == (("True", "7"), ("True", 7))
+    language.require_fitting(header.spec, last_action=False)
+    assert TeamPolicy(header, linear(header.spec.classes[0], [(1, 1)])).act({True: 1, 7: 0}) == {True: 1, 7: 0}
 
 
 def test_actions_are_encoded_as_they_were_decoded():
