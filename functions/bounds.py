@@ -22,6 +22,8 @@ MOST_EPOCHS = 1_000
 MOST_ENV_STEPS = 10**12
 # Learning computes in float32, whose largest number is 3.4e38 and in which squares are summed.
 LARGEST = 1e12
+# The largest number of float32, in which networks and messages hold observations and actions.
+LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 # Of Adam, all that float32 holds: that a network diverges is told of the round in which it does.
 LARGEST_STEP = 1e38
 # Messages and files hold whole numbers of 64 bits.

@@ -1,7 +1,6 @@
 """Whether the description of an env task contradicts itself."""
 
-import math
-
+from functions.bounds import LARGEST_FLOAT32
 from functions.environments.base import AgentClass, EnvSpec
 
 _WRONG_AGENTS = "agents are not one or more different names"
@@ -9,7 +8,7 @@ _WRONG_CLASSES = "classes do not hold every agent once, in ascending order, unde
 _WRONG_SIZES = "observation sizes, action counts and the horizon are not positive, or the state size is negative"
 _WRONG_KIND = "class '{name}' is not of one kind: one choice, several choices, or numbers"
 _WRONG_BRANCHES = "the choices of class '{name}' are not positive, or actions is not their sum"
-_WRONG_BOUNDS = "the bounds of class '{name}' are not finite, not in order, or not one pair per action"
+_WRONG_BOUNDS = "the bounds of class '{name}' are not finite in float32, not in order, or not one pair per action"
 _WRONG_SIDES = "sides is neither empty nor one of the numbers 0, 1, ... per agent, every one of them used"
 _TURNS = "agents take turns, but masks do not say whose turn it is"
 _ONE_SIDE = "all agents are on one side, which an empty sides says"
@@ -41,7 +40,7 @@ def _fault_of_class(kind: AgentClass) -> str:
         return _WRONG_BRANCHES.format(name=kind.name)
     if not (kind.low or kind.high):
         return ""
-    finite = all(map(math.isfinite, (*kind.low, *kind.high)))
+    finite = all(abs(bound) <= LARGEST_FLOAT32 for bound in (*kind.low, *kind.high))
     ordered = all(low <= high for low, high in zip(kind.low, kind.high, strict=False))
     right = finite and ordered and len(kind.low) == len(kind.high) == kind.actions
     return "" if right else _WRONG_BOUNDS.format(name=kind.name)

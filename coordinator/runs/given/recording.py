@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.runs.given.npz import ArrayFault, Numbers
+from functions.bounds import LARGEST_FLOAT32
 from functions.environments import language
 from functions.environments.base import AgentClass, EnvSpec
 from functions.environments.spaces.actions import ActionCodec
@@ -17,7 +18,6 @@ from functions.environments.spaces.actions import ActionCodec
 Arrays = Mapping[str, NDArray[Any]]
 
 STARTS, FINAL = "episode_starts", "final/"
-_LARGEST = float(np.finfo(np.float32).max)
 # By how much of its range a continuous action may exceed a bound: a rounding error of float32.
 _ROUNDING = 1e-6
 
@@ -71,7 +71,7 @@ def _agent(
 def _finite(numbers: Numbers, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
     """Numbers that are finite in single precision, in which networks compute."""
     array = numbers.read(name, shape)
-    if not (np.isfinite(array).all() and (np.abs(array.astype(np.float64)) <= _LARGEST).all()):
+    if not (np.isfinite(array).all() and (np.abs(array.astype(np.float64)) <= LARGEST_FLOAT32).all()):
         raise ArrayFault(f"{name} holds what is not a number, or is none in float32")
     return array
 

@@ -2,7 +2,7 @@
 
 Observations are numbers (`Box`, `MultiBinary`), choices (`Discrete`, `MultiDiscrete`), and `Dict` or `Tuple` of these.
 Actions are `Discrete`, one choice; `MultiDiscrete` and `MultiBinary`, several (one if they have a single component); or
-a `Box` of floating-point numbers with finite bounds.
+a `Box` of floating-point numbers with bounds that are finite in float32, as networks have them.
 """
 
 import math
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functions.bounds import LARGEST_FLOAT32
 from functions.environments.base import Unsupported
 from functions.environments.pettingzoo.guard import one_line
 from functions.environments.spaces.description import (
@@ -29,7 +30,9 @@ from functions.environments.spaces.observations import bound, each
 
 JOINT_LIMIT = 1024
 _SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
-_SUPPORTED_ACTIONS = "Discrete, MultiDiscrete, MultiBinary and Box of floating-point numbers with finite bounds"
+_SUPPORTED_ACTIONS = (
+    "Discrete, MultiDiscrete, MultiBinary and Box of floating-point numbers with bounds that are finite in float32"
+)
 # Of an observation's bounds, which nothing is computed with: messages hold them, so more are replaced by the widest.
 _MOST_BOUNDS = 256
 
@@ -99,7 +102,7 @@ def image_or_numbers(shape: tuple[int, ...], space: Any) -> Space:
 
 
 def _is_bounded(space: Any) -> bool:
-    finite = np.isfinite(space.low).all() and np.isfinite(space.high).all()
+    finite = (np.abs([space.low, space.high]) <= LARGEST_FLOAT32).all()
     return bool(np.issubdtype(space.dtype, np.floating) and finite and space.low.size)
 
 
