@@ -103,9 +103,9 @@ def _signal_siblings(number: int) -> None:
             os.kill(pid, number)
 
 
-def _kill_parent() -> None:
+def _signal_parent(number: int) -> None:
     if b"zygote" in Path(f"/proc/{os.getppid()}/cmdline").read_bytes():
-        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getppid(), number)
 
 
 def _write_everywhere(data: bytes) -> None:
@@ -284,7 +284,8 @@ HARMS: dict[str, Callable[[], object]] = {
     "surrogate": lambda: _raise(ValueError("no file b\udcff")),
     "escapes": lambda: _raise(ValueError("\x1b[2J\x1b]0;mine\x07\nround 99 trained")),
     # Others' processes.
-    "kill_parent": _kill_parent,
+    "kill_parent": lambda: _signal_parent(signal.SIGKILL),
+    "stop_parent": lambda: _signal_parent(signal.SIGSTOP),
     "kill_siblings": lambda: _signal_siblings(signal.SIGKILL),
     "stop_siblings": lambda: _signal_siblings(signal.SIGSTOP),
     "interrupt_siblings": lambda: _signal_siblings(signal.SIGINT),

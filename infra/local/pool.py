@@ -21,8 +21,8 @@ _LOOK_S = 0.05
 # A process that holds more than this part of what it may allocate is replaced after its task.
 _FULL = 0.5
 # What a run is told, and how processes end that another process killed, or a system without memory.
-_KILLED = "other processes killed or stopped workers, maybe those of another run; their tasks are tried again alone"
-_FROM_OUTSIDE = ("killed by SIGKILL", "killed by SIGTERM", "killed by SIGINT", "killed by SIGHUP")
+_KILLED = "other processes killed workers, maybe those of another run; their tasks are tried again alone"
+_FROM_OUTSIDE = [f"killed by SIG{name}" for name in ("KILL", "TERM", "INT", "HUP", "QUIT", "USR1", "USR2")]
 
 _decoder = MessagePackDecoder[Ready | Ended](Ready | Ended)
 
@@ -343,9 +343,8 @@ class Pool:
         if (pending := worker.task) is not None:
             # The lane pays for the start of the worker's successor.
             self._release(worker, pending, worker.busy_cores(pending.task.cores), self._start_s)
-        stopped = worker.stopped()
         end = self._workers.remove(worker)
-        if pending is not None and (stopped or (ended and end in _FROM_OUTSIDE)) and self._has_neighbours(pending):
+        if pending is not None and ended and end in _FROM_OUTSIDE and self._has_neighbours(pending):
             pending.remarks = (_KILLED,)
             pending.lane.again(pending)
             self._alone.append(pending)

@@ -44,11 +44,6 @@ def begun(pid: int) -> str:
     return _field(pid, 19)
 
 
-def stopped(pid: int) -> bool:
-    """Whether a signal has stopped the process."""
-    return _field(pid, 0) == "T"
-
-
 def has_ended(pid: int) -> bool:
     """Whether the process is gone, or waits for its parent to notice its end."""
     return _field(pid, 0) in ("", "Z", "X")

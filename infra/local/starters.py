@@ -137,6 +137,8 @@ class Forker:
 
     def listen(self, timeout_s: float) -> bool:
         """Takes in what the zygote says, waiting for it for at most `timeout_s`; whether it lives."""
+        if self._zygote is not None:
+            self._zygote.send_signal(signal.SIGCONT)  # a task may have stopped it
         while self._socket is not None and select.select([self._socket], [], [], timeout_s)[0]:
             with suppress(ConnectionError, Undecodable):
                 if data := self._socket.recv(4096):

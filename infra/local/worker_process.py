@@ -9,7 +9,7 @@ from secrets import randbits
 from typing import Generic, TypeVar
 
 from infra.local.frames import Inbox, Ready
-from infra.local.process_tree import has_ended, stopped
+from infra.local.process_tree import has_ended
 from infra.local.starters import Child, Starter
 from infra.local.worker_log import WorkerLog
 
@@ -172,10 +172,6 @@ class WorkerProcess(Generic[Pending]):
         while not (ended := has_ended(self._child.pid)) and time.monotonic() < until:
             time.sleep(_ENDING_S / 10)
         return ended
-
-    def stopped(self) -> bool:
-        """Whether a signal has stopped it."""
-        return stopped(self._child.pid)
 
     def kill(self) -> str:
         """Kills the process group and returns how the process ended."""

@@ -90,6 +90,7 @@ class Zygote:
             if self._ended in ready:
                 os.read(self._ended, _MOST)
                 self._bury()
+                _resume()
             if self._pool.fileno() in ready:
                 data, descriptors, _, _ = socket.recv_fds(self._pool, _MOST, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
                 if not data:
@@ -159,6 +160,14 @@ class Zygote:
 
     def _say(self, message: Forked | Died) -> None:
         self._pool.send(to_message_pack(message))
+
+
+def _resume() -> None:
+    """Workers that were stopped go on: whoever did it was a task, because no terminal reaches them."""
+    with suppress(ChildProcessError):
+        while (stopped := os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG)) is not None:
+            with suppress(ProcessLookupError):
+                os.kill(stopped.si_pid, signal.SIGCONT)
 
 
 if __name__ == "__main__":

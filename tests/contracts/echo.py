@@ -13,6 +13,7 @@ import stat
 import struct
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -64,6 +65,16 @@ def _echo(argument, blobs):
 
 def _pid(argument, blobs):
     return os.getpid()
+
+
+def _freeze(argument, blobs):
+    """Soon after the answer the interpreter does nothing for two seconds."""
+
+    def hold():
+        time.sleep(0.1)
+        ctypes.PyDLL(None).sleep(2)  # with the interpreter's lock
+
+    threading.Thread(target=hold, daemon=True).start()
 
 
 def _sleep(argument, blobs):
@@ -234,6 +245,7 @@ _DEEDS = {
     "misname": _name_a_file_whose_name_is_no_text,
     "echo": _echo,
     "pid": _pid,
+    "freeze": _freeze,
     "sleep": _sleep,
     "compute": _compute,
     "hold": _hold_the_interpreter,

@@ -115,15 +115,29 @@ def test_what_is_printed_keeps_its_beginning_and_its_end_and_no_gigabyte(lanes, 
     assert log.startswith("the first line\n") and log.endswith("the last line\n") and "bytes are left out here" in log
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 @on_linux
-def test_a_task_whose_worker_others_may_have_killed_is_tried_again_alone(lanes, tmp_path, number):
+def test_a_task_whose_worker_others_may_have_killed_is_tried_again_alone(lanes, tmp_path):
     one, other = lanes
     said(ask(other, "import", "somebodys_simulator"))
     begin(one, "task", "sleep", 0.5, timeout_s=2.0)
-    os.kill(pids(FileStorage(tmp_path / "one"), 1)[0], number)
+    os.kill(pids(FileStorage(tmp_path / "one"), 1)[0], signal.SIGKILL)
     report = collect(one, 1)["task"]
     assert said(report) == "slept" and "tried again alone" in report.remarks[0]
+
+
+@on_linux
+def test_workers_and_zygotes_that_are_stopped_go_on(lanes, tmp_path):
+    one, other = lanes
+    zygote = said(ask(other, "parent"))
+    begin(one, "task", "sleep", 0.5, timeout_s=60.0)
+    (worker,) = pids(FileStorage(tmp_path / "one"), 1)
+    for number in (worker, zygote):
+        os.kill(number, signal.SIGSTOP)
+    for name in "abc":
+        begin(other, name, "echo", name, timeout_s=60.0)
+    assert {name: said(report) for name, report in collect(other, 3).items()} == {name: name for name in "abc"}
+    report = collect(one, 1)["task"]
+    assert said(report) == "slept" and not report.remarks
 
 
 @on_linux

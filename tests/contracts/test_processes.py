@@ -250,7 +250,8 @@ def test_an_error_that_names_a_file_whose_name_is_no_text_arrives(pool):
 
 
 def test_a_worker_that_reads_nothing_holds_nobody_up(pool):
-    os.kill(said(ask(pool, "pid")), signal.SIGSTOP)
+    said(ask(pool, "freeze"))
+    time.sleep(0.3)
     start = time.monotonic()
     begin(pool, "large", "echo", "x" * 3_000_000, timeout_s=0.3)
     assert time.monotonic() - start < 0.2
