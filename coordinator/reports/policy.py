@@ -68,9 +68,9 @@ class TeamPolicy:
         self._actors = {
             name: _Actor.of(header, tensors, agent) for agent, name in enumerate(self.agents) if self.plays(agent)
         }
-        carried = self.task.last_action or any(actor.networks.recurrent for actor in self._actors.values())
         codecs = {name: actor.codec for name, actor in self._actors.items()}
-        self._team = TeamCodec(codecs, self.agents, self.spec.turns, carried)
+        carrying = {name for name, actor in self._actors.items() if self.task.last_action or actor.networks.recurrent}
+        self._team = TeamCodec(codecs, self.agents, self.spec.turns, carrying)
 
     def plays(self, agent: int) -> bool:
         """Whether the agent has a policy; opponents that acted at random or by a script have none."""
@@ -148,8 +148,6 @@ class TeamPolicy:
             found = self._team.encode(observations, masks, turn)
         except SpaceError as error:
             raise UserError(one_line(error)) from error
-        for name, seen in found.items():
-            self._actors[name].require_rows(len(seen.rows))
         return {seen.key: self._actors[name].act(seen, rng) for name, seen in found.items()}
 
     def _warn_of_old_file(self) -> None:
@@ -184,13 +182,6 @@ class _Actor:
         alone = msgspec.structs.replace(spec, classes=(kind,))
         networks = batch_networks(alone, header.team, tensors, 0)
         return cls(language.codec_of(kind, spec.agents[agent], last_action, spec.masked), kind, networks, last_action)
-
-    def require_rows(self, rows: int) -> None:
-        """Raises `UserError` when the batch size differs from that at `start`."""
-        before = self.last_action if self.hidden is None else self.hidden
-        if before is not None and before.shape[-2] != rows:
-            began = f"{self.codec.name} began with {before.shape[-2]} environments and got {rows}"
-            raise UserError(f"{began}; call start()")
 
     def act(self, seen: Seen, rng: np.random.Generator | None) -> Any:
         """See `TeamPolicy.act`."""

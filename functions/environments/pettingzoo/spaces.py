@@ -102,7 +102,7 @@ def image_or_numbers(shape: tuple[int, ...], space: Any) -> Space:
 
 
 def _is_bounded(space: Any) -> bool:
-    finite = (np.abs([space.low, space.high]) <= LARGEST_FLOAT32).all()
+    finite = (np.abs(np.array([space.low, space.high], np.float64)) <= LARGEST_FLOAT32).all()
     return bool(np.issubdtype(space.dtype, np.floating) and finite and space.low.size)
 
 

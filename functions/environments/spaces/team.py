@@ -1,6 +1,6 @@
 """What a team's policies are given, call after call: observations of some agents, or of all in a game of turns."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,20 @@ _SAY_TURN = "say whose turn it is, as in act(observations, turn=agent)"
 class TeamCodec:
     """The spaces of the agents that have a policy; `others` have none.
 
-    `every_turn`: agents take turns, and policies carry something from step to step, a hidden state or the last action.
-    In training they see every turn, also those in which their agents wait and "do" the first action. What they carry
-    is the same here only if every agent in play is given at every turn.
+    `carrying` are those whose policies carry something from step to step, a hidden state or the last action, as they do
+    in training only if they are given what they see in training. That is one environment, or a batch of as many, in
+    every call; and in a game of turns (`turns`) every turn, also those in which agents wait and "do" the first action.
     """
 
     def __init__(
-        self, codecs: Mapping[str, AgentCodec], others: Iterable[str] = (), turns: bool = False, carried: bool = False
+        self,
+        codecs: Mapping[str, AgentCodec],
+        others: Iterable[str] = (),
+        turns: bool = False,
+        carrying: Collection[str] = (),
     ) -> None:
-        """`turns`: whether agents take turns; `carried`: whether a policy carries something from step to step."""
-        self.codecs, self._known, self._turns = codecs, {*codecs, *others}, turns
-        self._every_turn = turns and carried
+        self.codecs, self._known, self._turns = codecs, sorted({*codecs, *others}), turns
+        self._carrying = carrying
         self.start()
 
     @classmethod
@@ -32,11 +35,13 @@ class TeamCodec:
         """The spaces of exported policies, which `document`, their policies.json, describes."""
         agents = document["agents"]
         codecs = {name: AgentCodec(name, own["spaces"]) for name, own in agents.items()}
-        carried = any(own["states"] for own in agents.values())
-        return cls(codecs, document["without_policy"], document["turns"], carried)
+        carrying = {name for name, own in agents.items() if own["states"]}
+        return cls(codecs, document["without_policy"], document["turns"], carrying)
 
     def start(self) -> None:
         """Begins new episodes."""
+        # The size of the batch by agent, once it was given one.
+        self._rows: dict[str, int] = {}
         # The agents of the last call, and which of them had a choice in each row of a batch.
         self._present: set[str] | None = None
         self._choosing: dict[str, Array] = {}
@@ -65,15 +70,18 @@ class TeamCodec:
             raise
         if acting is not None and acting in self.codecs and acting not in seen:
             raise SpaceError(f"it is the turn of agent {turn!r}, whose observation is missing")
-        if self._every_turn:
+        rows = {name: len(one.rows) for name, one in seen.items() if name in self._carrying}
+        self._require_equal_batches(rows)
+        if self._turns and self._carrying:
             self._require_every_turn(seen, acting)
+        self._rows |= rows
         return seen
 
     def _acting(self, turn: Any) -> str:
         if not self._turns:
             raise SpaceError(f"it is nobody's turn, also not that of {turn!r}: agents of this task act at once")
         if str(turn) not in self._known:
-            raise SpaceError(f"it is the turn of agent {turn!r}; there are {', '.join(map(repr, sorted(self._known)))}")
+            raise SpaceError(f"it is the turn of agent {turn!r}; there are {', '.join(map(repr, self._known))}")
         return str(turn)
 
     def _encoded(self, observations: Any, masks: Any, acting: str | None) -> dict[str, Seen]:
@@ -81,6 +89,8 @@ class TeamCodec:
             if not isinstance(given, Mapping):
                 raise SpaceError(f"{what} are a dictionary by agent, not {type(given).__name__}")
         legal = {str(key): mask for key, mask in (masks or {}).items()}
+        if strangers := legal.keys() - {*self._known}:
+            raise SpaceError(f"masks are of agent {min(strangers)!r}; there are {', '.join(map(repr, self._known))}")
         found: dict[str, Seen] = {}
         for key, seen in observations.items():
             name = str(key)
@@ -91,6 +101,11 @@ class TeamCodec:
             waits = acting not in (None, name)
             found[name] = self.codecs[name].encode(key, seen, legal.get(name), waits)
         return found
+
+    def _require_equal_batches(self, rows: Mapping[str, int]) -> None:
+        for name, count in rows.items():
+            if (before := self._rows.get(name, count)) != count:
+                raise SpaceError(f"{name} began with {before} environments and got {count}; call start()")
 
     def _require_every_turn(self, seen: Mapping[str, Seen], acting: str | None) -> None:
         """Takes note of who is in play and who acts; raises `SpaceError` unless policies were given every turn."""

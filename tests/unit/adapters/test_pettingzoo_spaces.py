@@ -256,6 +256,11 @@ class Unbounded(Studio):
         return spaces.Box(-np.inf, np.inf, (2,))
 
 
+class Half(Studio):
+    def action_space(self, agent):
+        return spaces.Box(-1, np.inf, (2,), np.float16)
+
+
 class Wide(Studio):
     def action_space(self, agent):
         return spaces.Box(0, 4e38, (2,), np.float64)
@@ -280,6 +285,7 @@ class Many(Studio):
     ("kind", "message"),
     [
         ("Unbounded", r"agent 'artist_0' acts in Box\(-inf, inf, \(2,\), float32\); supported are Discrete, .* finite"),
+        ("Half", r"agent 'artist_0' acts in Box\(-1.0, inf, \(2,\), float16\); supported are .* finite in float32"),
         ("Wide", r"agent 'artist_0' acts in Box\(0.0, 4e\+38, \(2,\), float64\); supported are .* finite in float32"),
         ("Whole", r"agent 'artist_0' acts in Box\(0, 9, \(2,\), int64\); supported are"),
         ("Worded", "agent 'artist_0' acts in Dict.*; supported are"),

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from drawn_policies import tensors_of
+from exported_players import exported
 from gymnasium import spaces
 from random_spaces import acted, observed
 
@@ -127,6 +129,17 @@ def test_the_last_action_is_kept_until_start():
     assert loaded.act({"a": 0}) == {"a": 0}
 
 
+def test_a_program_that_plays_refuses_another_batch_than_it_began_with(tmp_path):
+    header = header_of(spaces.Box(-1, 1, (2,)), spaces.Discrete(2))
+    player = exported(TeamPolicy(header, tensors_of(header.spec, header.team, (4, 4))), "safetensors", tmp_path)
+    assert player.act({"a": np.zeros((3, 2))})["a"].shape == (3,)
+    for seen in (np.zeros(2), np.zeros((1, 2))):
+        with pytest.raises(ValueError, match=r"a began with 3 environments and got 1; call start\(\)"):
+            player.act({"a": seen})
+    player.start()
+    assert isinstance(player.act({"a": np.zeros(2)})["a"], int)
+
+
 @pytest.mark.parametrize(
     ("observations", "masks", "message"),
     [
@@ -138,6 +151,7 @@ def test_the_last_action_is_kept_until_start():
         ({"a": {"dial": 1}}, None, "observation of agent 'a' is not numeric"),
         ({"a": None}, None, "observation of agent 'a' is not"),
         ({"a": 1}, {"a": [1, 1, 1]}, r"action mask of agent 'a' has shape \(3,\), not \(2,\)"),
+        ({"a": 1}, {"b": [1, 0]}, "masks are of agent 'b'; there are 'a'"),
         ({"a": 1}, {"a": [0, 0]}, "action mask of agent 'a' allows no action"),
     ],
 )
