@@ -60,6 +60,7 @@ class Game(ParallelEnv):  # type: ignore[misc]
         return self._seen(), {agent: {} for agent in _AGENTS}
 
     def step(self, actions: dict[str, int]) -> tuple[dict[str, Any], ...]:
+        """Pays 1.0 to each agent that names the third of [0, 1) in which the place now is."""
         self._time += 1
         self._place = (self._place * 3.7 + 0.11 * actions["left"] + 0.07 * actions["right"]) % 1
         over = self._time >= _LENGTH
