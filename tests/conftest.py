@@ -10,6 +10,7 @@ from coordinator.backends import local
 from coordinator.backends.inline import InlineInvoker
 from coordinator.reports import curve
 from functions.contract import MissingExtra
+from functions.isolation.foreign import IMPORTS
 from functions.warm import WARM
 from infra.local.files import FileStorage
 from infra.local.worker_pool import WorkerPool
@@ -89,6 +90,13 @@ def pictures(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _new_process(monkeypatch):
-    """Each test begins with nothing kept, and may change the bound."""
+    """Each test begins with nothing kept, and may change the bound. What tests import is no code of others."""
+    IMPORTS.expect()
     monkeypatch.setattr(WARM, "bound", WARM.bound)
     WARM.clear()
+
+
+@pytest.fixture
+def code_of_others(monkeypatch, _new_process):
+    """This process has imported code that is not ours."""
+    monkeypatch.setattr(IMPORTS, "foreign", True)

@@ -18,6 +18,7 @@ class Imports:
     def expect(self) -> None:
         """What has been imported by now is what this process is for, such as the runtime of a cloud function."""
         self._known.update(sys.modules)
+        self.foreign = False
 
     def look(self) -> bool:
         """Whether anything else has been imported since; once it was, it always is."""

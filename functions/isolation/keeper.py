@@ -57,6 +57,8 @@ class Keeper:
         self._owner, self._key = owner, (run, owner)
         self.changed: dict[str, None] = {}
         """What was changed and put back, in words."""
+        self.restored = False
+        """Whether no code of others has been called since all was put back."""
 
     def __enter__(self) -> Self:
         self._opened = ExitStack()
@@ -74,7 +76,8 @@ class Keeper:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.put_back()
+        if not self.restored:
+            self.put_back()
         _process.keeper = self._outer
         self._opened.close()
 
@@ -86,6 +89,7 @@ class Keeper:
     def put_back(self) -> None:
         """Puts back all that code of others has changed."""
         settle()
+        self.restored = True
         if not IMPORTS.look():  # all code is ours
             return
         changed = _put_back(COMPUTED_WITH, [part.read() for part in COMPUTED_WITH], self._computed_with)
@@ -136,6 +140,7 @@ def settle(call: str = "") -> None:
     keeper = _process.keeper
     if keeper is None:
         return
+    keeper.restored = False
     if np.geterr() != _ERRORS:
         np.seterr(**_ERRORS)  # type: ignore[arg-type]
         keeper.changed[_ERROR_STATE] = None

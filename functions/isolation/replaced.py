@@ -3,8 +3,11 @@
 import builtins
 import math
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from operator import getitem, is_
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,20 +20,59 @@ _DESCRIPTORS = (classmethod, staticmethod, property)
 _OURS = "functions."
 
 
-class _Owner(NamedTuple):
-    """A module, or a class of this package, and the functions that it began with."""
+class _Functions:
+    """Functions by their owners, which are modules and classes, and by name.
 
-    name: str
-    owner: Any
-    functions: dict[str, Any]
+    Every task asks several times whether any has changed, so an answer of "none" loops in C alone.
+    """
+
+    def __init__(self) -> None:
+        self._owners: list[Any] = []
+        self._spaces: list[Mapping[str, Any]] = []
+        self._names: list[str] = []
+        self._originals: list[Any] = []
+
+    def add(self, owner: ModuleType | type) -> None:
+        """What the owner's names mean now, they should mean from now on."""
+        space = vars(owner)
+        for name, value in list(space.items()):
+            if (callable(value) or isinstance(value, _DESCRIPTORS)) and name not in _NOT_COMPUTED_WITH:
+                self._owners.append(owner)
+                self._spaces.append(space)
+                self._names.append(name)
+                self._originals.append(value)
+
+    def accept(self) -> None:
+        """What has changed should be so from now on."""
+        for index in self._changed():
+            self._originals[index] = self._spaces[index].get(self._names[index])
+
+    def put_back(self) -> list[str]:
+        """Undoes what has changed, and returns the names, as ``numpy.exp``."""
+        changed = self._changed()
+        for index in changed:
+            setattr(self._owners[index], self._names[index], self._originals[index])
+        return [f"{_name(self._owners[index])}.{self._names[index]}" for index in changed]
+
+    def _changed(self) -> list[int]:
+        with suppress(KeyError):  # a name that was deleted
+            if all(map(is_, map(getitem, self._spaces, self._names), self._originals)):
+                return []
+        now = (space.get(name) for space, name in zip(self._spaces, self._names, strict=True))
+        return [index for index, value in enumerate(now) if value is not self._originals[index]]
+
+
+def _name(owner: ModuleType | type) -> str:
+    return f"{owner.__module__}.{owner.__name__}" if isinstance(owner, type) else owner.__name__
 
 
 class Originals:
     """The functions of the interpreter, of numpy, and of this package, as they were when they were first looked at."""
 
     def __init__(self) -> None:
-        self._libraries = [_owner(module.__name__, module) for module in _LIBRARIES]
-        self._ours: list[_Owner] = []
+        self._libraries, self._ours = _Functions(), _Functions()
+        for module in _LIBRARIES:
+            self._libraries.add(module)
         self._known: set[str] = set()
         self._count = 0
 
@@ -43,40 +85,18 @@ class Originals:
         self._known.update(fresh)
         for name in fresh:
             if isinstance(module := sys.modules[name], ModuleType):
-                self._ours.append(_owner(name, module))
-                self._ours += [
-                    _owner(f"{name}.{value.__name__}", value)
-                    for value in list(vars(module).values())
-                    if isinstance(value, type) and value.__module__ == name
-                ]
+                self._ours.add(module)
+                for value in list(vars(module).values()):
+                    if isinstance(value, type) and value.__module__ == name:
+                        self._ours.add(value)
 
     def accept_ours(self) -> None:
         """Whoever replaces functions of this package between pieces of work means to."""
-        for _, owner, functions in self._ours:
-            now = vars(owner)
-            for name, original in functions.items():
-                if (value := now.get(name)) is not original:
-                    functions[name] = value
+        self._ours.accept()
 
     def put_back(self) -> list[str]:
         """Undoes what was replaced, and returns the names, as ``numpy.exp``."""
-        names = []
-        for where, owner, functions in (*self._libraries, *self._ours):
-            now = vars(owner)
-            for name, original in functions.items():
-                if now.get(name) is not original:
-                    names.append(f"{where}.{name}")
-                    setattr(owner, name, original)
-        return names
-
-
-def _owner(name: str, owner: Any) -> _Owner:
-    functions = {
-        attribute: value
-        for attribute, value in list(vars(owner).items())
-        if (callable(value) or isinstance(value, _DESCRIPTORS)) and attribute not in _NOT_COMPUTED_WITH
-    }
-    return _Owner(name, owner, functions)
+        return [*self._libraries.put_back(), *self._ours.put_back()]
 
 
 ORIGINALS = Originals()

@@ -8,6 +8,8 @@ FIVE = "scaling.rollouts=5"
 VARIANTS = ["algorithm.name=mappo", "algorithm.name=ippo"]
 PAIR, PAIR_TURNED = '[["agent_0", "agent_2"]]', '[["agent_1"], ["agent_2", "agent_0"]]'
 PLACEMENTS = ["placement.rule=split", "placement.rule=fused", "placement.rule=packed"]
+# Of learners from replay: by default a round has some hundred updates, each an invocation.
+SMALL_UPDATES = ("algorithm.batch_size=16", "algorithm.updates_per_round=2")
 
 
 @pytest.mark.one_in(2)
@@ -115,8 +117,8 @@ def test_normalised_observations_are_the_same_in_every_placement(train, algorith
     [
         ("algorithm.name=mappo",),
         ("algorithm.name=ippo", "algorithm.recurrent=true"),
-        ("algorithm.name=qmix", "algorithm.batch_size=16", "algorithm.updates_per_round=2"),
-        ("algorithm.name=maddpg", "algorithm.batch_size=16", "algorithm.updates_per_round=2"),
+        ("algorithm.name=qmix", *SMALL_UPDATES),
+        ("algorithm.name=maddpg", *SMALL_UPDATES),
     ],
 )
 def test_normalised_layers_are_the_same_in_every_placement(train, learning):
@@ -133,8 +135,8 @@ def test_normalised_layers_are_the_same_in_every_placement(train, learning):
     [
         ("algorithm.name=mappo", "algorithm.recurrent=true"),
         ("algorithm.name=happo",),
-        ("algorithm.name=qmix", "algorithm.batch_size=16", "algorithm.updates_per_round=2"),
-        ("algorithm.name=maddpg", "algorithm.batch_size=16", "algorithm.updates_per_round=2"),
+        ("algorithm.name=qmix", *SMALL_UPDATES),
+        ("algorithm.name=maddpg", *SMALL_UPDATES),
     ],
 )
 def test_placement_and_workers_change_no_weight_with_torch(train, learning):
@@ -149,7 +151,7 @@ def test_placement_and_workers_change_no_weight_with_torch(train, learning):
     "learning",
     [
         ("algorithm.name=ippo", "algorithm.lr_schedule=linear", "algorithm.ent_schedule=cosine"),
-        ("algorithm.name=maddpg", "algorithm.lr_schedule=cosine", "algorithm.batch_size=16"),
+        ("algorithm.name=maddpg", "algorithm.lr_schedule=cosine", *SMALL_UPDATES),
     ],
 )
 def test_schedules_are_the_same_in_every_placement(train, learning):

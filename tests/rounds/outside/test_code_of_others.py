@@ -9,6 +9,7 @@ from driver import SMALL, train
 
 from coordinator.backends.registry import backend
 
+pytestmark = pytest.mark.usefixtures("code_of_others")
 TASK = "pettingzoo:untidy_environments"
 
 

@@ -53,7 +53,8 @@ def trained(name, precision, task="", **settings):
     """The tensors after a round of small networks that begins after some rounds, and its metrics."""
     spec = TASKS[task or SETTINGS[name]]
     team, algorithm = teams(spec)[1], algorithms.algorithm(name)
-    config = algorithms.configuration(algorithm, {"hidden": [16, 16], **settings}).resolved(spec)
+    few = {"updates_per_round": 12} if algorithm.config().replayed_steps else {}
+    config = algorithms.configuration(algorithm, {"hidden": [16, 16], **few, **settings}).resolved(spec)
     algorithm, code = algorithm.without(config.idle_parts), algorithms.implementation(algorithm)
     groups = sorted(set(team.groups))
     state = {}

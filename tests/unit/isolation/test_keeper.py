@@ -17,6 +17,7 @@ from functions.isolation.arithmetic import ARITHMETIC
 from functions.isolation.keeper import Keeper, ProcessChanged, restore, settle, settled
 from functions.nn import mlp
 
+pytestmark = pytest.mark.usefixtures("code_of_others")
 known_layout = pytest.mark.skipif(not ARITHMETIC.standard, reason="the layout of fenv_t is not known here")
 # FE_UPWARD of fenv.h.
 UPWARD = {"x86_64": 0x800, "aarch64": 0x400000, "arm64": 0x400000}
