@@ -131,15 +131,9 @@ class TeamCodec:
             raise SpaceError("agents have different numbers of observations; in a game of turns all see every turn")
         if (np.sum([*choosing.values()], axis=0) > 1).any():
             raise SpaceError(f"more than one agent has a choice in a game of turns: {_SAY_TURN}")
-        for name, rows in choosing.items():
-            before = self._choosing.get(name)
-            # With all agents here no turn can be missing.
-            if (
-                len(choosing) < len(self._known)
-                and before is not None
-                and len(before) == len(rows)
-                and (rows & before).any()
-            ):
+        # The turns of agents without a policy are seen by nobody if they are left out.
+        for name in self._carrying if len(self.codecs) < len(self._known) else ():
+            if name in choosing and name in self._choosing and (choosing[name] & self._choosing[name]).any():
                 raise SpaceError(
                     f"agent {name!r} has a choice twice in a row, maybe without the turns between: {_SAY_TURN}"
                 )

@@ -3,6 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
+import random_turns
 from challenges import Challenge, challenge
 from drawn_policies import tensors_of
 from exported_players import exported
@@ -14,6 +15,7 @@ from functions.contract import Opponents, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.conformance import check
+from functions.environments.pettingzoo.spaces import JOINT_LIMIT
 from functions.evaluator.handler import play
 from functions.policies import Policy
 from marless.environments import as_pettingzoo
@@ -27,6 +29,8 @@ GAMES = {
     "leaving in turn": (challenge(limit=20, leaving="in turn"), lambda: Challenge(limit=20, leaving="in turn")),
     "masks beside": (challenge(limit=20, masks="info"), lambda: Challenge(limit=20, masks="info")),
 }
+QUICK = range(0, 200, 25)
+SLOW = [number for number in range(200) if number not in QUICK]
 CARRIED = {"recurrent": (True, False), "last action": (False, True), "both": (True, True)}
 
 
@@ -34,7 +38,7 @@ class Case:
     """A game, and a team with random networks."""
 
     def __init__(self, game, recurrent, last_action, seed=0, opponents=None):
-        task, self.make = GAMES[game]
+        task, self.make = GAMES[game] if isinstance(game, str) else game
         self.task = msgspec.structs.replace(task, last_action=last_action)
         self.environment = registry.make(self.task, 1)
         spec = self.environment.spec
@@ -144,7 +148,6 @@ ALL, FIRST = np.ones(9, np.int8), np.eye(9, dtype=np.int8)[0]
         ([((A, ALL), B)], "it is the turn of agent 'player_2', whose observation is missing"),
         ([((A, ALL), (B, 0 * ALL), None)], "mask of agent 'player_2' allows no action: say whose turn it is, as in"),
         ([((A, ALL), (B, ALL), A), ((A, ALL), A), ((A, ALL), (B, ALL), B)], "'player_2' is back after a turn without"),
-        ([((A, ALL), (B, FIRST), None), ((A, ALL), None), ((A, ALL), None)], "has a choice twice in a row, maybe wit"),
     ],
 )
 def test_what_leaves_a_turn_open_is_refused_in_one_line(calls, message):
@@ -165,6 +168,7 @@ def test_a_policy_against_agents_without_one_is_told_their_turns():
     for turn in (A, B, A):
         case.policy.act({A: BOARD}, turn=turn)
     case.policy.start()
+    # As in a loop that leaves out the other's turns.
     case.policy.act({A: BOARD})
     with pytest.raises(UserError, match="'player_1' has a choice twice in a row, maybe without the turns between"):
         case.policy.act({A: BOARD})
@@ -191,3 +195,44 @@ def test_an_environment_that_says_turns_gives_one_agent_a_choice():
 
     with pytest.raises(AssertionError, match="masks give two agents a choice in one step, although spec"):
         check(AllAtOnce)
+
+
+def random_case(number):
+    """Random spaces; a number of several choices at random."""
+    rng = np.random.default_rng([78, number])
+    recurrent, last_action = list(CARRIED.values())[rng.integers(3)]
+    game = random_turns.Game(number)
+    few = all(np.prod(game.mask_sizes(agent)) <= JOINT_LIMIT for agent in game.possible_agents)
+    options = {"number": number} | ({"joint_actions": True} if few and rng.random() < 0.3 else {})
+    task = EnvTask(name="pettingzoo:random_turns:Game", options=options)
+    return Case((task, lambda: random_turns.Game(number)), recurrent, last_action, seed=number)
+
+
+def require_one_choice(number, folder):
+    case, done = random_case(number), random_turns.DONE
+    done.clear()
+    case.by_the_evaluator()
+    expected = repr(done)
+    path = folder / "policies.safetensors"
+    path.write_bytes(export(case.header, case.tensors))
+    player = exported(load_policy(path), "safetensors", folder / "exported")
+    for play_all in (
+        lambda: case.by_turns(case.policy, everybody),
+        lambda: case.by_the_view(case.policy),
+        lambda: case.by_turns(player, everybody_of_an_export),
+        lambda: case.by_the_view(player),
+    ):
+        done.clear()
+        play_all()
+        assert repr(done) == expected
+
+
+@pytest.mark.parametrize("number", QUICK)
+def test_all_who_play_a_game_of_turns_choose_the_same_actions(tmp_path, number):
+    require_one_choice(number, tmp_path)
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("number", SLOW)
+def test_all_who_play_any_of_200_games_of_turns_choose_the_same_actions(tmp_path, number):
+    require_one_choice(number, tmp_path)
