@@ -211,9 +211,10 @@ class Pool:
         return len(lane.running) < self.width(lane) or lane.may_borrow()
 
     def _startable(self, lane: Lane, slots: list[Slot]) -> list[Task]:
-        """The lane's next tasks. For a slot beyond its own no process ends: an import costs more than it gains."""
+        """The lane's next tasks. For a slot beyond its own no process ends, and none starts where each slot has two: an
+        import costs more than it gains."""
         tasks = lane.waiting.first()
-        if len(lane.running) < self.width(lane) or len(slots) < self._most():
+        if len(lane.running) < self.width(lane) or len(slots) < min(self._most(), 2 * self.capacity.slots):
             return tasks
         free = [slot for slot in slots if slot.idle_since is not None]
         return [task for task in tasks if any(slot.suits(lane.name, task) for slot in free)]
