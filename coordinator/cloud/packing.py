@@ -33,12 +33,13 @@ def packed(chosen: Sequence[str], torch: TorchUsers, say: Callable[[str], None])
         archives = {name: folder / f"{name}.zip" for name in zipped}
         for name, archive in archives.items():
             pack(folder / name, archive)
-        image = _image(folder / "image", chosen, torch) if torch.names else None
+        image = learner_image(folder / "image", chosen, torch) if torch.names else None
         yield Packages({str(name): archive for name, archive in archives.items()}, image)
 
 
-def _image(context: Path, chosen: Sequence[str], torch: TorchUsers) -> Image:
-    """The learner's image, of only what the Dockerfile copies, so of no runs and no virtual environments."""
+def learner_image(context: Path, chosen: Sequence[str], torch: TorchUsers) -> Image:
+    """The learner's image with the plug-ins `chosen`, of only what the Dockerfile copies, so of no runs and no virtual
+    environments: its sources are written to the new folder `context`."""
     for name in _CONTEXT:
         shutil.copytree(ROOT / name, context / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
     plugins.stage(chosen, context / "build" / "plugins")

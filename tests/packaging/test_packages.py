@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 
 from aws_emulator import account
 from coordinator.cloud.emulated_account import account_folder
-from coordinator.cloud.packing import packed
+from coordinator.cloud.packing import learner_image, packed
 from functions.algorithms.registry import BUILT_IN
 from functions.environments import registry
 from infra.packaging import packages as packages_module
@@ -248,16 +248,15 @@ def test_a_learner_that_needs_torch_has_no_archive(offline, tmp_path):
 
 
 def test_the_tag_of_an_image_changes_with_all_that_goes_into_it(offline, plugins, tmp_path):
-    def tag(*chosen):
-        with packed(chosen, torch_users_among(chosen), lambda line: None) as packages:
-            assert packages.archives.keys() == {"actor", "evaluator", "coordinator"}
-            assert set(packages.image.tag) <= set("0123456789abcdef")
-            return packages.image.tag
+    def tag(name, *chosen):
+        image = learner_image(tmp_path / name, chosen, torch_users_among(chosen))
+        assert set(image.tag) <= set("0123456789abcdef")
+        return image.tag
 
-    alone = tag("deep")
+    alone = tag("alone", "deep")
     # A project's wheel is built anew for every deployment.
-    assert tag("deep", plugins[0]) == tag("deep", plugins[0]) != alone
-    assert tag("deep", "needed") != alone
+    assert tag("first", "deep", plugins[0]) == tag("second", "deep", plugins[0]) != alone
+    assert tag("more", "deep", "needed") != alone
 
 
 def test_the_image_of_a_plug_in_that_needs_torch_holds_both_and_every_build_has_the_same_files(offline, tmp_path):
@@ -268,6 +267,7 @@ def test_the_image_of_a_plug_in_that_needs_torch_holds_both_and_every_build_has_
         return {path.relative_to(task).as_posix(): path.read_bytes() for path in task.rglob("*") if path.is_file()}
 
     with packed(["deep"], torch_users_among(["deep"]), lambda line: None) as packages:
+        assert packages.archives.keys() == {"actor", "evaluator", "coordinator"}
         shutil.copyfile(offline, packages.image.context / PINS.relative_to(ROOT))
         first, second = (built(packages.image.context, tmp_path / name) for name in ("first", "second"))
     there = {name.partition("/")[0] for name in first}

@@ -1,5 +1,7 @@
 """Rollouts shorter than an episode: the same bytes for any placement, and after kills."""
 
+from functools import cache
+
 import pytest
 from driver import CONTROLLER, SMALL
 from driver import train as drive
@@ -45,24 +47,35 @@ def test_an_untrained_team_earns_the_same_in_fragments_as_in_whole_episodes(trai
     assert abs(sum(means[0]) - sum(means[1])) / 2 < 5 * 3
 
 
-@TASKS
+@pytest.fixture(scope="module")
+def split(tmp_path_factory):
+    """The outcome of a run by task, with a function for each thing that is done."""
+    return cache(
+        lambda task: outcome(drive(tmp_path_factory.mktemp("split"), [*SMALL, *FRAGMENTS, task, "placement.rule=split"]))
+    )
+
+
+PLACEMENTS = {
+    "fused": ("placement.rule=fused", "placement.rollouts_per_invocation=2"),
+    "packed": ("placement.rule=packed", "placement.inline_objects=true", "checkpoint_every=3"),
+    "whole": ("placement.rule=whole", "placement.rounds=3"),
+    "auto": ("placement.rule=auto",),
+}
+# Each placement with one of the tasks in the quick tests.
+BOTH = [(task, name) for n, name in enumerate(PLACEMENTS) for task in (SAVED, PLAYED_AGAIN)[:: 1 - n % 2 * 2]]
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(("task", "placement"), BOTH)
+def test_the_placement_changes_nothing(train, split, task, placement):
+    assert outcome(train(*FRAGMENTS, task, *PLACEMENTS[placement])) == split(task)
+    assert outcome(train(*FRAGMENTS, task, *PLACEMENTS[placement], workers=2)) == split(task)
+
+
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
-    "placement",
-    [
-        ("placement.rule=fused", "placement.rollouts_per_invocation=2"),
-        ("placement.rule=packed", "placement.inline_objects=true", "checkpoint_every=3"),
-        ("placement.rule=whole", "placement.rounds=3"),
-        ("placement.rule=auto",),
-    ],
+    ("task", "phase"), [(SAVED, "sample"), (SAVED, "learn"), (PLAYED_AGAIN, "learn"), (PLAYED_AGAIN, "sample")]
 )
-def test_the_placement_changes_nothing(train, task, placement):
-    expected = outcome(train(*FRAGMENTS, task, "placement.rule=split"))
-    assert outcome(train(*FRAGMENTS, task, *placement)) == expected
-    assert outcome(train(*FRAGMENTS, task, *placement, workers=2)) == expected
-
-
-@TASKS
-@pytest.mark.parametrize("phase", ["sample", "learn"])
 def test_a_killed_run_goes_on_with_its_episodes(tmp_path, task, phase):
     def moment(state):
         return (state.round, state.phase) == (4, phase) and any(slot.waiting for slot in state.slots.values())

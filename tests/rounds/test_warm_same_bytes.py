@@ -42,7 +42,7 @@ def outcome(run):
     return run.state.status, run.sha256, lines, run.state.final, run.state.absolute
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("rule", [SPLIT, WHOLE])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_run_is_the_same_with_any_bound_and_in_new_processes(tmp_path, monkeypatch, name, rule):
