@@ -47,8 +47,9 @@ help: ## what can be made
 train: $(STAMPS)/$(if $(filter emulated,$(BACKEND)),emulated,use) ## train with the defaults, or with ARGS and BACKEND
 	@$(BIN)/marless train $(if $(BACKEND),--backend $(BACKEND)) $(ARGS)
 
+# One process more than two cores, as many tests wait for time-outs.
 test: $(STAMPS)/develop ## the quick tests
-	@$(PYTEST) -n 2 --dist loadfile -m 'not conformance' tests $(ARGS)
+	@$(PYTEST) -n 3 --dist loadfile -m 'not conformance' tests $(ARGS)
 
 # A kernel that the processor cannot run is left out, and named.
 test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 processors, each in turn (an hour)
