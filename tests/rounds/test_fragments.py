@@ -50,9 +50,8 @@ def test_an_untrained_team_earns_the_same_in_fragments_as_in_whole_episodes(trai
 @pytest.fixture(scope="module")
 def split(tmp_path_factory):
     """The outcome of a run by task, with a function for each thing that is done."""
-    return cache(
-        lambda task: outcome(drive(tmp_path_factory.mktemp("split"), [*SMALL, *FRAGMENTS, task, "placement.rule=split"]))
-    )
+    settings = [*SMALL, *FRAGMENTS, "placement.rule=split"]
+    return cache(lambda task: outcome(drive(tmp_path_factory.mktemp("split"), [*settings, task])))
 
 
 PLACEMENTS = {
