@@ -32,7 +32,7 @@ class FileStorage:
         """The object's bytes; raises `NoSuchObject` or `StorageFault`, and `CorruptObject` for another size."""
         path = self._path(key)
         try:
-            with FileIO(path, opener=_open) as file:
+            with FileIO(path, opener=at_once) as file:
                 if size is not None and (found := os.fstat(file.fileno()).st_size) != size:
                     raise CorruptObject.of_size(key, found, size)
                 return bytes(file.readall() or b"")
@@ -129,8 +129,9 @@ class FileStorage:
         return self._prefix + check_key(key)
 
 
-def _open(path: str, flags: int) -> int:
-    """Something else may stand in the place of an object: opening a pipe does not wait for its writer."""
+def at_once(path: str, flags: int) -> int:
+    """An opener of files. Something else may stand in their place: a pipe is not waited for until somebody reads or
+    writes it."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 

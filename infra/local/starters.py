@@ -189,6 +189,8 @@ class Forker:
 
     def _start_zygote(self) -> socket.socket:
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if not self._started:  # a pipe that somebody put there would wait for a reader
+            self._log.unlink(missing_ok=True)
         with far, self._log.open("ab") as log:
             arguments = [str(far.fileno()), repr(time.monotonic()), *self._modules]
             self._zygote = _interpreter("infra.local.zygote", arguments, (far.fileno(),), self._environment, log)

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from infra.local.files import at_once
+
 # The beginning names versions and first warnings, the end what went wrong.
 _HEAD, _TAIL = 1 << 18, 1 << 18
 _LIMIT = 1 << 20
@@ -12,11 +14,12 @@ _LAST_WORDS = 4096
 
 
 class WorkerLog:
-    """The reading end of a pipe that a worker prints into, written to the file `path`, which is emptied first."""
+    """The reading end of a pipe that a worker prints into, written to the file `path`, which is made anew."""
 
     def __init__(self, path: Path) -> None:
         """Raises `OSError` when the file or the pipe cannot be made."""
         self.path = path
+        path.unlink(missing_ok=True)  # a pipe that somebody put there would wait for a reader
         path.write_bytes(b"")
         self.descriptor, self.far = os.pipe()
         os.set_blocking(self.descriptor, False)
@@ -49,7 +52,7 @@ class WorkerLog:
     def last_words(self) -> str:
         """The most informative line of a dead worker: the fatal error, else the last line."""
         try:
-            with self.path.open("rb") as file:
+            with open(self.path, "rb", opener=at_once) as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_WORDS))
                 tail = file.read()
         except OSError:
@@ -59,7 +62,7 @@ class WorkerLog:
 
     def _write(self, printed: bytes) -> None:
         try:
-            with self.path.open("ab") as file:
+            with open(self.path, "ab", opener=at_once) as file:
                 file.write(printed)
             self._size += len(printed)
             if self._size > _LIMIT:
@@ -69,7 +72,7 @@ class WorkerLog:
 
     def _shorten(self) -> None:
         """Leaves out the middle."""
-        with self.path.open("r+b") as file:
+        with open(self.path, "r+b", opener=at_once) as file:
             file.seek(-_TAIL, os.SEEK_END)
             tail = file.read()
             self._left_out += self._size - _HEAD - _TAIL

@@ -116,6 +116,18 @@ def test_what_is_printed_keeps_its_beginning_and_its_end_and_no_gigabyte(lanes, 
 
 
 @on_linux
+def test_pipes_in_the_place_of_logs_hold_nobody_up(lanes, tmp_path):
+    (tmp_path / "workers").mkdir()
+    for name in ("zygote", "1"):
+        os.mkfifo(tmp_path / f"workers/{name}.log")
+    said(ask(lanes[0], "print megabytes", 1))
+    (tmp_path / "workers/1.log").unlink()
+    os.mkfifo(tmp_path / "workers/1.log")
+    said(ask(lanes[0], "print megabytes", 1))
+    assert said(ask(lanes[0], "echo", "on")) == "on"
+
+
+@on_linux
 def test_a_task_whose_worker_others_may_have_killed_is_tried_again_alone(lanes, tmp_path):
     one, other = lanes
     said(ask(other, "import", "somebodys_simulator"))
