@@ -100,6 +100,8 @@ def link_objects(objects: Path, target: Path, refs: Iterable[Ref]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(objects / ref.key, path)
+        except FileExistsError:  # an earlier try linked it before it missed another one
+            continue
         except FileNotFoundError:
             raise
         except OSError:  # another file system

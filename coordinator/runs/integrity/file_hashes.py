@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from coordinator.core.state import State
 from coordinator.drive.ports import Ledger
 from coordinator.file_reading import UnreadableFile, opened, read_file
 from coordinator.runs.folder import ATTEMPTS, BILL, EVALUATIONS, METRICS, SUMMARY, Identity, RunFolder, sha256
@@ -76,8 +77,8 @@ class _Growing:
         return self._size, self._digest.hexdigest()
 
 
-def changed(ledger: Ledger, folder: RunFolder, round_: int, driven: bool) -> tuple[list[str], list[str]]:
-    """What is wrong with the files of a run that is at `round_`, and the names of those that the ledger has no hash of.
+def changed(ledger: Ledger, folder: RunFolder, state: State, driven: bool) -> tuple[list[str], list[str]]:
+    """What is wrong with the files of a run in `state`, and the names of those that the ledger has no hash of.
 
     While a driver writes them none can be told to be wrong.
     """
@@ -86,8 +87,9 @@ def changed(ledger: Ledger, folder: RunFolder, round_: int, driven: bool) -> tup
     wrong = [name for name, hashes in recorded.whole.items() if not set(present[name]) & set(hashes)]
     for name, (size, digest) in recorded.growing.items():
         body = _read(folder.path / name) or b""
-        # Only a later round appends to it.
-        appended = len(body) - size if round_ <= recorded.round else 0
+        # Only a later round appends to it, or the attempts of a round that a kill has ended.
+        goes_on = state.round > recorded.round or (name == ATTEMPTS and state.status == "running")
+        appended = 0 if goes_on else len(body) - size
         wrong += [name] if sha256(body[:size]) != digest or appended else []
     known = recorded.whole.keys() | recorded.growing.keys()
     uncovered = [name for name in COVERED if name not in known and (folder.path / name).exists()]

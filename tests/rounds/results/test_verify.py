@@ -89,3 +89,20 @@ def test_a_kill_before_a_file_is_written_leaves_it_ok(marless, monkeypatch, name
         with pytest.raises(KeyboardInterrupt):
             main(["resume", "run", "stop.rounds=6", "--workers", "1"])
     assert not [line for line in marless("verify", "run").out if "does not match its hash" in line]
+
+
+def test_a_kill_in_the_midst_of_a_round_leaves_the_attempts_before_it_ok(marless, monkeypatch):
+    from coordinator.reports.attempts import AttemptLog
+
+    record = AttemptLog.record
+
+    def dies(log, records):
+        record(log, records)
+        if records and records[0].round == 5 and records[0].kind == "sample":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AttemptLog, "record", dies)
+        with pytest.raises(KeyboardInterrupt):
+            main(["resume", "run", "stop.rounds=8", "--workers", "1"])
+    assert marless("verify", "run").code == 0
