@@ -70,7 +70,7 @@ class Keeper:
             ORIGINALS.accept_ours()
         self._computed_with = [part.read() for part in COMPUTED_WITH]
         self._ours = [part.read() for part in PARTS]
-        if self._key in _process.theirs:
+        if IMPORTS.foreign and self._key in _process.theirs:
             _put_back(PARTS, self._ours, _process.theirs[self._key])
         self._outer, _process.keeper = _process.keeper, self
         return self

@@ -12,7 +12,7 @@ import msgspec
 from coordinator.core.state import State
 from coordinator.drive.ports import Ledger
 from coordinator.file_reading import UnreadableFile, opened, read_file
-from coordinator.runs.folder import ATTEMPTS, BILL, EVALUATIONS, METRICS, SUMMARY, Identity, RunFolder, sha256
+from coordinator.runs.folder import ATTEMPTS, BILL, EVALUATIONS, IDENTITY, METRICS, SUMMARY, Identity, RunFolder, sha256
 from functions.encoding import from_json, to_json
 
 COVERED = (METRICS, ATTEMPTS, BILL, SUMMARY, EVALUATIONS)
@@ -28,13 +28,15 @@ class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     round: int = 0
     whole: dict[str, tuple[str, ...]] = {}
     growing: dict[str, tuple[int, str]] = {}
+    plan: str = ""
+    """The hash of what plan.json says for as long as the run lasts."""
 
 
 class FileHashes:
     """Keeps the hashes of the files in `folder` in the run's ledger; raises `StorageFault`."""
 
-    def __init__(self, ledger: Ledger, folder: RunFolder) -> None:
-        self._ledger, self._folder = ledger, folder
+    def __init__(self, ledger: Ledger, folder: RunFolder, identity: Identity) -> None:
+        self._ledger, self._folder, self._plan = ledger, folder, _lasting(identity)
         self._growing = {name: _Growing(folder.path / name) for name in _GROWING}
 
     def expect(self, round_: int, bodies: Mapping[str, bytes]) -> None:
@@ -43,19 +45,19 @@ class FileHashes:
         covered = {name: body for name, body in bodies.items() if name in COVERED}
         whole = {name: (sha256(body), *_present(self._folder.path / name)) for name, body in covered.items()}
         growing = {name: part for name, file in self._growing.items() if (part := file.read())}
-        recorded = Recorded(round=round_, whole=before.whole | whole, growing=growing)
+        recorded = Recorded(round=round_, whole=before.whole | whole, growing=growing, plan=self._plan)
         self._ledger.commit(_ITEM, to_json(recorded), version)
 
     def rewind(self, round_: int) -> None:
         """Forgets files of rounds after `round_`, which are trained again."""
         before, version = _load(self._ledger)
         if before.round > round_:
-            self._ledger.commit(_ITEM, to_json(Recorded(round=round_)), version)
+            self._ledger.commit(_ITEM, to_json(Recorded(round=round_, plan=self._plan)), version)
 
 
 def hashes_of(folder: RunFolder, identity: Identity, ledger: Ledger) -> FileHashes | None:
     """The hashes of a run whose ledger is on this machine; in the cloud every write is paid for."""
-    return None if identity.deployment_ref else FileHashes(ledger, folder)
+    return None if identity.deployment_ref else FileHashes(ledger, folder, identity)
 
 
 class _Growing:
@@ -77,7 +79,9 @@ class _Growing:
         return self._size, self._digest.hexdigest()
 
 
-def changed(ledger: Ledger, folder: RunFolder, state: State, driven: bool) -> tuple[list[str], list[str]]:
+def changed(
+    ledger: Ledger, folder: RunFolder, identity: Identity, state: State, driven: bool
+) -> tuple[list[str], list[str]]:
     """What is wrong with the files of a run in `state`, and the names of those that the ledger has no hash of.
 
     While a driver writes them none can be told to be wrong.
@@ -91,9 +95,17 @@ def changed(ledger: Ledger, folder: RunFolder, state: State, driven: bool) -> tu
         goes_on = state.round > recorded.round or (name == ATTEMPTS and state.status == "running")
         appended = 0 if goes_on else len(body) - size
         wrong += [name] if sha256(body[:size]) != digest or appended else []
-    known = recorded.whole.keys() | recorded.growing.keys()
-    uncovered = [name for name in COVERED if name not in known and (folder.path / name).exists()]
+    known = {*recorded.whole, *recorded.growing}
+    if recorded.plan:
+        known.add(IDENTITY)
+        wrong += [IDENTITY] if _lasting(identity) != recorded.plan else []
+    uncovered = [name for name in (IDENTITY, *COVERED) if name not in known and (folder.path / name).exists()]
     return [f"{name} does not match its hash in the ledger" for name in wrong], uncovered
+
+
+def _lasting(identity: Identity) -> str:
+    """The configuration's hashes are more after a change of limits; its file is compared with them."""
+    return sha256(to_json(msgspec.structs.replace(identity, configs=())))
 
 
 def _load(ledger: Ledger) -> tuple[Recorded, int]:

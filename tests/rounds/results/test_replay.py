@@ -1,7 +1,6 @@
 """`marless replay`: what it writes, for which teams, and that mistakes are one line."""
 
 import os
-import shutil
 import stat
 import sys
 import threading

@@ -42,6 +42,15 @@ def test_a_changed_digit_is_found(marless, name, place):
     assert said.code == 1 and f"{name} does not match its hash in the ledger" in said.out[0]
 
 
+@pytest.mark.parametrize("field", ["run", "backend", "code_sha256", "commit", "created"])
+def test_another_origin_is_found(marless, field):
+    path = Path("runs/run/plan.json")
+    plan = json.loads(path.read_text())
+    path.write_text(json.dumps({**plan, field: "inline" if field == "backend" else f"{plan[field]}0"}))
+    said = marless("verify", "run")
+    assert said.code == 1 and "plan.json does not match its hash in the ledger" in said.out[0]
+
+
 @pytest.mark.parametrize("name", ["metrics.jsonl", "attempts.jsonl"])
 @pytest.mark.parametrize("change", [lambda body: body + body[-80:], lambda body: body[:-80], lambda body: b""])
 def test_lines_that_were_added_or_lost_are_found(marless, name, change):
@@ -62,8 +71,9 @@ def test_a_run_of_an_earlier_program_is_ok_and_said_not_to_be_covered(marless):
         connection.execute("DELETE FROM items WHERE item = 'files'")
     connection.close()
     said = marless("verify", "run")
-    assert said.code == 0 and said.out[0].endswith(f"not covered: {', '.join(COVERED)}")
-    assert json.loads(marless("verify", "run", "--json").out[0])["not_covered"] == list(COVERED)
+    names = ["plan.json", *COVERED]
+    assert said.code == 0 and said.out[0].endswith(f"not covered: {', '.join(names)}")
+    assert json.loads(marless("verify", "run", "--json").out[0])["not_covered"] == names
 
 
 def test_a_run_that_went_on_is_ok(marless):

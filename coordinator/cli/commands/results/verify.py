@@ -48,7 +48,7 @@ def run(options: Namespace) -> int:
         weights = "" if problems or not kept.objects else weights_sha256(kept, found.storage)
         problems += [found.lost] if found.lost else []
         problems += _summary(folder, found, weights) + ([] if problems else _policies(folder, found))
-        changes, not_covered = changed(found.ledger, folder, found.state, found.driven)
+        changes, not_covered = changed(found.ledger, folder, found.identity, found.state, found.driven)
         problems += changes + (["config.toml was edited after the run began"] if folder.edited(found.identity) else [])
     verified = Verified(problems, kept.round, len(refs), weights, _behind(folder, found.state), not_covered)
     _show(options, folder, verified)
