@@ -133,8 +133,8 @@ def test_normalised_layers_are_the_same_in_every_placement(train, learning):
 @pytest.mark.parametrize(
     "learning",
     [
-        ("algorithm.name=mappo", "algorithm.recurrent=true"),
-        ("algorithm.name=happo",),
+        ("algorithm.name=mappo", "algorithm.recurrent=true", "algorithm.epochs=1"),
+        ("algorithm.name=happo", "algorithm.epochs=1"),
         ("algorithm.name=qmix", *SMALL_UPDATES),
         ("algorithm.name=maddpg", *SMALL_UPDATES),
     ],
