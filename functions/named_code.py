@@ -21,6 +21,8 @@ from typing import get_origin
 
 # How many calls away from a factory the wanted class may be named.
 _CALLS = 4
+# How many decorators one may have; what wraps itself has no end.
+_LAYERS = 100
 
 _LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 _SITES = {"site-packages", "dist-packages"}
@@ -90,13 +92,24 @@ def _folders(module: str | None) -> tuple[Path, ...]:
 
 def _unwrapped(value: object) -> object:
     """The function behind a bound method and behind decorators that say what they wrap."""
-    while True:
+    for _ in range(_LAYERS):
         if isinstance(value, MethodType | staticmethod | classmethod):
             value = value.__func__
-        elif not isinstance(value, type) and callable(getattr(value, "__wrapped__", None)):
-            value = value.__wrapped__  # type: ignore[attr-defined]
+        elif (inner := _wrapped_by(value)) is not None:
+            value = inner
         else:
-            return value
+            break
+    return value
+
+
+def _wrapped_by(value: object) -> object:
+    """What a decorated function says that it wraps. Modules and proxies may answer any name, or raise anything."""
+    if isinstance(value, type | ModuleType):
+        return None
+    with suppress(Exception):
+        inner = getattr(value, "__wrapped__", None)
+        return inner if callable(inner) else None
+    return None
 
 
 class _Search:
@@ -204,7 +217,7 @@ def _parts(owner: type | ModuleType, words: Sequence[str], importing: bool) -> l
     parts = []
     for word in words:
         part = inspect.getattr_static(owner, word, None)
-        if part is None and importing and isinstance(owner, ModuleType) and hasattr(owner, "__path__"):
+        if part is None and importing and isinstance(owner, ModuleType) and "__path__" in vars(owner):
             with suppress(Exception):
                 part = import_module(f"{owner.__name__}.{word}")
         if part is not None:

@@ -116,18 +116,20 @@ class _Threads:
             self._libraries[path].set_num_threads(count)
 
 
-def _torch_defaults() -> tuple[Any, ...]:
+# As torch is imported.
+_TORCH = ("torch.float32", True, "highest")
+
+
+def _torch_defaults() -> tuple[str, bool, str]:
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "get_default_dtype"):  # not imported, or only in part
-        return ()
-    return torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_float32_matmul_precision()
+        return _TORCH
+    return str(torch.get_default_dtype()), torch.is_grad_enabled(), torch.get_float32_matmul_precision()
 
 
-def _set_torch_defaults(before: tuple[Any, ...]) -> None:
-    torch = sys.modules["torch"]
-    # Code that imports torch may change its defaults at once.
-    dtype, gradients, precision = before or (torch.float32, True, "highest")
-    torch.set_default_dtype(dtype)
+def _set_torch_defaults(before: tuple[str, bool, str]) -> None:
+    torch, (dtype, gradients, precision) = sys.modules["torch"], before
+    torch.set_default_dtype(getattr(torch, dtype.rpartition(".")[2]))
     torch.set_grad_enabled(gradients)
     torch.set_float32_matmul_precision(precision)
 

@@ -148,7 +148,7 @@ def _factory(shape: NetworkShape | MixerShape) -> Callable[..., object]:
         refuse_standard(module)
         with settled(f"{shape.factory}, import"):
             found: Callable[..., object] = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:
         others = f"mlp, {', '.join(built_in)}, or " if built_in else ""
         raise BadRequest(
             f"{shape.setting} cannot be imported: {_line(error)}; it is {others}package.module:factory"

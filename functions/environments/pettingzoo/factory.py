@@ -48,7 +48,10 @@ def factory_of(name: str) -> Factory:
         raise ValueError(f"'{name}' names no environment: write it as 'pettingzoo:package.module:factory'")
     refuse_standard(match[1])
     module = module_of(name, match[1])
-    factory = getattr(module, match[2], None)
+    try:
+        factory = getattr(module, match[2], None)
+    except Exception as error:  # a package that tells what has become of a name
+        raise ValueError(f"{name}: module '{match[1]}' refuses '{match[2]}': {describe_error(error)}") from error
     if callable(factory):
         try:
             require_maker(factory, is_environment, _CLASSES, "an environment (reset, step, possible_agents)")
@@ -57,7 +60,7 @@ def factory_of(name: str) -> Factory:
         named_factory: Factory = factory
         return named_factory
     # A module of PettingZoo that has `env` but no `parallel_env`.
-    if match[2] == "parallel_env" and _FAMILY.match(match[1]) and hasattr(module, "env"):
+    if match[2] == "parallel_env" and _FAMILY.match(match[1]) and "env" in vars(module):
         raise ValueError(f"{name}: in the game of module '{match[1]}' agents take turns; name its 'env' instead")
     public = [word for word, value in vars(module).items() if callable(value) and not word.startswith("_")]
     raise ValueError(f"{name}: module '{match[1]}' has no factory '{match[2]}'{_nearest(match[2], public)}")

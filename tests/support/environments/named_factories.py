@@ -7,6 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 from subprocess import check_output  # noqa: F401 — named by OTHERS
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import mpe2
@@ -86,6 +87,27 @@ class Outer:
         return self.inner.reset(seed, options)
 
 
+class _Lazy(ModuleType):
+    """As packages that refuse names of earlier versions."""
+
+    def __getattr__(self, name):
+        raise ImportError(f"cannot import name {name!r}")
+
+
+lazy = _Lazy("lazy")
+lazy.build = named_games.build
+endless = decorated(named_games.build)
+endless.__wrapped__ = endless
+
+
+def calls_a_module_that_refuses_names(size=2):
+    return lazy.build(size)
+
+
+def calls_what_wraps_itself(size=2):
+    return Game(size) if endless else None
+
+
 is_a_lambda = lambda **options: simple_spread_v3.parallel_env(**options)  # noqa: E731
 is_partial = functools.partial(simple_spread_v3.parallel_env, N=2)
 is_imported = simple_spread_v3.parallel_env
@@ -101,6 +123,8 @@ HONEST = (
     "looks_up",
     "says",
     "calls_a_builder",
+    "calls_a_module_that_refuses_names",
+    "calls_what_wraps_itself",
     "is_decorated",
     "is_cached",
     "is_a_lambda",

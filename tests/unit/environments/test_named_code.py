@@ -30,6 +30,13 @@ def test_a_factory_may_be_written_in_any_usual_way(name):
     make(f"named_factories:{name}")
 
 
+@pytest.mark.parametrize("name", ["gone", "parallel_env"])
+def test_a_module_that_refuses_a_name_says_why(monkeypatch, name):
+    monkeypatch.setitem(sys.modules, "lazy", named_factories.lazy)
+    with pytest.raises(BadRequest, match=rf"module 'lazy' refuses '{name}': ImportError: cannot import name '{name}'"):
+        make(f"lazy:{name}")
+
+
 @pytest.mark.parametrize("name", named_factories.OTHERS)
 def test_a_function_that_makes_no_environment_is_refused_uncalled(name):
     with pytest.raises(BadRequest, match=rf"named_factories:{name}: nothing shows that .* '-> ParallelEnv'$"):

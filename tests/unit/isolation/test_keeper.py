@@ -141,6 +141,14 @@ def test_numerical_threads_are_as_many_as_before():
     assert "numerical threads" in kept.remarks()[0]
 
 
+def test_to_import_torch_changes_nothing(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.delitem(sys.modules, "torch")
+    with Keeper("game") as keeper:
+        monkeypatch.setitem(sys.modules, "torch", torch)
+    assert not keeper.changed
+
+
 def test_torch_computes_as_by_default():
     torch = pytest.importorskip("torch")
     with Keeper("theirs", "one"):
