@@ -114,7 +114,10 @@ def signalled(monkeypatch):
         monkeypatch.setattr(PlainView, "round", after_round)
         monkeypatch.setattr(PlainView, "remark", after_remark)
 
+    # A process under nohup would ignore it.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield plan
+    signal.signal(signal.SIGHUP, before)
 
 
 def test_a_run_is_a_folder_and_its_path_is_the_last_line(marless, processes, pictures):

@@ -81,6 +81,7 @@ def trained(name, precision, task="", **settings):
     return stages.run(algorithm, code, context, share, algorithm.summaries)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("recurrent", [False, True])
