@@ -12,6 +12,8 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -88,6 +90,22 @@ RUNS = {
     "adversarial": ("task.name=mpe/simple_tag", "algorithm.name=maddpg", *REPLAY),
     "fixed-side": ("task.name=mpe/simple_adversary", "opponents.side=0", *PPO),
     "foraging": ("task.name=lbf/8x8-2p-2f-coop", "algorithm.name=iql", *REPLAY),
+    "league": ("task.name=mpe/simple_tag", "league.rule=prioritised", "league.every=2", "scaling.rollouts=4", *PPO),
+    "scripted-opponent": ("task.name=mpe/simple_tag", "opponents.side=0", "opponents.policies=players:first", *PPO),
+    "fragments": ("actors.rollout_length=10", "scaling.rollouts=2", *PPO),
+    "roles": (
+        "task.name=roles/blind_spread",
+        "task.agents=4",
+        "task.options.roles=2",
+        "algorithm.name=ippo",
+        "sharing.rule=roles",
+        "scaling.rollouts=10",
+        "stop.rounds=4",
+        *PPO,
+    ),
+    "torch": ("algorithm.engine=torch", *PPO),
+    "offline": ("algorithm.name=bc", "algorithm.num_minibatches=2", "offline.dataset=data"),
+    "study": PPO,
     "emulated": ("algorithm.name=mappo", *PPO),
     "emulated-detached": ("algorithm.name=ippo", *PPO),
 }
@@ -103,19 +121,62 @@ def main(patterns: list[str]) -> None:
 
 def weights_sha256(name: str, scratch: Path) -> str:
     """Trains the run in `scratch`; raises `CalledProcessError` when a command fails."""
-    settings = (*SMALL, *RUNS[name], "--run", name)
-    if not name.startswith("emulated"):
-        _marless(scratch, "train", *settings, "--workers", "2")
-    elif name == "emulated":
-        _marless(scratch, "train", *settings, "--backend", "emulated")
-    else:
-        _marless(scratch, "deploy", "--backend", "emulated")
-        _marless(scratch, "train", *settings, "--backend", "emulated", "--detach")
-        _marless(scratch, "watch", name)
-        _marless(scratch, "teardown", "--backend", "emulated", "--yes")
-    summary = json.loads((scratch / "runs" / name / "summary.json").read_text(encoding="utf-8"))
-    print(f"{name:18} {summary['weights_sha256']}", file=sys.stderr, flush=True)
-    return str(summary["weights_sha256"])
+    hashed = WAYS.get(name, _local)(scratch, name, (*SMALL, *RUNS[name]))
+    print(f"{name:18} {hashed}", file=sys.stderr, flush=True)
+    return hashed
+
+
+def _local(scratch: Path, name: str, settings: Sequence[str]) -> str:
+    _marless(scratch, "train", *settings, "--run", name, "--workers", "2")
+    return _hash_of(scratch / "runs" / name)
+
+
+def _from_a_dataset(scratch: Path, name: str, settings: Sequence[str]) -> str:
+    _local(scratch, "recorded", (*SMALL, *PPO))
+    _marless(scratch, "export", "recorded", "--to", "npz", "--episodes", "32", "-o", "data")
+    return _local(scratch, name, settings)
+
+
+def _against_a_script(scratch: Path, name: str, settings: Sequence[str]) -> str:
+    (scratch / "players.py").write_text("def first(seen, legal):\n    return legal & (legal.cumsum(-1) == 1)\n")
+    return _local(scratch, name, settings)
+
+
+def _study(scratch: Path, name: str, settings: Sequence[str]) -> str:
+    """Of four runs, two at a time: the hash of their hashes."""
+    base = [f"base.{setting.replace('=', ' = ', 1)}" for setting in settings if not setting.startswith("seed=")]
+    lines = ['seeds = "1-2"', "pool.slots = 2", *base, "[vary]", "algorithm.lr = [1e-3, 2e-3]"]
+    (scratch / "net.toml").write_text("\n".join(lines))
+    _marless(scratch, "study", "net.toml")
+    hashes = [_hash_of(path.parent) for path in sorted((scratch / "studies" / "net").rglob("summary.json"))]
+    return sha256("".join(hashes).encode()).hexdigest()
+
+
+def _emulated(scratch: Path, name: str, settings: Sequence[str]) -> str:
+    _marless(scratch, "train", *settings, "--run", name, "--backend", "emulated")
+    return _hash_of(scratch / "runs" / name)
+
+
+def _detached(scratch: Path, name: str, settings: Sequence[str]) -> str:
+    _marless(scratch, "deploy", "--backend", "emulated")
+    _marless(scratch, "train", *settings, "--run", name, "--backend", "emulated", "--detach")
+    _marless(scratch, "watch", name)
+    _marless(scratch, "teardown", "--backend", "emulated", "--yes")
+    return _hash_of(scratch / "runs" / name)
+
+
+WAYS: dict[str, Callable[[Path, str, Sequence[str]], str]] = {
+    "offline": _from_a_dataset,
+    "scripted-opponent": _against_a_script,
+    "study": _study,
+    "emulated": _emulated,
+    "emulated-detached": _detached,
+}
+"""How runs are trained that are no single run on this machine."""
+
+
+def _hash_of(run: Path) -> str:
+    return str(json.loads((run / "summary.json").read_text(encoding="utf-8"))["weights_sha256"])
 
 
 def _marless(scratch: Path, *arguments: str) -> None:
