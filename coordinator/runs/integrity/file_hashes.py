@@ -36,7 +36,7 @@ class FileHashes:
     """Keeps the hashes of the files in `folder` in the run's ledger; raises `StorageFault`."""
 
     def __init__(self, ledger: Ledger, folder: RunFolder, identity: Identity) -> None:
-        self._ledger, self._folder, self._plan = ledger, folder, _lasting(identity)
+        self._ledger, self._folder, self._plan = ledger, folder, plan_hash(identity)
         self._growing = {name: _Growing(folder.path / name) for name in _GROWING}
 
     def expect(self, round_: int, bodies: Mapping[str, bytes]) -> None:
@@ -98,14 +98,22 @@ def changed(
     known = {*recorded.whole, *recorded.growing}
     if recorded.plan:
         known.add(IDENTITY)
-        wrong += [IDENTITY] if _lasting(identity) != recorded.plan else []
+        wrong += [IDENTITY] if plan_hash(identity) != recorded.plan else []
     uncovered = [name for name in (IDENTITY, *COVERED) if name not in known and (folder.path / name).exists()]
     return [f"{name} does not match its hash in the ledger" for name in wrong], uncovered
 
 
-def _lasting(identity: Identity) -> str:
-    """The configuration's hashes are more after a change of limits; its file is compared with them."""
-    return sha256(to_json(msgspec.structs.replace(identity, configs=())))
+def plan_hash(identity: Identity) -> str:
+    """The hash of what plan.json says for as long as the run lasts.
+
+    The configuration's hashes are more after a change of limits; its file is compared with them. Empty fields do not
+    count, so that a field which a later program adds changes no hash.
+    """
+    return sha256(to_json(_filled(msgspec.to_builtins(msgspec.structs.replace(identity, configs=())))))
+
+
+def _filled(value: object) -> object:
+    return {name: _filled(one) for name, one in value.items() if one} if isinstance(value, dict) else value
 
 
 def _load(ledger: Ledger) -> tuple[Recorded, int]:

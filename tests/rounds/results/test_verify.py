@@ -6,11 +6,13 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 from commands import SMALL, Commands
 
 from coordinator.cli.app import main
-from coordinator.runs.integrity.file_hashes import COVERED
+from coordinator.runs.folder import Identity, RunFolder
+from coordinator.runs.integrity.file_hashes import COVERED, plan_hash
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,14 @@ def test_another_origin_is_found(marless, field):
     assert said.code == 1 and "plan.json does not match its hash in the ledger" in said.out[0]
 
 
+def test_a_field_that_a_later_program_adds_changes_no_hash(marless):
+    class Later(Identity, frozen=True, kw_only=True):
+        cluster: str | None = None
+
+    text = Path("runs/run/plan.json").read_bytes()
+    assert plan_hash(msgspec.json.decode(text, type=Later)) == plan_hash(RunFolder.find("run").identity())
+
+
 @pytest.mark.parametrize("name", ["metrics.jsonl", "attempts.jsonl"])
 @pytest.mark.parametrize("change", [lambda body: body + body[-80:], lambda body: body[:-80], lambda body: b""])
 def test_lines_that_were_added_or_lost_are_found(marless, name, change):
@@ -85,8 +95,6 @@ def test_a_run_that_went_on_is_ok(marless):
 @pytest.mark.parametrize("name", ["bill.json", "summary.json", "evaluations.json"])
 def test_a_kill_before_a_file_is_written_leaves_it_ok(marless, monkeypatch, name):
     """The ledger has the new hashes already, and the files after this one are old too."""
-    from coordinator.runs.folder import RunFolder
-
     write = RunFolder.write
 
     def dies(folder, file, body, durable=False):
