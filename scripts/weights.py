@@ -138,7 +138,9 @@ def _from_a_dataset(scratch: Path, name: str, settings: Sequence[str]) -> str:
 
 
 def _against_a_script(scratch: Path, name: str, settings: Sequence[str]) -> str:
-    (scratch / "players.py").write_text("def first(seen, legal):\n    return legal & (legal.cumsum(-1) == 1)\n")
+    (scratch / "players.py").write_text(
+        "def first(seen, legal):\n    return legal & (legal.cumsum(-1) == 1)\n", encoding="utf-8"
+    )
     return _local(scratch, name, settings)
 
 
@@ -146,7 +148,7 @@ def _study(scratch: Path, name: str, settings: Sequence[str]) -> str:
     """Of four runs, two at a time: the hash of their hashes."""
     base = [f"base.{setting.replace('=', ' = ', 1)}" for setting in settings if not setting.startswith("seed=")]
     lines = ['seeds = "1-2"', "pool.slots = 2", *base, "[vary]", "algorithm.lr = [1e-3, 2e-3]"]
-    (scratch / "net.toml").write_text("\n".join(lines))
+    (scratch / "net.toml").write_text("\n".join(lines), encoding="utf-8")
     _marless(scratch, "study", "net.toml")
     hashes = [_hash_of(path.parent) for path in sorted((scratch / "studies" / "net").rglob("summary.json"))]
     return sha256("".join(hashes).encode()).hexdigest()
