@@ -24,8 +24,7 @@ from functions.nn import recurrent
 from functions.nn.batched import batch_networks
 from functions.nn.losses import PolicyLoss, clipped_policy_loss
 from functions.nn.mlp import Array
-from functions.nn.recurrent import Network
-from functions.nn.shape import NetworkShape
+from functions.nn.shape import Network, NetworkShape
 
 ROWS = (200, 1600, 12_800, 64_000)
 WIDTHS = (32, 64, 128, 256, 512, 1024)

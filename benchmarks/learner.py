@@ -22,7 +22,7 @@ from functions.data import batch
 from functions.environments import registry as environments
 from functions.environments.base import EnvTask
 from functions.learner import stages
-from functions.nn.mlp import Mlp
+from functions.nn.shape import Mlp
 from functions.policies import Policy
 
 TASK = EnvTask(name="mpe/simple_spread")

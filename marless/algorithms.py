@@ -34,7 +34,7 @@ from functions.keys import group_name
 from functions.nn import recurrent
 from functions.nn.heads import distribution
 from functions.nn.losses import mask_logits
-from functions.nn.recurrent import Network
+from functions.nn.shape import Network
 from functions.randomness import generator
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from functions.algorithms.trainable import moments
 from functions.keys import group_name
 from functions.nn import recurrent
 from functions.nn.mlp import Array
-from functions.nn.recurrent import Network
-from functions.nn.shape import NetworkShape
+from functions.nn.shape import Network, NetworkShape
 
 
 class Part(NamedTuple):

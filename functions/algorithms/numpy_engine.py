@@ -12,10 +12,10 @@ from functions.algorithms.engine import Engine, L, LossOf, Moments, OptimiserSet
 from functions.contract import BadRequest
 from functions.nn import recurrent
 from functions.nn.adam import Adam
-from functions.nn.mlp import Array, Mlp
+from functions.nn.mlp import Array
 from functions.nn.passes import Passes
-from functions.nn.recurrent import Network, Trace, Weights
-from functions.nn.shape import NetworkShape
+from functions.nn.recurrent import Trace, Weights
+from functions.nn.shape import Mlp, Network, NetworkShape
 
 
 class LossGradient:
@@ -23,7 +23,7 @@ class LossGradient:
 
     def __init__(self, network: Network, parameters: Array) -> None:
         self._gradient = np.zeros_like(parameters)
-        self.weights, self._views = network.weights(parameters), network.weights(self._gradient)
+        self.weights, self._views = recurrent.views(network, parameters), recurrent.views(network, self._gradient)
         self._passes = None
         if not network.recurrent:
             norms = self.weights.norms, self._views.norms

@@ -5,13 +5,13 @@ automatic-differentiation framework spends most of its time on bookkeeping; the 
 torch.
 """
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from functions.nn.shape import Mlp
 
 # The name of the empty tensor that marks networks with ReLU layers.
 RECTIFIED = "relu"
@@ -19,27 +19,6 @@ RECTIFIED = "relu"
 Array = NDArray[Any]
 Layer = tuple[Array, Array]
 InPlace = Callable[[Array], None]
-
-
-@dataclass(frozen=True)
-class Mlp:
-    """The shape of a network: `sizes` are the widths from input to output."""
-
-    sizes: tuple[int, ...]
-
-    @property
-    def parameters(self) -> int:
-        """The number of parameters."""
-        return sum((inputs + 1) * outputs for inputs, outputs in itertools.pairwise(self.sizes))
-
-    def layers(self, flat: Array) -> list[Layer]:
-        """Views ``(weight [in, out], bias [out])`` into a flat vector ``[parameters]``."""
-        views, start = [], 0
-        for inputs, outputs in itertools.pairwise(self.sizes):
-            middle, end = start + inputs * outputs, start + (inputs + 1) * outputs
-            views.append((flat[start:middle].reshape(inputs, outputs), flat[middle:end]))
-            start = end
-        return views
 
 
 def initialise(mlp: Mlp, rng: np.random.Generator, output_gain: float) -> NDArray[np.float32]:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from functions.nn.layer_norm import Norm, NormPass
-from functions.nn.mlp import Array, Mlp, activate, backward_activation
+from functions.nn.mlp import Array, activate, backward_activation
+from functions.nn.shape import Mlp
 
 # Rows of activations begin at multiples of this many numbers, a cache line of float32: products are faster so.
 ALIGNMENT = 16

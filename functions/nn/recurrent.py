@@ -7,7 +7,6 @@ layers. A Gaussian policy ends with its log standard deviations, parameters that
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -18,7 +17,8 @@ from numpy.typing import NDArray
 from functions.nn import gru
 from functions.nn import mlp as networks
 from functions.nn.layer_norm import Norm, NormPass
-from functions.nn.mlp import RECTIFIED, Array, Layer, Mlp, layers_of
+from functions.nn.mlp import RECTIFIED, Array, Layer, layers_of
+from functions.nn.shape import Mlp, Network
 
 # The name of the empty tensor that marks policies whose continuous actions are clipped.
 CLIPPED = "clip"
@@ -107,70 +107,33 @@ class Weights(NamedTuple):
         return tensors if self.log_std is None else {**tensors, "log_std": self.log_std}
 
 
-@dataclass(frozen=True)
-class Network:
-    """The shape of a network.
+def views(network: Network, flat: Array) -> Weights:
+    """The weights of a network as views into its flat vector ``[parameters]``."""
+    below, cell, above = network.below, network.cell, network.above
+    end = below + cell
+    rest = flat[end + above :]
+    log_std = rest[network.norms :] if network.gaussian else None
+    marks = log_std, network.rectified, network.clipped, _norm_views(network, rest)
+    if not network.recurrent:
+        return Weights([], None, Mlp(network.sizes).layers(flat[:above]), *marks)
+    under, over = Mlp(network.sizes[:-2]).layers(flat[:below]), Mlp(network.sizes[-2:]).layers(flat[end:])
+    return Weights(under, _cell_views(network, flat[below:end]), over, *marks)
 
-    `sizes` are the widths from input to output; a `recurrent` network has at least one hidden layer. `gaussian`: it has
-    a `log_std`. `rectified`: its hidden layers are ReLU. `clipped`: samples of the Gaussian are clipped to the bounds.
-    `layer_norm`: its hidden layers are normalised.
-    """
 
-    sizes: tuple[int, ...]
-    recurrent: bool = False
-    gaussian: bool = False
-    rectified: bool = False
-    clipped: bool = False
-    layer_norm: bool = False
+def _norm_views(network: Network, flat: Array) -> list[Norm]:
+    """Views of the flat parameters that follow the layers."""
+    if not network.layer_norm:
+        return []
+    ends = accumulate((2 * width for width in network.sizes[1:-1]), initial=0)
+    return [Norm(*flat[start:end].reshape(2, -1)) for start, end in pairwise(ends)]
 
-    @property
-    def parameters(self) -> int:
-        """The number of parameters."""
-        below, above = self._layer_sizes()
-        return below + self._cell_size() + above + self._norm_size() + self.gaussian * self.sizes[-1]
 
-    @property
-    def hidden_size(self) -> int:
-        """The width of the hidden state, 0 for feed-forward networks."""
-        return self.sizes[-2] if self.recurrent else 0
-
-    def weights(self, flat: Array) -> Weights:
-        """Views into a flat vector ``[parameters]``."""
-        below, above = self._layer_sizes()
-        end = below + self._cell_size()
-        rest = flat[end + above :]
-        log_std = rest[self._norm_size() :] if self.gaussian else None
-        own = log_std, self.rectified, self.clipped, self._norms(rest)
-        if not self.recurrent:
-            return Weights([], None, Mlp(self.sizes).layers(flat[:above]), *own)
-        under, over = Mlp(self.sizes[:-2]).layers(flat[:below]), Mlp(self.sizes[-2:]).layers(flat[end:])
-        return Weights(under, self._cell(flat[below:end]), over, *own)
-
-    def _layer_sizes(self) -> tuple[int, int]:
-        """The numbers of parameters below and above the cell."""
-        if not self.recurrent:
-            return 0, Mlp(self.sizes).parameters
-        return Mlp(self.sizes[:-2]).parameters, Mlp(self.sizes[-2:]).parameters
-
-    def _cell_size(self) -> int:
-        return (self.sizes[-3] + self.hidden_size + 2) * 3 * self.hidden_size if self.recurrent else 0
-
-    def _norm_size(self) -> int:
-        return 2 * sum(self.sizes[1:-1]) if self.layer_norm else 0
-
-    def _norms(self, flat: Array) -> list[Norm]:
-        """Views of the flat parameters that follow the layers."""
-        if not self.layer_norm:
-            return []
-        ends = accumulate((2 * width for width in self.sizes[1:-1]), initial=0)
-        return [Norm(*flat[start:end].reshape(2, -1)) for start, end in pairwise(ends)]
-
-    def _cell(self, flat: Array) -> gru.Weights:
-        inputs, width = self.sizes[-3], 3 * self.hidden_size
-        x, h = inputs * width, (inputs + self.hidden_size) * width
-        return gru.Weights(
-            flat[:x].reshape(inputs, width), flat[x:h].reshape(-1, width), flat[h : h + width], flat[h + width :]
-        )
+def _cell_views(network: Network, flat: Array) -> gru.Weights:
+    inputs, width = network.sizes[-3], 3 * network.hidden_size
+    x, h = inputs * width, (inputs + network.hidden_size) * width
+    return gru.Weights(
+        flat[:x].reshape(inputs, width), flat[x:h].reshape(-1, width), flat[h : h + width], flat[h + width :]
+    )
 
 
 class Trace(NamedTuple):
@@ -210,7 +173,7 @@ def initialise(network: Network, rng: np.random.Generator, output_gain: float) -
     for LSTMs in Huang et al., "The 37 Implementation Details of PPO", 2022.
     """
     flat = np.zeros(network.parameters, np.float32)
-    weights = network.weights(flat)
+    weights = views(network, flat)
     if network.recurrent:
         for weight, _ in weights.below:
             weight[...] = np.sqrt(2.0) * networks.orthogonal(rng, *weight.shape)
@@ -269,7 +232,7 @@ def _timed(rows: Array, steps: int) -> Array:
 
 def to_tensors(network: Network, flat: Array, prefix: str) -> dict[str, Array]:
     """The network by name: ``<prefix>/w0 [in, out]``, ``<prefix>/b0 [out]``, ...; see `Weights.named`."""
-    return {f"{prefix}/{name}": array for name, array in network.weights(flat).named().items()}
+    return {f"{prefix}/{name}": array for name, array in views(network, flat).named().items()}
 
 
 def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Network, Array]:

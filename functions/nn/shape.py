@@ -1,5 +1,7 @@
-"""The shapes of what factories make, as they are stored beside the weights."""
+"""The shapes of networks: perceptrons, GRUs, and what factories make, as they are stored beside the weights."""
 
+import itertools
+from dataclasses import dataclass
 from typing import Any, Self
 
 import msgspec
@@ -8,8 +10,78 @@ from numpy.typing import NDArray
 
 from functions.encoding import from_json, to_json
 
+Array = NDArray[Any]
+
 # The names of a network's tensors: its shape as JSON, its graph for ONNX Runtime, and the prefix of its parameters.
 SHAPE, GRAPH, PARAMETERS = "shape", "graph", "net/"
+
+
+@dataclass(frozen=True)
+class Mlp:
+    """The shape of a perceptron: `sizes` are the widths from input to output."""
+
+    sizes: tuple[int, ...]
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters."""
+        return sum((inputs + 1) * outputs for inputs, outputs in itertools.pairwise(self.sizes))
+
+    def layers(self, flat: Array) -> list[tuple[Array, Array]]:
+        """Views ``(weight [in, out], bias [out])`` into a flat vector ``[parameters]``."""
+        views, start = [], 0
+        for inputs, outputs in itertools.pairwise(self.sizes):
+            middle, end = start + inputs * outputs, start + (inputs + 1) * outputs
+            views.append((flat[start:middle].reshape(inputs, outputs), flat[middle:end]))
+            start = end
+        return views
+
+
+@dataclass(frozen=True)
+class Network:
+    """The shape of a perceptron, or of one whose last hidden layer is a gated recurrent unit (GRU).
+
+    `sizes` are the widths from input to output; a `recurrent` network has at least one hidden layer. `gaussian`: it has
+    a `log_std`. `rectified`: its hidden layers are ReLU. `clipped`: samples of the Gaussian are clipped to the bounds.
+    `layer_norm`: its hidden layers are normalised.
+    """
+
+    sizes: tuple[int, ...]
+    recurrent: bool = False
+    gaussian: bool = False
+    rectified: bool = False
+    clipped: bool = False
+    layer_norm: bool = False
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters, in forward order: below the cell, of it, above it, of norms, of `log_std`."""
+        return self.below + self.cell + self.above + self.norms + self.gaussian * self.sizes[-1]
+
+    @property
+    def hidden_size(self) -> int:
+        """The width of the hidden state, 0 for feed-forward networks."""
+        return self.sizes[-2] if self.recurrent else 0
+
+    @property
+    def below(self) -> int:
+        """The number of parameters below the cell, 0 without one."""
+        return Mlp(self.sizes[:-2]).parameters if self.recurrent else 0
+
+    @property
+    def cell(self) -> int:
+        """The number of parameters of the cell."""
+        return (self.sizes[-3] + self.hidden_size + 2) * 3 * self.hidden_size if self.recurrent else 0
+
+    @property
+    def above(self) -> int:
+        """The number of parameters above the cell, of all layers without one."""
+        return Mlp(self.sizes[-2:] if self.recurrent else self.sizes).parameters
+
+    @property
+    def norms(self) -> int:
+        """The number of parameters of layer norms."""
+        return 2 * sum(self.sizes[1:-1]) if self.layer_norm else 0
 
 
 class FactoryShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

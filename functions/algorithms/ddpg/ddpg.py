@@ -27,7 +27,7 @@ from functions.contract import BadRequest, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.mlp import Array
-from functions.nn.recurrent import Network
+from functions.nn.shape import Network
 from functions.randomness import generator
 
 POLICY_PARTS = ("policy", "policy_optimiser", "target")

@@ -36,7 +36,7 @@ from functions.keys import group_name
 from functions.nn.heads import Distribution, Head, head_of
 from functions.nn.losses import mask_logits
 from functions.nn.mlp import Array
-from functions.nn.recurrent import Network
+from functions.nn.shape import Network
 from functions.randomness import generator
 
 PARTS = ("policy", "policy_optimiser")

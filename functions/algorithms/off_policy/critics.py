@@ -34,7 +34,7 @@ from functions.bounds import LARGEST_STEP
 from functions.keys import group_name
 from functions.nn.mlp import Array
 from functions.nn.networks import Weights
-from functions.nn.recurrent import Network
+from functions.nn.shape import Network
 
 TWIN_PARTS = ("twin", "twin_optimiser", "twin_target")
 CRITIC_PARTS = ("critic", "critic_optimiser", "critic_target", *TWIN_PARTS, "normaliser")

@@ -18,8 +18,8 @@ from functions.algorithms.chunks import Minibatch
 from functions.algorithms.engine import L, LossOf
 from functions.algorithms.numpy_engine import LossGradient
 from functions.algorithms.ppo.distil import log_probabilities
-from functions.nn.mlp import Array, Mlp
-from functions.nn.recurrent import Network
+from functions.nn.mlp import Array
+from functions.nn.shape import Mlp, Network
 
 # The fewest products: with fewer, residuals may be small by chance.
 FEWEST = 5

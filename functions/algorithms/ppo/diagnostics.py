@@ -28,9 +28,9 @@ from functions.keys import group_name
 from functions.nn import recurrent
 from functions.nn.continuous import Bounds, Gaussian
 from functions.nn.discrete import OneChoice
-from functions.nn.mlp import Array, Mlp
+from functions.nn.mlp import Array
 from functions.nn.networks import Weights
-from functions.nn.shape import SHAPE
+from functions.nn.shape import SHAPE, Mlp
 from functions.randomness import generator
 
 # The number of observations that policies are compared on, over all agents of a class.
@@ -151,7 +151,11 @@ def _differences(
     """The Hessian of any policy on about `wanted` rows; on whole chunks for a recurrent policy."""
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
     pieces = training_samples(
-        before, group, network.weights(flat), lambda agent: observations(before, agent), before.config.data_chunk_length
+        before,
+        group,
+        recurrent.views(network, flat),
+        lambda agent: observations(before, agent),
+        before.config.data_chunk_length,
     )
     share = min(1.0, wanted / len(known.actions))
     chosen = rng.choice(len(pieces), max(1, round(share * len(pieces))), replace=False)

@@ -27,8 +27,7 @@ from functions.nn.heads import distribution
 from functions.nn.mlp import Array
 from functions.nn.networks import Weights, unroll
 from functions.nn.normaliser import SEEN, Normaliser
-from functions.nn.recurrent import Network
-from functions.nn.shape import SHAPE
+from functions.nn.shape import SHAPE, Network
 from functions.randomness import generator
 
 
@@ -162,7 +161,7 @@ def estimated(targets: Array, weight: float) -> Normaliser:
 
 def preserve(network: Network, critic: Array, before: Normaliser, after: Normaliser) -> None:
     """Rescales the last layer of the flat `critic` in place, so that `after` denormalises to the values of `before`."""
-    weight, bias = network.weights(critic).above[-1]
+    weight, bias = recurrent.views(network, critic).above[-1]
     weight[...] = weight * (before.scale / after.scale)
     bias[...] = after.normalise(before.denormalise(bias.astype(np.float64)))
 

@@ -53,7 +53,7 @@ from functions.nn.losses import (
 )
 from functions.nn.networks import unroll
 from functions.nn.normaliser import Normaliser
-from functions.nn.recurrent import Network
+from functions.nn.shape import Network
 from functions.randomness import generator
 
 Array = NDArray[Any]

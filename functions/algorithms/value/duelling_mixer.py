@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.value.hypernetworks import Hypernetworks
-from functions.nn.mlp import Array, Mlp
+from functions.nn.mlp import Array
+from functions.nn.shape import Mlp
 
 NAMES = ("weight", "bias", "key", "agent", "action")
 # The authors' code adds it to absolute values, so that weights are positive.

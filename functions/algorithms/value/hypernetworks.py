@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.nn import mlp
-from functions.nn.mlp import Array, Layer, Mlp, from_tensors, to_tensors
+from functions.nn.mlp import Array, Layer, from_tensors, to_tensors
+from functions.nn.shape import Mlp
 
 
 class Hypernetworks(NamedTuple):

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.value.hypernetworks import Hypernetworks
-from functions.nn.mlp import Array, Mlp
+from functions.nn.mlp import Array
+from functions.nn.shape import Mlp
 
 NAMES = ("first_weight", "first_bias", "last_weight", "last_bias")
 

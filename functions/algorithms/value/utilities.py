@@ -38,7 +38,7 @@ from functions.keys import group_name
 from functions.nn.losses import mask_logits
 from functions.nn.mlp import Array
 from functions.nn.networks import Trace
-from functions.nn.recurrent import Network
+from functions.nn.shape import Network
 from functions.randomness import generator
 
 PARTS = ("policy", "policy_optimiser", "target", "normaliser", priorities.PART)

@@ -17,7 +17,8 @@ from functions.algorithms.conformance.suite import check
 from functions.contract import BadRequest, Behaviour
 from functions.environments import conformance as environments
 from functions.keys import group_name
-from functions.nn.mlp import Mlp, initialise, to_tensors
+from functions.nn.mlp import initialise, to_tensors
+from functions.nn.shape import Mlp
 from functions.randomness import generator
 
 PPO = {"hidden": [8, 8], "epochs": 1, "num_minibatches": 2}

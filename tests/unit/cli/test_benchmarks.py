@@ -9,7 +9,7 @@ from benchmarks.learner import Round, networks
 from benchmarks.sizes import Size, draw, table
 from benchmarks.table import Row, markdown, quotients
 from benchmarks.training import Training
-from functions.nn.mlp import Mlp
+from functions.nn.shape import Mlp
 
 plain_loop = pytest.importorskip("benchmarks.plain_loop", reason="torch is not installed", exc_type=ImportError)
 torch = pytest.importorskip("torch")

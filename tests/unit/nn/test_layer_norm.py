@@ -8,7 +8,7 @@ from functions.contract import BadRequest, Team
 from functions.environments.base import AgentClass, EnvSpec, Observation
 from functions.nn import recurrent
 from functions.nn.layer_norm import Norm, NormPass
-from functions.nn.recurrent import Network
+from functions.nn.shape import Network
 from functions.policies import Policy
 
 SPEC = EnvSpec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 6, 5)), horizon=1)
@@ -28,7 +28,7 @@ def test_a_new_norm_has_gain_one_and_no_shift_and_layers_are_drawn_as_without():
     flat, other = (recurrent.initialise(network, np.random.default_rng(1), 0.01) for network in (plain, normed))
     assert normed.parameters == plain.parameters + 2 * (16 + 12)
     np.testing.assert_array_equal(other[: plain.parameters], flat)
-    for norm, width in zip(normed.weights(other).norms, (16, 12), strict=True):
+    for norm, width in zip(recurrent.views(normed, other).norms, (16, 12), strict=True):
         np.testing.assert_array_equal(norm.gain, np.ones(width))
         np.testing.assert_array_equal(norm.shift, np.zeros(width))
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from functions.nn.mlp import Mlp, backward, forward, from_tensors, initialise, layers_of, to_tensors
+from functions.nn.mlp import backward, forward, from_tensors, initialise, layers_of, to_tensors
+from functions.nn.shape import Mlp
 
 
 def random_network(sizes, seed=0):

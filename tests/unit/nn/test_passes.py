@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from functions.nn.mlp import Mlp
+from functions.nn import recurrent
 from functions.nn.passes import Passes
-from functions.nn.recurrent import Network
+from functions.nn.shape import Mlp, Network
 from functions.nn.torch_networks import Layers
 
 
@@ -48,7 +48,7 @@ def test_outputs_and_gradients_are_those_of_torch_for_minibatches_of_any_size(si
 def test_normalised_layers_have_the_gradients_of_torch(rectified):
     network, rng = Network((18, 64, 15, 5), rectified=rectified, layer_norm=True), np.random.default_rng(1)
     flat, gradient = rng.standard_normal(network.parameters) / 3, np.full(network.parameters, np.nan)
-    weights, views = network.weights(flat), network.weights(gradient)
+    weights, views = recurrent.views(network, flat), recurrent.views(network, gradient)
     passes = Passes(Mlp(network.sizes), flat, gradient, rectified, weights.norms, views.norms)
     for rows in (50, 7, 50, 1):
         inputs, grad_output = rng.standard_normal((rows, 18)), rng.standard_normal((rows, 5))

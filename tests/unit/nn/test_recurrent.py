@@ -6,8 +6,7 @@ import torch
 
 from functions.nn import mlp as networks
 from functions.nn import recurrent
-from functions.nn.mlp import Mlp
-from functions.nn.recurrent import Network
+from functions.nn.shape import Mlp, Network
 
 SHAPES = [
     Network((4, 6, 3)),
@@ -69,18 +68,18 @@ def test_outputs_and_gradients_are_those_of_torch(network):
     starts, first = rng.random((9, 5)) < 0.2, rng.standard_normal((5, network.hidden_size))
     parameters, x = (torch.tensor(array, requires_grad=True) for array in (flat, inputs))
     named, start = {}, 0
-    for name, array in network.weights(flat).named().items():
+    for name, array in recurrent.views(network, flat).named().items():
         named[name] = parameters[start : start + array.size].reshape(array.shape)
         start += array.size
     expected = torch_outputs(named, x, torch.tensor(starts), torch.tensor(first))
     expected.backward(torch.tensor(grad_output))
 
-    weights, gradient = network.weights(flat), np.zeros_like(flat)
+    weights, gradient = recurrent.views(network, flat), np.zeros_like(flat)
     if network.recurrent:
         trace = weights.forward(inputs, starts, first)
     else:
         trace, grad_output = weights.forward(inputs.reshape(45, -1)), grad_output.reshape(45, -1)
-    weights.backward(trace, grad_output, network.weights(gradient))
+    weights.backward(trace, grad_output, recurrent.views(network, gradient))
     wanted, outputs = parameters.grad.numpy(), expected.detach().numpy()
     np.testing.assert_allclose(gradient, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
     np.testing.assert_allclose(trace.outputs.reshape(outputs.shape), outputs, rtol=0, atol=1e-12)
@@ -92,12 +91,12 @@ def test_gradients_at_the_inputs_are_those_of_torch(network):
     inputs = rng.standard_normal((9, 5, network.sizes[0]))
     grad_output = rng.standard_normal((9, 5, network.sizes[-1]))
     first = rng.standard_normal((5, network.hidden_size)) if network.recurrent else None
-    named = {name: torch.tensor(array) for name, array in network.weights(flat).named().items()}
+    named = {name: torch.tensor(array) for name, array in recurrent.views(network, flat).named().items()}
     x, state = torch.tensor(inputs, requires_grad=True), torch.tensor(first if network.recurrent else 0.0)
     torch_outputs(named, x, torch.zeros(9, 5, dtype=torch.bool), state).backward(torch.tensor(grad_output))
     shape = (9, 5) if network.recurrent else (45,)
     rows, slopes = inputs.reshape(*shape, -1), grad_output.reshape(*shape, -1)
-    found = network.weights(flat).input_gradient(rows, slopes, first)
+    found = recurrent.views(network, flat).input_gradient(rows, slopes, first)
     assert found.shape == rows.shape
     np.testing.assert_allclose(found.reshape(inputs.shape), x.grad.numpy(), rtol=0, atol=1e-10)
 
@@ -107,10 +106,10 @@ def test_without_memory_every_byte_is_that_of_the_perceptron():
     flat = recurrent.initialise(network, np.random.default_rng(2), 0.01)
     assert flat.tobytes() == networks.initialise(mlp, np.random.default_rng(2), 0.01).tobytes()
     inputs = np.random.default_rng(3).standard_normal((20, 7), np.float32)
-    trace, activations = network.weights(flat).forward(inputs), networks.forward(mlp.layers(flat), inputs)
+    trace, activations = recurrent.views(network, flat).forward(inputs), networks.forward(mlp.layers(flat), inputs)
     assert trace.outputs.tobytes() == activations[-1].tobytes()
     one, two = np.zeros_like(flat), np.zeros_like(flat)
-    network.weights(flat).backward(trace, trace.outputs, network.weights(one))
+    recurrent.views(network, flat).backward(trace, trace.outputs, recurrent.views(network, one))
     networks.backward(mlp.layers(flat), activations, activations[-1], mlp.layers(two))
     assert one.tobytes() == two.tobytes()
     assert list(recurrent.to_tensors(network, flat, "p")) == list(networks.to_tensors(mlp, flat, "p"))
@@ -149,7 +148,7 @@ def test_a_network_comes_back_from_its_tensors(network):
 
 def test_a_unit_starts_orthogonal_with_gain_one_and_the_deviations_at_their_own_value():
     network = Network((10, 48, 32, 5), recurrent=True, gaussian=True)
-    weights = network.weights(recurrent.initialise(network, np.random.default_rng(4), 0.01))
+    weights = recurrent.views(network, recurrent.initialise(network, np.random.default_rng(4), 0.01))
     for matrix, gain in (
         (weights.below[0][0], np.sqrt(2)), (weights.cell.x, 1), (weights.cell.h, 1), (weights.above[0][0], 0.01)
     ):  # fmt: skip
@@ -162,7 +161,7 @@ def test_a_unit_starts_orthogonal_with_gain_one_and_the_deviations_at_their_own_
 
 def test_only_a_network_with_memory_has_a_state():
     network = Network((2, 3, 1))
-    trace = network.weights(random_network(network)).forward(np.ones((4, 2)))
+    trace = recurrent.views(network, random_network(network)).forward(np.ones((4, 2)))
     assert network.hidden_size == 0
     with pytest.raises(ValueError, match="no hidden state"):
         _ = trace.hidden
@@ -172,10 +171,10 @@ def test_only_a_network_with_memory_has_a_state():
 def test_no_rows_give_no_outputs_and_no_gradient(network):
     flat = random_network(network)
     shape = (3, 0) if network.recurrent else (0,)
-    weights, gradient = network.weights(flat), np.zeros_like(flat)
+    weights, gradient = recurrent.views(network, flat), np.zeros_like(flat)
     trace = weights.forward(np.empty((*shape, network.sizes[0])))
     assert trace.outputs.shape == (*shape, network.sizes[-1])
-    weights.backward(trace, trace.outputs, network.weights(gradient))
+    weights.backward(trace, trace.outputs, recurrent.views(network, gradient))
     assert not gradient.any()
     assert weights.input_gradient(np.empty((*shape, network.sizes[0])), trace.outputs).shape == (
         *shape,

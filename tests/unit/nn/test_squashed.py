@@ -10,7 +10,8 @@ from functions.contract import BadRequest, Behaviour, Team
 from functions.environments.base import AgentClass, EnvSpec, Observation
 from functions.nn import heads
 from functions.nn.continuous import Bounds, Deterministic, Gaussian, SquashedGaussian, SquashedSample
-from functions.nn.mlp import Mlp, to_tensors
+from functions.nn.mlp import to_tensors
+from functions.nn.shape import Mlp
 from functions.policies import Policy
 
 ROWS, NUMBERS = 200, 3

@@ -12,7 +12,8 @@ from functions.algorithms.ppo.curvature import Hessian, extremes, policy_derivat
 from functions.algorithms.ppo.diagnostics import LEAST, PRODUCTS, RESIDUAL
 from functions.algorithms.ppo.distil import log_probabilities
 from functions.nn.losses import clipped_policy_loss
-from functions.nn.mlp import Mlp, initialise
+from functions.nn.mlp import initialise
+from functions.nn.shape import Mlp
 
 LN3 = np.log(3)
 SHAPES = [(4, 3), (5, 7, 4), (6, 8, 8, 4), (7, 9, 6, 5, 3)]

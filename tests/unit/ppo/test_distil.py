@@ -15,8 +15,8 @@ from functions.algorithms.ppo import distil
 from functions.algorithms.trainable import Trainable
 from functions.nn.adam import Adam
 from functions.nn.discrete import OneChoice
-from functions.nn.mlp import Mlp, backward, forward
-from functions.nn.recurrent import Network
+from functions.nn.mlp import backward, forward
+from functions.nn.shape import Mlp, Network
 from functions.randomness import generator
 
 MLP = Mlp((4, 6, 5, 3))

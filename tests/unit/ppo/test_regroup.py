@@ -21,9 +21,9 @@ from functions.environments import registry
 from functions.environments.base import EnvTask, Observation
 from functions.learner import stages
 from functions.learner.regroup import regroup
-from functions.nn.mlp import Mlp, forward
+from functions.nn.mlp import forward
 from functions.nn.normaliser import Normaliser
-from functions.nn.recurrent import Network
+from functions.nn.shape import Mlp, Network
 from functions.policies import Policy
 from functions.randomness import generator
 from functions.serving import serve
