@@ -18,7 +18,7 @@ from benchmarks.pool import halving, neighbours
 from benchmarks.pool.rows import rows as pool_rows
 from benchmarks.sections import FULL, QUICK, Effort, sections
 from benchmarks.table import Row, markdown
-from coordinator.reports.provenance import written_by
+from marless.reports.provenance import written_by
 
 SIZES = "sizes"
 

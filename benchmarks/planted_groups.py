@@ -21,9 +21,6 @@ from safetensors.numpy import load_file
 
 from benchmarks.launch import environment
 from benchmarks.training import NAME, UNEVALUATED, command
-from coordinator.reports.policy import FILE
-from coordinator.reports.statistics import adjusted_rand
-from coordinator.reports.text import markdown_table
 from coordinator.rules.grouping import agglomerate, kmeans
 from coordinator.rules.similarity import DISTANCES, matrix
 from functions.actor.rollout import collect
@@ -34,6 +31,9 @@ from functions.environments.base import EnvTask, Observation
 from functions.keys import group_name
 from functions.policies import Policy
 from functions.randomness import generator
+from marless.reports.policy import FILE
+from marless.reports.statistics import adjusted_rand
+from marless.reports.text import markdown_table
 
 Array = NDArray[Any]
 

@@ -1,6 +1,6 @@
 """The coordinator's processor time by the number of rollouts in a round, and how large its messages and items become.
 
-The driver, its decisions and its bill are real, and functions answer at once (see `coordinator.estimation`). Rollouts
+The driver, its decisions and its bill are real, and functions answer at once (see `marless.estimation`). Rollouts
 have one environment each, as the actors of the MARLess paper.
 """
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 from benchmarks.table import Row
 from coordinator.config.schema import load
-from coordinator.estimation.recording import record
-from coordinator.estimation.service_times import fit
-from coordinator.estimation.simulation import Recording, Setting, Simulated, drive
-from coordinator.estimation.virtual_functions import VirtualClock, VirtualLedger
 from infra.local.sqlite import LEDGER_FILE, SqliteLedger
+from marless.estimation.recording import record
+from marless.estimation.service_times import fit
+from marless.estimation.simulation import Recording, Setting, Simulated, drive
+from marless.estimation.virtual_functions import VirtualClock, VirtualLedger
 
 ROLLOUTS = (50, 500, 1850, 10_000)
 # Rollouts of all rounds of a repetition together.

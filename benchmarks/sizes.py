@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.launch import measured
 from benchmarks.training import UNEVALUATED, trained
-from coordinator.reports.drawing import finish, look, save, sheet
-from coordinator.reports.text import markdown_table
+from marless.reports.drawing import finish, look, save, sheet
+from marless.reports.text import markdown_table
 
 # Widths of the two hidden layers, and rounds of a run: one agent's policy and critic have 4 thousand to 1 million
 # parameters together.

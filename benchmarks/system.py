@@ -7,14 +7,14 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.training import UNEVALUATED
-from coordinator.backends import local
 from coordinator.config.schema import RunConfig, load
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
 from coordinator.drive.ports import Invoker
 from coordinator.pricing.prices import load_prices
-from coordinator.reports.journal import JsonLines, read
 from functions.contract import Platform, Report
+from marless.backends import local
+from marless.reports.journal import JsonLines, read
 
 
 class Metered:

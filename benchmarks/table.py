@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coordinator.reports.text import markdown_table
+from marless.reports.text import markdown_table
 
 HEADER = ("measurement", "median", "min … max", "ratio", "min … max", "against", "asked for")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.launch import environment
 from coordinator.core.state import RoundLine
-from coordinator.reports.journal import read
+from marless.reports.journal import read
 
 NAME = "benchmark"
 # Keeps evaluation out of the timed rounds.

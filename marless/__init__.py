@@ -1,7 +1,7 @@
 """MARLess: multi-agent reinforcement learning on serverless functions.
 
 Everything a notebook or a plug-in may import is here and in `marless.algorithms`, `marless.environments`,
-`marless.rules`, `marless.loggers` and `marless.backends`; all other packages may change without notice.
+`marless.rules`, `marless.loggers` and `marless.backends`; all other modules may change without notice.
 
 Examples:
     >>> import marless
@@ -20,9 +20,9 @@ from marless.run import Run, open_run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coordinator.reports.policy import TeamPolicy
-    from coordinator.runs.evaluation import EvaluationResult
     from marless.costs import CostEstimate
+    from marless.reports.policy import TeamPolicy
+    from marless.runs.evaluation import EvaluationResult
 
 __all__ = [
     "ConfigError",
@@ -178,7 +178,7 @@ def load_policy(path: str | os.PathLike[str]) -> "TeamPolicy":
         >>> policy.act(observations)
         {'agent_0': 3, 'agent_1': 0, 'agent_2': 1}
     """
-    from coordinator.reports.policy import load_policy as load
+    from marless.reports.policy import load_policy as load
 
     return load(path)
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator.backends import registry
 from coordinator.errors import UserError
-from coordinator.estimation.estimate import estimate_run
-from coordinator.estimation.targets import Target
 from coordinator.pricing.bill import Bill
 from infra.local.own_process import cores
+from marless.backends import registry
 from marless.driving import configuration
+from marless.estimation.estimate import estimate_run
+from marless.estimation.targets import Target
 
 __all__ = ["CostEstimate", "estimate"]
 

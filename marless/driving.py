@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from coordinator.backends import registry
 from coordinator.config.schema import ConfigError, RunConfig, convert, read_toml
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.errors import USER_ERROR, Ending, UserError
-from coordinator.runs import evaluation, training
-from coordinator.runs.drive import Drive, Place
-from coordinator.runs.folder import RunFolder
-from coordinator.runs.integrity.origin import require_trust
-from coordinator.runs.summary import Summary
-from coordinator.runs.view import View
 from infra.local.own_process import cores
+from marless.backends import registry
 from marless.run import Run
+from marless.runs import evaluation, training
+from marless.runs.drive import Drive, Place
+from marless.runs.folder import RunFolder
+from marless.runs.integrity.origin import require_trust
+from marless.runs.summary import Summary
+from marless.runs.view import View
 
 __all__ = ["RunFailed", "configuration", "evaluate", "replay", "resume", "train"]
 
@@ -99,7 +99,7 @@ def replay(
 ) -> Path:
     """See `marless.replay`."""
     # Only replays need the rooms that draw.
-    from coordinator.replay.recording import record
+    from marless.replays.recording import record
 
     return record(_playable(run, trust), None if path is None else Path(path), episodes, beside)
 
@@ -115,7 +115,7 @@ def _drive(workers: int | None, quiet: bool) -> Drive:
 
 
 def _view() -> View:
-    from coordinator.views import choose_view
+    from marless.views import choose_view
 
     return choose_view(json=False)
 

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-    from coordinator.reports.evaluations import Evaluation
-    from coordinator.reports.policy import TeamPolicy
-    from coordinator.runs.summary import Summary
+    from marless.reports.evaluations import Evaluation
+    from marless.reports.policy import TeamPolicy
+    from marless.runs.summary import Summary
 
 __all__ = ["Run", "open_run"]
 
@@ -39,8 +39,8 @@ class Run:
     def summary(self) -> "Summary":
         """summary.json: status, returns with intervals, steps, seconds, dollars. Raises `UserError` without one."""
         from coordinator.errors import UserError
-        from coordinator.runs import summary
-        from coordinator.runs.folder import RunFolder
+        from marless.runs import summary
+        from marless.runs.folder import RunFolder
 
         found = summary.read(RunFolder(self.path))
         if found is None:
@@ -56,7 +56,7 @@ class Run:
         """
         import msgspec
 
-        from coordinator.reports import journal
+        from marless.reports import journal
 
         return [msgspec.to_builtins(line) for line in journal.read(self.path / _METRICS)]
 
@@ -72,13 +72,13 @@ class Run:
         Raises `FileNotFoundError` before the run has ended once.
         """
         from coordinator.file_reading import read_file
-        from coordinator.reports import evaluations
+        from marless.reports import evaluations
 
         return evaluations.read(read_file(self.path / "evaluations.json"))
 
     def policy(self, best: bool = False) -> "TeamPolicy":
         """The final policies, or those with the best evaluation. Raises `FileNotFoundError` before the run's end."""
-        from coordinator.reports.policy import load_policy
+        from marless.reports.policy import load_policy
 
         return load_policy(self.path / ("best_policies.safetensors" if best else "policies.safetensors"))
 
@@ -89,8 +89,8 @@ class Run:
             >>> run.plot().savefig("curve.png")
         """
         from coordinator.core.state import State
-        from coordinator.reports import curve, journal
-        from coordinator.runs.documents import curve_points
+        from marless.reports import curve, journal
+        from marless.runs.documents import curve_points
 
         return curve.figure(curve_points(State(), journal.read(self.path / _METRICS)), self.name)
 
@@ -102,7 +102,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
         >>> marless.open_run("latest").summary.status
         'finished'
     """
-    from coordinator.runs.folder import RunFolder
+    from marless.runs.folder import RunFolder
 
     return Run(RunFolder.find(os.fspath(path)).path)
 

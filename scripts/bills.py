@@ -18,10 +18,10 @@ from aws_emulator import account
 from aws_emulator.middleware.request_counter import PATH
 from aws_emulator.settings import AccountSettings
 from benchmarks.launch import environment
-from coordinator.cloud.emulated_account import account_folder
-from coordinator.reports.provenance import written_by
-from coordinator.reports.text import markdown_table
 from functions import kernels
+from marless.cloud.emulated_account import account_folder
+from marless.reports.provenance import written_by
+from marless.reports.text import markdown_table
 
 COMMON = (
     "actors.num_envs=4", "algorithm.hidden=[16]", "stop.rounds=12", "evaluation.every=4", "evaluation.episodes=8",
@@ -152,7 +152,7 @@ def _counted(home: Path, run: str, operation: str) -> int:
 
 
 def _marless(home: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "coordinator.cli.app", *arguments]
+    command = [sys.executable, "-m", "marless.cli.app", *arguments]
     said = subprocess.run(command, cwd=home, env=environment(), capture_output=True, encoding="utf-8", check=False)
     if said.returncode:
         raise RuntimeError(f"marless {' '.join(arguments)}: {said.stderr[-2000:]}")

@@ -50,7 +50,7 @@ class Account:
 
     def marless(self, *arguments: str) -> str:
         """The standard output of a command; raises `Failed` with its last line."""
-        command = [sys.executable, "-m", "coordinator.cli.app", *arguments]
+        command = [sys.executable, "-m", "marless.cli.app", *arguments]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(self.home), str(ROOT)))}
         ended = subprocess.run(
             command,

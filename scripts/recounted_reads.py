@@ -19,14 +19,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from coordinator.ablation import table
-from coordinator.ablation.arms import arms_by_name, settings
-from coordinator.ablation.comparison import compare
-from coordinator.ablation.headlines import contrasts
-from coordinator.ablation.results import Point, Result
 from coordinator.placement.rules import Work, split
 from coordinator.pricing.prices import load_prices
 from functions.algorithms.registry import algorithm
+from marless.ablation import table
+from marless.ablation.arms import arms_by_name, settings
+from marless.ablation.comparison import compare
+from marless.ablation.headlines import contrasts
+from marless.ablation.results import Point, Result
 
 FOLDER = Path("docs/results")
 NAME = "spread-ippo-controls"

@@ -53,7 +53,7 @@ evaluation.episodes = 4
 evaluation.final_episodes = 4
 stop.rounds = 2
 """
-_MARLESS = [sys.executable, "-m", "coordinator.cli.app"]
+_MARLESS = [sys.executable, "-m", "marless.cli.app"]
 _ROOT = Path(__file__).resolve().parents[1]
 FULL = "No space left on device"
 

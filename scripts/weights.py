@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MARLESS = (sys.executable, "-c", "import sys; from coordinator.cli.app import main; sys.exit(main())")
+MARLESS = (sys.executable, "-c", "import sys; from marless.cli.app import main; sys.exit(main())")
 
 SMALL = (
     "seed=7",

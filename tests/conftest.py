@@ -6,14 +6,14 @@ from collections import Counter
 import drawing_commands
 import pytest
 
-from coordinator.backends import local
-from coordinator.backends.inline import InlineInvoker
-from coordinator.reports import curve
 from functions.contract import MissingExtra
 from functions.isolation.foreign import IMPORTS
 from functions.warm import WARM
 from infra.local.files import FileStorage
 from infra.local.worker_pool import WorkerPool
+from marless.backends import local
+from marless.backends.inline import InlineInvoker
+from marless.reports import curve
 
 # Test collection makes no garbage; the collector would double its time.
 gc.disable()

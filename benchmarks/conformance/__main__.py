@@ -22,8 +22,8 @@ from benchmarks.conformance.outcomes import missed
 from benchmarks.conformance.protocols import PROTOCOLS
 from benchmarks.conformance.record import Record
 from benchmarks.launch import ROOT, environment
-from coordinator.signals import Interrupted, Signals
 from infra.local.own_process import cores
+from marless.signals import Interrupted, Signals
 
 _RESULTS = ROOT / "docs" / "results"
 

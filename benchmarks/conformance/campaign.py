@@ -10,18 +10,18 @@ import msgspec
 from benchmarks.conformance import measures, record
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Protocol, missing
 from benchmarks.conformance.record import Measured, Record
-from coordinator.ablation import results
-from coordinator.ablation.cells import Cell, has_finished
-from coordinator.ablation.results import Unreadable
-from coordinator.backends.base import FUNCTION_MODULES
-from coordinator.reports.files import replace
-from coordinator.reports.policy import FILE as POLICIES
-from coordinator.reports.provenance import code_sha256
-from coordinator.runs.session import Stopping
-from coordinator.studies.run_source import RunSource
-from coordinator.studies.side_by_side import SideBySide
-from coordinator.studies.study import StudyRun
 from infra.local.separate_pools import SeparatePools
+from marless.ablation import results
+from marless.ablation.cells import Cell, has_finished
+from marless.ablation.results import Unreadable
+from marless.backends.base import FUNCTION_MODULES
+from marless.reports.files import replace
+from marless.reports.policy import FILE as POLICIES
+from marless.reports.provenance import code_sha256
+from marless.runs.session import Stopping
+from marless.studies.run_source import RunSource
+from marless.studies.side_by_side import SideBySide
+from marless.studies.study import StudyRun
 
 _MEASURED = msgspec.json.Decoder(tuple[Measured, ...])
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Literal
 
-from coordinator import extras
-from coordinator.ablation.arms import Arm, Settings
-from coordinator.ablation.cells import Cell
-from coordinator.reports.statistics import Interval
 from functions.algorithms.registry import ALGORITHMS
+from marless import extras
+from marless.ablation.arms import Arm, Settings
+from marless.ablation.cells import Cell
+from marless.reports.statistics import Interval
 
 Measure = Literal["", "sides", "win"]
 """What is measured of the policies beside their return: each side against frozen opponents, or the share of wins."""

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.reports import load_policy
-from coordinator.reports.crossplay import scores
-from coordinator.reports.policy import TeamPolicy
 from functions.environments import registry
 from functions.episodes import Episodes
 from functions.randomness import generator
+from marless.reports import load_policy
+from marless.reports.crossplay import scores
+from marless.reports.policy import TeamPolicy
 
 EPISODES = 640
 # The figures that are shares of episodes.

@@ -9,8 +9,8 @@ from typing import Any
 from benchmarks.conformance import record
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.record import Record
-from coordinator.ablation.results import Point
-from coordinator.reports import statistics
+from marless.ablation.results import Point
+from marless.reports import statistics
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from benchmarks.conformance.cases import REFERENCE
 from benchmarks.conformance.outcomes import Outcome
 from benchmarks.conformance.record import Record
 from benchmarks.conformance.tables import bounds_of, picture
-from coordinator.ablation.pictures import mean_line
-from coordinator.reports.drawing import FloatArray, Line, draw_lines, finish, look, save, sheet
-from coordinator.reports.statistics import Interval
 from functions.contract import MissingExtra
+from marless.ablation.pictures import mean_line
+from marless.reports.drawing import FloatArray, Line, draw_lines, finish, look, save, sheet
+from marless.reports.statistics import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

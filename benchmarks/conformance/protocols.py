@@ -11,8 +11,8 @@ stand beside them in docs/explanation/learning.md.
 """
 
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Measure, Protocol
-from coordinator.ablation.arms import Settings, Value
 from functions.algorithms import registry
+from marless.ablation.arms import Settings, Value
 
 BARS = {
     "mappo": -33.0,

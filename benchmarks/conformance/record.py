@@ -7,15 +7,15 @@ from typing import Any, Literal
 import msgspec
 
 from benchmarks.conformance.cases import Case
-from coordinator.ablation import results
-from coordinator.ablation.arms import Value
-from coordinator.ablation.cells import Cell
-from coordinator.ablation.results import Point, Unreadable
-from coordinator.reports.files import replace
-from coordinator.reports.statistics import FinalReturn, Interval
 from functions.algorithms import registry as algorithms
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from marless.ablation import results
+from marless.ablation.arms import Value
+from marless.ablation.cells import Cell
+from marless.ablation.results import Point, Unreadable
+from marless.reports.files import replace
+from marless.reports.statistics import FinalReturn, Interval
 
 
 class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -11,11 +11,11 @@ from benchmarks.conformance.cases import REFERENCE
 from benchmarks.conformance.outcomes import Outcome, layout, names_of, outcomes
 from benchmarks.conformance.protocols import FULL, QUICK
 from benchmarks.conformance.record import Record
-from coordinator.reports import evaluations
-from coordinator.reports.evaluations import Evaluation
-from coordinator.reports.files import replace
-from coordinator.reports.provenance import written_by
 from functions.environments.base import EnvTask
+from marless.reports import evaluations
+from marless.reports.evaluations import Evaluation
+from marless.reports.files import replace
+from marless.reports.provenance import written_by
 
 _MARL_EVAL = "-marl-eval.json"
 

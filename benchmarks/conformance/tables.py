@@ -9,10 +9,10 @@ from benchmarks.conformance.outcomes import Outcome, typical, verdict
 from benchmarks.conformance.protocols import PUBLISHED_WINS, published
 from benchmarks.conformance.record import Measured
 from coordinator.core import sides
-from coordinator.reports import statistics
-from coordinator.reports.text import markdown_table
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from marless.reports import statistics
+from marless.reports.text import markdown_table
 
 HEADER = (
     "algorithm",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.cli import app
+from marless.cli import app
 
 MOST_S, MOST_MB = 60.0, 500.0
 _LINES = 3

@@ -16,9 +16,9 @@ from benchmarks.damage.files import COMMON
 from benchmarks.damage.forked import ask, outcome
 from benchmarks.damage.table import Table
 from coordinator.errors import UserError
-from coordinator.reports.policy import load_policy
 from functions import codec
 from functions.contract import CorruptObject
+from marless.reports.policy import load_policy
 
 _KEY, _FILE = "marless-policies", "policies.safetensors"
 _NUMBERS: tuple[Any, ...] = (0, -1, 2**31, 2**63, 0.5, "x", None, [], {}, True)

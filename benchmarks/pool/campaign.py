@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.launch import ROOT
 from benchmarks.memory import family, proportional_kib
 
-MARLESS = (sys.executable, "-m", "coordinator.cli.app")
+MARLESS = (sys.executable, "-m", "marless.cli.app")
 _POLL_S = 0.5
 
 

@@ -15,10 +15,10 @@ from statistics import fmean
 from benchmarks.pool.campaign import Measured, study_in
 from benchmarks.table import Row
 from coordinator.core.state import RoundLine
-from coordinator.reports.journal import read
-from coordinator.runs import summary
-from coordinator.runs.folder import METRICS, RunFolder
-from coordinator.studies.halving import decide
+from marless.reports.journal import read
+from marless.runs import summary
+from marless.runs.folder import METRICS, RunFolder
+from marless.studies.halving import decide
 
 RATES, ROUNDS, EVERY, RUNGS, KEEP = ("0.0001", "0.001", "0.01"), 60, 3, (7, 19), 2 / 3
 _FILE = f"""

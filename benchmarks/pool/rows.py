@@ -8,7 +8,7 @@ from benchmarks.pool import skew
 from benchmarks.pool.campaign import Measured, processes, shell_loop, study
 from benchmarks.pool.workloads import Workload, computing, waiting
 from benchmarks.table import Row
-from coordinator.studies.owners import jain
+from marless.studies.owners import jain
 
 WEIGHTS = (1, 2, 4)
 # Workers have one thread each; so have processes of their own.

@@ -2,7 +2,7 @@
 
 from argparse import SUPPRESS, Action, ArgumentParser
 
-from coordinator.cli.app import COMMANDS, module_of
+from marless.cli.app import COMMANDS, module_of
 from scripts.reference import markdown
 
 _ABOUT = """\
@@ -19,7 +19,7 @@ def page() -> str:
     parts = [_ABOUT, markdown.table(("command", "does"), overview)]
     for name in COMMANDS:
         parts += _command(name)
-    return markdown.page("Command line", "`coordinator/cli`", parts)
+    return markdown.page("Command line", "`marless/cli`", parts)
 
 
 def _command(name: str) -> list[str]:

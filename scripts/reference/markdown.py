@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect as types
 
-from coordinator.reports.text import markdown_table
+from marless.reports.text import markdown_table
 
 DATA = Path(__file__).parents[2] / "docs" / "data"
 GENERATED = "<!-- Written by `make docs`; edit {sources} instead. -->"

@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
-from coordinator.cloud.deploy_messages import standing_of
 from coordinator.placement.coordination_cost import detached, reports
 from coordinator.pricing.bill import LOG_BYTES, Line, Meter, bill, total
 from coordinator.pricing.idle import idle_month
 from coordinator.pricing.latency import STANDARD
 from coordinator.pricing.prices import load_prices
 from functions.contract import Usage
+from marless.cloud.deploy_messages import standing_of
 from scripts.reference import markdown
 
 # A coordinator's usual memory in MB, and the usual size of a run's state in bytes.

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from coordinator.ablation.suite_costs import TaskCosts, geometric_mean, overall
-from coordinator.reports.statistics import ci95
+from marless.ablation.suite_costs import TaskCosts, geometric_mean, overall
+from marless.reports.statistics import ci95
 from scripts.reference import markdown
 
 _BEGIN, _END = "<!-- summary: written by `make docs` -->", "<!-- end of summary -->"

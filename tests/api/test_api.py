@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import marless
-from coordinator.cli.app import main
+from marless.cli.app import main
 
 # Names that notebooks and plug-ins rely on; removing one or changing its meaning is a breaking change.
 PUBLIC = {

@@ -4,7 +4,7 @@ import pytest
 from installed_plug_ins import install
 
 import marless
-from coordinator.cli.app import main
+from marless.cli.app import main
 
 
 @pytest.fixture

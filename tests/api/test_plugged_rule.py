@@ -7,7 +7,7 @@ import pytest
 from installed_plug_ins import PLUG_INS, install
 
 import marless
-from coordinator.cli.app import main
+from marless.cli.app import main
 
 ROOT = Path(__file__).parents[2]
 SCALED = {"rule": "ramp", "rollouts": 5, "min_rollouts": 2}

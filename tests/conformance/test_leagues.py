@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from training_runs import train
 
-from coordinator.comparison import tournament
-from coordinator.runs.folder import RunFolder
-from coordinator.runs.policies import load_checkpoints, load_team
+from marless.comparison import tournament
+from marless.runs.folder import RunFolder
+from marless.runs.policies import load_checkpoints, load_team
 
 pytestmark = pytest.mark.conformance
 

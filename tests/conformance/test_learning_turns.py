@@ -6,8 +6,8 @@ import pytest
 from connect_four import random_player, results, win_rate
 from training_runs import train, train_seeds
 
-from coordinator.runs.cross_evaluation import plays
-from coordinator.runs.folder import RunFolder
+from marless.runs.cross_evaluation import plays
+from marless.runs.folder import RunFolder
 
 pytestmark = pytest.mark.conformance
 

@@ -1,4 +1,4 @@
-"""The plateau warning keeps what `coordinator.reports.plateau` promises: false alarms and power on simulated
+"""The plateau warning keeps what `marless.reports.plateau` promises: false alarms and power on simulated
 shapes."""
 
 import math
@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from coordinator.reports.plateau import FEWEST, FEWEST_EVER, plateau
+from marless.reports.plateau import FEWEST, FEWEST_EVER, plateau
 
 pytestmark = pytest.mark.conformance
 

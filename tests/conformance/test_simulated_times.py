@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.estimation.recording import recorded
-from coordinator.estimation.simulation import Setting, simulate
-from coordinator.runs.folder import RunFolder
+from marless.estimation.recording import recorded
+from marless.estimation.simulation import Setting, simulate
+from marless.runs.folder import RunFolder
 
 pytestmark = pytest.mark.conformance
 
@@ -49,7 +49,7 @@ RUNS = {
 def marless(folder, *argv):
     paths = [str(Path(__file__).parents[1] / "support" / "environments"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "WAIT_S": "0.01", "PYTHONPATH": os.pathsep.join(paths)}
-    program = [sys.executable, "-m", "coordinator.cli.app", *argv]
+    program = [sys.executable, "-m", "marless.cli.app", *argv]
     subprocess.run(program, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -14,12 +14,12 @@ from emulated_runs import summary
 from aws_emulator import account
 from aws_emulator.middleware.faults import PATH
 from aws_emulator.settings import AccountSettings
-from coordinator.cloud.emulated_account import account_folder, cloud_at
-from coordinator.reports import provenance
 from functions import kernels
 from infra.aws.detached import Deployed
 from infra.aws.settings import Settings
 from infra.deployment import deploy
+from marless.cloud.emulated_account import account_folder, cloud_at
+from marless.reports import provenance
 
 # Functions inherit what selects CPU instructions, as in accounts that a command starts.
 SETTINGS = AccountSettings(processes=20, inherited=kernels.VARIABLES, faults=True)

@@ -13,10 +13,10 @@ import pytest
 from coordinator.config.schema import Stop
 from coordinator.core import planning
 from coordinator.placement import planner
-from coordinator.reports import provenance
-from coordinator.runs import stored
-from coordinator.runs.folder import RunFolder
 from infra.deployment import deploy
+from marless.reports import provenance
+from marless.runs import stored
+from marless.runs.folder import RunFolder
 
 HERE, BY_LAMBDA = "durations measured on this machine", "durations as the functions measured them"
 WHERE = [

@@ -12,11 +12,11 @@ import pytest
 from commands import SMALL
 from emulated_runs import detach, same, summary
 
-from coordinator.backends import registry
 from coordinator.drive import lease
 from coordinator.drive.ledger_items import STATE, load_state
-from coordinator.runs.folder import RunFolder
 from functions.contract import StorageFault
+from marless.backends import registry
+from marless.runs.folder import RunFolder
 
 
 @pytest.mark.parametrize("placement", ["fused", "split", "whole"])
@@ -29,7 +29,7 @@ def test_a_driven_run_has_the_weights_of_a_local_one(place, marless, expected, p
 
 
 def test_a_detached_run_goes_on_when_its_command_is_killed(place, marless, finished, expected):
-    command = [sys.executable, "-m", "coordinator.cli.app", "train", *SMALL, "--backend", "emulated", "--detach"]
+    command = [sys.executable, "-m", "marless.cli.app", "train", *SMALL, "--backend", "emulated", "--detach"]
     with subprocess.Popen([*command, "--run", "alone"], stdout=subprocess.PIPE, text=True) as process:
         assert "goes on in the cloud" in process.stdout.readline()
         os.kill(process.pid, signal.SIGKILL)

@@ -83,7 +83,7 @@ def studied(place, marless):
 
 def test_a_study_goes_on_when_its_command_is_killed_and_has_the_weights_of_a_local_one(place, marless, studied):
     file = studied.file("closed")
-    command = [sys.executable, "-m", "coordinator.cli.app", "study", file, "--backend", "emulated"]
+    command = [sys.executable, "-m", "marless.cli.app", "study", file, "--backend", "emulated"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert "6 runs begin in the cloud, 3 functions at once" in process.stdout.readline()
         os.kill(process.pid, signal.SIGKILL)

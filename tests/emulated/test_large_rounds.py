@@ -9,9 +9,9 @@ from commands import SMALL, Commands
 from emulated_runs import summary
 
 from aws_emulator import account
-from coordinator.cloud.emulated_account import CONCURRENCY, account_folder
-from coordinator.reports import provenance
 from infra.deployment import deploy
+from marless.cloud.emulated_account import CONCURRENCY, account_folder
+from marless.reports import provenance
 
 ROOM = 3
 # More than two sets of 64 reports, so that sets report to a set.
@@ -59,7 +59,7 @@ def test_events_that_find_no_room_are_done_later_each_once(place, crowded, marle
 
 @pytest.mark.conformance
 def test_two_drivers_that_find_no_room_wait_and_lose_nothing(place, crowded, marless):
-    command = [sys.executable, "-m", "coordinator.cli.app", "train", *SMALL, *SETTINGS, *CROWDED, "--run"]
+    command = [sys.executable, "-m", "marless.cli.app", "train", *SMALL, *SETTINGS, *CROWDED, "--run"]
     assert marless.train("here", *SETTINGS).code == 0
     # Each run assumes the whole concurrency for itself, so Lambda throttles many calls.
     both = [subprocess.Popen([*command, name], stderr=subprocess.PIPE, text=True) for name in ("left", "right")]

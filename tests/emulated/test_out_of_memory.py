@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from coordinator.reports import provenance
 from infra.deployment import deploy
+from marless.reports import provenance
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system does not report the memory of a process")
 

@@ -20,7 +20,6 @@ from aws_emulator.cloudformation.resources.functions import frozen
 from aws_emulator.cloudformation.sam_translation import translate
 from aws_emulator.server import EmulatedAccount
 from aws_emulator.settings import AccountSettings
-from coordinator.cloud.emulated_account import cloud_at
 from functions.contract import StorageFault
 from infra.aws.clients import Cloud
 from infra.deployment import (
@@ -37,6 +36,7 @@ from infra.deployment import (
     template,
 )
 from infra.deployment.stack import Stacks
+from marless.cloud.emulated_account import cloud_at
 
 NAME = "someone"
 STACK = "marless-someone"

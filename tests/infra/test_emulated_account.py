@@ -16,8 +16,8 @@ from botocore.exceptions import EndpointConnectionError
 
 from aws_emulator import account as accounts
 from aws_emulator.account import AccountFault
-from coordinator.cloud.emulated_account import cloud_at
 from infra.deployment import deploy, template
+from marless.cloud.emulated_account import cloud_at
 
 LIMIT_S = 30.0
 

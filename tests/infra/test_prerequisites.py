@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.cloud.emulated_account import cloud_at
 from infra.deployment import DeploymentFault, deploy, template
 from infra.packaging import packages
+from marless.cloud.emulated_account import cloud_at
 
 STACK = "marless-someone"
 WRITE_LOG = """              - Sid: WriteOwnLog

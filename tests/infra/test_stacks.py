@@ -10,7 +10,7 @@ from aws_emulator.cloudformation.inventory import INVENTORY
 from aws_emulator.cloudformation.resources.functions import EventInvokeConfig, Functions, Permission
 from aws_emulator.cloudformation.resources.kind import Made
 from aws_emulator.lambda_service.versions import Registry
-from coordinator.cloud.emulated_account import cloud_at
+from marless.cloud.emulated_account import cloud_at
 
 STACK = "small"
 

@@ -16,8 +16,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from aws_emulator import account
-from coordinator.cloud.emulated_account import account_folder
-from coordinator.cloud.packing import learner_image, packed
 from functions.algorithms.registry import BUILT_IN
 from functions.environments import registry
 from infra.packaging import packages as packages_module
@@ -26,6 +24,8 @@ from infra.packaging.interpreters import interpreter
 from infra.packaging.package_sources import sources
 from infra.packaging.packages import ENTRIES, LIMIT, PINS, ROOT, SERVICES, build, require_size, torch_users_among
 from infra.packaging.plugins import PackageFault, prepare, stage
+from marless.cloud.emulated_account import account_folder
+from marless.cloud.packing import learner_image, packed
 from scripts.audit_image import DOCKERFILE
 from scripts.dockerfile import Followed
 

@@ -8,11 +8,11 @@ import sys
 import pytest
 from fresh_environments import FreshEnvironment
 
-from coordinator.reports import provenance
 from infra.deployment import template
 from infra.packaging.interpreters import interpreter
 from infra.packaging.package_sources import sources
 from infra.packaging.packages import ENTRIES, PINS, ROOT
+from marless.reports import provenance
 
 SETTINGS = (
     "task.name=toy/corridor actors.num_envs=2 actors.rollout_length=10 stop.rounds=2"
@@ -32,7 +32,7 @@ marless teardown --backend emulated --yes
 # Prints the installed program's root, version and data files.
 _INSTALLED = """
 import json, sys
-from coordinator.reports import provenance
+from marless.reports import provenance
 from infra.deployment import template
 from infra.packaging.package_sources import sources
 from infra.packaging.packages import ENTRIES, PINS, ROOT

@@ -8,8 +8,8 @@ import sys
 import pytest
 import yaml
 
-from coordinator.cli.app import Parser, module_of
 from infra.packaging.packages import PYTHON, ROOT
+from marless.cli.app import Parser, module_of
 
 FOLDER = ROOT / ".github/workflows"
 TEXTS = {path.name: path.read_text() for path in sorted(FOLDER.glob("*.yml"))}
@@ -68,7 +68,7 @@ def test_a_canary_fails_exactly_when_its_run_does_not_finish(tmp_path, seconds, 
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / ".ci/canary").write_text((ROOT / ".ci/canary").read_text())
     program = tmp_path / ".venv/bin/marless"
-    program.write_text(f"#!{sys.executable}\nimport sys\nfrom coordinator.cli.app import main\nsys.exit(main())\n")
+    program.write_text(f"#!{sys.executable}\nimport sys\nfrom marless.cli.app import main\nsys.exit(main())\n")
     program.chmod(0o755)
 
     def ran(*command):

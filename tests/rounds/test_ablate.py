@@ -12,7 +12,7 @@ import pytest
 from commands import SMALL, Commands
 from drawing_commands import with_pictures
 
-from coordinator.ablation.arms import ARMS
+from marless.ablation.arms import ARMS
 
 TINY = (*SMALL, "scaling.rollouts=2", "trend.window=3", "stop.rounds=6")
 PICTURES = {"return_steps.png", "return_dollars.png", "return_seconds.png", "rounds.png", "bill.png"}
@@ -31,7 +31,7 @@ def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ablation")
     command = ["ablate", *TINY, "--seeds", "2", "--random", "0", "--jobs", "2"]
     done = subprocess.run(
-        [sys.executable, "-m", "coordinator.cli.app", *command],
+        [sys.executable, "-m", "marless.cli.app", *command],
         cwd=folder,
         env=with_pictures(),
         capture_output=True,
@@ -113,7 +113,7 @@ def test_what_is_there_is_not_run_again_and_seeds_can_be_added(marless):
 @pytest.mark.conformance
 def test_an_interrupted_ablation_goes_on_by_the_same_command(marless):
     settings = (*TINY, "stop.rounds=40", "evaluation.every=20", *FEW, "--jobs", "2")
-    command = [sys.executable, "-m", "coordinator.cli.app", "ablate", *settings]
+    command = [sys.executable, "-m", "marless.cli.app", "ablate", *settings]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         metrics = Path("few/runs/marless-minus-s1/metrics.jsonl")
         while process.poll() is None and not (metrics.is_file() and metrics.stat().st_size):
@@ -176,7 +176,7 @@ def test_a_task_in_the_current_folder_is_found(marless):
 
 def begun(folder, pattern, *settings):
     """An ablation as a process of its own, once there is a file that fits the pattern."""
-    command = [sys.executable, "-m", "coordinator.cli.app", "ablate", *settings]
+    command = [sys.executable, "-m", "marless.cli.app", "ablate", *settings]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 60
     while process.poll() is None and not list(Path(folder).glob(pattern)):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from commands import SMALL, Commands
 
-from coordinator.cli.app import main
-from coordinator.reports import provenance
-from coordinator.runs.folder import RunFolder
+from marless.cli.app import main
+from marless.reports import provenance
+from marless.runs.folder import RunFolder
 
 PETTINGZOO = "pettingzoo:bad_environments:"
 
@@ -259,7 +259,7 @@ def test_a_refused_run_leaves_latest_where_it_was_and_its_name_free(marless, set
 @pytest.mark.parametrize("setting", IMPOSSIBLE)
 def test_a_run_that_a_resume_finds_impossible_is_refused_in_a_line_and_kept(marless, monkeypatch, setting):
     with monkeypatch.context() as broken:
-        broken.setattr("coordinator.runs.session.Session.begin", lambda *arguments: 1 // 0)
+        broken.setattr("marless.runs.session.Session.begin", lambda *arguments: 1 // 0)
         assert marless.train("first", setting).code == 70
     for _ in range(2):
         said = marless("resume", "first", "--workers", "1")
@@ -280,7 +280,7 @@ def test_a_run_has_one_driver(marless):
 def test_a_full_disk_ends_the_command_in_one_line_and_the_run_goes_on_when_there_is_room(marless):
     source = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000));"
-        "from coordinator.cli.app import main; sys.exit(main())"
+        "from marless.cli.app import main; sys.exit(main())"
     )
     paths = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-c", source, "train", *SMALL, "stop.rounds=30", "--run", "full", "--workers", "1"]
@@ -295,7 +295,7 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_lies_in_the_folder(ma
     def surprise(*arguments):
         raise ZeroDivisionError("nobody thought of this")
 
-    monkeypatch.setattr("coordinator.runs.session.Session.begin", surprise)
+    monkeypatch.setattr("marless.runs.session.Session.begin", surprise)
     said = marless.train("first")
     assert said.code == 70
     assert the_line(said) == (
@@ -306,7 +306,7 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_lies_in_the_folder(ma
 
 def test_an_unexpected_error_without_a_folder_is_written_where_nobody_could_foresee(marless, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("coordinator.cli.commands.doctor.run", lambda options: 1 // 0)
+    monkeypatch.setattr("marless.cli.commands.doctor.run", lambda options: 1 // 0)
     lines = {the_line(marless("doctor")) for _ in range(2)}
     logs = list(tmp_path.glob("marless-error-*.log"))
     assert len(lines) == len(logs) == 2

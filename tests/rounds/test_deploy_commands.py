@@ -12,9 +12,9 @@ from botocore.exceptions import EndpointConnectionError
 from commands import SMALL, Commands
 
 from aws_emulator import account
-from coordinator.cli.app import main
-from coordinator.cloud.emulated_account import CONCURRENCY, account_folder, cloud_at, cloud_of
 from infra.deployment import describe
+from marless.cli.app import main
+from marless.cloud.emulated_account import CONCURRENCY, account_folder, cloud_at, cloud_of
 
 ON = ("--backend", "emulated")
 
@@ -95,7 +95,7 @@ def test_a_run_needs_no_deployment_first_and_leaves_no_account_behind(marless):
 
 
 def test_an_account_is_kept_for_a_run_that_is_not_at_its_end(marless):
-    command = [sys.executable, "-m", "coordinator.cli.app", "train", *SMALL, *ON, "stop.rounds=100000", "--run", "long"]
+    command = [sys.executable, "-m", "marless.cli.app", "train", *SMALL, *ON, "stop.rounds=100000", "--run", "long"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         journal = Path("runs/long/metrics.jsonl")
         until = time.monotonic() + 60

@@ -6,13 +6,13 @@ from decimal import Decimal
 import pytest
 from commands import Commands
 
-from coordinator.backends.registry import backend
 from coordinator.config.schema import load
-from coordinator.estimation.calibration import calibrate
-from coordinator.estimation.estimate import estimate
-from coordinator.estimation.targets import Target
 from coordinator.pricing.latency import STANDARD
 from functions.warm import WARM
+from marless.backends.registry import backend
+from marless.estimation.calibration import calibrate
+from marless.estimation.estimate import estimate
+from marless.estimation.targets import Target
 
 # Three rounds, one evaluation during training.
 SMALL = ("stop.rounds=3", "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=2")

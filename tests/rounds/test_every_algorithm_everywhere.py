@@ -12,9 +12,9 @@ from algorithm_families import family as family_of
 from algorithm_families import named
 from driver import train
 
-from coordinator.reports.weights import gather
 from functions.algorithms.registry import BUILT_IN
 from infra.local.files import FileStorage
+from marless.reports.weights import gather
 
 ROUNDS, NUM_ENVS, EPISODES = 2, 2, 2
 TINY = (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from driver import SMALL, train
 
-from coordinator.backends.registry import backend
+from marless.backends.registry import backend
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,7 +34,7 @@ def test_environments_and_learners_run_in_the_thread_of_the_command(tmp_path):
         "    return simple_spread_v3.parallel_env(**options)\n"
     )
     small = ("actors.num_envs=2", "stop.rounds=1", "evaluation.episodes=2", "evaluation.final_episodes=2")
-    command = [sys.executable, "-m", "coordinator.cli.app", "train", "task.name=pettingzoo:traced:make", *small]
+    command = [sys.executable, "-m", "marless.cli.app", "train", "task.name=pettingzoo:traced:make", *small]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
     with subprocess.Popen([*command, "--backend", "inline", "--run", "it"], cwd=tmp_path, env=environment) as process:
         assert process.wait(60) == 0

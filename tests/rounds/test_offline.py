@@ -10,14 +10,14 @@ from commands import SMALL as SIGNAL
 from commands import Commands
 from driver import train as drive
 
-from coordinator.backends.registry import backend
 from coordinator.config.schema import load
-from coordinator.estimation.calibration import calibrate
-from coordinator.estimation.estimate import estimate
-from coordinator.estimation.targets import Target
-from coordinator.reports.journal import read
-from coordinator.runs.given.datasets import store_dataset
 from infra.local.files import FileStorage
+from marless.backends.registry import backend
+from marless.estimation.calibration import calibrate
+from marless.estimation.estimate import estimate
+from marless.estimation.targets import Target
+from marless.reports.journal import read
+from marless.runs.given.datasets import store_dataset
 
 DYING = ("task.options.masked=true", "task.options.elimination=true", "task.agents=3", "task.options.mixed=true")
 REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=16", "algorithm.buffer_size=200")

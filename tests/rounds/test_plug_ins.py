@@ -37,7 +37,7 @@ _BLOCK = re.compile(
 )
 
 _SCRIPTS = {
-    "marless": "import sys\nfrom coordinator.cli.app import main\nsys.exit(main())\n",
+    "marless": "import sys\nfrom marless.cli.app import main\nsys.exit(main())\n",
     "pip": "import runpy\nrunpy.run_module('pip', run_name='__main__')\n",
 }
 

@@ -6,16 +6,16 @@ import pytest
 from driver import SMALL
 from driver import train as drive
 
-from coordinator.backends import local
 from coordinator.config.schema import load
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
 from coordinator.drive.ledger_items import Unresumable, load_state
 from coordinator.pricing.prices import load_prices
-from coordinator.reports.journal import JsonLines
-from coordinator.reports.weights import weights_sha256
 from functions.contract import Platform, StaleVersion
 from infra.local.sqlite import SqliteLedger
+from marless.backends import local
+from marless.reports.journal import JsonLines
+from marless.reports.weights import weights_sha256
 
 OPTIONS = ["placement.rule=packed", *SMALL, "checkpoint_every=2"]
 

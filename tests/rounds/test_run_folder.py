@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from commands import SMALL, Commands
 
-from coordinator.cli.app import main
 from coordinator.config.schema import load
-from coordinator.reports import load_policy
-from coordinator.runs.folder import RunFolder
-from coordinator.runs.summary import read
-from coordinator.views.plain import PlainView
+from marless.cli.app import main
+from marless.reports import load_policy
+from marless.runs.folder import RunFolder
+from marless.runs.summary import read
+from marless.views.plain import PlainView
 
 # Metrics of a run of three agents that share networks, by algorithm: of the group, and of each agent.
 _PPO = (

@@ -8,17 +8,17 @@ from algorithm_families import family
 from driver import SMALL
 from driver import train as drive
 
-from coordinator.backends import local
-from coordinator.backends.inline import InlineInvoker
 from coordinator.config.schema import load
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
-from coordinator.estimation.calibration import NoJournal
 from coordinator.pricing.prices import load_prices
-from coordinator.reports.weights import weights_sha256
 from functions.algorithms.registry import BUILT_IN
 from functions.contract import Platform
 from functions.warm import WARM
+from marless.backends import local
+from marless.backends.inline import InlineInvoker
+from marless.estimation.calibration import NoJournal
+from marless.reports.weights import weights_sha256
 
 # A replay buffer of two of four rounds.
 REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=16", "algorithm.buffer_size=500")

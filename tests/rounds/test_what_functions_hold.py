@@ -5,14 +5,14 @@ import tracemalloc
 import pytest
 from driver import train
 
-from coordinator.backends import local
-from coordinator.backends.inline import InlineInvoker
 from coordinator.config.schema import load
 from coordinator.core import footprint, opponents
 from functions.algorithms.registry import BUILT_IN
 from functions.environments import registry
 from functions.warm import WARM
 from infra.local.files import FileStorage
+from marless.backends import local
+from marless.backends.inline import InlineInvoker
 
 # Networks much larger than their activations, and observations much wider than the other recorded arrays.
 NETWORKS = ("task.name=toy/signal", "actors.num_envs=2", "algorithm.hidden=[300,300]")

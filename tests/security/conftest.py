@@ -6,8 +6,8 @@ import pytest
 
 from aws_emulator import account as accounts
 from aws_emulator.settings import AccountSettings
-from coordinator.cloud.emulated_account import cloud_at
 from infra.packaging.packages import ROOT
+from marless.cloud.emulated_account import cloud_at
 
 
 @pytest.fixture(scope="session")

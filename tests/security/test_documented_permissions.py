@@ -9,10 +9,10 @@ import pytest
 from commands import SMALL, Commands
 from principals import ACCOUNT, principal
 
-from coordinator.reports import provenance
 from functions.contract import StorageFault
 from infra.aws.clients import Cloud
 from infra.deployment import ROLES, DeploymentFault, Packages, deploy, identity_policy, preview, teardown
+from marless.reports import provenance
 
 # The trainers' tenant and the deployers' one, of which the first begins the name of the second.
 TENANTS = {"trainer": "a", "deployer": "a-b"}

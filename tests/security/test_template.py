@@ -12,10 +12,10 @@ from two_tenants import ROLES, TEMPLATE, resources, roles_of, scope
 
 from aws_emulator.cloudformation.intrinsics import Scope
 from aws_emulator.iam.policies import ServiceAction, judge, read
-from coordinator.backends import aws
-from coordinator.cloud.deployments import INIT_LIMIT_MS
 from infra.deployment.template import fill_in
 from infra.packaging.packages import ENTRIES
+from marless.backends import aws
+from marless.cloud.deployments import INIT_LIMIT_MS
 
 HANDLERS = {
     "Actor": "infra.entry.actor.handler",
@@ -447,7 +447,7 @@ def test_events_are_reported_when_half_of_their_patience_is_gone() -> None:
 
 
 def test_an_idle_month_names_every_metric_that_an_alarm_is_billed_for() -> None:
-    from coordinator.cloud.deploy_messages import standing_of
+    from marless.cloud.deploy_messages import standing_of
 
     billed = sum(len(watched(alarm)) for alarm in of_type("AWS::CloudWatch::Alarm").values())
     assert standing_of({}).alarm_metrics == billed == 4 + 1 + 5 + 4 + 1 + 1 + 1 + 1

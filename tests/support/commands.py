@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from coordinator.cli.app import main
+from marless.cli.app import main
 
 SMALL = (
     "task.name=toy/signal",

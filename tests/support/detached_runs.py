@@ -16,7 +16,6 @@ from coordinator.drive.completion_reports import Detached
 from coordinator.drive.detached_turn import CloudPorts, take_turn
 from coordinator.drive.driver import Ports
 from coordinator.pricing.prices import load_prices
-from coordinator.reports.weights import weights_sha256
 from functions import codec
 from functions.actor.handler import handle as act
 from functions.completion import completion_report, report_completion
@@ -24,6 +23,7 @@ from functions.contract import Answer, Platform, Record, Request, StaleVersion
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
 from functions.ports import Head
+from marless.reports.weights import weights_sha256
 
 HANDLES = {"actor": act, "learner": learn, "evaluator": evaluate}
 SMALL = (

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from coordinator.backends import local
-from coordinator.backends.base import Connection
 from coordinator.config.schema import load
 from coordinator.core import budget
 from coordinator.core.opponents import Fixed
@@ -24,9 +22,11 @@ from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive.driver import Driver, Ports
 from coordinator.drive.ports import Storage
 from coordinator.pricing.prices import load_prices
-from coordinator.reports.journal import JsonLines, read
-from coordinator.reports.weights import weights_sha256
 from functions.contract import NoSuchObject, Platform, Ref
+from marless.backends import local
+from marless.backends.base import Connection
+from marless.reports.journal import JsonLines, read
+from marless.reports.weights import weights_sha256
 
 # A run of a fraction of a second.
 SMALL = ("actors.num_envs=8", "evaluation.every=2", "evaluation.episodes=4", "evaluation.final_episodes=4")

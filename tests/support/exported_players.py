@@ -2,8 +2,8 @@
 
 import importlib.util
 
-from coordinator.exports.destination import write_folder
-from coordinator.exports.policy_files import policy_files
+from marless.exports.destination import write_folder
+from marless.exports.policy_files import policy_files
 
 
 def exported(loaded, format_, folder):

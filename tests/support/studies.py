@@ -8,7 +8,7 @@ from pathlib import Path
 
 from commands import SMALL
 
-from coordinator.cli.app import main
+from marless.cli.app import main
 
 ROOT = Path(__file__).parents[2]
 PATHS = [ROOT, *(ROOT / "tests/support" / name for name in ("", "environments"))]
@@ -81,7 +81,7 @@ def hashes(folder):
 def begin(folder, *argv):
     """The study as a process of its own."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, PATHS))}
-    command = [sys.executable, "-m", "coordinator.cli.app", "study", *argv]
+    command = [sys.executable, "-m", "marless.cli.app", "study", *argv]
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 

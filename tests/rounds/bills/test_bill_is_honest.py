@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from driver import CONTROLLER, ROLES, SMALL
 
-from coordinator.backends import local
 from coordinator.config.schema import load
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
@@ -17,6 +16,7 @@ from coordinator.pricing.bill import bill
 from coordinator.pricing.prices import load_prices
 from functions import serving
 from functions.contract import Done, Failed, Platform
+from marless.backends import local
 
 MEMORY = {"actor": 1024, "learner": 2386, "evaluator": 1769}
 SIZES = [f"functions.{name}.memory_mb={memory}" for name, memory in MEMORY.items()]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from commands import SMALL, Commands
 
-from coordinator.cli.app import main
-from coordinator.reports import load_policy
-from coordinator.reports.crossplay import totals
-from coordinator.reports.policy import scripted_policy
 from functions.environments.scripted.registry import choose
+from marless.cli.app import main
+from marless.reports import load_policy
+from marless.reports.crossplay import totals
+from marless.reports.policy import scripted_policy
 
 SIDES = ("adversary", "agent")
 RUNS = {

@@ -14,9 +14,9 @@ from safetensors.numpy import load_file
 
 from coordinator.config.schema import load
 from coordinator.errors import UserError
-from coordinator.reports import load_policy
-from coordinator.runs.policies import store_opponents
 from infra.local.files import FileStorage
+from marless.reports import load_policy
+from marless.runs.policies import store_opponents
 
 TAG = ("task.name=mpe/simple_tag", "algorithm.hidden=[8]", "stop.rounds=3")
 SMALL = (*TINY, *TAG)
@@ -93,7 +93,7 @@ def sources(tmp_path_factory):
             path = tmp_path_factory.mktemp("source")
             with pytest.MonkeyPatch.context() as patch:
                 patch.chdir(path)
-                from coordinator.cli.app import main
+                from marless.cli.app import main
 
                 options = [*SMALL, "stop.rounds=1", *settings]
                 assert main(["train", *options, "--run", "source", "--workers", "1"]) == 0

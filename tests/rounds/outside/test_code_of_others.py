@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from driver import SMALL, train
 
-from coordinator.backends.registry import backend
+from marless.backends.registry import backend
 
 pytestmark = pytest.mark.usefixtures("code_of_others")
 TASK = "pettingzoo:untidy_environments"

@@ -9,7 +9,7 @@ import pytest
 from commands import Commands
 
 from coordinator.errors import of_the_system, one_line
-from coordinator.output import OUTPUT
+from marless.output import OUTPUT
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_run_that_cannot_begin_leaves_no_folder(marless, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("coordinator.runs.given.inputs.store_inputs", full)
+    monkeypatch.setattr("marless.runs.given.inputs.store_inputs", full)
     said = marless.train("r")
     assert said.code == 2 and "free disk space" in said.err[0]
     assert list(Path("runs").iterdir()) == []

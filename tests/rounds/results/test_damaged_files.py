@@ -10,7 +10,7 @@ import pytest
 from commands import SMALL, Commands
 
 from benchmarks.damage.damages import damage, kinds_of_files
-from coordinator.cli.app import main
+from marless.cli.app import main
 
 COMMANDS = {
     "verify": ("verify", "r"),

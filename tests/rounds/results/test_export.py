@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from commands import SMALL, Commands
 
-from coordinator.cli.app import main
-from coordinator.reports import load_policy
+from marless.cli.app import main
+from marless.reports import load_policy
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(trained, monkeypatch, capf
 
 def test_a_missing_package_is_named_with_its_extra(trained, monkeypatch, capfd):
     monkeypatch.chdir(trained)
-    monkeypatch.setattr("coordinator.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("marless.extras.find_spec", lambda name: None)
     said = Commands(capfd)("export", "a", "--to", "onnx")
     assert (said.code, said.out) == (2, [])
     assert "--to onnx needs packages that are not installed" in said.err[0]

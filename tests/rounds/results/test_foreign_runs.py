@@ -8,11 +8,11 @@ import pytest
 from commands import Commands
 
 import marless as api
-from coordinator.cli.app import main
 from coordinator.errors import UserError
-from coordinator.runs.folder import RunFolder, sha256
-from coordinator.runs.integrity.origin import named_code
+from marless.cli.app import main
 from marless.driving import configuration
+from marless.runs.folder import RunFolder, sha256
+from marless.runs.integrity.origin import named_code
 
 SETTINGS = ("actors.num_envs=2", "algorithm.hidden=[8]", "evaluation.episodes=2", "evaluation.final_episodes=2")
 PLAYS = (
@@ -95,7 +95,7 @@ def test_trust_is_asked_for_once(marless):
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2), ("", 2)])
 def test_on_a_terminal_the_user_is_asked(marless, monkeypatch, answer, code):
     somebody_elses()
-    monkeypatch.setattr("coordinator.cli.console.ask", lambda question: answer)
+    monkeypatch.setattr("marless.cli.console.ask", lambda question: answer)
     assert marless("evaluate", "gift", "--workers", "1").code == code
 
 

@@ -11,8 +11,8 @@ from detached_runs import World as Detached
 from simulated import World, make_plan
 from studies import setting, study
 
-from coordinator.cli.app import main
 from coordinator.drive.ledger_items import Unresumable
+from marless.cli.app import main
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from commands import Commands
 from reported_runs import a_folder, a_line, evaluated
 
-from coordinator.page import document
+from marless.page import document
 
 METRICS = ("policy/entropy", "policy/kl", "policy/clip_fraction", "postprocess/explained_variance")
 

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from commands import SMALL, Commands
 
-from coordinator.cli.app import main
-from coordinator.runs.folder import Identity, RunFolder
-from coordinator.runs.integrity.file_hashes import COVERED, plan_hash
+from marless.cli.app import main
+from marless.runs.folder import Identity, RunFolder
+from marless.runs.integrity.file_hashes import COVERED, plan_hash
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_a_kill_before_a_file_is_written_leaves_it_ok(marless, monkeypatch, name
 
 
 def test_a_kill_in_the_midst_of_a_round_leaves_the_attempts_before_it_ok(marless, monkeypatch):
-    from coordinator.reports.attempts import AttemptLog
+    from marless.reports.attempts import AttemptLog
 
     record = AttemptLog.record
 

@@ -68,7 +68,7 @@ def test_runs_of_a_study_are_compared(trained):
 
 
 def test_pictures_are_drawn(trained):
-    command = [sys.executable, "-m", "coordinator.cli.app", "compare", "mine", "--out", "deep/er"]
+    command = [sys.executable, "-m", "marless.cli.app", "compare", "mine", "--out", "deep/er"]
     done = subprocess.run(command, env=with_pictures(), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert {path.name for path in Path("deep/er").iterdir()} == FILES | PICTURES

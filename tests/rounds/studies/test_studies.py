@@ -10,9 +10,9 @@ import pytest
 from commands import Commands
 from studies import HARM, bad_neighbour, begin, everything, hashes, setting, study, train_alone
 
-from coordinator.loggers import progress_csv, registry
-from coordinator.loggers.base import Logger
-from coordinator.runs import run_log
+from marless.loggers import progress_csv, registry
+from marless.loggers.base import Logger
+from marless.runs import run_log
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from commands import Commands
 
-from coordinator.ablation import suite
-from coordinator.ablation.arms import arms_by_name, configuration
 from functions.environments import registry
+from marless.ablation import suite
+from marless.ablation.arms import arms_by_name, configuration
 from marless.environments import roles_of
 
 SUITE = """

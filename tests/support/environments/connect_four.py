@@ -3,7 +3,7 @@
 import numpy as np
 from pettingzoo.classic import connect_four_v3
 
-from coordinator.reports.policy import load_policy
+from marless.reports.policy import load_policy
 
 _LINES = [
     [(row + i * down, column + i * right) for i in range(4)]

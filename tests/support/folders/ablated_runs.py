@@ -3,8 +3,8 @@
 import msgspec
 import numpy as np
 
-from coordinator.ablation.results import Point, Result, Round
 from coordinator.core.state import Evaluated, RoundLine
+from marless.ablation.results import Point, Result, Round
 
 
 def a_line(number, **changed):

@@ -6,9 +6,9 @@ from ablated_runs import empty_line
 from coordinator.config import dump
 from coordinator.config.schema import load
 from coordinator.core.state import Evaluated
-from coordinator.reports.evaluations import Evaluation, document
-from coordinator.reports.provenance import EnvironmentFingerprint
-from coordinator.runs.folder import Identity, RunFolder
+from marless.reports.evaluations import Evaluation, document
+from marless.reports.provenance import EnvironmentFingerprint
+from marless.runs.folder import Identity, RunFolder
 
 _PARTS = dict.fromkeys(("actor", "learner", "evaluator", "storage", "requests"), 0.0)
 _FINGERPRINT = EnvironmentFingerprint(python="3.11.1", numpy="2.0.1", machine="a machine", environment=None)

@@ -17,14 +17,14 @@ import pytest
 
 from coordinator.config.schema import load
 from coordinator.errors import UserError
-from coordinator.exports.dataset_files import dataset_files
-from coordinator.exports.episodes import played
-from coordinator.reports.policy import TeamFile, TeamPolicy
-from coordinator.runs.given.datasets import store_dataset
 from functions.codec import decode
 from functions.contract import Opponents, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from marless.exports.dataset_files import dataset_files
+from marless.exports.episodes import played
+from marless.reports.policy import TeamFile, TeamPolicy
+from marless.runs.given.datasets import store_dataset
 
 OPTIONS = {"masked": True, "elimination": True, "mixed": True, "horizon": 4}
 CHOICES = EnvTask(name="toy/signal", agents=3, options=OPTIONS)

@@ -9,10 +9,10 @@ from msgspec import inspect
 
 from coordinator.config.schema import ConfigError, RunConfig, convert, load, override
 from coordinator.config.toml_files import MOST_PARTS, parse_toml
-from coordinator.studies.study_file import StudyFile
 from functions.algorithms import registry as algorithms
 from functions.encoding import Undecodable
 from functions.environments.base import EnvTask
+from marless.studies.study_file import StudyFile
 
 # What names a thing or counts from it: no work grows with it.
 FREE = {"EnvTask.options", "StudyFile.base", "StudyFile.vary", "Setting.values"}

@@ -12,19 +12,19 @@ from ablated_runs import empty_line
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator import extras
-from coordinator.cli.app import COMMANDS, main
-from coordinator.cli.arguments import split
 from coordinator.config.dump import document
 from coordinator.config.schema import Stop, convert, load, valid_keys
 from coordinator.errors import UserError
-from coordinator.reports.provenance import changes, environment_fingerprint
-from coordinator.reports.text import env_metrics, money, plus_minus, seconds, sparkline, table
-from coordinator.runs.folder import RunFolder
-from coordinator.runs.view import progress, seconds_left
 from functions.contract import MissingExtra
 from functions.environments import registry as environments
 from functions.environments.base import EnvTask
+from marless import extras
+from marless.cli.app import COMMANDS, main
+from marless.cli.arguments import split
+from marless.reports.provenance import changes, environment_fingerprint
+from marless.reports.text import env_metrics, money, plus_minus, seconds, sparkline, table
+from marless.runs.folder import RunFolder
+from marless.runs.view import progress, seconds_left
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_doctor_says_of_starcraft_what_its_tasks_say_and_of_other_packages_the_e
         environments.make(EnvTask(name=task), 1)
     command = str(missing.value).partition("not installed: ")[2].partition(";")[0]
     assert f"'{package} @ git+https://github.com/oxwhirl/{package}'" in command
-    monkeypatch.setattr("coordinator.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("marless.extras.find_spec", lambda name: None)
     assert main(["doctor"]) == 0
     hints = {line.split()[0]: line.partition("missing: ")[2] for line in capsys.readouterr().out.splitlines() if line}
     assert command in hints["smac"].split(" or ")
@@ -248,7 +248,7 @@ def test_a_folder_is_no_package(tmp_path, monkeypatch):
     (tmp_path / "package_of_somebody.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     known = {"nobody": ("", ("tensorboardX_of_nobody",)), "somebody": ("", ("package_of_somebody",))}
-    monkeypatch.setattr("coordinator.extras.EXTRAS", known)
+    monkeypatch.setattr("marless.extras.EXTRAS", known)
     assert not extras.installed("nobody") and extras.installed("somebody")
 
 

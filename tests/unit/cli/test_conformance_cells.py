@@ -18,16 +18,16 @@ from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.outcomes import Outcome
 from benchmarks.conformance.protocols import FULL, ON_POLICY, PLAYING, PROTOCOLS, QUICK, STARCRAFT
 from benchmarks.conformance.record import Measured, Record
-from coordinator.ablation.results import Point, Unreadable
-from coordinator.reports.drawing import COLOURS
-from coordinator.reports.policy import TeamFile, export
-from coordinator.reports.provenance import written_by
-from coordinator.reports.statistics import FinalReturn
-from coordinator.signals import Signals
 from functions.algorithms.ppo import ippo
 from functions.contract import Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from marless.ablation.results import Point, Unreadable
+from marless.reports.drawing import COLOURS
+from marless.reports.policy import TeamFile, export
+from marless.reports.provenance import written_by
+from marless.reports.statistics import FinalReturn
+from marless.signals import Signals
 
 ROOT = Path(__file__).parents[3]
 TINY = {

@@ -2,10 +2,10 @@
 
 import pytest
 
-from coordinator.cloud.accounts import Caller
-from coordinator.cloud.deploy_messages import before
 from infra.deployment import Deployment
 from infra.packaging.torch_users import TorchUsers
+from marless.cloud.accounts import Caller
+from marless.cloud.deploy_messages import before
 
 NONE = TorchUsers((), (), (), ())
 DEEP = TorchUsers(("deep",), ("deep==1.0",), (), ("deep",))

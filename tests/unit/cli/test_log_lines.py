@@ -6,8 +6,8 @@ them. `tests/emulated` reads the lines of an account.
 
 import json
 
-from coordinator.cloud.log_lines import Reader
 from infra.aws.cloudwatch import Event
+from marless.cloud.log_lines import Reader
 
 FIRST, SECOND = "11111111-aaaa", "22222222-bbbb"
 

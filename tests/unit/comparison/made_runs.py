@@ -7,10 +7,10 @@ from ablated_runs import empty_line
 
 from coordinator.config import dump
 from coordinator.config.schema import load
-from coordinator.reports.evaluations import Evaluation, document
-from coordinator.studies import decisions
-from coordinator.studies.study_file import Setting, StudyFile
 from functions.encoding import to_json
+from marless.reports.evaluations import Evaluation, document
+from marless.studies import decisions
+from marless.studies.study_file import Setting, StudyFile
 
 _PARTS = dict.fromkeys(("actor", "learner", "evaluator", "storage", "requests"), 0.0)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from made_runs import a_run
 
-from coordinator.comparison.arms import arms_of
-from coordinator.comparison.collection import collect
 from coordinator.errors import UserError
+from marless.comparison.arms import arms_of
+from marless.comparison.collection import collect
 
 
 @pytest.fixture(autouse=True)

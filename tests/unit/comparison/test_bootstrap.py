@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from coordinator.comparison import bootstrap
-from coordinator.comparison.bootstrap import interval
-from coordinator.comparison.comparison import FEWEST, profile, rows
+from marless.comparison import bootstrap
+from marless.comparison.bootstrap import interval
+from marless.comparison.comparison import FEWEST, profile, rows
 
 # Five seeds on two tasks.
 OWN = np.array([[0.1, 0.5], [0.4, 0.9], [0.35, 0.2], [0.8, 0.6], [0.55, 0.75]])

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from made_runs import a_run
 
-from coordinator.comparison import report, table
-from coordinator.comparison.arms import arms_of
-from coordinator.comparison.collection import collect
-from coordinator.comparison.comparison import compare, curves
 from coordinator.errors import UserError
+from marless.comparison import report, table
+from marless.comparison.arms import arms_of
+from marless.comparison.collection import collect
+from marless.comparison.comparison import compare, curves
 
 IPPO = ("algorithm.name=ippo",)
 MPE = ("task.name=mpe/simple_spread",)

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.cli.app import main
-from coordinator.comparison.comparison import compare
-from coordinator.comparison.marl_eval import arms_of_files
 from coordinator.errors import USER_ERROR, UserError
-from coordinator.reports.provenance import written_by
+from marless.cli.app import main
+from marless.comparison.comparison import compare
+from marless.comparison.marl_eval import arms_of_files
+from marless.reports.provenance import written_by
 
 
 @pytest.fixture(autouse=True)

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from made_runs import a_run, a_study
 
-from coordinator.comparison import table
-from coordinator.comparison.arms import arms_of
-from coordinator.comparison.collection import collect
-from coordinator.comparison.comparison import compare
-from coordinator.comparison.report import marl_eval
 from coordinator.errors import UserError
+from marless.comparison import table
+from marless.comparison.arms import arms_of
+from marless.comparison.collection import collect
+from marless.comparison.comparison import compare
+from marless.comparison.report import marl_eval
 
 BONUS, AGENTS = "task.options.bonus={}", "task.agents={}"
 SPREAD, TOY = "task.name=mpe/simple_spread", "task.name=toy/signal"

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from coordinator.comparison.pictures import draw_scores
-from coordinator.comparison.tournament import Tournament, ratings
+from marless.comparison.pictures import draw_scores
+from marless.comparison.tournament import Tournament, ratings
 
 
 def test_two_teams_differ_by_the_odds_of_their_score():

@@ -7,8 +7,6 @@ from drawn_policies import NUMBERS, SPEC, observed, seen_at, tensors_of
 from coordinator.config.schema import load
 from coordinator.core.compatibility import incompatibility
 from coordinator.core.opponents import evaluated_side
-from coordinator.reports.crossplay import totals
-from coordinator.reports.policy import TeamFile, TeamPolicy
 from functions import codec
 from functions.actor.handler import play
 from functions.contract import BadRequest, Behaviour, EvaluateTask, LearnTask, Opponents, SampleTask, TaskHeader, Team
@@ -18,6 +16,8 @@ from functions.evaluator.handler import evaluate
 from functions.learner.handler import learn
 from functions.nn.batched import single_agent_policy
 from functions.policies import Policy, draws
+from marless.reports.crossplay import totals
+from marless.reports.policy import TeamFile, TeamPolicy
 
 TAG = EnvTask(name="mpe/simple_tag")
 EPSILON = Behaviour(kind="epsilon", amount=0.3)

@@ -5,11 +5,11 @@ import re
 import msgspec
 import pytest
 
-from coordinator.cli.app import COMMANDS
 from coordinator.config.schema import RULES, load, valid_keys
 from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
 from functions.algorithms.registry import BUILT_IN
 from functions.environments import registry
+from marless.cli.app import COMMANDS
 from scripts.reference import algorithms, commands, configuration, environments, markdown, prices, rules
 from scripts.reference.pages import PAGES
 

@@ -10,10 +10,10 @@ from coordinator.core.attempt_record import AttemptRecord
 from coordinator.core.state import RoundLine
 from coordinator.drive.driver import Driver, Ports
 from coordinator.errors import UserError
-from coordinator.estimation.service_times import by_dispatch, fit, makespan, slots_of
-from coordinator.estimation.simulation import Recording, Setting, simulate
-from coordinator.estimation.virtual_functions import Faults
 from functions.contract import Usage
+from marless.estimation.service_times import by_dispatch, fit, makespan, slots_of
+from marless.estimation.simulation import Recording, Setting, simulate
+from marless.estimation.virtual_functions import Faults
 
 
 def attempt(kind, asked, took_ms, slots=2, init_ms=0.0, size=1.0, beside_s=0.0, function="actor"):

@@ -3,7 +3,7 @@
 import msgspec
 
 from coordinator.core.state import Evaluated, RoundLine
-from coordinator.loggers.base import LoggedRun
+from marless.loggers.base import LoggedRun
 
 AGENTS = ("agent_0", "agent_1")
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from logged_lines import AGENTS, line, logged, played
 
-from coordinator.loggers.registry import logger
-from coordinator.loggers.scalars import evaluation_point, points
+from marless.loggers.registry import logger
+from marless.loggers.scalars import evaluation_point, points
 
 mlflow = pytest.importorskip("mlflow")
 pytest.importorskip("sqlalchemy")

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from logged_lines import line
 
-from coordinator.loggers.mlflow_tracking import _allowed
-from coordinator.loggers.names import Names, told
-from coordinator.loggers.scalars import points
+from marless.loggers.mlflow_tracking import _allowed
+from marless.loggers.names import Names, told
+from marless.loggers.scalars import points
 
 # mlflow.utils.validation: the characters of a name, and that it is a path in its shortest form.
 VALID = re.compile(r"^[/\w.\- ]+$", re.ASCII)

@@ -5,8 +5,8 @@ import csv
 import pytest
 from logged_lines import AGENTS, line, logged, played
 
-from coordinator.loggers.registry import logger
-from coordinator.loggers.scalars import evaluation_point, points
+from marless.loggers.registry import logger
+from marless.loggers.scalars import evaluation_point, points
 
 
 @pytest.fixture

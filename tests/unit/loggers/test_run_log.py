@@ -10,13 +10,13 @@ import pytest
 from commands import SMALL, Commands
 from installed_plug_ins import install
 
-from coordinator.comparison import curve
-from coordinator.loggers import progress_csv
-from coordinator.loggers.base import Logger
-from coordinator.loggers.names import Names
-from coordinator.runs import run_log, summary
-from coordinator.runs.folder import RunFolder
-from coordinator.runs.run_log import logged_run
+from marless.comparison import curve
+from marless.loggers import progress_csv
+from marless.loggers.base import Logger
+from marless.loggers.names import Names
+from marless.runs import run_log, summary
+from marless.runs.folder import RunFolder
+from marless.runs.run_log import logged_run
 
 CSV = 'log.to=["csv"]'
 
@@ -222,7 +222,7 @@ def test_an_unknown_logger_is_refused_before_a_run_begins(marless):
 
 
 def test_a_missing_package_is_refused_before_a_run_begins(marless, monkeypatch):
-    monkeypatch.setattr("coordinator.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("marless.extras.find_spec", lambda name: None)
     said = marless.train("first", 'log.to=["tensorboard"]')
     assert said.code == 2 and len(said.err) == 1
     assert "the logger tensorboard needs packages that are not installed" in said.err[0]

@@ -5,8 +5,8 @@ import struct
 import pytest
 from logged_lines import AGENTS, line, logged, played
 
-from coordinator.loggers.registry import logger
-from coordinator.loggers.scalars import points
+from marless.loggers.registry import logger
+from marless.loggers.scalars import points
 
 pytest.importorskip("tensorboardX")
 pytestmark = pytest.mark.packages

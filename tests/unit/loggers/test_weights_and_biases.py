@@ -6,8 +6,8 @@ import struct
 import pytest
 from logged_lines import AGENTS, line, logged, played
 
-from coordinator.loggers.registry import logger
-from coordinator.loggers.scalars import evaluation_point, points
+from marless.loggers.registry import logger
+from marless.loggers.scalars import evaluation_point, points
 
 wandb = pytest.importorskip("wandb")
 pytestmark = pytest.mark.packages

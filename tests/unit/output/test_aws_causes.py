@@ -8,12 +8,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from coordinator.cloud.accounts import caller, region_of
 from coordinator.errors import UserError, one_line
 from functions.contract import StorageFault
 from functions.text import redaction
 from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
+from marless.cloud.accounts import caller, region_of
 
 REGION = "eu-west-1"
 NOWHERE = "http://127.0.0.1:9"

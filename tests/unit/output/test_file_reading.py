@@ -6,10 +6,10 @@ import signal
 import pytest
 
 from coordinator.file_reading import MissingFile, UnreadableFile, read_end, read_file, read_json, read_text
-from coordinator.reports.attempts import AttemptLog
-from coordinator.runs.folder import RunFolder
 from functions.contract import CorruptObject
 from infra.local.files import FileStorage
+from marless.reports.attempts import AttemptLog
+from marless.runs.folder import RunFolder
 
 
 def pipe(path):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator import output
 from functions.text.visible import visible
+from marless import output
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = [
@@ -220,7 +220,7 @@ def _opens_text(call):
 
 
 def test_nothing_else_writes_to_the_streams():
-    """`coordinator.output` alone names them; a worker's own log is `infra.local.worker`'s."""
+    """`marless.output` alone names them; a worker's own log is `infra.local.worker`'s."""
     naming = {
         str(path.relative_to(ROOT))
         for path in SOURCES
@@ -229,4 +229,4 @@ def test_nothing_else_writes_to_the_streams():
         if isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr")
         and isinstance(node.value, ast.Name) and node.value.id == "sys"
     }  # fmt: skip
-    assert naming == {"coordinator/output.py"}
+    assert naming == {"marless/output.py"}

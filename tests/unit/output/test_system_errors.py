@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from coordinator.runs.folder import RunFolder
-from coordinator.studies import decisions
 from functions.contract import StorageFault
 from functions.system_errors import ADVICE, explained
 from infra.local.files import FileStorage
 from infra.local.sqlite import SqliteLedger
+from marless.runs.folder import RunFolder
+from marless.studies import decisions
 
 
 @contextmanager

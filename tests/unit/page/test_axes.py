@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from coordinator.page import numbers
-from coordinator.page.chart import Line, Size, frame_of
-from coordinator.reports import drawing
+from marless.page import numbers
+from marless.page.chart import Line, Size, frame_of
+from marless.reports import drawing
 
 VALUES = (0.0, 5e-324, 1e-310, 1e-300, -1.0, 3.0, 3.0000000000000004, 1e16, 1e16 + 2, 1e44, -1e44)
 

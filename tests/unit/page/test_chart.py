@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from reported_runs import a_line
 
-from coordinator.page import numbers
-from coordinator.page.chart import Line, Size, chart, figure, frame_of, points
-from coordinator.page.downsampling import largest_triangles
-from coordinator.page.group_strip import spans, strip
+from marless.page import numbers
+from marless.page.chart import Line, Size, chart, figure, frame_of, points
+from marless.page.downsampling import largest_triangles
+from marless.page.group_strip import spans, strip
 
 # Between x 56 and 346 and between y 8 and 188.
 SIZE = Size(360, 212)

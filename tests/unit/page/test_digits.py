@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from coordinator.page.numbers import labels, number
-from coordinator.reports.digits import digits_of, figure
-from coordinator.reports.statistics import FinalReturn
-from coordinator.reports.text import by_side, env_metrics, plus_minus
+from marless.page.numbers import labels, number
+from marless.reports.digits import digits_of, figure
+from marless.reports.statistics import FinalReturn
+from marless.reports.text import by_side, env_metrics, plus_minus
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 import pytest
 from reported_runs import a_folder, a_line, evaluated
 
-from coordinator.page.chart import Line
-from coordinator.page.document import run_page
-from coordinator.page.facts import read
-from coordinator.page.run_charts import gathered
+from marless.page.chart import Line
+from marless.page.document import run_page
+from marless.page.facts import read
+from marless.page.run_charts import gathered
 
 _VOID = {"meta", "img", "input"}
 # Ends of an evaluation's interval by Student's t with one degree of freedom: 3 ± 12.706 for returns of 2 and 4.

@@ -3,8 +3,8 @@
 import pytest
 
 from coordinator.config.schema import load
-from coordinator.page.settings import command, settings
 from functions.algorithms.registry import BUILT_IN
+from marless.page.settings import command, settings
 
 
 @pytest.mark.parametrize("name", [spec.name for spec in BUILT_IN])

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.estimation.platforms import Call, DeployedFunctions, InvocationTime, LocalWorkers, makespan_s
 from coordinator.pricing.latency import EMULATED, EXPRESS, STANDARD, Latency
 from functions.contract import Usage
+from marless.estimation.platforms import Call, DeployedFunctions, InvocationTime, LocalWorkers, makespan_s
 
 # Round numbers: 30 ms a PUT, 20 a GET, 10 a megabyte, 1 s of INIT after 300 unbilled ms.
 LATENCY = Latency(

@@ -9,8 +9,8 @@ pytest.importorskip("PIL")
 
 from PIL import Image, ImageSequence
 
-from coordinator.replay.animation import Animation, Panel, gif
-from coordinator.replay.episodes import Frame
+from marless.replays.animation import Animation, Panel, gif
+from marless.replays.episodes import Frame
 
 
 def episode(steps, colour, size=(300, 260)):

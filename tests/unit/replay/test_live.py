@@ -10,10 +10,10 @@ pytest.importorskip("pygame")
 
 import pygame
 
-from coordinator.replay.animation import Animation, Panel
-from coordinator.replay.episodes import Frame
-from coordinator.replay.live import Playback, play
 from infra.local.window import CLOSED, NoDisplay, Window
+from marless.replays.animation import Animation, Panel
+from marless.replays.episodes import Frame
+from marless.replays.live import Playback, play
 
 
 class Played:

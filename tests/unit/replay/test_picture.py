@@ -8,11 +8,11 @@ pytest.importorskip("PIL")
 from against_mpe2 import MODULES
 
 from coordinator.errors import UserError
-from coordinator.replay.picture import picture
-from coordinator.replay.scenery import SIZE
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.mpe.engine import WorldState
+from marless.replays.picture import picture
+from marless.replays.scenery import SIZE
 
 FOOD, PLAYER = [242, 128, 115], [115, 153, 242]
 GOAL, SHELF, REQUESTED = [61, 61, 61], [71, 61, 140], [0, 128, 128]

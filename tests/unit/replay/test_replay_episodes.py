@@ -9,13 +9,13 @@ import pytest
 pytest.importorskip("PIL")
 
 from coordinator.errors import UserError
-from coordinator.replay.episodes import Stage, random_team
-from coordinator.replay.picture import picture
-from coordinator.reports.policy import TeamFile, TeamPolicy
 from functions.contract import Opponents, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.randomness import generator
+from marless.replays.episodes import Stage, random_team
+from marless.replays.picture import picture
+from marless.reports.policy import TeamFile, TeamPolicy
 
 SPREAD = EnvTask(name="mpe/simple_spread", options={"max_cycles": 5})
 LBF = EnvTask(name="lbf/8x8-2p-3f", options={"horizon": 6})

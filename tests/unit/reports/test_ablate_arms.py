@@ -3,7 +3,10 @@
 import msgspec
 import pytest
 
-from coordinator.ablation.arms import (
+from coordinator.config.schema import ConfigError, Stop, load
+from coordinator.placement.rules import PLACEMENTS
+from coordinator.rules.scaling import SCALING_RULES
+from marless.ablation.arms import (
     ARMS,
     SHARING,
     arms_by_name,
@@ -12,10 +15,7 @@ from coordinator.ablation.arms import (
     cross,
     refuse_clashes,
 )
-from coordinator.ablation.study import FILE, Study, merge, read, write
-from coordinator.config.schema import ConfigError, Stop, load
-from coordinator.placement.rules import PLACEMENTS
-from coordinator.rules.scaling import SCALING_RULES
+from marless.ablation.study import FILE, Study, merge, read, write
 
 BASE = load(None, ["scaling.rollouts=8", "algorithm.lr=0.002"])
 

@@ -2,11 +2,11 @@
 
 from ablated_runs import a_folder, a_line
 
-from coordinator.ablation.arms import ARMS, Arm
-from coordinator.ablation.campaign import Campaign
-from coordinator.ablation.cells import Cell, has_finished, list_cells
-from coordinator.ablation.study import Study
-from coordinator.ablation.study import read as study_of
+from marless.ablation.arms import ARMS, Arm
+from marless.ablation.campaign import Campaign
+from marless.ablation.cells import Cell, has_finished, list_cells
+from marless.ablation.study import Study
+from marless.ablation.study import read as study_of
 
 A, B = Arm("a", "", {"scaling.rule": "gns", "trend.gamma": 0.1, "sharing.trial": False}), Arm("b", "", {})
 

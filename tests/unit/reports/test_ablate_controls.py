@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from coordinator.ablation import table
-from coordinator.ablation.comparison import compare
-from coordinator.ablation.controls import DollarRatio, compare_dollars, savings, verdict
+from marless.ablation import table
+from marless.ablation.comparison import compare
+from marless.ablation.controls import DollarRatio, compare_dollars, savings, verdict
 
 NOISE = (0.98, 1.03, 1.0, 0.97, 1.02)
 

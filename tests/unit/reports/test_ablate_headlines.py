@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from coordinator.ablation import study, table
-from coordinator.ablation.comparison import compare
-from coordinator.ablation.headlines import contrasts
-from coordinator.ablation.study import Study
 from coordinator.config.schema import ConfigError
-from coordinator.reports.statistics import holm, paired_p_value
+from marless.ablation import study, table
+from marless.ablation.comparison import compare
+from marless.ablation.headlines import contrasts
+from marless.ablation.study import Study
+from marless.reports.statistics import holm, paired_p_value
 
 ARMS = ("baseline", "all+constant:10@split", "ours")
 

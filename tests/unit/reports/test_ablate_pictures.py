@@ -10,10 +10,10 @@ from ablated_runs import a_curve, a_result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.ablation.pictures import draw, mean_line
-from coordinator.ablation.results import Point, Round
-from coordinator.reports.drawing import spread
 from functions.contract import MissingExtra
+from marless.ablation.pictures import draw, mean_line
+from marless.ablation.results import Point, Round
+from marless.reports.drawing import spread
 
 ALWAYS = ["return_steps.png", "return_dollars.png", "return_seconds.png", "rounds.png", "bill.png"]
 APART = Round(rollouts=4, learners=6, team=(0, 1, 2), event="")

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from coordinator.ablation import table
-from coordinator.ablation.comparison import compare, dollars_until, estimate, ratio, return_at, target
-from coordinator.ablation.results import Point, Unreadable, mean_rollouts, read
+from marless.ablation import table
+from marless.ablation.comparison import compare, dollars_until, estimate, ratio, return_at, target
+from marless.ablation.results import Point, Unreadable, mean_rollouts, read
 
 
 def test_a_run_is_read_from_its_files(tmp_path):

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from coordinator.reports.crossplay import _Match, play, scores, sides, totals
-from coordinator.reports.policy import TeamFile, TeamPolicy, scripted_policy
 from functions.contract import Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation, Step
 from functions.evaluator.handler import play as evaluate
 from functions.policies import Policy
 from functions.randomness import generator
+from marless.reports.crossplay import _Match, play, scores, sides, totals
+from marless.reports.policy import TeamFile, TeamPolicy, scripted_policy
 
 MIXED = EnvTask(name="toy/signal", options={"mixed": True})
 ADVERSARY = EnvTask(name="mpe/simple_adversary", agents=3)

@@ -3,9 +3,9 @@ import sys
 
 import pytest
 
-from coordinator.reports.curve import CurvePoint, draw
-from coordinator.reports.statistics import summary
 from functions.contract import MissingExtra
+from marless.reports.curve import CurvePoint, draw
+from marless.reports.statistics import summary
 
 
 def a_run(rounds):

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from coordinator.reports.evaluations import Evaluation, document, names
 from functions.environments.base import EnvTask
+from marless.reports.evaluations import Evaluation, document, names
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from coordinator.errors import UserError
-from coordinator.exports.destination import write_folder
-from coordinator.exports.policy_files import policy_files
-from coordinator.reports.policy import TeamFile, TeamPolicy
 from functions.algorithms import registry as algorithms
 from functions.algorithms.conformance.random_tasks import TASKS
 from functions.contract import InitialiseTask, Opponents, Team
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.learner.handler import initialise
+from marless.exports.destination import write_folder
+from marless.exports.policy_files import policy_files
+from marless.reports.policy import TeamFile, TeamPolicy
 
 ROWS = 10_000
 ROOT = Path(__file__).parents[3]

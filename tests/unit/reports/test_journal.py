@@ -2,8 +2,8 @@ import msgspec
 import pytest
 
 from coordinator.core.state import RoundLine
-from coordinator.reports.journal import JsonLines, read
 from functions.contract import StorageFault
+from marless.reports.journal import JsonLines, read
 
 
 def line(round_, env_steps=None):
@@ -101,7 +101,7 @@ def test_a_disk_that_takes_nothing_is_named(tmp_path):
 
 def test_persisting_syncs_the_file_and_its_folder_if_there_is_one(path, monkeypatch):
     synced = []
-    monkeypatch.setattr("coordinator.reports.journal.sync", synced.append)
+    monkeypatch.setattr("marless.reports.journal.sync", synced.append)
     journal = JsonLines(path)
     journal.persist()
     assert synced == []

@@ -7,8 +7,8 @@ import pytest
 from ablated_runs import empty_line
 from simulated import make_plan
 
-from coordinator.reports.plateau import FEWEST, FEWEST_EVER, Plateau, blocks, plateau
-from coordinator.runs.plateau_monitor import PlateauMonitor, warning
+from marless.reports.plateau import FEWEST, FEWEST_EVER, Plateau, blocks, plateau
+from marless.runs.plateau_monitor import PlateauMonitor, warning
 
 ROUNDS = 400
 

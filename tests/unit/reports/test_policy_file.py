@@ -8,12 +8,12 @@ import pytest
 from drawn_policies import ALONE, SHARED, SPEC, observation, weights
 
 from coordinator.errors import UserError
-from coordinator.reports import load_policy
-from coordinator.reports.policy import FILE, TeamFile, export
 from functions import codec
 from functions.contract import CorruptObject, TaskHeader, Team
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.policies import Policy
+from marless.reports import load_policy
+from marless.reports.policy import FILE, TeamFile, export
 
 TASK = EnvTask(name="toy/signal", agents=3)
 
@@ -106,7 +106,7 @@ def test_a_team_plays_where_torch_is_not_installed(tmp_path):
     saved(tmp_path, ALONE, weights(ALONE, np.float32))
     source = (
         "import sys; sys.modules['torch'] = sys.modules['matplotlib'] = None\n"
-        "from coordinator.reports import load_policy\n"
+        "from marless.reports import load_policy\n"
         f"print(load_policy({str(tmp_path)!r}).act({{'b': [0.0, 1.0, 2.0, 3.0]}}))"
     )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)

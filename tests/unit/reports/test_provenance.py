@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from coordinator.reports import provenance
 from functions import kernels
 from functions.environments.base import EnvTask
+from marless.reports import provenance
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.reports.statistics import (
+from marless.reports.statistics import (
     FinalReturn,
     adjusted_rand,
     bootstrap_ci,

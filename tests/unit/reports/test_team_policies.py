@@ -5,10 +5,10 @@ import pytest
 from drawn_policies import NUMBERS, SHARED, SPEC, observed, seen_at, tensors_of
 
 from coordinator.errors import UserError
-from coordinator.reports.crossplay import _Match
-from coordinator.reports.policy import TeamFile, TeamPolicy
 from functions.environments.base import EnvTask
 from functions.policies import Player, Policy
+from marless.reports.crossplay import _Match
+from marless.reports.policy import TeamFile, TeamPolicy
 
 
 def by_agent(spec, arrays):

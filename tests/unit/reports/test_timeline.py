@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from coordinator.core.attempt_record import AttemptRecord
-from coordinator.reports import attempts
-from coordinator.reports.attempts import AttemptLog
-from coordinator.views.timeline import MOST_LANES, bars, chrome_trace, coordinator_spans, page
+from marless.reports import attempts
+from marless.reports.attempts import AttemptLog
+from marless.views.timeline import MOST_LANES, bars, chrome_trace, coordinator_spans, page
 
 
 def attempt(work, asked, ended, took_ms, init_ms=0.0, **fields):

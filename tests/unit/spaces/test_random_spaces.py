@@ -7,8 +7,6 @@ from drawn_policies import tensors_of
 from exported_players import exported
 from random_spaces import DONE, STEPS, Task
 
-from coordinator.reports import load_policy
-from coordinator.reports.policy import TeamFile, export
 from functions.contract import Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
@@ -16,6 +14,8 @@ from functions.environments.pettingzoo.spaces import JOINT_LIMIT
 from functions.evaluator.handler import play
 from functions.policies import Player, Policy
 from marless.environments import as_pettingzoo
+from marless.reports import load_policy
+from marless.reports.policy import TeamFile, export
 
 SEED = 5
 QUICK = [number for number in range(1000) if number % 71 == 3]

@@ -8,9 +8,6 @@ from gymnasium import spaces
 from random_spaces import acted, observed
 
 from coordinator.errors import UserError
-from coordinator.exports.policy_files import _file_names
-from coordinator.reports import load_policy
-from coordinator.reports.policy import TeamFile, TeamPolicy, export
 from functions.contract import CorruptObject, Team
 from functions.environments import language
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
@@ -27,6 +24,9 @@ from functions.environments.spaces.description import (
     MultiBinarySpace,
     TupleSpace,
 )
+from marless.exports.policy_files import _file_names
+from marless.reports import load_policy
+from marless.reports.policy import TeamFile, TeamPolicy, export
 
 
 class Named:

@@ -10,7 +10,6 @@ from exported_players import exported
 from pettingzoo.classic import tictactoe_v3
 
 from coordinator.errors import UserError
-from coordinator.reports.policy import TeamFile, TeamPolicy, export, load_policy
 from functions.contract import Opponents, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
@@ -19,6 +18,7 @@ from functions.environments.pettingzoo.spaces import JOINT_LIMIT
 from functions.evaluator.handler import play
 from functions.policies import Policy
 from marless.environments import as_pettingzoo
+from marless.reports.policy import TeamFile, TeamPolicy, export, load_policy
 
 SEED = 5
 TICTACTOE = EnvTask(name="pettingzoo:pettingzoo.classic.tictactoe_v3:env", options={"horizon": 9})

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.studies.halving import decide
+from marless.studies.halving import decide
 
 NAMES = st.text("abcdefgh", min_size=1, max_size=3)
 

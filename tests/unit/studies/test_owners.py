@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.governor.purse import Purse
-from coordinator.studies.owners import jain
+from marless.studies.owners import jain
 
 
 @pytest.mark.parametrize(("shares", "index"), [([1, 1, 1, 1], 1.0), ([1, 0, 0, 0], 0.25), ([1, 2], 0.9), ([0, 0], 1.0)])

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.studies.searches import Range, searcher, space
-from coordinator.studies.study_file import Search
+from marless.studies.searches import Range, searcher, space
+from marless.studies.study_file import Search
 
 VARY = {"algorithm": {"lr": {"low": 1e-5, "high": 1e-2, "log": True}, "epochs": {"low": 1, "high": 4}}, "seed": [1, 2]}
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from coordinator.config.schema import ConfigError
-from coordinator.studies.study import Study
-from coordinator.studies.study_file import Search, Setting, StudyFile
+from marless.studies.study import Study
+from marless.studies.study_file import Search, Setting, StudyFile
 
 # Numbers that nobody could count through.
 GRID = {"algorithm.lr": list(range(1, 10**6)), "actors": {"num_envs": list(range(1, 10**6))}}

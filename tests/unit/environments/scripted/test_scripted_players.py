@@ -5,12 +5,12 @@ import pytest
 
 from coordinator.core.scripts import unscripted
 from coordinator.errors import UserError
-from coordinator.runs.policies import find_policies
 from functions.contract import BadRequest
 from functions.environments import registry as environments
 from functions.environments.base import EnvTask
 from functions.environments.scripted import connect_four, leduc_holdem
 from functions.environments.scripted.registry import BUILT_IN, choose, named, reference
+from marless.runs.policies import find_policies
 
 LEDUC = "pettingzoo:pettingzoo.classic.leduc_holdem_v4:env"
 JACK, QUEEN, KING, HIDDEN = 0, 1, 2, None
@@ -107,8 +107,8 @@ def test_a_built_in_player_chooses_legal_actions_of_its_game_and_beats_random_pl
     pytest.importorskip("pygame")
     if task == LEDUC:
         pytest.importorskip("rlcard")
-    from coordinator.reports.crossplay import totals
-    from coordinator.reports.policy import scripted_policy
+    from marless.reports.crossplay import totals
+    from marless.reports.policy import scripted_policy
 
     game = EnvTask(name=task, options={"horizon": 42, "sides": "player_0,player_1"})
     player = scripted_policy(game, reference("scripted", task))

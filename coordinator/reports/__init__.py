@@ -1,5 +1,0 @@
-"""What a run leaves for its reader: statistics of returns, evaluation files, the learning curve, policies to play."""
-
-from coordinator.reports.policy import TeamPolicy, load_policy
-
-__all__ = ["TeamPolicy", "load_policy"]

@@ -1,0 +1,102 @@
+"""The saving of a rule's signal: dollars of an arm against those of its control, which differs only in the signal.
+
+An arm that is cheaper than the baseline does not show that its signal helps: if the control saves as much, any signal
+suffices. A difference that is not significant does not show equality, so equality is tested too. Ratios are
+computed on logarithms; runs of the same seed are a pair.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from coordinator.rules.student import t_quantile
+from marless.reports.statistics import FloatArray, Interval, tost_paired
+
+# Two arms whose dollars lie within this factor are equal: the range of bioequivalence, 0.8 to 1.25.
+FACTOR = 1.25
+# Level of each one-sided test, so that the 90 % interval decides all of them.
+LEVEL = 0.05
+
+# Whether a ratio is a bound because runs miss the target, see `comparison.Reach`.
+Bound = Literal["exact", "at least", "at most", "unknown"]
+# The effect of the signal: within `FACTOR`, savings, extra cost, or undecided.
+Verdict = Literal["equal", "saves", "costs", "open"]
+
+
+class DollarRatio(msgspec.Struct, frozen=True, kw_only=True):
+    """The geometric mean of ratios of dollars over `runs` pairs with its 90 % interval, by Student's t.
+
+    `p_value` is that of the two one-sided tests that it lies within `FACTOR`. Both are None for a single pair.
+    """
+
+    ratio: float
+    ci90: Interval | None
+    p_value: float | None
+    runs: int
+
+
+class Savings(msgspec.Struct, frozen=True, kw_only=True):
+    """Shares of the baseline's dollars that the tested arm and its control save, over the seeds that all three have.
+
+    `signal` is the share of the tested arm's saving that its control does not have, 1 - `control` / `tested`, with the
+    90 % interval of the jackknife over seeds (Tukey 1958) by Student's t. It is above 1 where the control costs more
+    than the baseline, and negative where it saves more than the tested arm.
+    """
+
+    tested: float
+    control: float
+    signal: float
+    ci90: Interval
+
+
+def compare_dollars(own: Sequence[float], other: Sequence[float]) -> DollarRatio | None:
+    """Compares the dollars of pairs; None without pairs, or when a value is not positive."""
+    if not own or min(*own, *other) <= 0:
+        return None
+    logs = [math.log(dollars) for dollars in own], [math.log(dollars) for dollars in other]
+    if len(own) == 1:
+        return DollarRatio(ratio=own[0] / other[0], ci90=None, p_value=None, runs=1)
+    test = tost_paired(*logs, margin=math.log(FACTOR))
+    low, high = map(math.exp, test.ci90)
+    return DollarRatio(ratio=math.exp(test.difference), ci90=(low, high), p_value=test.p_value, runs=len(own))
+
+
+def verdict(dollars: DollarRatio | None, bound: Bound) -> Verdict:
+    """The effect of the signal by the ratio of the tested arm to its control, each test at `LEVEL`.
+
+    A bound can only show a difference in its direction. Equality is tested first: with many seeds a difference may be
+    significant and yet within `FACTOR`.
+    """
+    if dollars is None or dollars.ci90 is None or dollars.p_value is None:
+        return "open"
+    if bound == "exact" and dollars.p_value < LEVEL:
+        return "equal"
+    if bound in ("exact", "at most") and dollars.ci90[1] < 1:
+        return "saves"
+    if bound in ("exact", "at least") and dollars.ci90[0] > 1:
+        return "costs"
+    return "open"
+
+
+def savings(tested: Sequence[float], control: Sequence[float], base: Sequence[float]) -> Savings | None:
+    """Savings from dollars by seed; None unless the arm is cheaper than the baseline by its 90 % interval."""
+    dollars = compare_dollars(tested, base)
+    if dollars is None or dollars.ci90 is None or dollars.ci90[1] >= 1 or min(control) <= 0:
+        return None
+    runs = len(base)
+    of_tested, of_control = (_jackknife(np.log(own) - np.log(base)) for own in (tested, control))
+    signal = 1 - of_control / of_tested
+    error = math.sqrt((runs - 1) / runs * float(np.sum((signal[1:] - signal[1:].mean()) ** 2)))
+    half = t_quantile(1 - LEVEL, runs - 1) * error
+    middle, interval = float(signal[0]), (float(signal[0]) - half, float(signal[0]) + half)
+    return Savings(tested=float(of_tested[0]), control=float(of_control[0]), signal=middle, ci90=interval)
+
+
+def _jackknife(logs: FloatArray) -> FloatArray:
+    """The saving from all log ratios, then without each of them (jackknife); all positive if the arm's `DollarRatio` is
+    below 1."""
+    means = np.append(logs.mean(), (logs.sum() - logs) / (logs.size - 1))
+    return np.asarray(1 - np.exp(means))

@@ -1,0 +1,77 @@
+"""The files that an ablation writes beside its runs: table.md, table.json, results.csv and the pictures."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from functions.contract import MissingExtra, StorageFault
+from functions.system_errors import explained
+from marless.ablation import pictures, table
+from marless.ablation.arms import Arm, settings
+from marless.ablation.cells import Cell
+from marless.ablation.comparison import Runs, Table, compare
+from marless.ablation.results import Result
+from marless.ablation.study import Study
+from marless.reports.files import replace
+from marless.reports.provenance import written_by
+
+Play = Callable[[Path, int], dict[str, float]]
+
+
+def add_plays(folder: Path, arms: Mapping[str, Arm], results: Mapping[str, Runs], play: Play) -> dict[str, Runs]:
+    """The results with the returns of `play`, which gets every run's folder and seed."""
+    return {
+        name: {seed: _add_plays(folder, arms[name], result, play) for seed, result in runs.items()}
+        for name, runs in results.items()
+    }
+
+
+def write(
+    folder: Path,
+    title: str,
+    ablation: Study,
+    arms: Mapping[str, Arm],
+    results: Mapping[str, Runs],
+    failures: Mapping[Cell, str],
+    random: float | None,
+) -> tuple[Table, list[str]]:
+    """Writes all files; returns the comparison and the pictures' names, none without matplotlib.
+
+    The first arm of `results` needs a run. Raises `StorageFault`.
+    """
+    comparison = compare(results, random, ablation.headlines)
+    descriptions = {name: (arms[name].about, settings(arms[name], ablation.rollouts.get(name))) for name in results}
+    rows = [result for runs in results.values() for result in runs.values()]
+    try:
+        files = _draw({name: runs for name, runs in results.items() if runs}, folder, title)
+        text = table.markdown(title, comparison, descriptions, [*_remarks(rows, failures), written_by()], files)
+        replace(folder / "table.md", text.encode())
+        replace(folder / "table.json", table.json(comparison))
+        replace(folder / "results.csv", table.comma_separated(rows).encode())
+    except OSError as error:
+        raise StorageFault(f"cannot write into {folder}: {explained(error)}") from error
+    return comparison, files
+
+
+def _draw(arms: Mapping[str, Runs], folder: Path, title: str) -> list[str]:
+    try:
+        return pictures.draw(arms, folder, title)
+    except MissingExtra:
+        return []
+
+
+def _add_plays(folder: Path, arm: Arm, result: Result, play: Play) -> Result:
+    return msgspec.structs.replace(result, plays=play(Cell(arm, result.seed).folder(folder), result.seed))
+
+
+def _remarks(results: Sequence[Result], failures: Mapping[Cell, str]) -> list[str]:
+    """Remarks on the limits of the comparison."""
+    remarks = []
+    programs = {result.code for result in results}
+    if len(programs) > 1:
+        remarks.append(f"These runs are of {len(programs)} versions of the program, which may explain differences.")
+    if failures:
+        lines = [f"* {cell.arm.name}, seed {cell.seed}: {why}" for cell, why in failures.items()]
+        remarks.append("\n".join(["Runs that failed and are left out:", "", *lines]))
+    return remarks

@@ -1,0 +1,75 @@
+"""ablation.json: an ablation's settings, so that the same command resumes it and a different one is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coordinator.config.schema import ConfigError
+from coordinator.config.tables import flatten
+from coordinator.file_reading import UnreadableFile, read_json
+from functions.contract import StorageFault
+from functions.encoding import to_json_file
+from functions.system_errors import explained
+from marless.ablation.arms import Value
+from marless.ablation.headlines import Contrast
+from marless.reports.files import replace
+
+FILE = "ablation.json"
+
+
+class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`settings`: the user's configuration without the seed. `arms`: the settings of each arm.
+
+    `rollouts`: the constant number of rollouts by arm, where it was computed from another arm's runs. `headlines` are
+    the contrasts that were declared at first.
+    """
+
+    settings: dict[str, Any]
+    arms: dict[str, dict[str, Value]]
+    rollouts: dict[str, int] = {}
+    headlines: tuple[Contrast, ...] = ()
+
+
+def read(folder: Path) -> Study | None:
+    """The folder's study, None for a new folder; raises `ConfigError` when it is unreadable."""
+    path = folder / FILE
+    if not path.exists():
+        return None
+    try:
+        return read_json(path, Study)
+    except UnreadableFile as error:
+        raise ConfigError(f"{error}; give another --out") from error
+
+
+def write(folder: Path, study: Study) -> None:
+    """Writes the study durably; raises `StorageFault`."""
+    try:
+        replace(folder / FILE, to_json_file(study), durable=True)
+    except OSError as error:
+        raise StorageFault(f"cannot write {folder / FILE}: {explained(error)}") from error
+
+
+def merge(folder: Path, old: Study | None, new: Study) -> Study:
+    """Merges both studies: arms may be added, not changed, and headlines are those of the first command.
+
+    Raises `ConfigError` naming what changed.
+    """
+    if old is None:
+        return new
+    _require_equal(folder, old.settings, new.settings, "")
+    for name in old.arms.keys() & new.arms.keys():
+        _require_equal(folder, old.arms[name], new.arms[name], f" in the arm {name}")
+    if new.headlines and new.headlines != old.headlines:
+        raise ConfigError(f"{folder} holds an ablation that declared other headlines, or none; give another --out")
+    return msgspec.structs.replace(old, arms=old.arms | new.arms)
+
+
+def _require_equal(folder: Path, old: dict[str, Any], new: dict[str, Any], where: str) -> None:
+    before, now = flatten(old), flatten(new)
+    for key in sorted(before.keys() | now.keys()):
+        # Algorithms omit settings with their default value.
+        stored, given = (values.get(key, "its default") for values in (before, now))
+        if stored != given:
+            what = f"{key} = {stored}{where}, not {given}"
+            raise ConfigError(f"{folder} holds an ablation with {what}; give another folder with --out")

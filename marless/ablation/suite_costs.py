@@ -1,0 +1,189 @@
+"""What the arms of a suite pay for a return that is good in each of its tasks, and what they decide on the way.
+
+The target of a task is `SHARE` of the way from random play to the final return of the best static arm, one whose groups
+and number of rollouts never change. The regret of an arm is its dollars to the target divided by those of the static
+arm that reaches it for the fewest: 1 is the best that one fixed choice can do if it is known beforehand.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from coordinator.rules.scaling import SCALING_RULES
+from coordinator.rules.sharing import SHARING_MODES
+from coordinator.rules.student import t_quantile
+from marless.ablation.arms import Arm, controls
+from marless.ablation.comparison import Runs, dollars_until
+from marless.ablation.results import Result
+from marless.reports.statistics import adjusted_rand
+
+SHARE = 0.9
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """What an arm pays to reach the target, as a geometric mean over `runs`, of which `reached` do; `spent` by seed.
+
+    `regret` is None when no static arm always reaches the target. `first` and `last`: mean rollouts in the first and
+    the last fifth of the rounds. `changed`: runs whose groups changed. `agreement`: the adjusted Rand index of the last
+    groups and the true roles, None without any.
+    """
+
+    final_return: float
+    dollars: float
+    reached: int
+    runs: int
+    regret: float | None
+    spent: dict[int, float]
+    first: float
+    last: float
+    changed: int
+    agreement: float | None
+
+
+class TaskCosts(msgspec.Struct, frozen=True, kw_only=True):
+    """A task: its target, the static arm with the best final return, and every arm that has runs."""
+
+    task: str
+    target: float
+    best: str
+    arms: dict[str, Cost]
+
+
+class Ratio(msgspec.Struct, frozen=True, kw_only=True):
+    """A ratio of dollars with its 95 % interval, None where there are too few runs; `bound` if some run of the arm or
+    of the other missed the target: '≥', '≤', '~' for both, or ''."""
+
+    value: float
+    ci95: tuple[float, float] | None
+    bound: str
+
+
+def is_static(arm: Arm) -> bool:
+    """Whether the arm's groups and number of rollouts never change and follow from no other arm's."""
+    sharing, scaling = (str(arm.settings[key]) for key in ("sharing.rule", "scaling.rule"))
+    return not (SHARING_MODES[sharing].switches or SCALING_RULES[scaling].adapts or arm.rollouts_of)
+
+
+def costs(
+    task: str, arms: Sequence[Arm], results: Mapping[str, Runs], random: float, roles: Sequence[int] | None = None
+) -> TaskCosts | None:
+    """The costs of all arms with runs; None without a run of a static arm. `roles` are the agents' true ones."""
+    finals = {
+        name: float(np.mean([run.final_return for run in runs.values()])) for name, runs in results.items() if runs
+    }
+    static = [arm.name for arm in arms if is_static(arm) and arm.name in finals]
+    if not static:
+        return None
+    best = max(static, key=lambda name: finals[name])
+    target = random + SHARE * (finals[best] - random)
+    found = {name: _cost(results[name], finals[name], target, roles) for name in finals}
+    least = min((found[name].dollars for name in static if found[name].reached == found[name].runs), default=None)
+    if least is not None:
+        found = {name: msgspec.structs.replace(cost, regret=cost.dollars / least) for name, cost in found.items()}
+    return TaskCosts(task=task, target=target, best=best, arms=found)
+
+
+def best_single(tasks: Sequence[TaskCosts], arms: Iterable[Arm]) -> str:
+    """The static arm of all tasks with the lowest geometric mean of regrets; '' without one."""
+    names = [arm.name for arm in arms if is_static(arm) and all(arm.name in task.arms for task in tasks)]
+    return min(names, key=lambda name: geometric_mean(regrets(tasks, name) or [math.inf]), default="")
+
+
+def regrets(tasks: Iterable[TaskCosts], name: str) -> list[float]:
+    """The regrets of an arm in the tasks that have one."""
+    found = [task.arms[name].regret for task in tasks if name in task.arms]
+    return [regret for regret in found if regret is not None]
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The geometric mean of positive values."""
+    return math.exp(float(np.mean(np.log(values))))
+
+
+def contrasts(tasks: Sequence[TaskCosts], arms: Sequence[Arm]) -> list[tuple[str, str]]:
+    """(arm, other) for every arm with a rule, no control: against the best single static arm, against one network and
+    separate ones with the same scaling, and against its controls."""
+    known = {arm.name: arm for arm in arms}
+    single, pairs = best_single(tasks, arms), []
+    for arm in arms:
+        if is_static(arm) or arm.control_of:
+            continue
+        rest = {key: value for key, value in arm.settings.items() if not key.startswith(("sharing.", "trend."))}
+        same = [
+            other.name
+            for other in arms
+            if {**rest, "sharing.rule": other.settings["sharing.rule"]} == other.settings and is_static(other)
+        ]
+        tested = [control for control, of in controls(known) if of == arm.name]
+        pairs += [(arm.name, other) for other in dict.fromkeys([single, *same, *tested]) if other]
+    return pairs
+
+
+def ratio(task: TaskCosts, name: str, other: str) -> Ratio | None:
+    """Dollars to the target of an arm over those of another, paired by seed, by Student's t on logarithms; None without
+    common seeds."""
+    logarithms = _logarithms(task, name, other)
+    if not logarithms:
+        return None
+    return _ratio([logarithms], _bound([task], name, other))
+
+
+def overall(tasks: Sequence[TaskCosts], name: str, other: str) -> Ratio | None:
+    """The geometric mean of the tasks' ratios, each task with the same weight; with the degrees of freedom of Welch and
+    Satterthwaite for a sum of means. None unless all tasks have the ratio."""
+    by_task = [_logarithms(task, name, other) for task in tasks]
+    return _ratio(by_task, _bound(tasks, name, other)) if all(by_task) else None
+
+
+def _cost(runs: Runs, final: float, target: float, roles: Sequence[int] | None) -> Cost:
+    until = {seed: dollars_until(run.curve, target) for seed, run in runs.items()}
+    spent = {seed: runs[seed].dollars if dollars is None else dollars for seed, dollars in until.items()}
+    ends = [run.history[-1].team for run in runs.values()]
+    return Cost(
+        final_return=final,
+        dollars=geometric_mean(list(spent.values())),
+        reached=sum(dollars is not None for dollars in until.values()),
+        runs=len(runs),
+        regret=None,
+        spent=spent,
+        first=float(np.mean([_fifths(run)[0] for run in runs.values()])),
+        last=float(np.mean([_fifths(run)[1] for run in runs.values()])),
+        changed=sum(run.flips > 0 for run in runs.values()),
+        agreement=None if roles is None else float(np.mean([adjusted_rand(team, roles) for team in ends])),
+    )
+
+
+def _fifths(run: Result) -> tuple[float, float]:
+    """Mean rollouts in the first and the last fifth of the rounds."""
+    rollouts = [line.rollouts for line in run.history]
+    part = max(1, len(rollouts) // 5)
+    return float(np.mean(rollouts[:part])), float(np.mean(rollouts[-part:]))
+
+
+def _logarithms(task: TaskCosts, name: str, other: str) -> list[float]:
+    if name not in task.arms or other not in task.arms:
+        return []
+    own, base = task.arms[name].spent, task.arms[other].spent
+    return [math.log(own[seed] / base[seed]) for seed in own if seed in base]
+
+
+def _bound(tasks: Iterable[TaskCosts], name: str, other: str) -> str:
+    """How the ratio relates to that of runs that would all have gone on to the target."""
+    missed = [
+        any(task.arms[of].reached < task.arms[of].runs for task in tasks if of in task.arms) for of in (name, other)
+    ]
+    return {(False, False): "", (True, False): "≥", (False, True): "≤", (True, True): "~"}[missed[0], missed[1]]
+
+
+def _ratio(by_task: Sequence[Sequence[float]], bound: str) -> Ratio:
+    value = math.exp(float(np.mean([np.mean(values) for values in by_task])))
+    if min(map(len, by_task)) < 2:
+        return Ratio(value=value, ci95=None, bound=bound)
+    errors = np.array([np.var(values, ddof=1) / len(values) for values in by_task]) / len(by_task) ** 2
+    freedom = np.array([len(values) - 1 for values in by_task])
+    if not errors.any():
+        return Ratio(value=value, ci95=(value, value), bound=bound)
+    half = t_quantile(0.975, float(errors.sum() ** 2 / (errors**2 / freedom).sum())) * math.sqrt(errors.sum())
+    return Ratio(value=value, ci95=(value * math.exp(-half), value * math.exp(half)), bound=bound)

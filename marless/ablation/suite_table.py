@@ -1,0 +1,107 @@
+"""The page of a suite: what every arm returns in each task, what it pays for a good return, and what rules decide."""
+
+from collections.abc import Sequence
+
+from marless.ablation.arms import Arm
+from marless.ablation.suite_costs import (
+    SHARE,
+    Cost,
+    Ratio,
+    TaskCosts,
+    best_single,
+    contrasts,
+    geometric_mean,
+    is_static,
+    overall,
+    ratio,
+    regrets,
+)
+from marless.reports.text import markdown_table
+
+_NONE = "-"
+_RETURN = "Mean return of the final policies, greedy, summed over agents. The best static arm of a task is in bold."
+_REGRET = (
+    "Dollars to the target over those of the cheapest static arm that always reaches it. The target is"
+    f" {100 * SHARE:.0f} % of the way from random play to the best static arm's final return. Dollars are geometric"
+    " means over seeds; a run that misses the target counts with all its dollars, so that the ratio is a bound (≥),"
+    " with the number of runs that reached it."
+)
+_CONTRASTS = (
+    "Dollars to the target of an arm over those of another: below 1 the arm is cheaper. In brackets: 95 % intervals by"
+    " Student's t on logarithms, paired by seed; over tasks with equal weights. ≥: some run of the arm missed the"
+    " target and counts with all its dollars; ≤: some run of the other; ~: of both. {single} is the best single static"
+    " arm: its geometric mean of regrets is the lowest."
+)
+_DECISIONS = (
+    "Mean rollouts in the first → the last fifth of the rounds; runs whose groups changed, of all; in tasks with hidden"
+    " roles the adjusted Rand index of the last groups and the true ones (1: the same, 0: as by chance)."
+)
+
+
+def markdown(title: str, tasks: Sequence[TaskCosts], arms: Sequence[Arm], pictures: Sequence[str] = ()) -> str:
+    """The page: a row for each arm, a column for each task."""
+    names = list(dict.fromkeys(name for task in tasks for name in task.arms))
+    header = ("arm", *(task.task for task in tasks))
+    returns = [(name, *(_return(task, name) for task in tasks)) for name in names]
+    target = ("target", *(f"{task.target:.1f}" for task in tasks))
+    regret = [(name, *(_regret(task, name) for task in tasks), *_overall(tasks, name)) for name in names]
+    compared = [
+        (*pair, *(_cell(ratio(task, *pair)) for task in tasks), _cell(overall(tasks, *pair)))
+        for pair in contrasts(tasks, arms)
+    ]
+    ruled = [arm.name for arm in arms if not is_static(arm) and arm.name in names]
+    decided = [(name, *(_decisions(task.arms.get(name)) for task in tasks)) for name in ruled]
+    parts = [
+        f"# {title}",
+        "## Return",
+        markdown_table(header, [*returns, target]),
+        _RETURN,
+        "## Regret",
+        markdown_table((*header, "geometric mean", "worst"), regret),
+        _REGRET,
+        *(f"![{name.removesuffix('.png')}]({name})" for name in pictures),
+    ]
+    if compared:
+        parts += ["## Contrasts", markdown_table(("arm", "against", *header[1:], "geometric mean"), compared)]
+        parts += [_CONTRASTS.format(single=best_single(tasks, arms) or "None")]
+    if decided:
+        parts += ["## Decisions", markdown_table(header, decided), _DECISIONS]
+    return "\n\n".join(parts) + "\n"
+
+
+def _return(task: TaskCosts, name: str) -> str:
+    if name not in task.arms:
+        return _NONE
+    text = f"{task.arms[name].final_return:.1f}"
+    return f"**{text}**" if name == task.best else text
+
+
+def _regret(task: TaskCosts, name: str) -> str:
+    cost = task.arms.get(name)
+    if cost is None or cost.regret is None:
+        return _NONE
+    missed = cost.reached < cost.runs
+    return f"≥ {cost.regret:.2f} ({cost.reached} of {cost.runs})" if missed else f"{cost.regret:.2f}"
+
+
+def _overall(tasks: Sequence[TaskCosts], name: str) -> tuple[str, str]:
+    """The geometric mean and the worst over tasks; of arms that all tasks have."""
+    found = regrets(tasks, name)
+    if len(found) < len(tasks):
+        return _NONE, _NONE
+    bound = "≥ " if any(task.arms[name].reached < task.arms[name].runs for task in tasks) else ""
+    return f"{bound}{geometric_mean(found):.2f}", f"{bound}{max(found):.2f}"
+
+
+def _cell(found: Ratio | None) -> str:
+    if found is None:
+        return _NONE
+    text = f"{found.bound} {found.value:.2f}".strip()
+    return text if found.ci95 is None else f"{text} ({found.ci95[0]:.2f} to {found.ci95[1]:.2f})"
+
+
+def _decisions(cost: Cost | None) -> str:
+    if cost is None:
+        return _NONE
+    agreement = "" if cost.agreement is None else f"; {cost.agreement:.2f}"
+    return f"{cost.first:.1f} → {cost.last:.1f}; {cost.changed} of {cost.runs}{agreement}"

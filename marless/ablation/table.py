@@ -1,0 +1,382 @@
+"""The results of an ablation as files: table.md for people, table.json and results.csv for programs."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from functions.encoding import to_json_file
+from marless.ablation.arms import Value
+from marless.ablation.comparison import MANY, TARGET_SHARE, Comparison, Control, Estimate, Reach, Table
+from marless.ablation.controls import FACTOR
+from marless.ablation.headlines import LEVEL
+from marless.ablation.results import Result
+from marless.reports.digits import Digits, digits_of
+from marless.reports.statistics import Interval
+from marless.reports.text import markdown_table, money
+
+_NONE = "-"
+_BOUNDS = {"exact": "", "at least": "≥ ", "at most": "≤ ", "unknown": ""}
+_PARTS = {
+    "actor": "sampling",
+    "learner": "learning",
+    "evaluator": "evaluation",
+    "requests": "requests",
+    "storage": "storage",
+}
+_NOT_IN_CSV = ("curve", "history", "plays")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table with its note; `conclusions` are sentences, one for each row."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str
+    conclusions: tuple[str, ...] = ()
+
+
+def sections(table: Table) -> list[Section]:
+    """The tables, the most important first."""
+    final = [item.returns["final"].value for item in table.comparisons]
+    digits = digits_of(final, 1 if abs(final[0]) >= 10 else 2)
+    parts = [_main(table, digits), _equal_cost(table, digits), _rules(table), _bill(table)]
+    parts += [_controls(table, digits)] if table.controls else []
+    parts += [_headlines(table, digits)] if table.headlines else []
+    plays = [name for name in table.comparisons[0].returns if name != "final"]
+    return [*parts, _plays(table, plays)] if plays else parts
+
+
+def markdown(
+    title: str,
+    table: Table,
+    arms: Mapping[str, tuple[str, Mapping[str, Value]]],
+    remarks: Sequence[str],
+    pictures: Sequence[str],
+) -> str:
+    """table.md; `arms` maps names to descriptions and settings, `pictures` are files beside it."""
+    parts = [f"# {title}", *remarks, *(part for section in sections(table) for part in _section(section))]
+    parts += [f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures]
+    bullets = [
+        f"* **{name}**: {about}. `{' '.join(f'{key}={_text(value)}' for key, value in settings.items())}`"
+        for name, (about, settings) in arms.items()
+    ]
+    return "\n\n".join([*parts, "## The arms", "\n".join(bullets)]) + "\n"
+
+
+def json(table: Table) -> bytes:
+    """table.json."""
+    return to_json_file(table)
+
+
+def comma_separated(results: Sequence[Result]) -> str:
+    """results.csv: a row for every run."""
+    names = [name for name in Result.__struct_fields__ if name not in _NOT_IN_CSV]
+    plays = list(results[0].plays) if results else []
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*names, "functions", *plays])
+    for result in results:
+        values = [getattr(result, name) for name in names]
+        writer.writerow([*values, result.functions, *(result.plays[name] for name in plays)])
+    return text.getvalue()
+
+
+def _main(table: Table, digits: Digits) -> Section:
+    header: tuple[str, ...] = (
+        "arm",
+        "runs",
+        "return",
+        "against baseline",
+        "dollars",
+        *(f"ratio of {name}" for name in ("dollars", "functions", "time")),
+    )
+    header += ("% of gain",) * (table.random is not None)
+    rows = []
+    for item in table.comparisons:
+        ratios = [_ratio(item.ratios[name]) for name in ("dollars", "functions", "seconds")]
+        cells = [
+            item.arm,
+            str(item.runs),
+            _mean(item.returns["final"], digits),
+            _difference(item.differences.get("final"), digits),
+            money(item.means["dollars"]),
+            *ratios,
+        ]
+        rows.append(_row(table, item, (3, 5, 6, 7, 8), [*cells, _difference(item.gain, Digits(1))][: len(header)]))
+    statistic = (
+        f"With {MANY} runs or more the value is the interquartile mean and the interval a bootstrap over runs;"
+        " with fewer they are the mean (of ratios the geometric mean) and Student's t."
+    )
+    note = (
+        f"Baseline: {table.baseline}. Return of the final policies, greedy, summed over agents: higher is better."
+        " Ratios are to the baseline: dollars of training (AWS Lambda and S3), dollars of functions only (compute and"
+        " requests, no storage), seconds of training. In brackets: 95 % intervals, paired by seed. An interval that"
+        f" contains 0 (of a ratio: 1) shows no difference. {statistic}"
+    )
+    return Section("Return and cost", header, tuple(rows), note)
+
+
+def _equal_cost(table: Table, digits: Digits) -> Section:
+    goal = digits.text(table.target)
+    header = (
+        "arm",
+        "return at equal steps",
+        "return at equal dollars",
+        f"ratio of dollars to reach {goal}",
+        "reached by",
+    )
+    rows = [
+        _row(
+            table,
+            item,
+            (1, 2, 3),
+            [
+                item.arm,
+                _difference(item.differences.get("equal steps"), digits),
+                _difference(item.differences.get("equal dollars"), digits),
+                _reach_ratio(item.reach),
+                f"{item.reach.reached} of {item.reach.runs}",
+            ],
+        )
+        for item in table.comparisons
+    ]
+    start = "random play" if table.random is not None else "the baseline's first evaluation"
+    note = (
+        "Differences in return to the baseline at the end of the shorter (or cheaper) of the two runs."
+        f" {goal} is {100 * TARGET_SHARE:.0f} % of the way from {start} to the baseline's final return; a run that"
+        " never reaches it counts with all its dollars, so the ratio is a bound (≥ or ≤)."
+    )
+    return Section("At equal cost", header, tuple(rows), note)
+
+
+def _rules(table: Table) -> Section:
+    names = {
+        "rounds": (".0f", "rounds"),
+        "env_steps": (",.0f", "environment steps"),
+        "rollouts": (".1f", "rollouts per round"),
+        "learners": (".1f", "learners per round"),
+        "sharing": (".0%", "rounds with sharing"),
+        "flips": (".1f", "switches"),
+        "rejected": (".1f", "rejected by a trial"),
+    }
+    rows = [
+        (item.arm, *(f"{item.means[name]:{form}}" for name, (form, _) in names.items())) for item in table.comparisons
+    ]
+    note = (
+        "Means over runs. A learner is one invocation; sharing counts as on while any two agents have one network;"
+        " switches turn it on or off."
+    )
+    return Section("Decisions of the rules", ("arm", *(title for _, title in names.values())), tuple(rows), note)
+
+
+def _bill(table: Table) -> Section:
+    rows = [
+        (
+            item.arm,
+            *(money(item.means[name]) for name in _PARTS),
+            _ratio(item.ratios["actor"]) if item.arm != table.baseline else "1",
+            _ratio(item.ratios["learner"]) if item.arm != table.baseline else "1",
+        )
+        for item in table.comparisons
+    ]
+    header = ("arm", *_PARTS.values(), "ratio of sampling", "ratio of learning")
+    note = "The bill of whole runs by part, with the final evaluation under evaluation; means over runs."
+    return Section("The bill", header, tuple(rows), note)
+
+
+def _plays(table: Table, plays: Sequence[str]) -> Section:
+    rows = [
+        _row(
+            table,
+            item,
+            tuple(range(2, 2 * len(plays) + 1, 2)),
+            [
+                item.arm,
+                *(
+                    cell
+                    for play in plays
+                    for cell in (
+                        _mean(item.returns[play], Digits(2)),
+                        _difference(item.differences.get(play), Digits(2)),
+                    )
+                ),
+            ],
+        )
+        for item in table.comparisons
+    ]
+    header = ("arm", *(title for play in plays for title in (play, "against baseline")))
+    note = (
+        "Return per agent of one side's final policies, greedy, while the other side plays at random or as the"
+        " reference run does. The sum over agents means little where they compete: one side wins what the other loses."
+    )
+    return Section("Each side separately", header, tuple(rows), note)
+
+
+def _controls(table: Table, digits: Digits) -> Section:
+    goal = digits.text(table.target)
+    header = (
+        "control",
+        "of",
+        "seeds",
+        f"ratio of dollars to reach {goal}",
+        f"p of equality within {FACTOR}",
+        "share of saving that is signal",
+        "return",
+        "ratio of rollouts",
+    )
+    rows = [
+        (
+            item.arm,
+            item.tested,
+            str(item.runs),
+            _expense(item),
+            _probability(item).removeprefix("= "),
+            _signal(item),
+            _difference(item.difference, digits),
+            _ratio(item.rollouts),
+        )
+        for item in table.controls
+    ]
+    note = (
+        "Cost and return of an arm against its control, which is the same arm without the signal: a ratio below 1 is"
+        f" a saving of the signal. Dollars to reach {goal} are counted as under At equal cost; ratios of them are"
+        " geometric means, with 90 % intervals by Student's t. p is that of two paired one-sided tests (Schuirmann"
+        f" 1987) for equal cost within a factor {FACTOR}: below 0.05 the costs are equal. They differ if the 90 %"
+        " interval does not contain 1. The share is 1 - (saving of the control / saving of the arm), both of the"
+        " baseline's dollars, with its 90 % interval; it is given only if the arm's own saving is significant, and is"
+        " negative if the control saves more. Return (difference) and rollouts per round have 95 % intervals."
+    )
+    return Section("Controls", header, tuple(rows), note, tuple(_sentence(item) for item in table.controls))
+
+
+def _headlines(table: Table, digits: Digits) -> Section:
+    measures = {"return": "return", "dollars": "ratio of dollars", "reach": "ratio of dollars to the target"}
+    rows = []
+    for item in table.headlines:
+        contrast, found = item.contrast, None
+        if item.value is not None:
+            found = Estimate(value=item.value, ci95=item.ci95, runs=item.runs)
+        shown = _difference(found, digits) if contrast.measure == "return" else _BOUNDS[item.bound] + _ratio(found)
+        p_values = (_NONE, _NONE) if item.p_value is None else (_p(item.p_value), _p(item.adjusted))
+        said = "different" if item.adjusted < LEVEL else "not decided"
+        measure = measures[contrast.measure]
+        rows.append((contrast.arm, contrast.against, measure, str(item.runs), shown, *p_values, said))
+    header = ("arm", "against", "by", "seeds", "value", "p", "p, Holm", "result")
+    note = (
+        "The contrasts that were declared before the runs. In brackets: 95 % intervals, each for itself. p is that of"
+        " the paired t-test, of ratios on logarithms; Holm's (1979) is corrected for all contrasts of this table: below"
+        f" {LEVEL} the two differ. A ratio that is a bound (≥ or ≤) is not tested and counts as p = 1."
+    )
+    return Section("Headlines", header, tuple(rows), note)
+
+
+def _p(value: float) -> str:
+    return f"{value:.2g}" if value >= 0.001 else "< 0.001"
+
+
+def _sentence(item: Control) -> str:
+    """The conclusion from one control."""
+    seeds = f"{item.runs} seed{'s' * (item.runs != 1)}"
+    dollars = item.dollars
+    start = f"**{item.tested}** against **{item.arm}**: "
+    if dollars is None or item.verdict == "open":
+        missed = {"exact": "", "at least": item.tested, "at most": item.arm, "unknown": "both"}[item.bound]
+        return f"{start}not decided by {seeds}{missed and f'; runs of {missed} never reached the target'}."
+    if item.verdict == "equal":
+        little = dollars.ci90 is not None and dollars.ci90[1] < 1
+        saving = f"little, {_share(1 - dollars.ratio)}" if little else "nothing"
+        return f"{start}equal within a factor {FACTOR} (p {_probability(item)}): the signal saves {saving}."
+    if item.verdict == "costs":
+        times = f"{_BOUNDS[item.bound]}{_times(dollars.ratio)}"
+        return f"{start}different: the signal saves nothing, with it the same return costs {times} times as much."
+    return f"{start}different: {_saving_without_signal(item)}."
+
+
+def _saving_without_signal(item: Control) -> str:
+    """The share of the saving that is left without the signal."""
+    if item.savings is None:
+        return f"the signal saves, but a saving of {item.tested} against the baseline is not sure"
+    remaining = item.savings.control / item.savings.tested
+    most = "at most " if item.bound == "at most" and remaining > 0 else ""
+    share = f"{most}{_share(remaining)}" if remaining > 0 else "nothing"
+    return f"{share} of the saving against the baseline is left without the signal"
+
+
+def _expense(item: Control) -> str:
+    if item.dollars is None:
+        return _NONE
+    return _BOUNDS[item.bound] + _with_interval(item.dollars.ratio, item.dollars.ci90)
+
+
+def _probability(item: Control) -> str:
+    """Two digits; a dash for a bound, which is not tested for equality."""
+    if item.bound != "exact" or item.dollars is None or item.dollars.p_value is None:
+        return _NONE
+    return f"= {item.dollars.p_value:.2g}" if item.dollars.p_value >= 0.001 else "< 0.001"
+
+
+def _signal(item: Control) -> str:
+    if item.savings is None:
+        return _NONE
+    low, high = map(_share, item.savings.ci90)
+    return f"{'≥ ' if item.bound == 'at most' else ''}{_share(item.savings.signal)} ({low} to {high})"
+
+
+def _share(value: float) -> str:
+    return f"{round(100 * value)} %"
+
+
+def _row(table: Table, item: Comparison, compared: Sequence[int], cells: list[str]) -> tuple[str, ...]:
+    """A row of cells, with `baseline` in the compared columns of the baseline itself."""
+    if item.arm != table.baseline:
+        return tuple(cells)
+    return tuple("baseline" if column in compared else cell for column, cell in enumerate(cells))
+
+
+def _mean(estimate: Estimate, digits: Digits) -> str:
+    value = digits.text(estimate.value)
+    return f"{value} ± {digits.text((estimate.ci95[1] - estimate.ci95[0]) / 2)}" if estimate.ci95 else value
+
+
+def _difference(estimate: Estimate | None, digits: Digits) -> str:
+    if estimate is None:
+        return _NONE
+    interval = estimate.ci95
+    if estimate.value == 0 and interval in (None, (0, 0)):
+        return "the same"
+    value, *ends = (digits.text(number, sign=True) for number in (estimate.value, *(interval or ())))
+    return f"{value} ({' to '.join(ends)})" if ends else value
+
+
+def _ratio(estimate: Estimate | None) -> str:
+    return _NONE if estimate is None else _with_interval(estimate.value, estimate.ci95)
+
+
+def _with_interval(ratio: float, interval: Interval | None) -> str:
+    value = _times(ratio)
+    return f"{value} ({_times(interval[0])} to {_times(interval[1])})" if interval else value
+
+
+def _times(ratio: float) -> str:
+    """Two digits; ratios of 100 and more are not spelled out."""
+    if ratio < 0.1:
+        return np.format_float_positional(ratio, precision=2, fractional=False)
+    return f"{ratio:.2f}" if ratio < 100 else "over 100"
+
+
+def _reach_ratio(reach: Reach) -> str:
+    return _NONE if reach.ratio is None else _BOUNDS[reach.bound] + _ratio(reach.ratio)
+
+
+def _section(section: Section) -> list[str]:
+    bullets = ["\n".join(f"* {sentence}" for sentence in section.conclusions)] if section.conclusions else []
+    return [f"## {section.title}", markdown_table(section.header, section.rows), *bullets, section.note]
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

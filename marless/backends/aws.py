@@ -1,0 +1,171 @@
+"""The user's AWS account; the platform itself measures durations."""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coordinator.errors import UserError
+from coordinator.pricing.latency import STORAGE, Latency
+from coordinator.pricing.prices import StorageClass
+from marless.backends.base import Connection, DeployRequest, LocatedDeployment, Readiness, RemoteBackend
+from marless.output import say_text
+
+# Commands for runs on this machine do not wait for the AWS SDK.
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from infra.aws.clients import Cloud
+    from infra.aws.deployment_ref import DeploymentRef
+    from infra.aws.detached import Deployed
+    from infra.deployment import Change, Deployment, Packages
+
+# Lambda keeps events for minutes where other runs, or other users of the account, take the room.
+_GRACE_S = 300.0
+# An account keeps so much concurrency for functions that reserve none (Lambda developer guide, "Configuring reserved
+# concurrency for a function").
+_UNRESERVED = 100
+_WORKERS = 3
+
+
+class AwsBackend(RemoteBackend):
+    """Functions are Lambda functions, objects are in S3, the ledger is in DynamoDB."""
+
+    name = "aws"
+    summary = "your AWS account"
+    runs_here = False
+    survives = "this machine may be switched off"
+
+    def open(
+        self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
+    ) -> Connection:
+        """See `Backend.open`."""
+        from infra.aws.clients import Cloud
+        from marless.cloud.deployments import connect
+
+        assert deployment_ref is not None
+        made = connect(Cloud(deployment_ref.region), deployment_ref, grace_s=_GRACE_S, cpu_scaling=False)
+        return made.for_reading() if read_only else made
+
+    def latency(self, storage: StorageClass) -> Latency | None:
+        """See `Backend.latency`."""
+        return STORAGE[storage]
+
+    def cloud(self, region: str | None) -> "Cloud":
+        """See `RemoteBackend.cloud`."""
+        from infra.aws.clients import Cloud
+        from marless.cloud.accounts import region_of
+
+        return Cloud(region_of(region))
+
+    def prepare(self, run: str, tenant: str, region: str | None) -> LocatedDeployment:
+        """See `RemoteBackend.prepare`; a deployment of another version is refused, for renewing it takes minutes."""
+        from marless.cloud.deployments import deploy_command, locate
+        from marless.reports import provenance
+
+        located = locate(self, run, tenant, region)
+        if located.code != provenance.code_sha256():
+            again = deploy_command(self.name, tenant, region)
+            raise UserError(f"the deployed functions are of another version of marless; renew them with: {again}")
+        return located
+
+    def deployed(self, folder: Path, deployment_ref: "DeploymentRef") -> "Deployed":
+        """See `RemoteBackend.deployed`."""
+        from infra.aws.clients import Cloud
+        from marless.cloud.deployments import deployed_in
+
+        return deployed_in(Cloud(deployment_ref.region), deployment_ref)
+
+    def deploy(self, request: DeployRequest) -> "Deployment":
+        """Looks for all that can be known to be wrong before anything is made."""
+        from infra.aws.clients import Cloud
+        from infra.deployment import deploy, describe, stack_name
+        from infra.packaging import containers
+        from infra.packaging.packages import torch_users_among
+        from marless.cloud import deploy_messages
+        from marless.cloud.accounts import caller, region_of
+        from marless.cloud.deployments import account_concurrency
+        from marless.cloud.packing import packed
+        from marless.cloud.stack_parameters import renewed
+
+        region = region_of(request.region)
+        cloud, stack = Cloud(region), stack_name(request.tenant)
+        who = caller(cloud)
+        torch = torch_users_among(request.plugins)
+        before, free = describe(cloud, stack), account_concurrency(cloud)
+        parameters = renewed(cloud, request.tenant, request.parameters)
+        _check_concurrency(int(parameters.get("WorkerConcurrency", 0)), before, free)
+        say_text(deploy_messages.before(who, region, stack, before, parameters, free, torch))
+        if torch.names:
+            containers.engine()
+        request.confirm("update it?" if before else "create it?")
+        with packed(request.plugins, torch, request.report) as packages:
+            request.report("the first time this takes some minutes" if before is None else "this takes some minutes")
+            return deploy(
+                cloud,
+                request.tenant,
+                parameters,
+                packages,
+                tags=request.tags,
+                service_role=request.service_role,
+                say=request.report,
+            )
+
+    def preview(self, request: DeployRequest) -> "Sequence[Change]":
+        """See `RemoteBackend.preview`; builds the packages, whose addresses are part of the template."""
+        from infra.deployment import preview
+
+        with _prepared(request) as (cloud, parameters, packages):
+            return preview(cloud, request.tenant, parameters, packages, request.tags, request.service_role)
+
+    def template(self, request: DeployRequest) -> str:
+        """See `RemoteBackend.template`."""
+        from infra.deployment import filled_in
+
+        with _prepared(request) as (cloud, parameters, packages):
+            return filled_in(cloud, request.tenant, parameters, packages, request.report)
+
+    def teardown(self, tenant: str, region: str | None, remove: "Callable[[Cloud, str], int]") -> int:
+        """See `RemoteBackend.teardown`."""
+        from infra.aws.clients import Cloud
+        from marless.cloud.accounts import caller, region_of
+
+        chosen = region_of(region)
+        cloud = Cloud(chosen)
+        return remove(cloud, f"account {caller(cloud).account}, {chosen}")
+
+    def readiness(self) -> Readiness:
+        """See `Backend.readiness`."""
+        from marless.cloud.readiness import aws_parts
+
+        parts = aws_parts()
+        return Readiness(ready=all(part.ready for part in parts if part.needed), what=self.summary, parts=parts)
+
+
+@contextmanager
+def _prepared(request: DeployRequest) -> "Iterator[tuple[Cloud, dict[str, str], Packages]]":
+    """The account, the stack's parameters, and packages that are removed when the block ends."""
+    from infra.aws.clients import Cloud
+    from infra.packaging.packages import torch_users_among
+    from marless.cloud.accounts import region_of
+    from marless.cloud.packing import packed
+    from marless.cloud.stack_parameters import renewed
+
+    cloud = Cloud(region_of(request.region))
+    parameters = renewed(cloud, request.tenant, request.parameters)
+    with packed(request.plugins, torch_users_among(request.plugins), request.report) as packages:
+        yield cloud, parameters, packages
+
+
+def _check_concurrency(wanted: int, before: "Deployment | None", free: int) -> None:
+    """Raises `UserError` when Lambda would refuse to reserve so much."""
+    held = _WORKERS * (before.concurrency or 0) if before else 0
+    most = max(0, (free + held - _UNRESERVED) // _WORKERS)
+    if wanted > most:
+        raise UserError(
+            f"--concurrency {wanted} reserves {_WORKERS * wanted:,} functions and leaves less than {_UNRESERVED} to the"
+            f" others of this account; the most is {most}, or ask for more under Service Quotas, AWS Lambda"
+        )
+
+
+BACKEND = AwsBackend()

@@ -1,0 +1,193 @@
+"""What a back-end is: the place where a run's functions, objects and ledger are.
+
+Commands ask the back-end and never name it. A back-end is one object in a module of its own, registered by one line in
+`marless.backends.registry` or by an entry point of the group `marless.backends`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from coordinator.drive.ports import Invoker, Ledger, Storage
+from coordinator.pricing.bill import Meter
+from coordinator.pricing.latency import Latency
+from coordinator.pricing.prices import StorageClass
+from functions.contract import Platform
+from marless.backends.read_only import NoInvoker, ReadOnlyLedger, ReadOnlyStorage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infra.aws.clients import Cloud
+    from infra.aws.deployment_ref import DeploymentRef
+    from infra.aws.detached import Deployed
+    from infra.deployment import Change, Deployment
+
+# The module that serves each function.
+FUNCTION_MODULES = {
+    "actor": "functions.actor.handler",
+    "learner": "functions.learner.handler",
+    "evaluator": "functions.evaluator.handler",
+}
+# Whose deployment is meant where nobody says.
+TENANT = "default"
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Storage, ledger and invoker of one run, and what the platform behind them promises."""
+
+    storage: Storage
+    ledger: Ledger
+    invoker: Invoker
+    platform: Platform
+    # What requests that were sent again took since the last call.
+    repeated: Callable[[], Meter] = Meter
+
+    def for_reading(self) -> Self:
+        """The same connection, whose writes and invocations raise `StorageFault`."""
+        self.invoker.close()
+        return replace(
+            self, storage=ReadOnlyStorage(self.storage), ledger=ReadOnlyLedger(self.ledger), invoker=NoInvoker()
+        )
+
+    def prewarm(self) -> None:
+        """Lets workers import what the first tasks need while this process is still getting ready."""
+        prewarm: Callable[[str], None] | None = getattr(self.invoker, "prewarm", None)
+        if prewarm is not None:
+            prewarm("actor")
+            prewarm("learner")
+
+    def close(self) -> None:
+        """Ends the functions, or forgets them, then closes the ledger."""
+        self.invoker.close()
+        self.ledger.close()
+
+
+@dataclass(frozen=True)
+class LocatedDeployment:
+    """A deployment as a run needs it: where the run lives in it, what it holds, and the version of its program."""
+
+    deployment_ref: "DeploymentRef"
+    deployed: "Deployed"
+    code: str
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a back-end needs: what was found, or what is missing and how to get it.
+
+    A part that is not `needed` makes things better.
+    """
+
+    name: str
+    ready: bool
+    text: str
+    needed: bool = True
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a back-end can be used: it is ready when every part that it needs is."""
+
+    ready: bool
+    what: str
+    parts: tuple[Part, ...] = ()
+
+
+class Backend(ABC):
+    """A back-end whose runs live in their folder, on this machine."""
+
+    name: str
+    summary: str
+    """One line for help texts and `marless doctor`."""
+    remote: bool = False
+    """Runs live in a deployment, outside their folder; the back-end is a `RemoteBackend`."""
+    runs_here: bool = True
+    """Functions run on this machine's cores, which also measure them."""
+
+    @abstractmethod
+    def open(
+        self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
+    ) -> Connection:
+        """Connects to the run in `folder`.
+
+        With `read_only` nothing is written and no function invoked: the connection is that of
+        `Connection.for_reading`, and the folder stays as it is. `deployment_ref` says where a run lives that is not in
+        its folder. Raises `StorageFault`.
+        """
+
+    def has_run(self, folder: Path) -> bool:
+        """Whether something is known of the run in `folder`."""
+        return True
+
+    def readiness(self) -> Readiness:
+        """What of the back-end this machine has; looking takes seconds at most."""
+        return Readiness(ready=True, what=self.summary)
+
+    def latency(self, storage: StorageClass) -> Latency | None:
+        """How long requests take beside the work; None where functions and storage are on this machine's disk."""
+        return None
+
+
+class RemoteBackend(Backend):
+    """A back-end whose runs live in a tenant's deployment; a coordinator function can drive them."""
+
+    remote = True
+    survives: str
+    """For how long a detached run goes on, as the end of a sentence."""
+
+    @abstractmethod
+    def cloud(self, region: str | None) -> "Cloud":
+        """Clients for the account; nothing is started. Raises `UserError` and `StorageFault`."""
+
+    @abstractmethod
+    def prepare(self, run: str, tenant: str, region: str | None) -> LocatedDeployment:
+        """The tenant's deployment for a new run, with this version of the program.
+
+        Raises `UserError` when there is none, or it holds another version and cannot be renewed, and `StorageFault`.
+        """
+
+    @abstractmethod
+    def deployed(self, folder: Path, deployment_ref: "DeploymentRef") -> "Deployed":
+        """The deployment that the run in `folder` lives in. Raises `StorageFault`."""
+
+    @abstractmethod
+    def deploy(self, request: "DeployRequest") -> "Deployment":
+        """Makes or renews a deployment; raises `UserError` and the faults of deploying."""
+
+    @abstractmethod
+    def preview(self, request: "DeployRequest") -> "Sequence[Change]":
+        """What `deploy` would change; raises what it raises."""
+
+    @abstractmethod
+    def template(self, request: "DeployRequest") -> str:
+        """The template that `deploy` would send, after its packages were uploaded; raises what it raises."""
+
+    @abstractmethod
+    def teardown(self, tenant: str, region: str | None, remove: Callable[["Cloud", str], int]) -> int:
+        """Calls `remove` with the account and its name in words; returns the exit code. Raises `UserError`."""
+
+    def release(self, run: str, keep: bool) -> None:
+        """Ends what this process started for the run alone, unless it is to be kept."""
+
+
+@dataclass(frozen=True)
+class DeployRequest:
+    """What `marless deploy` was asked to make."""
+
+    tenant: str
+    region: str | None
+    parameters: dict[str, str]
+    """The template's parameters that the user set."""
+    plugins: list[str]
+    confirm: Callable[[str], None]
+    """Asks the user; raises `UserError` when the answer is no."""
+    report: Callable[[str], None]
+    """Shows a line of progress."""
+    tags: dict[str, str] | None = None
+    """Of the stack and what is in it; None keeps those of the last deployment."""
+    service_role: str | None = None
+    """The ARN of the role as which CloudFormation acts."""

@@ -1,0 +1,140 @@
+"""The emulated AWS account beside the run's folder; durations are measured on this machine's cores."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coordinator.errors import FINISHED, UserError
+from coordinator.pricing import latency as latencies
+from coordinator.pricing.latency import Latency
+from coordinator.pricing.prices import StorageClass
+from marless.backends.base import Connection, DeployRequest, LocatedDeployment, Part, Readiness, RemoteBackend
+from marless.output import say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infra.aws.clients import Cloud
+    from infra.aws.deployment_ref import DeploymentRef
+    from infra.aws.detached import Deployed
+    from infra.deployment import Change, Deployment
+
+_GRACE_S = 2.0
+_EXTRA = "emulated"
+
+
+class EmulatedBackend(RemoteBackend):
+    """Moto, the deployed template and the real Lambda runtime client, on this machine."""
+
+    name = "emulated"
+    summary = "AWS, emulated on this machine"
+    survives = "as long as the emulated account runs"
+
+    def open(
+        self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
+    ) -> Connection:
+        """See `Backend.open`."""
+        from marless.cloud.deployments import connect
+        from marless.cloud.emulated_account import account_of, cloud_of
+
+        assert deployment_ref is not None
+        cloud = cloud_of(account_of(folder))
+        made = connect(cloud, deployment_ref, grace_s=_GRACE_S, cpu_scaling=True)
+        return made.for_reading() if read_only else made
+
+    def latency(self, storage: StorageClass) -> Latency | None:
+        """See `Backend.latency`."""
+        return latencies.EMULATED
+
+    def cloud(self, region: str | None) -> "Cloud":
+        """See `RemoteBackend.cloud`."""
+        from marless.cloud.emulated_account import account_folder, cloud_of
+
+        return cloud_of(account_folder())
+
+    def prepare(self, run: str, tenant: str, region: str | None) -> LocatedDeployment:
+        """See `RemoteBackend.prepare`; an account and a deployment are made where there are none."""
+        from marless.cloud.deployments import locate
+        from marless.cloud.emulated_account import ensure_deployed
+
+        ensure_deployed(tenant, region)
+        return locate(self, run, tenant, region)
+
+    def deployed(self, folder: Path, deployment_ref: "DeploymentRef") -> "Deployed":
+        """See `RemoteBackend.deployed`."""
+        from marless.cloud.deployments import deployed_in
+        from marless.cloud.emulated_account import account_of, cloud_of
+
+        return deployed_in(cloud_of(account_of(folder)), deployment_ref)
+
+    def deploy(self, request: DeployRequest) -> "Deployment":
+        """See `RemoteBackend.deploy`; the account that is started stays."""
+        from infra.deployment import deploy
+
+        cloud, parameters = _prepared(request)
+        return deploy(
+            cloud,
+            request.tenant,
+            parameters,
+            tags=request.tags,
+            service_role=request.service_role,
+            say=request.report,
+        )
+
+    def preview(self, request: DeployRequest) -> "Sequence[Change]":
+        """See `RemoteBackend.preview`; the account that is started stays."""
+        from infra.deployment import preview
+
+        cloud, parameters = _prepared(request)
+        return preview(cloud, request.tenant, parameters, tags=request.tags, service_role=request.service_role)
+
+    def template(self, request: DeployRequest) -> str:
+        """See `RemoteBackend.template`; the account that is started stays."""
+        from infra.deployment import filled_in
+
+        cloud, parameters = _prepared(request)
+        return filled_in(cloud, request.tenant, parameters)
+
+    def teardown(self, tenant: str, region: str | None, remove: "Callable[[Cloud, str], int]") -> int:
+        """See `RemoteBackend.teardown`; the account ends when nothing else is in it."""
+        from aws_emulator import account
+        from marless.cloud.emulated_account import account_folder, cloud_at, end, stacks
+
+        folder, code = account_folder(), FINISHED
+        running = account.find(folder)
+        if running is None:
+            raise UserError(f"no emulated account runs in {folder}; there is nothing to remove")
+        if stacks(running):
+            code = remove(cloud_at(running.whereabouts), f"the emulated account in {folder}")
+        if not stacks(running):
+            end(running)
+            say("the emulated account has ended")
+        return code
+
+    def release(self, run: str, keep: bool) -> None:
+        """See `RemoteBackend.release`."""
+        from marless.cloud.emulated_account import release
+
+        release(run, keep)
+
+    def readiness(self) -> Readiness:
+        """See `Backend.readiness`."""
+        from marless import extras
+
+        ready = extras.installed(_EXTRA)
+        part = Part(name="packages", ready=ready, text="installed" if ready else extras.install(_EXTRA))
+        return Readiness(ready=ready, what=self.summary, parts=(part,))
+
+
+BACKEND = EmulatedBackend()
+
+
+def _prepared(request: DeployRequest) -> "tuple[Cloud, dict[str, str]]":
+    """The account, started if necessary, and the stack's parameters; raises `UserError`."""
+    if request.plugins:
+        raise UserError("--plugin is for AWS; functions of the emulated account import what this program can")
+    from marless.cloud.emulated_account import cloud_at, start
+    from marless.cloud.stack_parameters import renewed
+
+    cloud = cloud_at(start(request.region).whereabouts)
+    return cloud, renewed(cloud, request.tenant, request.parameters)

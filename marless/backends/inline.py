@@ -1,0 +1,82 @@
+"""Everything in this process and this thread: `breakpoint()` works in environments and algorithms, and a profiler sees
+all of a run. Slow, and a task that hangs or crashes takes the run with it; bytes are those of the back-end `local`."""
+
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from threadpoolctl import ThreadpoolController
+
+from functions.contract import Platform, Report
+from functions.ports import Blobs
+from infra.local.files import FileStorage
+from infra.local.own_process import peak_mb
+from infra.local.sqlite import LEDGER_FILE, SqliteLedger
+from marless.backends.base import FUNCTION_MODULES, Connection
+from marless.backends.local import LocalBackend
+
+if TYPE_CHECKING:
+    from infra.aws.deployment_ref import DeploymentRef
+
+
+class InlineInvoker:
+    """Runs a function at the moment it is invoked, with one numerical thread, as workers have it.
+
+    Time-outs are not enforced. What a function raises beyond its own promises ends the run with its traceback.
+    """
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._reports: list[Report] = []
+        self._threads: ThreadpoolController | None = None
+
+    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
+        """See `Invoker`."""
+        began = time.perf_counter()
+        handle = import_module(FUNCTION_MODULES[function]).handle
+        imported = time.perf_counter()
+        if self._threads is None:  # once the first module has loaded the numerical libraries
+            self._threads = ThreadpoolController()
+        with self._threads.limit(limits=1):
+            answer = handle(body, self._blobs)
+        self._reports.append(
+            Report(
+                id=id,
+                attempt=attempt,
+                function=function,
+                outcome="answered",
+                body=answer,
+                duration_ms=(time.perf_counter() - imported) * 1000,
+                init_ms=(imported - began) * 1000,
+                peak_mb=peak_mb(),
+            )
+        )
+
+    def wait(self, timeout_s: float) -> list[Report]:
+        """See `Invoker`."""
+        reports, self._reports = self._reports, []
+        return reports
+
+    def close(self) -> None:
+        """See `Invoker`."""
+        self._reports.clear()
+
+
+class InlineBackend(LocalBackend):
+    """Functions are calls."""
+
+    name = "inline"
+    summary = "this process, one task after the other, for debuggers and profilers"
+
+    def open(
+        self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
+    ) -> Connection:
+        """See `Backend.open`."""
+        storage = FileStorage(folder.absolute() / "objects")  # code of a task may change the current folder
+        ledger = SqliteLedger(folder / LEDGER_FILE, read_only)
+        made = Connection(storage, ledger, InlineInvoker(storage), Platform())
+        return made.for_reading() if read_only else made
+
+
+BACKEND = InlineBackend()

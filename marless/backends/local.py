@@ -1,0 +1,52 @@
+"""Files, SQLite and warm worker processes below the run's folder."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coordinator.drive.ports import Invoker
+from functions.contract import Platform
+from infra.local.files import FileStorage
+from infra.local.lane import Lane
+from infra.local.sqlite import LEDGER_FILE, SqliteLedger
+from infra.local.worker_pool import WorkerPool
+from marless.backends.base import FUNCTION_MODULES, Backend, Connection
+
+if TYPE_CHECKING:
+    from infra.aws.deployment_ref import DeploymentRef
+
+OBJECTS = "objects"
+"""The folder of a run's objects in the run's folder."""
+
+
+class LocalBackend(Backend):
+    """Functions are processes of this machine."""
+
+    name = "local"
+    summary = "worker processes on this machine"
+
+    def open(
+        self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
+    ) -> Connection:
+        """See `Backend.open`."""
+        made = _connection(folder, WorkerPool(workers, folder / OBJECTS, FUNCTION_MODULES), workers, read_only)
+        return made.for_reading() if read_only else made
+
+    def attach(self, folder: Path, lane: Lane, concurrency: int) -> Connection:
+        """Connects to the run in `folder`, whose functions run in a lane of a pool. Raises `StorageFault`."""
+        return _connection(folder, lane, concurrency)
+
+    def has_run(self, folder: Path) -> bool:
+        """See `Backend.has_run`."""
+        return (folder / LEDGER_FILE).is_file()
+
+
+def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: bool = False) -> Connection:
+    return Connection(
+        storage=FileStorage(folder / OBJECTS),
+        ledger=SqliteLedger(folder / LEDGER_FILE, read_only),
+        invoker=invoker,
+        platform=Platform(concurrency=concurrency),  # without a limit on start-ups: the pool's clock covers them
+    )
+
+
+BACKEND = LocalBackend()

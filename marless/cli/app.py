@@ -1,0 +1,222 @@
+"""The console script `marless`: runs a command and turns errors into one line and an exit code."""
+
+import difflib
+import os
+import shlex
+import sys
+import tempfile
+import time
+import traceback
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
+
+from coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, one_line
+from functions.text.redaction import redact
+from functions.text.visible import visible_text
+from infra.local.own_process import age_s
+from marless.output import ERROR, OUTPUT, alone, note, prepare, say_text
+from marless.signals import Interrupted, end, handle_signals
+
+# Every command is a module of its name, imported only when it is called, so that commands start quickly.
+COMMANDS = {
+    "train": "train a team of policies",
+    "resume": "continue a run that stopped, or raise its limits",
+    "status": "show the progress of a run",
+    "watch": "follow a run in the cloud and download its results when it ends",
+    "stop": "stop a run after the tasks in flight; it can be resumed",
+    "logs": "print the logs of deployed functions",
+    "runs": "list all runs",
+    "evaluate": "play a run's policies and print their return",
+    "export": "write a run's policies or episodes for other programs",
+    "replay": "draw a run's policies at play, as an animated picture or in a window",
+    "study": "train many runs over settings and seeds, all at once",
+    "crossplay": "play the policies of runs, or of a run's league, against one another",
+    "log": "log a run to TensorBoard, Weights & Biases, MLflow or a CSV file",
+    "compare": "compare trained runs over seeds, with intervals",
+    "report": "write one page in HTML about a run, or about many",
+    "ablate": "compare sharing, scaling and placement rules over seeds",
+    "estimate": "estimate the cost and duration of a run",
+    "simulate": "simulate a run with more rollouts, other slots or faults",
+    "timeline": "draw when which function of a run was at work",
+    "config": "print the effective configuration with a description of every key",
+    "verify": "check a run's objects and weights against their hashes",
+    "deploy": "create or update the deployment that runs on AWS need",
+    "policy": "print the IAM policy that training, or deploying, needs",
+    "teardown": "delete a deployment and all its runs",
+    "doctor": "check what is installed and what is missing",
+}
+
+
+# The folders of commands, and their modules there; the others are in `commands` itself.
+_FOLDERS = {
+    "deployment": ("deploy", "policy", "teardown"),
+    "results": ("evaluate", "crossplay", "compare", "timeline", "verify", "log", "export", "replay", "report"),
+}
+# Commands that may import tasks and players of a user; the others run nothing that lies in the current folder.
+_PLAY = {
+    "train", "resume", "study", "ablate", "estimate", "evaluate", "crossplay", "replay", "report", "log", "export",
+}  # fmt: skip
+# Commands whose results are files: what they say meanwhile may be lost without harm.
+_DRIVE = {"train", "resume", "study", "ablate", "watch"}
+
+
+class Parser(ArgumentParser):
+    """Reports wrong arguments as a `UserError`, in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; see {self.prog} --help")
+
+    def _print_message(self, message: str, file: object = None) -> None:
+        """The help, on a stream as it is today."""
+        say_text(message)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command; returns the exit code: 0 success, 1 incomplete, 2 an error that the user can correct."""
+    if argv is not None:
+        return _answer(list(argv), time.monotonic())
+    prepare()
+    try:
+        return _answer(sys.argv[1:], time.monotonic() - age_s())
+    finally:
+        OUTPUT.settle()
+        ERROR.settle()
+
+
+def _answer(argv: list[str], started: float) -> int:
+    options, OUTPUT.problem = Namespace(started=started, folder=None), ""
+    try:
+        with handle_signals(end), alone():
+            code = _run(argv, options)
+    except Interrupted as stop:
+        begun = options.folder and (options.folder / "plan.json").is_file()
+        name = shlex.quote(options.folder.name) if begun else ""
+        return _say(f"stopped at once; go on with: marless resume {name}" if name else "interrupted", stop.code)
+    except Exception as error:
+        if _expected(error):
+            return _say(one_line(error), USER_ERROR)
+        if told := _of_aws(error):
+            return _say(told, USER_ERROR)
+        return _say(f"internal error: {type(error).__name__}: {one_line(error)} ({_log(options)})", INTERNAL)
+    return code or (USER_ERROR if OUTPUT.problem and argv[0] not in _DRIVE else code)
+
+
+@contextmanager
+def _importable_folder() -> Iterator[None]:
+    """Lets modules in the current folder be imported after all others, as in workers: tasks and players of a user."""
+    added = [folder for folder in (str(Path(__file__).resolve().parents[2]), str(Path.cwd())) if folder not in sys.path]
+    sys.path.extend(added)
+    try:
+        yield
+    finally:
+        for folder in added:
+            sys.path.remove(folder)
+
+
+def module_of(name: str) -> ModuleType:
+    """The module of a command."""
+    folder = "".join(f".{folder}" for folder, names in _FOLDERS.items() if name in names)
+    return import_module(f"marless.cli.commands{folder}.{name}")
+
+
+def _run(argv: list[str], options: Namespace) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        say_text(_overview())
+        return 0
+    if argv[0] == "--version":
+        say_text(f"marless {version('marless')}")
+        return 0
+    if argv[0] not in COMMANDS:
+        nearest = difflib.get_close_matches(argv[0], COMMANDS, n=1)
+        raise UserError(f"there is no command {argv[0]}; " + (f"did you mean {nearest[0]}?" if nearest else "marless"))
+    command = module_of(argv[0])
+    parser = Parser(
+        prog=f"marless {argv[0]}",
+        description=COMMANDS[argv[0]],
+        epilog=getattr(command, "EXAMPLES", None),
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.arguments(parser)
+    try:
+        parser.parse_intermixed_args(argv[1:], options)
+    except SystemExit as exit_:  # --help
+        return int(exit_.code or 0)
+    _require_current_folder()
+    with _importable_folder() if argv[0] in _PLAY else nullcontext():
+        return int(command.run(options))
+
+
+def _require_current_folder() -> None:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise UserError("the current folder was deleted; change to another one, such as: cd ~") from None
+
+
+def _overview() -> str:
+    lines = "\n".join(f"  {name:<10}{does}" for name, does in COMMANDS.items())
+    return f"""usage: marless COMMAND ...
+
+Trains multi-agent reinforcement-learning policies on serverless functions.
+
+{lines}
+
+Start with `marless train`. `marless COMMAND --help` describes a command."""
+
+
+def _say(line: str, code: int) -> int:
+    note(f"marless: {line}")
+    return code
+
+
+def _expected(error: Exception) -> bool:
+    """Whether the message is meant for the user."""
+    from coordinator.config.schema import ConfigError
+    from coordinator.drive.ledger_items import Unresumable
+    from functions.contract import CorruptObject, MissingExtra, NoSuchObject, StaleVersion, StorageFault
+    from functions.encoding import Undecodable
+
+    ours = (
+        ConfigError, Unresumable, CorruptObject, NoSuchObject, MissingExtra, StaleVersion, StorageFault, Undecodable
+    )  # fmt: skip
+    return isinstance(error, (UserError, *ours)) or of_the_system(error)
+
+
+def _of_aws(error: Exception) -> str:
+    """What the AWS SDK has raised, in one line; '' for another error."""
+    if "botocore.exceptions" not in sys.modules:
+        return ""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from infra.aws.errors import explain
+
+    return explain(error) if isinstance(error, (BotoCoreError, ClientError)) else ""
+
+
+def _log(options: Namespace) -> str:
+    """Writes the traceback to a file; returns a text that says where it is."""
+    folder = options.folder if options.folder and options.folder.is_dir() else None
+    path = folder / "error.log" if folder else Path(tempfile.gettempdir())
+    try:
+        if not folder:
+            # An unpredictable name, because other users may write to this folder too.
+            descriptor, name = tempfile.mkstemp(prefix="marless-error-", suffix=".log")
+            os.close(descriptor)
+            path = Path(name)
+        # It holds what environments say, which is nobody else's business.
+        path.touch(0o600)
+        path.write_text(visible_text(redact(traceback.format_exc())), encoding="utf-8")
+    except OSError as error:
+        return f"no details: {path} cannot be written: {error.strerror}"
+    return f"details in {path}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""Arguments that several commands share."""
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+from coordinator.errors import UserError
+from infra.local.own_process import cores
+from marless.backends import registry
+from marless.backends.base import TENANT
+from marless.reports.evaluations import METRIC
+from marless.runs.drive import Drive
+from marless.runs.view import View
+
+# Episodes, slots, rounds: a command does something with each of so many within a day.
+_MOST_COUNT = 1_000_000
+
+_TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
+
+
+def configuration(parser: ArgumentParser) -> None:
+    """A TOML file and ``key=value`` settings, in any order."""
+    parser.add_argument(
+        "settings",
+        nargs="*",
+        metavar="FILE.toml | key=value",
+        help="a configuration file, and overriding settings",
+    )
+
+
+def run(parser: ArgumentParser, default: str | None = None) -> None:
+    """Which run the command is about."""
+    text = "name of a run under runs/, path of its folder, or latest"
+    if default is None:
+        parser.add_argument("run", metavar="RUN", help=text)
+    else:
+        parser.add_argument("run", metavar="RUN", nargs="?", default=default, help=f"{text} (default: {default})")
+
+
+def trust(parser: ArgumentParser) -> None:
+    """Whether a run that somebody else made may run the code that its configuration names."""
+    parser.add_argument("--trust", action="store_true", help="play a run from elsewhere that names code; remembered")
+
+
+def workers(parser: ArgumentParser) -> None:
+    """How many worker processes run functions."""
+    parser.add_argument(
+        "--workers",
+        type=count,
+        default=cores(),
+        metavar="N",
+        help="number of worker processes (default: number of cores, %(default)s here)",
+    )
+
+
+def backend(parser: ArgumentParser) -> None:
+    """The back-end of a new run."""
+    parser.add_argument(
+        "--backend",
+        choices=registry.names(),
+        default=registry.DEFAULT,
+        help="where functions run (default: %(default)s)",
+    )
+    deployment(parser)
+
+
+def detach(parser: ArgumentParser) -> None:
+    """Whether the cloud drives the run."""
+    parser.add_argument("--detach", action="store_true", help="let the cloud drive the run and return at once")
+
+
+def elsewhere(parser: ArgumentParser) -> None:
+    """The deployment to search for a run that has no folder on this machine."""
+    parser.add_argument(
+        "--backend", choices=registry.remote_names(), help="back-end of a run that was started on another machine"
+    )
+    deployment(parser)
+
+
+def remote_backend(parser: ArgumentParser) -> None:
+    """The deployment that a command creates or deletes."""
+    parser.add_argument(
+        "--backend",
+        choices=registry.remote_names(),
+        default=registry.DEFAULT_REMOTE,
+        help="back-end (default: %(default)s)",
+    )
+    deployment(parser)
+
+
+def deployment(parser: ArgumentParser) -> None:
+    """Tenant and region of a deployment; runs on this machine ignore them."""
+    parser.add_argument(
+        "--tenant", type=_tenant, default=TENANT, metavar="NAME", help="tenant of the deployment (default: %(default)s)"
+    )
+    parser.add_argument("--region", metavar="REGION", help="AWS region (default: that of the AWS configuration)")
+
+
+def _tenant(text: str) -> str:
+    if not _TENANT.fullmatch(text):
+        raise ArgumentTypeError(
+            f"{text!r} is not a tenant: at most 31 lower-case letters, digits and '-', not '-' first"
+        )
+    return text
+
+
+def drive(options: Namespace) -> Drive:
+    """How a command with `workers`, `detach` and `json` drives a run."""
+
+    def view() -> View:
+        from marless.views import choose_view
+
+        return choose_view(options.json)
+
+    def on_folder(path: Path) -> None:
+        options.folder = path
+
+    return Drive(options.workers, view, options.started, options.detach, on_folder)
+
+
+def json(parser: ArgumentParser) -> None:
+    """JSON output."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text, one object per line")
+
+
+def keys(text: str) -> list[str]:
+    """Dotted keys between commas."""
+    found = [key.strip() for key in text.split(",")]
+    if not all(found):
+        raise ArgumentTypeError(f"{text!r} is not a list of keys such as algorithm.name,algorithm.lr")
+    return found
+
+
+def metric(parser: ArgumentParser) -> None:
+    """What is compared in place of the return."""
+    parser.add_argument(
+        "--metric",
+        type=str.lower,
+        default=METRIC,
+        metavar="NAME",
+        help="a metric of the environment to compare in place of the return, such as win",
+    )
+
+
+def count(text: str) -> int:
+    """A positive whole number, at most `_MOST_COUNT`."""
+    if not text.isdecimal() or not text.strip("0"):
+        raise ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return within(1, _MOST_COUNT)(text)
+
+
+def within(least: int, most: int) -> Callable[[str], int]:
+    """A whole number in a range."""
+
+    def number(text: str) -> int:
+        # `int` takes no text of thousands of digits.
+        if not text.isdecimal() or len(text) > len(str(most)) or not least <= int(text) <= most:
+            raise ArgumentTypeError(f"{text[:40]!r} is not a whole number from {least:,} to {most:,}")
+        return int(text)
+
+    return number
+
+
+def split(settings: list[str]) -> tuple[Path | None, list[str]]:
+    """Separates the configuration file, if any, from the ``key=value`` settings."""
+    files = [text for text in settings if "=" not in text]
+    if len(files) > 1:
+        raise UserError(f"{files[1]!r} is not key=value, such as seed=3; one file is allowed, {files[0]}")
+    return Path(files[0]) if files else None, [text for text in settings if "=" in text]

@@ -1,0 +1,28 @@
+"""marless policy: prints the IAM policy that an identity needs to train in a tenant, or to deploy it."""
+
+from argparse import ArgumentParser, Namespace
+
+from coordinator.errors import FINISHED
+from infra.deployment import WHO, identity_policy
+from marless.backends import registry
+from marless.cli import arguments as common
+from marless.cloud.accounts import caller
+from marless.output import say_text
+
+EXAMPLES = """examples:
+  marless policy trainer --tenant team-b > trainer.json
+  marless policy deployer --region eu-west-1"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("who", choices=WHO, help="trainer: trains, watches, stops, reads logs; deployer: deploys too")
+    common.remote_backend(parser)
+
+
+def run(options: Namespace) -> int:
+    """Prints the policy document for the account of the credentials in use."""
+    cloud = registry.remote(options.backend).cloud(options.region)
+    region = cloud.client("sts").meta.region_name
+    say_text(identity_policy(options.who, caller(cloud).account, region, options.tenant))
+    return FINISHED

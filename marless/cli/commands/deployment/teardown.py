@@ -1,0 +1,93 @@
+"""marless teardown: deletes a tenant's deployment and all its runs, and checks that nothing is left."""
+
+from argparse import ArgumentParser, Namespace
+
+from coordinator.errors import FINISHED, UNFINISHED, UserError
+from infra.aws.clients import Cloud
+from infra.aws.detached import Deployed
+from infra.aws.s3 import tenant_runs
+from infra.aws.settings import Settings
+from infra.deployment import Deployment, DeploymentFault, describe, stack_name, teardown
+from marless.backends import registry
+from marless.cli import arguments as common
+from marless.cli.console import confirm
+from marless.output import say
+from marless.reports.text import counted
+from marless.runs.folder import RunFolder, all_runs
+
+_NAMED = 5
+
+EXAMPLES = """examples:
+  marless teardown
+  marless teardown --backend emulated --yes    also ends the emulated account when it is empty"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    common.remote_backend(parser)
+    parser.add_argument("--force", action="store_true", help="delete even while runs are in progress")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+
+
+def run(options: Namespace) -> int:
+    """Lists what would be deleted, asks for confirmation, and deletes it; 1 when something is left."""
+    place = registry.remote(options.backend)
+    return place.teardown(options.tenant, options.region, lambda cloud, where: _remove(cloud, options, where))
+
+
+def _remove(cloud: Cloud, options: Namespace, where: str) -> int:
+    """Deletes the tenant's deployment; raises `UserError` when there is none, and `StorageFault`."""
+    found = describe(cloud, stack_name(options.tenant))
+    if found is not None:
+        _warn(found, cloud, where, options.force)
+        confirm("delete all of it?", options.yes)
+    removed: list[str] = []
+
+    def report(line: str) -> None:
+        removed.append(line)
+        say(line)
+
+    try:
+        # Also without a complete stack: one that failed half-way, or that somebody deleted, may have left resources.
+        left = teardown(cloud, options.tenant, report)
+    except DeploymentFault as fault:
+        raise UserError(str(fault)) from fault
+    if left:
+        say("these resources are left and must be deleted by hand:", *(f"  {line}" for line in left))
+        return UNFINISHED
+    if not removed:
+        raise UserError(f"tenant {options.tenant} has no deployment in {where}")
+    say(f"nothing of tenant {options.tenant} is left in {where}")
+    return FINISHED
+
+
+def _warn(found: Deployment, cloud: Cloud, where: str, force: bool) -> None:
+    """Prints what will be deleted; raises `UserError` while runs are in progress, unless `force`."""
+    settings = Settings(found.bucket, found.table, found.tenant)
+    live = [name for name, _ in Deployed(settings, cloud).live.items("")]
+    live += [folder.name for folder in all_runs() if _driven_in(folder, found)]
+    if live and not force:
+        raise UserError(
+            f"{_named(live)} {'is' if len(live) == 1 else 'are'} in progress; stop it first (marless stop {live[0]}),"
+            " or pass --force"
+        )
+    runs = tenant_runs(cloud, settings)
+    say(f"deletes stack {found.stack} in {where}: functions, logs, table, bucket")
+    say(f"and {counted(len(runs), 'run')} with all data{f': {_named(runs)}' if runs else ''}")
+    say("local folders under runs/ are kept")
+
+
+def _driven_in(folder: RunFolder, found: Deployment) -> bool:
+    """Whether a process on this machine drives the run in that deployment."""
+    if not folder.driven():
+        return False
+    try:
+        deployment_ref = folder.identity().deployment_ref
+    except UserError:
+        return False
+    return deployment_ref is not None and deployment_ref.bucket == found.bucket
+
+
+def _named(runs: list[str]) -> str:
+    more = len(runs) - _NAMED
+    return ", ".join(runs[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,97 @@
+"""marless estimate: the bill and the duration of a run, from a calibration of a few seconds."""
+
+from argparse import ArgumentParser, Namespace
+
+from coordinator.config.schema import RunConfig, load
+from coordinator.errors import UserError
+from coordinator.pricing.bill import Bill
+from coordinator.rules.sharing import SHARING_MODES
+from marless.backends import registry
+from marless.cli import arguments as common
+from marless.estimation.estimate import Estimate, estimate_run
+from marless.estimation.targets import Target
+from marless.output import say, say_json, say_text
+from marless.reports.text import money, seconds, table
+
+# Functions that an account may run at once unless AWS was asked for more (Lambda developer guide, "Lambda quotas").
+CONCURRENCY = 1000
+
+EXAMPLES = """examples:
+  marless estimate my_run.toml
+  marless estimate stop.rounds=2000 scaling.rollouts=8
+  marless estimate my_run.toml --backend aws --detach"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What `marless estimate` takes."""
+    common.configuration(parser)
+    parser.add_argument(
+        "--backend",
+        choices=registry.names(),
+        default=registry.DEFAULT,
+        help="where it would run (default: %(default)s)",
+    )
+    common.detach(parser)
+    parser.add_argument(
+        "--concurrency",
+        type=common.count,
+        default=CONCURRENCY,
+        metavar="N",
+        help="functions that the account may run at once (default: %(default)s)",
+    )
+    common.workers(parser)
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Measures a few rounds here, then prints the bill of all of them, there and here."""
+    target = _target(options)
+    config = load(*common.split(options.settings))
+    found = estimate_run(config, target, options.workers)
+    if options.json:
+        _, spent, cost = found.entries[0]
+        result = {"rounds": spent.rounds, "seconds": round(spent.seconds, 1), "bill": cost}
+        if found.planned:
+            result["placements"] = found.planned.pareto_front
+        say_json(result)
+        return 0
+    if found.planned:
+        found.planned.show()
+    _show(found.config, found.entries)
+    return 0
+
+
+def _target(options: Namespace) -> Target:
+    target = registry.backend(options.backend)
+    if options.detach and not target.remote:
+        remote = " or ".join(registry.remote_names())
+        raise UserError(f"--detach needs --backend {remote}: on this machine somebody has to drive the run")
+    return Target(target, options.workers if target.runs_here else options.concurrency, options.detach)
+
+
+def _show(config: RunConfig, found: list[tuple[Target, Estimate, Bill]]) -> None:
+    say_text(_compared([(target.name, cost) for target, _, cost in found]))
+    say("")
+    for target, spent, _ in found:
+        where = (
+            "on this machine" if not target.backend.remote else f"({target.name}, {target.width:,} functions at once)"
+        )
+        say(f"{spent.rounds:,} rounds, about {seconds(spent.seconds)} of training {where}")
+    _, _, cost = found[0]
+    say(f"about {money(float(cost.total))}: what this would cost on AWS Lambda ({cost.architecture}, {cost.region})")
+    if SHARING_MODES[config.sharing.rule].switches:
+        say("without switching sharing on or off, which is not known beforehand")
+    if config.stop.return_ is not None:
+        say(f"less if a mean return of {config.stop.return_:g} is reached earlier")
+
+
+def _compared(bills: list[tuple[str, Bill]]) -> str:
+    """Bills side by side, line by line; lines that are empty in all of them are left out."""
+    rows = []
+    for lines in zip(*(cost.lines for _, cost in bills), strict=True):
+        if any(line.quantity for line in lines):
+            cells = [(f"{float(line.quantity):,.6g}", money(float(line.dollars))) for line in lines]
+            rows.append((lines[0].name, lines[0].unit, *(cell for pair in cells for cell in pair)))
+    totals = [cell for _, cost in bills for cell in ("", money(float(cost.total)))]
+    header = [cell for name, _ in bills for cell in (name if len(bills) > 1 else "quantity", "dollars")]
+    return table(("", "unit", *header), [*rows, ("total", "", *totals)])

@@ -1,0 +1,97 @@
+"""marless compare: compares trained runs over seeds, with intervals, and says where they cannot be told apart."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from pathlib import Path
+
+from coordinator.errors import FINISHED, UserError
+from marless.cli import arguments as common
+from marless.comparison import report, table
+from marless.comparison.arms import Arm, arms_of
+from marless.comparison.collection import collect
+from marless.comparison.comparison import Comparison, compare
+from marless.comparison.curve import AXES
+from marless.comparison.marl_eval import arms_of_files
+from marless.output import note, say, say_json, say_text
+from marless.reports.text import table as aligned
+
+EXAMPLES = """examples:
+  marless compare base-s1 base-s2 base-s3 fast-s1 fast-s2 fast-s3
+  marless compare my_study --by algorithm.name --at dollars
+  marless compare my_study --by task.options.bonus --metric win
+  marless compare ablations/simple_spread-3-mappo --by sharing.rule,placement.rule
+  marless compare spread-marl-eval.json foraging-marl-eval.json
+
+The arm of the first run is the one that others are compared with. docs/how-to/compare.md explains the results."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN_OR_STUDY",
+        help="runs, or folders that hold runs: studies, ablations; or files of marl-eval (.json)",
+    )
+    parser.add_argument(
+        "--by",
+        type=common.keys,
+        default=[],
+        metavar="KEY,KEY",
+        help="keys of config.toml that tell arms apart (default: the settings that a study lists, or all keys but"
+        " seed, task.name and task.agents in which runs differ)",
+    )
+    common.metric(parser)
+    parser.add_argument(
+        "--at", choices=AXES, default="steps", help="what is equal where runs are compared (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("comparison"), metavar="DIR", help="output folder (default: %(default)s)"
+    )
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Writes the comparison's files and prints its tables."""
+    arms, left_out = _arms(options)
+    comparison = compare(arms, options.at, options.metric)
+    if not report.write(options.out, comparison, arms, left_out):
+        note("no pictures without matplotlib: pip install 'marless[report]'")
+    if options.json:
+        _print_json(options.out, comparison, left_out)
+    else:
+        _print_text(options.out, comparison, left_out)
+    return FINISHED
+
+
+def _arms(options: Namespace) -> tuple[list[Arm], dict[str, str]]:
+    """The arms, and why runs are left out."""
+    files = [Path(text) for text in options.runs if text.endswith(".json")]
+    if not files:
+        collected = collect(options.runs, options.metric)
+        arms, without = arms_of(collected.runs, options.by)
+        return arms, collected.left_out | without
+    if len(files) < len(options.runs):
+        raise UserError("runs and files of marl-eval cannot be compared; comparing runs alone writes a marl-eval.json")
+    if options.by or options.at != "steps":
+        raise UserError("files of marl-eval hold algorithms and environment steps: neither --by nor another --at fits")
+    return arms_of_files(files, options.metric)
+
+
+def _print_json(folder: Path, comparison: Comparison, left_out: Mapping[str, str]) -> None:
+    for name, why in left_out.items():
+        say_json({"event": "left_out", "run": name, "reason": why})
+    say_json({"event": "compared", "folder": str(folder), "comparison": comparison})
+
+
+def _print_text(folder: Path, comparison: Comparison, left_out: Mapping[str, str]) -> None:
+    for name, why in left_out.items():
+        note(f"left out: {name} ({why})")
+    say_text(table.headline(comparison))
+    for section in table.sections(comparison):
+        say("", section.title)
+        say_text(aligned(section.header, section.rows))
+    say("")
+    for line in (*table.notes(comparison), *table.conclusions(comparison)):
+        say(line)
+    say("", f"read {folder / 'compare.md'}; other files are beside it", str(folder))

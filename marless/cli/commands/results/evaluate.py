@@ -1,0 +1,75 @@
+"""marless evaluate: plays the newest policies of a run, greedily, on start states that no other evaluation saw."""
+
+from argparse import ArgumentParser, Namespace
+
+import msgspec
+
+from coordinator.errors import UserError
+from functions.bounds import MOST_AGENTS
+from marless.cli import arguments as common
+from marless.cli.console import playable
+from marless.output import say, say_json, say_text
+from marless.reports.digits import digits_of, figure
+from marless.runs import cross_evaluation
+from marless.runs.evaluation import EvaluationResult, evaluate
+
+EXAMPLES = """examples:
+  marless evaluate latest
+  marless evaluate first --episodes 100
+  marless evaluate first --agents 5          a policy over entities, with more agents than it was trained with
+  marless evaluate first --against random --against second   each side of a task where agents compete
+  marless evaluate four --against scripted   ... against the task's scripted player
+
+docs/how-to/opponents.md explains scripted players, and how to write one."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
+    common.run(parser)
+    parser.add_argument("--episodes", type=common.count, metavar="N", help="default: evaluation.final_episodes")
+    agents = common.within(1, MOST_AGENTS)
+    parser.add_argument("--agents", type=agents, metavar="N", help="play with so many; default: as in training")
+    parser.add_argument(
+        "--against",
+        action="append",
+        metavar="random|scripted|RUN|FILE",
+        help="where agents compete: each side alone, all others at random, by a script, or as that run or file",
+    )
+    common.trust(parser)
+    common.workers(parser)
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Plays the episodes and prints their return."""
+    folder = playable(options.run, options.trust)
+    if options.against:
+        if options.agents:
+            raise UserError("--against plays the run's own task; leave --agents away")
+        found = cross_evaluation.plays(folder, options.against, options.episodes)
+        say_json(found) if options.json else say_text("\n".join(cross_evaluation.lines(found)))
+        return 0
+    _show(evaluate(folder, options.workers, options.episodes, options.agents), options.json)
+    return 0
+
+
+def _show(found: EvaluationResult, as_json: bool) -> None:
+    returns = found.returns
+    if as_json:
+        result = {"run": found.run, "round": found.round, **msgspec.to_builtins(returns), "agents": found.agents}
+        result |= {name: table for name, table in (("env_metrics", found.env_metrics), ("sides", found.sides)) if table}
+        say_json(result)
+        return
+    say(f"{found.run}, policies of round {found.round:,}, greedy, {returns.episodes:,} episodes on fresh start states")
+    digits = digits_of([returns.mean, returns.iqm, *(returns.ci95 or ())], 2)
+    ends = [digits.text(end) for end in returns.ci95 or ()]
+    interval = f"   95 % interval {' to '.join(ends)}" if ends else ""
+    of = f"agents of side {found.side}" if found.side else "agents"
+    mean, iqm = digits.text(returns.mean), digits.text(returns.iqm)
+    say(f"return      {mean}   IQM {iqm}{interval}   (undiscounted, sum over {of})")
+    for name, value in found.env_metrics.items():
+        say(f"{name:<11} {figure(value, 3)}")
+    for name, value in found.sides.items():
+        say(f"side        {name:<14}{figure(value, 2)}")
+    for name, value in found.agents.items():
+        say(f"  {name:<24}{figure(value, 2)}")

@@ -1,0 +1,87 @@
+"""marless export: writes a run's policies, or episodes that they play, for programs without MARLess."""
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+
+from coordinator.errors import FINISHED, UserError
+from marless.cli import arguments as common
+from marless.cli.console import playable
+from marless.exports import dataset_files, policy_files
+from marless.exports.export import FORMATS, Exported, export_episodes, export_policies, export_rounds
+from marless.output import say, say_json
+from marless.runs.folder import RunFolder
+
+EXAMPLES = """examples:
+  marless export latest --to onnx                       a graph for each agent, and a play.py that runs them
+  marless export latest --to torch --best -o policies   programs for plain torch, of the best evaluation
+  marless export latest --to safetensors                weights, a list of layers, and a player in numpy
+  marless export latest --to npz --episodes 1000        sampled episodes, for offline learning
+  marless export latest --to parquet --episodes 1000 --greedy
+
+docs/how-to/export.md says what is in the files."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    common.run(parser)
+    parser.add_argument(
+        "--to",
+        choices=FORMATS,
+        required=True,
+        help=f"policies: {', '.join(policy_files.FORMATS)}; episodes: {', '.join(dataset_files.FORMATS)}",
+    )
+    parser.add_argument(
+        "-o", "--out", type=Path, metavar="DIR", help="a new folder (default: exports/RUN-FORMAT in this folder)"
+    )
+    parser.add_argument("--best", action="store_true", help="the policies of the best evaluation, not the newest")
+    parser.add_argument("--episodes", type=common.count, metavar="N", help="how many episodes to play (npz, parquet)")
+    parser.add_argument(
+        "--rounds",
+        type=_rounds,
+        metavar="A-B",
+        help="what actors stored in these rounds, if a replay buffer keeps it",
+    )
+    parser.add_argument("--greedy", action="store_true", help="play the most probable actions (npz, parquet)")
+    common.trust(parser)
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Writes the folder and prints its path."""
+    folder = playable(options.run, options.trust) if options.episodes else RunFolder.find(options.run)
+    out = options.out or Path("exports") / f"{folder.path.resolve().name}-{options.to}"
+    _show(_export(options, folder, out), options.json)
+    return FINISHED
+
+
+def _export(options: Namespace, folder: RunFolder, out: Path) -> Exported:
+    if options.to in policy_files.FORMATS:
+        if options.episodes is not None or options.greedy or options.rounds:
+            raise UserError(f"--to {options.to} writes policies; leave --episodes, --greedy and --rounds away")
+        return export_policies(folder, options.to, out, options.best)
+    if (options.episodes is None) == (options.rounds is None):
+        raise UserError(f"--to {options.to} writes episodes; say which: --episodes N to play them, or --rounds A-B")
+    if options.episodes is not None:
+        return export_episodes(folder, options.to, out, options.best, options.episodes, options.greedy)
+    if options.best or options.greedy:
+        raise UserError("--rounds writes what actors stored; leave --best and --greedy away")
+    return export_rounds(folder, options.to, out, options.rounds)
+
+
+def _rounds(text: str) -> tuple[int, int]:
+    """The first and the last round of ``A-B``, or of one round ``A``."""
+    first, _, last = text.partition("-")
+    last = last or first
+    if not (first.isdecimal() and last.isdecimal()) or int(first) > int(last):
+        raise ArgumentTypeError(f"{text!r} is not rounds such as 390-400")
+    return int(first), int(last)
+
+
+def _show(found: Exported, as_json: bool) -> None:
+    if as_json:
+        say_json({"folder": str(found.folder), "files": found.files})
+        return
+    width = max(map(len, found.files))
+    for name, size in found.files.items():
+        say(f"{name:<{width}}  {size:>12,} bytes")
+    say(found.line, str(found.folder))

@@ -1,0 +1,55 @@
+"""marless log: writes the whole log of a run into TensorBoard, Weights & Biases, MLflow or a CSV file."""
+
+from argparse import ArgumentParser, Namespace
+
+from coordinator.errors import FINISHED, UserError
+from marless.cli import arguments as common
+from marless.loggers import registry
+from marless.loggers.names import told
+from marless.output import note, say_text
+from marless.reports.journal import read
+from marless.reports.text import table
+from marless.runs import summary
+from marless.runs.folder import LATEST, METRICS, POLICIES, RunFolder
+from marless.runs.run_log import write_log
+from marless.runs.stored import look
+
+EXAMPLES = """examples:
+  marless log                                 the latest run, into its progress.csv
+  marless log my_run --to tensorboard,wandb
+  marless train log.to='["tensorboard"]'      logs while it trains"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
+    common.run(parser, LATEST)
+    parser.add_argument(
+        "--to", default="csv", metavar="NAMES", help=f"of {', '.join(registry.names())} (default: %(default)s)"
+    )
+
+
+def run(options: Namespace) -> int:
+    """Logs the run and prints where."""
+    folder, names = RunFolder.find(options.run), list(dict.fromkeys(options.to.split(",")))
+    registry.require(names)
+    with folder.driving():
+        identity, config, lines = folder.identity(), folder.config(), read(folder.path / METRICS)
+        if not lines:
+            raise UserError(f"{folder.name} has no finished round; see marless status {folder.argument}")
+        agents, ended = _agents(folder), summary.read(folder)
+        rows = {name: write_log(name, folder, identity, config, lines, agents, ended) for name in names}
+    say_text(table(("logger", "written to"), [(name, where) for name, (where, _) in rows.items()]))
+    for name, (_, renamed) in rows.items():
+        if renamed:
+            note(told(name, renamed))
+    return FINISHED
+
+
+def _agents(folder: RunFolder) -> tuple[str, ...]:
+    """The names of the agents, from the run's policies, or from its ledger before it has written those."""
+    from marless.reports.policy import load_policy
+
+    if (folder.path / POLICIES).is_file():
+        return load_policy(folder.path / POLICIES).agents
+    with look(folder) as stored:
+        return stored.state.env_spec.agents

@@ -1,0 +1,52 @@
+"""marless replay: draws greedy episodes of a run's newest policies as a picture, or plays them in a window."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from coordinator.errors import FINISHED
+from marless.cli import arguments as common
+from marless.cli.console import playable
+from marless.output import say
+from marless.replays import live
+from marless.replays.recording import encoder, record
+from marless.runs.folder import LATEST
+
+EXAMPLES = """examples:
+  marless replay                                 three episodes of the latest run
+  marless replay my_run --beside random          and random agents on the same start states
+  marless replay my_run --episodes 5 --out team.mp4
+  marless replay my_run --live                   in a window"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What `marless replay` takes."""
+    common.run(parser, LATEST)
+    parser.add_argument(
+        "--episodes", type=common.count, default=3, metavar="N", help="episodes to play (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--beside",
+        metavar="random|scripted|RUN|FILE",
+        help="a second panel: such agents, or the policies of that run or file",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="a .gif, or an .mp4 by ffmpeg (default: the run's replay.gif)"
+    )
+    parser.add_argument(
+        "--live", action="store_true", help="play in a window; a file is written only with --out, after it is closed"
+    )
+    common.trust(parser)
+
+
+def run(options: Namespace) -> int:
+    """Plays in a window, or writes the picture and prints its path."""
+    folder = playable(options.run, options.trust)
+    if options.out is not None:
+        encoder(options.out)
+    if options.live:
+        with live.open_window(folder) as window:
+            say(live.KEYS)
+            live.show(window, folder, options.episodes, options.beside)
+    if options.out is not None or not options.live:
+        say(str(record(folder, options.out, options.episodes, options.beside)))
+    return FINISHED

@@ -1,0 +1,30 @@
+"""marless resume: goes on with a run that was stopped, was killed, failed, or may train on."""
+
+from argparse import ArgumentParser, Namespace
+
+from marless.cli import arguments as common
+from marless.cli.console import playable, report_ending
+from marless.runs.training import resume
+
+EXAMPLES = """examples:
+  marless resume latest
+  marless resume first stop.rounds=600
+  marless resume first log.to='["tensorboard"]'
+  marless resume first functions.evaluator.timeout_s=300"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
+    common.run(parser)
+    parser.add_argument(
+        "settings", nargs="*", metavar="KEY=VALUE", help="new limits, stop.* and functions.*.timeout_s, or log.to"
+    )
+    common.trust(parser)
+    common.workers(parser)
+    common.detach(parser)
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Goes on with a run that did not finish; the exit code says how it ended."""
+    return report_ending(resume(playable(options.run, options.trust), options.settings, common.drive(options)))

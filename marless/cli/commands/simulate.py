@@ -1,0 +1,158 @@
+"""marless simulate: seconds and dollars of a recorded run with other numbers of rollouts, slots and faults."""
+
+import time
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+
+from coordinator.config.schema import load
+from coordinator.errors import FINISHED, UserError
+from marless.cli import arguments as common
+from marless.estimation.recording import record, recorded
+from marless.estimation.simulation import Setting, Simulated, simulate, spread
+from marless.estimation.virtual_functions import Faults
+from marless.output import say, say_json, say_text
+from marless.reports.files import replace
+from marless.reports.text import money, table
+from marless.runs.folder import RunFolder
+from marless.views import timeline
+
+EXAMPLES = """examples:
+  marless simulate latest --rollouts 50,500,1850 --slots 1000
+  marless simulate my_run.toml --rollouts 100 --latency aws
+  marless simulate latest --rollouts 500 --slow 0.01 --lost 0.001"""
+
+LATENCIES = ("local", "aws")
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What `marless simulate` takes."""
+    parser.add_argument("run", metavar="RUN | FILE.toml", help="a recorded run, or a configuration to record briefly")
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="settings that differ from the recorded run's")
+    parser.add_argument("--rollouts", type=_counts, metavar="N,N", help="rollouts per round (default: as recorded)")
+    parser.add_argument("--slots", type=common.count, metavar="N", help="functions at once (default: as recorded)")
+    parser.add_argument("--rounds", type=_rounds, default=20, metavar="N", help="rounds to simulate (default: 20)")
+    parser.add_argument(
+        "--latency", choices=LATENCIES, default="local", help="of requests and storage (default: as recorded)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the drawn durations (default: 0)")
+    parser.add_argument(
+        "--slow", type=_share, default=0.0, metavar="SHARE", help="attempts that take ten times as long"
+    )
+    parser.add_argument("--cold", type=_share, default=0.0, metavar="SHARE", help="attempts that start an environment")
+    parser.add_argument("--throttled", type=_share, default=0.0, metavar="SHARE", help="attempts that are rejected")
+    parser.add_argument("--lost", type=_share, default=0.0, metavar="SHARE", help="attempts that never report")
+    parser.add_argument("--timeline", type=Path, metavar="FILE", help="draw the last rounds of the last simulation")
+    common.workers(parser)
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Simulates each number of rollouts and prints a row for it."""
+    if options.run.endswith(".toml"):
+        recording = record(load(Path(options.run), options.settings), options.workers)
+    else:
+        recording = recorded(RunFolder.find(options.run), options.settings)
+    found = []
+    for rollouts in options.rollouts or (recording.lines[-1].rollouts,):
+        setting = Setting(
+            rollouts=rollouts,
+            rounds=options.rounds,
+            slots=options.slots or recording.slots,
+            deployed=options.latency == "aws",
+            faults=Faults(slow=options.slow, cold=options.cold, throttled=options.throttled, lost=options.lost),
+            seed=options.seed,
+        )
+        began = time.monotonic()
+        found.append((setting, simulate(recording, setting), time.monotonic() - began))
+    for setting, simulated, took in found if options.json else ():
+        say_json(_figures(setting, simulated, took))
+    if not options.json:
+        _show(found)
+    if options.timeline:
+        _draw(options.timeline, *found[-1][:2])
+    return FINISHED
+
+
+def _figures(setting: Setting, simulated: Simulated, took: float) -> dict[str, object]:
+    low, median, high = spread(simulated.round_s)
+    return {
+        "rollouts": setting.rollouts,
+        "slots": setting.slots,
+        "rounds": len(simulated.lines),
+        "round_s": median,
+        "round_s_lowest": low,
+        "round_s_highest": high,
+        "round_dollars": simulated.dollars,
+        "utilisation": simulated.utilisation,
+        "critical_path_s": simulated.critical_path_s,
+        "coordinator_s": simulated.coordinator_s,
+        "busy_s": simulated.busy_s,
+        "requests": simulated.requests,
+        "request_bytes": simulated.request_bytes,
+        "reply_bytes": simulated.reply_bytes,
+        "largest_request": simulated.largest_request,
+        "largest_item": simulated.largest_item,
+        "simulated_in_s": round(took, 2),
+    }
+
+
+def _show(found: list[tuple[Setting, Simulated, float]]) -> None:
+    rows = []
+    for setting, simulated, _ in found:
+        low, median, high = spread(simulated.round_s)
+        rows.append(
+            (
+                f"{setting.rollouts:,}",
+                *(f"{value:.3g}" for value in (median, low, high)),
+                money(simulated.dollars),
+                f"{simulated.utilisation:.0%}",
+                f"{simulated.critical_path_s:.3g}",
+                f"{1000 * simulated.coordinator_s:.3g}",
+                *(f"{_busy(simulated, kind):.3g}" for kind in _KINDS.values()),
+            )
+        )
+    header = ("rollouts", "s a round", "least", "most", "$ a round", "busy", "longest tasks s", "coordinator ms")
+    say_text(table((*header, *(f"{name} s" for name in _KINDS)), rows))
+    setting, simulated, _ = found[-1]
+    say(
+        f"{setting.slots:,} functions at once; median of {len(simulated.round_s)} rounds. Sampling, learning and"
+        " start-up are sums over the functions of a round; the coordinator's time is real, on this machine."
+    )
+
+
+# The columns of slot seconds, and the kinds of tasks in them.
+_KINDS = {"sampling": ("sample", "whole"), "learning": ("learn",), "start-up": ("start-up",)}
+
+
+def _busy(simulated: Simulated, kinds: tuple[str, ...]) -> float:
+    return sum(seconds for name, seconds in simulated.busy_s.items() if name.split(":")[0] in kinds)
+
+
+def _draw(path: Path, setting: Setting, simulated: Simulated) -> None:
+    last = simulated.lines[-1].round
+    recent = [record for record in simulated.records if last - 3 <= record.round < last]
+    try:
+        replace(path, timeline.page(f"simulated, {setting.rollouts:,} rollouts a round", recent).encode())
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    say(str(path))
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(common.count(part) for part in text.split(","))
+
+
+def _rounds(text: str) -> int:
+    if (rounds := common.count(text)) < 3:
+        raise ArgumentTypeError("at least 3 rounds are simulated: the first one starts the functions")
+    return rounds
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise ArgumentTypeError(f"{text!r} is not a share from 0 to 1")
+    return share

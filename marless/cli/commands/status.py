@@ -1,0 +1,140 @@
+"""marless status: prints the progress of a run from its ledger, without disturbing the run."""
+
+from argparse import ArgumentParser, Namespace
+from decimal import Decimal
+from typing import Any
+
+from coordinator.core import budget
+from coordinator.core.state import State
+from marless.cli import arguments as common
+from marless.cloud.remote_runs import find_run
+from marless.output import say, say_json
+from marless.reports import statistics
+from marless.reports.digits import figure
+from marless.reports.text import CALMER, counted, money, placement_text, plus_minus, seconds
+from marless.runs.folder import LATEST, RunFolder
+from marless.runs.stored import Stored, look
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    common.run(parser, default=LATEST)
+    common.elsewhere(parser)
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Prints the run's progress."""
+    folder = find_run(options)
+    with look(folder) as found:
+        if options.json:
+            say_json(_fields(folder, found))
+            return 0
+        rows = _rows(folder, found)
+    for label, text in rows:
+        say(f"{label:<12}{text}")
+    return 0
+
+
+def _rows(folder: RunFolder, found: Stored) -> list[tuple[str, str]]:
+    state, stop = found.state, found.plan.config.stop
+    status = found.standing
+    limits = [f"{name} {value:,}" for name, value in _limits(found) if value is not None]
+    dollars = budget.dollars(found.plan, state.meter)
+    rows = [
+        ("run", found.plan.run),
+        ("status", status + (f" ({state.reason})" if state.reason else "")),
+        ("round", f"{state.round:,}" + (f", {state.phase} of the next" if state.status != "finished" else "")),
+        ("limits", ", ".join(limits)),
+        ("steps", f"{state.env_steps:,} in {seconds(state.seconds)}"),
+        *_next(state),
+        *_returns(state),
+        ("bill", _bill(dollars, stop.dollars) + _lost(state)),
+        *(("task", problem) for problem in _problems(state)),
+        ("folder", str(folder.path)),
+        *(("problem", problem) for problem in (found.problem, found.lost) if problem),
+    ]
+    if status in ("interrupted", "stopped", "failed") and not state.refused:
+        rows.append(("instead", CALMER) if state.diverged else ("go on", f"marless resume {folder.argument}"))
+    return rows
+
+
+def _fields(folder: RunFolder, found: Stored) -> dict[str, Any]:
+    """The JSON fields; values that do not exist yet are null."""
+    state, best = found.state, found.state.best
+    return {
+        "run": found.plan.run,
+        "folder": str(folder.path),
+        "status": found.standing,
+        "reason": state.reason,
+        "round": state.round,
+        "phase": state.phase,
+        "limits": {name: value for name, value in _limits(found) if value is not None},
+        "env_steps": state.env_steps,
+        "team": state.team.groups if state.team else None,
+        "rollouts": state.controller.rollouts if state.round_placement else None,
+        "placement": state.round_placement.rule if state.round_placement else None,
+        "train_seconds": state.seconds,
+        "final_return": statistics.summary(state.final) if state.final else None,
+        "best": {"mean": best.mean, "round": best.round} if best else None,
+        "dollars": float(budget.dollars(found.plan, state.meter)),
+        "attempts_lost": _attempts_lost(state),
+        "problems": [*_problems(state), *([found.lost] if found.lost else [])],
+    }
+
+
+def _limits(found: Stored) -> list[tuple[str, float | None]]:
+    stop = found.plan.config.stop
+    return [
+        ("rounds", stop.rounds),
+        ("env_steps", stop.env_steps),
+        ("seconds", stop.seconds),
+        ("dollars", stop.dollars),
+        ("return", stop.return_),
+    ]
+
+
+def _returns(state: State) -> list[tuple[str, str]]:
+    if state.final:
+        return [("return", f"{plus_minus(state.final)} (final, {len(state.final):,} episodes)")]
+    if state.best is not None:
+        return [("return", f"{figure(state.best.mean)} (best evaluation, after round {state.best.round:,})")]
+    return []
+
+
+def _next(state: State) -> list[tuple[str, str]]:
+    """What the controller has decided for the round in flight."""
+    if state.round_placement is None:
+        return []
+    fixed = len(state.team.fixed) if state.team else 0
+    opponents = f", against {counted(fixed, 'fixed opponent')}" if fixed else ""
+    teams = f"{len(state.groups)} for {counted(len(state.env_spec.agents) - fixed, 'agent')}{opponents}"
+    return [
+        ("networks", teams),
+        (
+            "a round",
+            f"{counted(state.controller.rollouts, 'rollout')}, placement {placement_text(state.round_placement)}",
+        ),
+    ]
+
+
+def _bill(dollars: Decimal, cap: float | None) -> str:
+    return money(float(dollars)) + (f" of {money(cap)}" if cap is not None else "")
+
+
+def _lost(state: State) -> str:
+    lost = _attempts_lost(state)
+    return f", {lost} lost attempts billed at their maximum" if lost else ""
+
+
+def _attempts_lost(state: State) -> int:
+    return sum(charge.attempts_lost for charge in (state.meter.actor, state.meter.learner, state.meter.evaluator))
+
+
+def _problems(state: State) -> list[str]:
+    """Work items of the current round that needed, or need, another attempt."""
+    return [
+        f"{work}: attempt {slot.attempt + 1}{', failed before' if slot.done else ''}: {slot.problem or 'lost'}"
+        for work, slot in sorted(state.slots.items())
+        if slot.failures or slot.problem
+    ]

@@ -1,0 +1,85 @@
+"""marless stop: stops a run after the tasks in flight, on this machine or in the cloud; it can be resumed."""
+
+import os
+import signal
+import time
+from argparse import ArgumentParser, Namespace
+from contextlib import closing
+
+from coordinator.drive import lease, run_manifest
+from coordinator.errors import FINISHED, UNFINISHED, UserError
+from infra.local.own_process import has_ended
+from marless.backends import registry
+from marless.cli import arguments as common
+from marless.cloud.remote_runs import find_run
+from marless.output import say
+from marless.runs.folder import LATEST, RunFolder
+
+# How long to wait until the cloud releases the lease; the tasks in flight may take longer.
+_PATIENCE_S = 120.0
+_LOOK_S = 1.0
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    common.run(parser, default=LATEST)
+    common.elsewhere(parser)
+    parser.add_argument("--force", action="store_true", help="clear the lease of a run that the cloud does not stop")
+
+
+def run(options: Namespace) -> int:
+    """Asks the driver of the run to stop; waits for a run in the cloud."""
+    folder = find_run(options)
+    if folder.identity().deployment_ref is not None:
+        return _clear_lease(folder) if options.force else _stop_in_cloud(folder)
+    if options.force:
+        raise UserError(f"--force is for runs in the cloud; {folder.name} is on this machine")
+    pid = folder.driver()
+    if pid is None:
+        raise UserError(f"{folder.name} is not being trained; see marless status {folder.argument}")
+    os.kill(pid, signal.SIGINT)
+    say(f"asked process {pid} to stop {folder.name} after the tasks in flight")
+    return FINISHED
+
+
+def _stop_in_cloud(folder: RunFolder) -> int:
+    identity = folder.identity()
+    assert identity.deployment_ref is not None
+    place = registry.remote(identity.backend)
+    with closing(place.open(folder.path, 1, deployment_ref=identity.deployment_ref)) as backend:
+        ledger = backend.ledger
+        if not lease.ask_to_stop(ledger):
+            held, _ = lease.read(ledger)
+            who = held.holder if held.taken("", ledger.now(), has_ended) else ""
+            raise UserError(f"{folder.name} is driven by {who}; stop it there" if who else _not_trained(folder))
+        manifest = run_manifest.read(ledger)
+        if manifest is not None:
+            there = place.deployed(folder.path, identity.deployment_ref)
+            there.wake(manifest.functions["coordinator"], identity.run)
+        say(f"asked the cloud to stop {folder.name} after the tasks in flight")
+        until = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < until:
+            if lease.read(ledger)[0].holder != lease.CLOUD:
+                again = f"marless resume {folder.argument}, or marless resume --detach {folder.argument}"
+                say(f"stopped; continue with: {again}")
+                return FINISHED
+            time.sleep(_LOOK_S)
+    say("the tasks in flight have not ended yet; the run will stop when they have")
+    say(f"if it never stops: marless stop --force {folder.argument}")
+    return UNFINISHED
+
+
+def _clear_lease(folder: RunFolder) -> int:
+    """Clears the lease without asking the coordinator, which may be broken; attempts in flight are billed as lost."""
+    identity = folder.identity()
+    assert identity.deployment_ref is not None
+    place = registry.remote(identity.backend)
+    with closing(place.open(folder.path, 1, deployment_ref=identity.deployment_ref)) as backend:
+        lease.clear(backend.ledger, "stopped by force")
+        place.deployed(folder.path, identity.deployment_ref).live.remove(identity.run)
+    say(f"{folder.name} is stopped; continue with: marless resume {folder.argument}")
+    return FINISHED
+
+
+def _not_trained(folder: RunFolder) -> str:
+    return f"{folder.name} is not being trained; see marless status {folder.argument}"

@@ -1,0 +1,236 @@
+"""marless study: many runs over settings and seeds, all at once on one pool of workers or in the cloud."""
+
+import shlex
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+import msgspec
+
+from coordinator.drive import governor
+from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
+from coordinator.file_reading import read_json
+from functions.encoding import to_json
+from infra.local.dispatch import Capacity
+from infra.local.own_process import cores
+from infra.local.pool import Pool
+from marless.backends import registry
+from marless.backends.base import FUNCTION_MODULES
+from marless.cli import arguments as common
+from marless.cli.console import report_ending
+from marless.cloud.deployments import locate
+from marless.output import say, say_json
+from marless.reports.text import money
+from marless.runs.folder import RunFolder, require_name
+from marless.signals import Signals
+from marless.studies import cloud_study, decisions
+from marless.studies.cloud_study import StudyPlace
+from marless.studies.owners import jain, served_shares
+from marless.studies.seeds import seeds_of
+from marless.studies.side_by_side import SideBySide
+from marless.studies.study import FILE, Study, StudyRun
+from marless.studies.study_file import StudyFile, load, require_same
+from marless.views.study import choose_study_view, summary, unlogged_runs
+
+ROOT = Path("studies")
+
+EXAMPLES = """examples:
+  marless study lr.toml                      all runs of the file at once, in studies/lr
+  marless study lr                           goes on with it
+  marless study lr.toml --slots 16 --owner anna
+  marless study lr.toml --backend aws        begins all runs in the cloud, which needs this machine no more
+  marless study lr                           then shows how far they are, and fetches results
+
+lr.toml, three settings with ten seeds each:
+  seeds = "1-10"
+  base.stop.rounds = 200
+  vary.algorithm.lr = [3e-4, 1e-3, 3e-3]
+  halving.rungs = [40]
+
+The same command resumes an interrupted study. docs/how-to/study.md explains all tables of the file."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument("study", metavar="FILE.toml | NAME", help="the study's file, or a study that was begun")
+    parser.add_argument(
+        "--slots", type=common.count, metavar="N", help="worker processes, or functions at once (default: pool.slots)"
+    )
+    parser.add_argument("--owner", metavar="NAME", help="whose runs they are (default: owner in the file)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: studies/NAME)")
+    parser.add_argument(
+        "--backend", choices=registry.remote_names(), help="the cloud where functions run, not this machine"
+    )
+    common.deployment(parser)
+    parser.add_argument("--stop", action="store_true", help="end a study in the cloud; its runs can be resumed")
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Trains all runs; the exit code says whether all ended as they should."""
+    folder, file = _wanted(options)
+    folder.mkdir(parents=True, exist_ok=True)
+    options.folder = folder
+    if options.stop:
+        return _stop(folder)
+    if options.backend or cloud_study.place_of(folder):
+        with RunFolder(folder).driving():
+            return _in_cloud(options, folder, file)
+    with Signals() as signals, RunFolder(folder).driving():
+        study = _study(folder, file)
+        view = choose_study_view(options.json)
+        with _pool(study.file, folder) as pool:
+            runner = SideBySide(
+                study,
+                pool,
+                signals,
+                study.file.pool.runs,
+                on_change=lambda run: view.changed(study, run),
+                on_halved=lambda decision: view.halved(study, decision),
+                on_look=lambda: view.look(study),
+                on_unlogged=view.unlogged,
+                on_remark=view.remark,
+            )
+            try:
+                view.started(study)
+                runner.drive()
+            finally:
+                view.close()
+        return _report(options, study, pool, signals)
+
+
+def _wanted(options: Namespace) -> tuple[Path, StudyFile | None]:
+    """The study's folder, and its file unless the study itself is named; raises `UserError`."""
+    path = Path(options.study)
+    if path.suffix != ".toml":
+        found = next((one for one in (ROOT / path, path) if (one / FILE).is_file()), None)
+        if found is None and options.backend:
+            require_name(path.name, "the study")
+            return options.out or ROOT / path.name, None
+        if found is None:
+            raise UserError(f"there is no study {options.study}; give its file, such as {options.study}.toml")
+        return found, None
+    file = load(path)
+    require_name(path.stem, "the name of the file")
+    slots, owner = options.slots or file.pool.slots, options.owner or file.owner
+    pool = msgspec.structs.replace(file.pool, slots=slots)
+    return options.out or ROOT / path.stem, msgspec.structs.replace(file, pool=pool, owner=owner)
+
+
+def _in_cloud(options: Namespace, folder: Path, file: StudyFile | None) -> int:
+    """Begins the study in the cloud, or shows how far it is and fetches the results of runs that are over."""
+    place = cloud_study.place_of(folder)
+    if place is None and (folder / FILE).is_file():
+        raise UserError(f"{folder} holds a study on this machine; give another folder with --out")
+    if file is not None:
+        cloud_study.refuse(file)
+    if place is None:
+        place = _new_place(options, folder, file)
+    state = cloud_study.fetch(folder, place)
+    if state is None:
+        return _begin(folder, file, place)
+    study = _study(folder, None)
+    if file is not None and to_json(file) != to_json(study.file):
+        raise UserError(f"{folder} holds a study in the cloud, which keeps its file; give another folder with --out")
+    cloud_study.mark(study, place, state)
+    return _show(options, study)
+
+
+def _stop(folder: Path) -> int:
+    place = cloud_study.place_of(folder)
+    if place is None:
+        raise UserError(f"--stop is for studies in the cloud; {folder} is not, so interrupt its command")
+    cloud_study.stop(folder, place)
+    say(f"asked the cloud to stop {place.name} after the tasks in flight; see marless study {shlex.quote(str(folder))}")
+    return FINISHED
+
+
+def _new_place(options: Namespace, folder: Path, file: StudyFile | None) -> StudyPlace:
+    """The place of a new study, or of one that was begun on another machine if there is no file."""
+    backend = registry.remote(options.backend)
+    if file is None:
+        located = locate(backend, folder.name, options.tenant, options.region)
+        cloud_study.adopt(folder, located)
+    else:
+        located = backend.prepare(folder.name, options.tenant, options.region)
+        if governor.read_plan(located.deployed, folder.name) is not None:
+            raise UserError(f"tenant {options.tenant} has a study {folder.name} already; give the file another name")
+    return cloud_study.settle(folder, backend, located)
+
+
+def _begin(folder: Path, file: StudyFile | None, place: StudyPlace) -> int:
+    ref, backend = place.deployment_ref, registry.remote(place.backend)
+    study = _study(folder, file)
+    plan = cloud_study.begin(study, place, backend.prepare(place.name, ref.tenant, ref.region))
+    say(
+        f"{folder.name}: {len(plan.owners)} runs begin in the cloud, {plan.width} functions at once; {backend.survives}"
+    )
+    say(f"  marless study {shlex.quote(str(folder))}     how far they are, and the results of those that have ended")
+    return FINISHED
+
+
+def _show(options: Namespace, study: Study) -> int:
+    """Shows all runs once; the exit code says whether some failed."""
+    runs, view = list(study.runs), choose_study_view(options.json)
+    try:
+        view.started(study)
+        for run in runs:
+            view.changed(study, run)
+        view.look(study)
+    finally:
+        view.close()
+    if not options.json:
+        say(f"{summary(runs)}   {money(sum(run.dollars for run in runs))}")
+    return report_ending(_ending(runs, [run for run in runs if run.status in ("failed", "interrupted")]))
+
+
+def _study(folder: Path, file: StudyFile | None) -> Study:
+    """The study in the folder, begun if it is new; raises `UserError` when the folder holds another one."""
+    path = folder / FILE
+    if path.is_file():
+        began = read_json(path, StudyFile)
+        file = require_same(began, file, folder) if file else began
+    assert file is not None
+    study = Study(folder, file, seeds_of(file.seeds), decisions.read(folder))
+    study.begin()
+    study.save()
+    return study
+
+
+def _pool(file: StudyFile, folder: Path) -> Pool:
+    size = file.pool
+    capacity = Capacity(size.slots or cores(), size.cores or cores())
+    return Pool(capacity, FUNCTION_MODULES, folder / "workers", memory_mb=size.memory_mb or 0.0)
+
+
+def _report(options: Namespace, study: Study, pool: Pool, signals: Signals) -> int:
+    """Says what came out, and the exit code."""
+    runs = list(study.runs)
+    owners = {run.name: run.owner for run in runs}
+    served = served_shares(pool.busy_s, owners, {name: study.owner(name).weight for name in owners.values()})
+    fairness, spent, busy = jain(served.values()), sum(run.dollars for run in runs), pool.busy_share()
+    if options.json:
+        event = {"event": "finished", "folder": str(study.folder), "dollars": spent, "fairness": fairness, "busy": busy}
+        say_json(event)
+    else:
+        say(f"{summary(runs)}   {money(spent)}")
+        if len(served) > 1:
+            say(f"fairness among owners, by weight: {fairness:.2f} (Jain's index; 1 is best)")
+        say(f"the pool's slots were busy {busy:.0%} of the time")
+        for line in unlogged_runs(study):
+            say(line)
+        say(f"compare the runs: marless compare {shlex.quote(str(study.folder))}")
+    if signals.received:
+        return report_ending(
+            Ending(signals.code, f"stopped; go on with: marless study {shlex.quote(str(study.folder))}")
+        )
+    return report_ending(_ending(runs, [run for run in runs if run.status not in ("finished", "stopped")]))
+
+
+def _ending(runs: list[StudyRun], left: list[StudyRun]) -> Ending:
+    """The ending of a study in which the runs `left` did not finish."""
+    if not left:
+        return Ending(FINISHED, "")
+    first = left[0]
+    return Ending(
+        UNFINISHED, f"{len(left)} of {len(runs)} runs did not finish, the first: {first.name}: {first.reason}"
+    )

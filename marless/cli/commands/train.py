@@ -1,0 +1,35 @@
+"""marless train: a new run, from the first round to the last."""
+
+from argparse import ArgumentParser, Namespace
+
+from coordinator.config.schema import load
+from marless.backends import registry
+from marless.cli import arguments as common
+from marless.cli.console import report_ending
+from marless.runs.drive import Place
+from marless.runs.training import train
+
+EXAMPLES = """examples:
+  marless train                                     three agents learn to cover three landmarks
+  marless train my_run.toml algorithm.lr=3e-4       a file, and a setting in place of the file's
+  marless train task.name=mpe/simple_adversary stop.seconds=60 --run first
+
+`marless config` lists all settings."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
+    common.configuration(parser)
+    common.backend(parser)
+    common.workers(parser)
+    parser.add_argument("--run", metavar="NAME", help="name of the run (default: task, algorithm, seed and time)")
+    common.detach(parser)
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Trains; the exit code says how it ended."""
+    config = load(*common.split(options.settings))
+    place = Place(registry.backend(options.backend), options.tenant, options.region)
+    _, ending = train(config, place, common.drive(options), options.run)
+    return report_ending(ending)

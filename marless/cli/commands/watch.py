@@ -1,0 +1,37 @@
+"""marless watch: follows a run in the cloud until it ends, then downloads its files and policies."""
+
+from argparse import ArgumentParser, Namespace
+
+from coordinator.errors import UserError
+from marless.backends import registry
+from marless.cli import arguments as common
+from marless.cli.console import report_ending
+from marless.cloud.remote_runs import find_run
+from marless.cloud.watching import Watch
+from marless.runs.folder import LATEST
+from marless.signals import Signals
+from marless.views import choose_view
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    common.run(parser, default=LATEST)
+    common.elsewhere(parser)
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Shows the run as `marless train` would; Ctrl-C does not stop it."""
+    folder = find_run(options)
+    identity = folder.identity()
+    if identity.deployment_ref is None:
+        raise UserError(f"{folder.name} is a run on this machine; see marless status {folder.argument}")
+    with Signals() as signals, folder.driving():
+        backend = registry.backend(identity.backend).open(folder.path, 1, deployment_ref=identity.deployment_ref)
+        view = choose_view(options.json)
+        try:
+            ending = Watch(folder, identity, backend, view, signals, options.started).follow()
+        finally:
+            view.close()
+            backend.close()
+    return report_ending(ending)

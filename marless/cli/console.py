@@ -1,0 +1,40 @@
+"""What commands say on the terminal: questions before they act, and how they ended."""
+
+from contextlib import suppress
+
+from coordinator.errors import Ending, UserError
+from marless.output import ask, note
+from marless.runs.folder import RunFolder
+from marless.runs.integrity.origin import doubt_of, require_trust
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Returns when the user agrees or `yes` is set; raises `UserError` otherwise, and without a terminal to ask on."""
+    if yes:
+        return
+    try:
+        answer = ask(f"{question} [y/N] ")
+    except LookupError:
+        raise UserError("no terminal to confirm on; pass --yes") from None
+    if answer.lower() not in ("y", "yes"):
+        raise UserError("cancelled; nothing was changed")
+
+
+def playable(text: str, trust: bool) -> RunFolder:
+    """The run that the user means, to be played; asks first, once, where its configuration may run code of others.
+
+    Raises `UserError`.
+    """
+    folder = RunFolder.find(text)
+    if not trust and (doubt := doubt_of(folder)):
+        with suppress(LookupError):
+            trust = ask(f"{doubt}; do you trust it? [y/N] ").lower() in ("y", "yes")
+    require_trust(folder, trust, "pass --trust")
+    return folder
+
+
+def report_ending(ending: Ending) -> int:
+    """Prints the ending's line, if any, on standard error and returns the exit code."""
+    if ending.line:
+        note(f"marless: {' '.join(ending.line.split())}")
+    return ending.code

@@ -1,0 +1,111 @@
+"""What a deployment contains and costs, printed before and after it is created."""
+
+from collections.abc import Mapping, Sequence
+
+from coordinator.pricing.bill import total
+from coordinator.pricing.idle import Deployment as Standing
+from coordinator.pricing.idle import idle_month
+from coordinator.pricing.prices import Prices, load_prices, priced_as
+from infra.deployment import IMAGE_SUFFIX, ROLES, Change, Deployment, template
+from infra.packaging.torch_users import TorchUsers
+from marless.cloud.accounts import Caller
+from marless.reports.text import money, table
+
+# A learner's image with torch for the CPU, compressed: an assumption.
+_IMAGE_BYTES = 500 << 20
+_USUAL_MB = 1769
+# The concurrency quota of a new account is far below this (Lambda developer guide, "Lambda quotas").
+_MANY = 100
+
+
+def before(
+    who: Caller,
+    region: str,
+    stack: str,
+    known: Deployment | None,
+    parameters: Mapping[str, str],
+    free: int,
+    torch: TorchUsers,
+) -> str:
+    """What will be created or updated, where, and what it costs per month while idle."""
+    standing, prices = standing_of(parameters, image=bool(torch.names)), load_prices(priced_as(region))
+    rows = [
+        ("account", f"{who.account}, {region}, as {who.arn.rpartition(':')[2]}"),
+        ("stack", f"{stack}, {'exists: functions are updated, runs and their data stay' if known else 'new'}"),
+        (
+            "resources",
+            "a bucket, a table, a queue, 4 functions with roles and logs, a schedule, 8 alarms, a dashboard",
+        ),
+        ("outside it", f"a bucket of packages{', a container repository' if torch.names else ''}"),
+        ("learner", _learner(known, torch)),
+        ("concurrency", f"{free:,} functions at once in this account{_few(free)}"),
+        ("idle cost", f"{_idle(standing, prices)}; training is extra (marless estimate)"),
+    ]
+    costs = table(("", "", ""), _lines(standing, prices)).splitlines()[1:]
+    return "\n".join([*(f"{label:<12}{text}" for label, text in rows), *(" " * 12 + cost for cost in costs)])
+
+
+def after(made: Deployment) -> str:
+    """What was deployed."""
+    functions = [
+        (
+            role,
+            f"version {made.functions[role].rpartition(':')[2]}, {made.memory_mb[role]:,} MB, {made.timeout_s[role]} s",
+        )
+        for role in ROLES
+    ]
+    rows = [("stack", f"{made.stack} in {made.region}"), ("bucket", made.bucket), ("table", made.table), *functions]
+    return "\n".join(f"{label:<13}{text}" for label, text in rows)
+
+
+def _few(free: int) -> str:
+    if free >= _MANY:
+        return ""
+    return "; new accounts have a low quota: raise it under Service Quotas, AWS Lambda, Concurrent executions"
+
+
+def _learner(known: Deployment | None, torch: TorchUsers) -> str:
+    """How the learner is deployed and why, and what a change of that ends."""
+    chosen = f"a container image, because {torch.reason}" if torch.names else "a zip archive, as no plug-in needs torch"
+    deployed_image = known is not None and known.functions["learner"].split(":")[-2].endswith(IMAGE_SUFFIX)
+    if known is None or deployed_image == bool(torch.names):
+        return chosen
+    removed = "an image" if deployed_image else "a zip archive"
+    return f"{chosen}; runs in progress cannot go on, because their learner, {removed}, is removed"
+
+
+def _idle(standing: Standing, prices: Prices) -> str:
+    lines = idle_month(prices, standing)
+    return f"{money(float(total(lines)))} per month at list prices of {prices.region}, without the free tier"
+
+
+def _lines(standing: Standing, prices: Prices) -> list[tuple[str, str, str]]:
+    lines = idle_month(prices, standing)
+    return [
+        (line.name, money(float(line.dollars)), f"{line.quantity:,.{3 if line.quantity < 1 else 0}f} {line.unit}")
+        for line in lines
+        if line.dollars
+    ]
+
+
+def standing_of(parameters: Mapping[str, str], image: bool = False) -> Standing:
+    """The resources of a deployment with these template parameters that are billed by the month.
+
+    `image`: whether the learner is a container image.
+    """
+    return Standing(
+        coordinator_mb=int(parameters.get("CoordinatorMemory", _USUAL_MB)),
+        # An alarm is paid for by the metrics it looks at (Amazon CloudWatch pricing, "alarm metric").
+        alarm_metrics=template.text().count("MetricName: "),
+        dashboards=1,
+        image=_IMAGE_BYTES if image else 0,
+    )
+
+
+def changes(found: Sequence[Change]) -> str:
+    """The resources that a deployment would change, and which of them it would replace."""
+    if not found:
+        return "nothing would change"
+    words = {"True": "replaced", "Conditional": "perhaps replaced"}
+    rows = [(change.action.lower(), change.logical, change.type, words.get(change.replaced, "")) for change in found]
+    return table(("change", "resource", "type", ""), rows)

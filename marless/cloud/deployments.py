@@ -1,0 +1,115 @@
+"""Finding a tenant's deployment, and fitting a run to it."""
+
+from msgspec.structs import asdict, replace
+
+from coordinator.config.schema import Function, Functions, RunConfig
+from coordinator.errors import UserError
+from coordinator.pricing.bill import Meter
+from functions.contract import Platform
+from infra.aws.awslambda import LambdaInvoker
+from infra.aws.clients import Cloud
+from infra.aws.deployment_ref import DeploymentRef
+from infra.aws.detached import Deployed
+from infra.aws.errors import storage_errors
+from infra.aws.settings import Settings
+from infra.deployment import Deployment, describe, stack_name
+from marless.backends import registry
+from marless.backends.base import TENANT, Connection, LocatedDeployment, RemoteBackend
+
+# Start-up is outside a function's time-out (Lambda developer guide, "Understanding the execution environment").
+INIT_LIMIT_MS = 10_000
+# Calls that this machine waits for at once, each on a thread of its own.
+MOST_CALLS = 256
+
+
+def locate(backend: RemoteBackend, run: str, tenant: str, region: str | None) -> LocatedDeployment:
+    """The tenant's deployment, as it is, for the run. Raises `UserError` when there is none, and `StorageFault`."""
+    cloud = backend.cloud(region)
+    found = describe(cloud, stack_name(tenant))
+    if found is None:
+        make = deploy_command(backend.name, tenant, region)
+        raise UserError(f"tenant {tenant} has no deployment there; make it with: {make}")
+    deployment_ref = _deployment_ref(run, found, cloud)
+    return LocatedDeployment(deployment_ref, deployed_in(cloud, deployment_ref), found.code)
+
+
+def deployed_in(cloud: Cloud, deployment_ref: DeploymentRef) -> Deployed:
+    """The deployment that the run lives in."""
+    return Deployed(Settings(deployment_ref.bucket, deployment_ref.table, deployment_ref.tenant), cloud)
+
+
+def connect(cloud: Cloud, deployment_ref: DeploymentRef, grace_s: float, cpu_scaling: bool) -> Connection:
+    """Connects to a run in a deployment. `grace_s` and `cpu_scaling` as in `Platform`."""
+    outside = deployed_in(cloud, deployment_ref).outside(deployment_ref.run)
+    width = min(deployment_ref.width, MOST_CALLS)
+    return Connection(
+        storage=outside.storage,
+        ledger=outside.ledger,
+        invoker=LambdaInvoker(cloud, deployment_ref.functions, width),
+        platform=Platform(
+            concurrency=width,
+            init_limit_ms=INIT_LIMIT_MS,
+            fixed_sizes=True,
+            grace_s=grace_s,
+            cpu_scaling=cpu_scaling,
+        ),
+        repeated=lambda: Meter(**asdict(cloud.repeated.take())),
+    )
+
+
+def fit(config: RunConfig, located: LocatedDeployment) -> RunConfig:
+    """The configuration with the sizes that functions were deployed with.
+
+    Sizes that the user set, and that differ, raise `UserError`: a deployed function has one size.
+    """
+    sizes = {name: _fit(name, size, located.deployment_ref) for name, size in asdict(config.functions).items()}
+    return replace(config, functions=Functions(**sizes))
+
+
+def _fit(name: str, size: Function, deployment_ref: DeploymentRef) -> Function:
+    usual = getattr(Functions(), name)
+    memory, limit = deployment_ref.memory_mb[name], deployment_ref.timeout_s[name]
+    if size.memory_mb not in (usual.memory_mb, memory):
+        raise UserError(
+            f"functions.{name}.memory_mb: {size.memory_mb} was asked for, and {memory} is deployed; leave it out, or"
+            f" deploy again with --{name}-memory {size.memory_mb}"
+        )
+    if size.timeout_s > limit and size.timeout_s != usual.timeout_s:
+        raise UserError(
+            f"functions.{name}.timeout_s: {size.timeout_s:g} was asked for, and {limit} is deployed; leave it out, or"
+            f" deploy again with --{name}-timeout {size.timeout_s:g}"
+        )
+    return replace(size, memory_mb=memory, timeout_s=min(size.timeout_s, limit))
+
+
+def _deployment_ref(run: str, found: Deployment, cloud: Cloud) -> DeploymentRef:
+    return DeploymentRef(
+        run=run,
+        tenant=found.tenant,
+        region=found.region,
+        stack=found.stack,
+        bucket=found.bucket,
+        table=found.table,
+        functions=dict(found.functions),
+        memory_mb=dict(found.memory_mb),
+        timeout_s=dict(found.timeout_s),
+        width=found.concurrency or account_concurrency(cloud),
+    )
+
+
+def account_concurrency(cloud: Cloud) -> int:
+    """How many functions the account may run at once, beside those for which it is reserved."""
+    with storage_errors("ask", "Lambda for its quotas"):
+        settings = cloud.client("lambda").get_account_settings()
+    return int(settings["AccountLimit"]["UnreservedConcurrentExecutions"])
+
+
+def options_of(backend: str, tenant: str, region: str | None, usual: str) -> str:
+    """The options that name a deployment, with a blank before each; `usual` is the back-end that needs no option."""
+    given = [("backend", backend, usual), ("tenant", tenant, TENANT), ("region", region, None)]
+    return "".join(f" --{name} {value}" for name, value, default in given if value != default)
+
+
+def deploy_command(backend: str, tenant: str, region: str | None) -> str:
+    """The command that makes or renews the deployment."""
+    return f"marless deploy{options_of(backend, tenant, region, usual=registry.DEFAULT_REMOTE)}"

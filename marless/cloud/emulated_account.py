@@ -1,0 +1,205 @@
+"""Starts, deploys to and ends the emulated account of a folder of runs."""
+
+import os
+from pathlib import Path
+
+from aws_emulator import account as accounts
+from aws_emulator.account import Account, AccountFault
+from aws_emulator.account_folder import Lock, Whereabouts
+from aws_emulator.settings import AccountSettings
+from coordinator.drive.ledger_items import load_state
+from coordinator.errors import UserError
+from functions import kernels
+from functions.contract import StorageFault
+from infra.aws.clients import Cloud
+from infra.aws.detached import Deployed
+from infra.aws.errors import storage_errors
+from infra.aws.settings import Settings
+from infra.deployment import DeploymentFault, deploy, describe, stack_name
+from infra.packaging import packages
+from marless.cloud.deployments import deployed_in
+from marless.cloud.stack_parameters import renewed
+from marless.extras import require
+from marless.output import note
+from marless.reports import provenance
+from marless.runs.folder import ROOT, RunFolder, all_runs
+
+BACKEND = "emulated"
+REGION = "us-east-1"
+# The emulated account of a folder of runs.
+FOLDER = ".emulated"
+CONCURRENCY = "MARLESS_EMULATED_CONCURRENCY"
+"""The environment variable with the concurrent executions of an account that a command starts."""
+
+# Accounts that this process started for a run of its own.
+_started: list[Account] = []
+
+
+def account_folder() -> Path:
+    """Where the emulated account of this folder of runs keeps its address."""
+    return ROOT / FOLDER
+
+
+def account_of(run: Path) -> Path:
+    """The folder of the account in which the run in this folder lives: beside it, or that of this folder of runs, where
+    the run is one of a study."""
+    beside = run.parent / FOLDER
+    return beside if beside.is_dir() else account_folder()
+
+
+def cloud_of(folder: Path) -> Cloud:
+    """Clients for the account in `folder`; raises `StorageFault` when it does not run."""
+    running = accounts.find(folder)
+    if running is None:
+        raise StorageFault(
+            "the emulated account of this folder runs no more, and what it held is gone; what a finished run left"
+            " is in its folder (summary.json, policies.safetensors)"
+        )
+    return cloud_at(running.whereabouts)
+
+
+def cloud_at(where: Whereabouts) -> Cloud:
+    """Clients with the operator's credentials."""
+    return Cloud(region=where.region, endpoint=where.endpoint, credentials=(where.key, where.secret, None))
+
+
+def ensure_deployed(tenant: str, region: str | None) -> None:
+    """Starts the account of this folder if necessary and deploys the present program for the tenant.
+
+    Raises `UserError`, and `StorageFault` when it does not answer.
+    """
+    before = accounts.find(account_folder())
+    running = start(region)
+    if before is None:
+        _started.append(running)
+    # Of two commands that start at once the second waits for the first, and has nothing to deploy.
+    lock = Lock(account_folder() / "deploying.lock")
+    lock.take(wait=True)
+    try:
+        _deploy(cloud_at(running.whereabouts), tenant)
+    finally:
+        lock.release()
+
+
+def start(region: str | None) -> Account:
+    """The running account, started if necessary; raises `UserError`."""
+    require(BACKEND, "the emulated account")
+    folder, concurrency = account_folder(), _wanted_concurrency()
+    running = accounts.find(folder)
+    if running is None:
+        print_note(f"starting an emulated AWS account in {folder}")
+        try:
+            # Tasks may lie in the current folder, as on this machine; our own packages come first.
+            settings = AccountSettings(
+                region=region or REGION,
+                code=(provenance.ROOT, Path.cwd()),
+                concurrency=concurrency or AccountSettings.concurrency,
+                runtime=packages.RUNTIME,
+                architecture=packages.ARCHITECTURE,
+                inherited=kernels.VARIABLES,
+            )
+            running = accounts.start(folder, settings)
+        except AccountFault as fault:
+            raise UserError(str(fault)) from fault
+    there = running.whereabouts.region
+    if region not in (None, there):
+        raise UserError(f"the emulated account in {folder} is in {there}; leave --region out, or end the account first")
+    if concurrency is not None:
+        _require_concurrency(running, concurrency)
+    return running
+
+
+def release(run: str, keep: bool) -> None:
+    """Ends the account if this process started it, unless `keep` is set or another run needs it.
+
+    Raises `UserError` when the account does not end.
+    """
+    if not _started:
+        return
+    running = _started.pop()
+    if keep or _needed(run) or _governs(running):
+        print_note(
+            f"the emulated account keeps running; delete it and its data with: marless teardown --backend {BACKEND}"
+        )
+        return
+    end(running)
+
+
+def end(running: Account) -> None:
+    """Ends the account; raises `UserError` when that fails."""
+    try:
+        running.stop()
+    except AccountFault as fault:
+        raise UserError(str(fault)) from fault
+
+
+def stacks(running: Account) -> list[str]:
+    """The names of the stacks in it; raises `StorageFault`."""
+    with storage_errors("list", "stacks"):
+        client = cloud_at(running.whereabouts).client("cloudformation")
+        return [stack["StackName"] for stack in client.describe_stacks()["Stacks"]]
+
+
+def print_note(line: str) -> None:
+    """Prints progress on standard error, apart from the command's output."""
+    note(line)
+
+
+def _deploy(cloud: Cloud, tenant: str) -> None:
+    """Creates or updates the tenant's stack unless it has the present program."""
+    found = describe(cloud, stack_name(tenant))
+    code = provenance.code_sha256()
+    if found is not None and found.code == code:
+        return
+    print_note(f"{'updating' if found else 'deploying'} stack {stack_name(tenant)} in the emulated account")
+    try:
+        deploy(cloud, tenant, renewed(cloud, tenant, {"Code": code}))
+    except DeploymentFault as fault:
+        raise UserError(str(fault)) from fault
+
+
+def _wanted_concurrency() -> int | None:
+    """The account's concurrent executions that the user set, if any; raises `UserError`."""
+    text = os.environ.get(CONCURRENCY)
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise UserError(f"{CONCURRENCY}: {text!r} is not a whole number above 0")
+    return int(text)
+
+
+def _require_concurrency(running: Account, wanted: int) -> None:
+    """Raises `UserError` when the account was started with another concurrency."""
+    with storage_errors("ask", "the emulated account for its quotas"):
+        settings = cloud_at(running.whereabouts).client("lambda").get_account_settings()
+    there = settings["AccountLimit"]["ConcurrentExecutions"]
+    if there != wanted:
+        raise UserError(
+            f"{CONCURRENCY}: the emulated account in {account_folder()} was started with {there:,} concurrent"
+            f" executions, not {wanted:,}; unset the variable, or end the account first"
+        )
+
+
+def _needed(run: str) -> bool:
+    """Whether the account holds another run that has not finished."""
+    return any(folder.path.name != run and _unfinished(folder) for folder in all_runs())
+
+
+def _governs(running: Account) -> bool:
+    """Whether the cloud drives a run or a study in the account."""
+    cloud = cloud_at(running.whereabouts)
+    found = [describe(cloud, stack) for stack in stacks(running)]
+    settings = [Settings(each.bucket, each.table, each.tenant) for each in found if each]
+    return any(Deployed(each, cloud).live.items("") for each in settings)
+
+
+def _unfinished(folder: RunFolder) -> bool:
+    try:
+        identity = folder.identity()
+        ref = identity.deployment_ref
+        if identity.backend != BACKEND or ref is None:
+            return False
+        state = load_state(deployed_in(cloud_of(account_of(folder.path)), ref).outside(ref.run).ledger)
+    except (UserError, StorageFault):
+        return False  # the account is gone or unreadable, so nothing can be lost
+    return state is not None and state.status != "finished"

@@ -1,0 +1,63 @@
+"""Local folders for runs in the cloud that were started on another machine."""
+
+from argparse import Namespace
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from coordinator.config import dump
+from coordinator.drive import lease, run_manifest
+from coordinator.drive.ledger_items import CHECKPOINT, STATE
+from coordinator.errors import UserError
+from functions.contract import StorageFault
+from functions.encoding import Undecodable, from_json
+from marless.backends import registry
+from marless.backends.base import LocatedDeployment
+from marless.runs.folder import CONFIG, Identity, RunFolder, require_name
+
+if TYPE_CHECKING:
+    from infra.aws.dynamodb import DynamoLedger
+
+
+def find_run(options: Namespace) -> RunFolder:
+    """The folder of the run that `options.run` names, created from the run's ledger where it is missing.
+
+    Raises `UserError` when the run is found neither on this machine nor in the deployment.
+    """
+    try:
+        return RunFolder.find(options.run)
+    except UserError:
+        if options.backend is None:
+            raise
+    require_name(options.run, "the run")
+    from marless.cloud.deployments import locate
+
+    found = locate(registry.remote(options.backend), options.run, options.tenant, options.region)
+    return _create_folder(options.run, found)
+
+
+def forget(ledger: "DynamoLedger", identity: Identity) -> None:
+    """Removes the ledger items of a run that never began, so that its name is free again.
+
+    Items of another run with that name stay.
+    """
+    with suppress(StorageFault, Undecodable):
+        found = run_manifest.read(ledger)
+        if found is None or from_json(found.identity, Identity) != identity:
+            return
+        for item in (STATE, CHECKPOINT, run_manifest.MANIFEST, lease.LEASE):
+            ledger.remove(item)
+
+
+def _create_folder(run: str, found: LocatedDeployment) -> RunFolder:
+    ledger = found.deployed.outside(run).ledger
+    try:
+        manifest = run_manifest.read(ledger)
+        identity = from_json(manifest.identity, Identity) if manifest else None
+    except Undecodable as error:
+        raise UserError(f"{run} was started by another version of marless: {error}") from error
+    if manifest is None or identity is None:
+        raise UserError(f"tenant {found.deployment_ref.tenant} has no run {run}")
+    folder = RunFolder.create(run, run)
+    folder.write(CONFIG, dump.document(manifest.config).encode(), durable=True)
+    folder.identify(identity)
+    return folder

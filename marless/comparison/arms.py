@@ -1,0 +1,133 @@
+"""Arms: runs with the same settings, each trained with several seeds on every task."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from coordinator.errors import UserError
+from marless.comparison import keys as keys_
+from marless.comparison.curve import ComparedRun
+from marless.comparison.keys import AGENTS, TASK, Values, values
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Runs of the same settings by task and seed; every task has the same `seeds`.
+
+    `settings` are the values, by key, in which an arm differs from others whose name does not say so.
+    """
+
+    name: str
+    runs: Mapping[str, Mapping[int, ComparedRun]]
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Ascending."""
+        return tuple(sorted(next(iter(self.runs.values()))))
+
+    @property
+    def every_run(self) -> list[ComparedRun]:
+        """Task by task, by seed."""
+        return [of_task[seed] for of_task in self.runs.values() for seed in self.seeds]
+
+
+def arms_of(runs: Sequence[ComparedRun], by: Sequence[str] = ()) -> tuple[list[Arm], dict[str, str]]:
+    """The arms in the order of the runs, and the runs left out as their seed is missing on another task.
+
+    Without `by` the settings that a study lists by name are arms. Of other runs, and where the settings repeat the same
+    arms on several tasks, those are of one arm whose configurations are the same but for seed, task and number of
+    agents. Raises `UserError` for an unknown key, for a seed that an arm has twice on a task, and for arms of different
+    tasks.
+    """
+    keys = keys_.expanded(by, runs) if by else keys_.splitting(runs, (TASK, AGENTS))
+    arms = _listed(runs) if not by and _are_listed(runs, keys) else _split(runs, keys)
+    _require_same_tasks(arms)
+    return with_equal_seeds(arms)
+
+
+def _are_listed(runs: Sequence[ComparedRun], keys: Sequence[str]) -> bool:
+    """Whether the settings that a study lists are the arms: there are several, and they are no grid of arms, told apart
+    by `keys`, and tasks."""
+    listed = {run.setting for run in runs}
+    if None in listed or len(listed) < 2:
+        return False
+    arms, tasks = ({values(run, some) for run in runs} for some in (keys, (TASK, AGENTS)))
+    cells = {values(run, [*keys, TASK, AGENTS]) for run in runs}
+    is_grid = min(len(arms), len(tasks)) > 1 and len(arms) * len(tasks) == len(cells) == len(listed)
+    return not is_grid
+
+
+def _listed(runs: Sequence[ComparedRun]) -> list[Arm]:
+    """An arm for each setting; settings of several studies that are the same but for the study are one."""
+    content: dict[object, str] = {}
+    members: dict[tuple[str, str], list[ComparedRun]] = {}
+    for run in runs:
+        assert run.setting is not None
+        own = content.setdefault(run.setting, json.dumps({**run.config, keys_.SEED: None}, sort_keys=True))
+        members.setdefault((run.setting.name, own), []).append(run)
+    plain = [name for name, _ in members]
+    named = {
+        key: key[0] if plain.count(key[0]) == 1 else f"{own[0].setting.study.name}/{key[0]}"
+        for key, own in members.items()
+        if own[0].setting
+    }
+    keys = keys_.splitting([own[0] for own in members.values()])
+    settings = {each: {key: keys_.text(own[0], key) for key in keys} for each, own in members.items()}
+    tasks, names = keys_.task_names(runs, ()), keys_.numbered(named)
+    return [_arm(names[each], own, tasks, (), settings[each]) for each, own in members.items()]
+
+
+def _split(runs: Sequence[ComparedRun], keys: Sequence[str]) -> list[Arm]:
+    """The arms that these keys tell apart."""
+    strata = keys_.strata(runs, keys)
+    tasks = keys_.task_names(runs, strata)
+    members: dict[Values, list[ComparedRun]] = {}
+    for run in runs:
+        members.setdefault(values(run, keys), []).append(run)
+    names = keys_.numbered({found: keys_.label(own[0], keys) for found, own in members.items()})
+    return [_arm(names[found], own, tasks, strata) for found, own in members.items()]
+
+
+def _arm(
+    name: str,
+    runs: Sequence[ComparedRun],
+    tasks: Mapping[Values, str],
+    strata: Sequence[str],
+    settings: Mapping[str, str] | None = None,
+) -> Arm:
+    by_task: dict[str, dict[int, ComparedRun]] = {}
+    for run in runs:
+        own = by_task.setdefault(tasks[values(run, strata)], {})
+        if run.seed in own:
+            twin = own[run.seed]
+            differ = next(iter(keys_.splitting([twin, run])), "")
+            advice = f"they differ in {differ}, which --by could name" if differ else "leave one of them out"
+            raise UserError(f"arm {name} has seed {run.seed} twice, in {twin.name} and {run.name}; {advice}")
+        own[run.seed] = run
+    return Arm(name, dict(sorted(by_task.items())), settings or {})
+
+
+def _require_same_tasks(arms: Sequence[Arm]) -> None:
+    first = arms[0]
+    for other in arms[1:]:
+        if other.runs.keys() != first.runs.keys():
+            own, others = (" and ".join(found.runs) for found in (first, other))
+            raise UserError(f"arms have different tasks: {first.name} was trained on {own}, {other.name} on {others}")
+
+
+def with_equal_seeds(arms: Sequence[Arm]) -> tuple[list[Arm], dict[str, str]]:
+    """Keeps the seeds that an arm has on all its tasks: scores are a matrix of seeds by tasks, as in rliable."""
+    kept: list[Arm] = []
+    left_out: dict[str, str] = {}
+    for own in arms:
+        common = set.intersection(*(set(of_task) for of_task in own.runs.values()))
+        if not common:
+            raise UserError(f"arm {own.name} has no seed on all of its tasks ({', '.join(own.runs)})")
+        for of_task in own.runs.values():
+            for run in (run for seed, run in of_task.items() if seed not in common):
+                lacks = " and ".join(task for task, others in own.runs.items() if run.seed not in others)
+                left_out[run.name] = f"arm {own.name} lacks seed {run.seed} on {lacks}"
+        runs = {task: {seed: found[seed] for seed in sorted(common)} for task, found in own.runs.items()}
+        kept.append(replace(own, runs=runs))
+    return kept, left_out

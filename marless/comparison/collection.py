@@ -1,0 +1,92 @@
+"""Which runs the user means: runs and folders of runs, without those that have not come to an end."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from coordinator.errors import UserError
+from marless.comparison.curve import LACKS, ComparedRun, read
+from marless.comparison.listed_settings import listed_settings, ordered
+from marless.reports.evaluations import METRIC
+from marless.runs import summary
+from marless.runs.folder import IDENTITY, RunFolder
+from marless.runs.folder import ROOT as RUNS
+
+# Where commands that train many runs put their folders.
+COLLECTIONS = (Path("studies"), Path("ablations"))
+# A run that stop.dollars stopped has spent what it may and counts up to there. An interrupted or running one will go
+# on, and a failed one has a fault, so that its last return says little of its settings.
+_ENDED = ("finished", "stopped")
+# So many are named in an error.
+_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The runs in the order of the arguments, and why others were left out, by name."""
+
+    runs: tuple[ComparedRun, ...]
+    left_out: dict[str, str]
+
+
+def collect(texts: Sequence[str], metric: str = METRIC) -> Collected:
+    """The runs that these arguments name; raises `UserError` when there is none or one cannot be read."""
+    runs: list[ComparedRun] = []
+    left_out: dict[str, str] = {}
+    setting_of = listed_settings()
+    for folder in folders_of(texts):
+        found = summary.read(folder)
+        if found is None or found.status not in _ENDED:
+            left_out[folder.name] = found.status if found else "unfinished"
+            continue
+        run = read(folder.name, folder.path, folder.config(), found, setting_of(folder), metric)
+        if isinstance(run, str):
+            left_out[folder.name] = run
+        else:
+            runs.append(run)
+    if not runs:
+        raise UserError(_none(left_out, metric))
+    return Collected(tuple(runs), left_out)
+
+
+def _none(left_out: Mapping[str, str], metric: str) -> str:
+    """Why no run takes part."""
+    lacking = dict.fromkeys(why for why in left_out.values() if why.startswith(LACKS.format(metric, "")))
+    if lacking:
+        return f"--metric {metric}: no run that has ended has it: {'; '.join(islice(lacking, _NAMED))}"
+    named = "; ".join(f"{name}: {why}" for name, why in islice(left_out.items(), _NAMED))
+    more = f"; and {len(left_out) - _NAMED:,} more" if len(left_out) > _NAMED else ""
+    return f"no run to compare has come to an end ({named}{more})"
+
+
+def folders_of(texts: Sequence[str]) -> list[RunFolder]:
+    """The runs that these arguments name, each once; raises `UserError` for a name that nothing has."""
+    return list({folder.path.resolve(): folder for text in texts for folder in _folders(text)}.values())
+
+
+def _folders(text: str) -> list[RunFolder]:
+    """The run called `text`, or those of the study or ablation called so."""
+    roots = [Path(text), *(root / text for root in COLLECTIONS)]
+    # A run of this name comes first, as in other commands.
+    if not any((path / IDENTITY).is_file() for path in (RUNS / text, Path(text))):
+        for root in roots:
+            if (root / "runs").is_dir():
+                return _inside(root)
+    try:
+        return [RunFolder.find(text)]
+    except UserError as error:
+        if any(path.exists() for path in (*roots, RUNS / text)):
+            raise
+        raise UserError(
+            f"there is no run, study or ablation {text}; `marless runs` lists runs, and a folder of several has them"
+            " in its sub-folder runs/"
+        ) from error
+
+
+def _inside(root: Path) -> list[RunFolder]:
+    """Those of a study in the order of its settings, others by name."""
+    paths = [path for path in (root / "runs").iterdir() if not path.is_symlink() and (path / IDENTITY).is_file()]
+    if not paths:
+        raise UserError(f"{root / 'runs'} holds no runs")
+    return [RunFolder(path) for path in ordered(root, paths)]

@@ -1,0 +1,148 @@
+"""Keys of configurations: which of them tell settings apart, and what arms and tasks are called after them."""
+
+import difflib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any, TypeVar
+
+from coordinator.errors import UserError
+from functions.environments.base import EnvTask
+from functions.text.redaction import is_secret
+from marless.comparison.curve import ComparedRun
+from marless.reports.evaluations import names
+
+ALGORITHM, SEED = "algorithm.name", "seed"
+# What makes another task, over which arms are compared, unless arms are formed by it.
+TASK, AGENTS = "task.name", "task.agents"
+_TASK_TABLE = "task."
+_MOST_TASKS = 3
+# What policies see and choose, not what they are paid for.
+_OF_POLICIES = ("task.last_action", "task.options.joint_actions")
+
+Values = tuple[str, ...]
+Key = TypeVar("Key")
+
+
+def values(run: ComparedRun, keys: Sequence[str]) -> Values:
+    """The run's values of these keys; one that it lacks is like one without a value."""
+    return tuple(json.dumps(run.config.get(key)) for key in keys)
+
+
+def expanded(wanted: Sequence[str], runs: Sequence[ComparedRun]) -> list[str]:
+    """The keys of ``--by``, where a table such as ``task.options`` stands for those of its keys in which runs differ.
+
+    Raises `UserError` for the seed and for a key that no run has.
+    """
+    known = _known(runs)
+    keys: dict[str, None] = {}
+    for key in wanted:
+        if key == SEED:
+            raise UserError("--by seed: arms are compared over the same seeds; name another key")
+        found = [key] if key in known else [name for name in known if name.startswith(f"{key}.")]
+        # Of a table those that say something.
+        found = [name for name in found if len({values(run, [name]) for run in runs}) > 1] or found
+        if not found:
+            nearest = difflib.get_close_matches(key, known, n=1)
+            hint = f"; did you mean {nearest[0]}?" if nearest else "; `marless config` lists keys"
+            raise UserError(f"--by {key}: no run has this key in its configuration{hint}")
+        keys |= dict.fromkeys(found)
+    return list(keys)
+
+
+def splitting(runs: Sequence[ComparedRun], given: Sequence[str] = (), among: str = "") -> list[str]:
+    """The keys that tell settings apart: of those in which runs that agree in `given` differ, as few as tell all of
+    them apart, and only those that begin with `among`.
+
+    Defaults that follow from another key, such as an algorithm's hyper-parameters, therefore are not among them.
+    """
+    keys: list[str] = []
+    cells: Sequence[object] = [values(run, given) for run in runs]
+    for key in sorted(_known(runs), key=_rank):
+        if key in (SEED, *given) or not key.startswith(among):
+            continue
+        finer = list(zip(cells, (values(run, [key]) for run in runs), strict=True))
+        if len({*finer}) > len({*cells}):
+            keys.append(key)
+            cells = finer
+    return keys
+
+
+def strata(runs: Sequence[ComparedRun], keys: Sequence[str]) -> list[str]:
+    """The keys that tell the tasks of an arm apart, where arms are formed by `keys`: options too, if `keys` leave
+    them out."""
+    fixed = [key for key in (TASK, AGENTS) if key not in keys]
+    return [*fixed, *splitting(runs, [*keys, *fixed], _TASK_TABLE)]
+
+
+def unlike(groups: Iterable[Sequence[ComparedRun]]) -> list[str]:
+    """The keys of the task of which groups of runs have other values, but for those that rewards do not depend on."""
+    members = [list(group) for group in groups]
+    keys = [key for key in _known([run for group in members for run in group]) if key.startswith(_TASK_TABLE)]
+    found = {key: [{values(run, [key]) for run in group} for group in members] for key in keys}
+    return [key for key, sets in found.items() if key not in _OF_POLICIES and any(one != sets[0] for one in sets)]
+
+
+def label(run: ComparedRun, keys: Sequence[str]) -> str:
+    """``mappo, lr=0.0005``: the algorithm by its name alone, other keys without their table unless two share a name."""
+    if not keys:
+        return str(run.config[ALGORITHM])
+    last = [key.rpartition(".")[2] for key in keys]
+    short = [name if last.count(name) == 1 else key for key, name in zip(keys, last, strict=True)]
+    parts = [
+        text(run, key) if key == ALGORITHM else f"{name}={text(run, key)}"
+        for key, name in zip(keys, short, strict=True)
+    ]
+    return ", ".join(parts)
+
+
+def text(run: ComparedRun, key: str) -> str:
+    """The value as a table shows it; not that of a key which is a secret by its name."""
+    value: Any = run.config.get(key)
+    if value is None:
+        return "default"
+    if is_secret(key):
+        return f"<{key}>"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def task_names(runs: Sequence[ComparedRun], keys: Sequence[str]) -> dict[Values, str]:
+    """What the tasks are called, by their values of `keys`; tasks with the same name are numbered."""
+    groups: dict[Values, list[ComparedRun]] = {}
+    for run in runs:
+        groups.setdefault(values(run, keys), []).append(run)
+    return numbered({found: _task_name(own, keys) for found, own in groups.items()}, "-{}")
+
+
+def numbered(named: Mapping[Key, str], suffix: str = " ({})") -> dict[Key, str]:
+    """The names by key; of equal ones all but the first get a number that makes a name which no other has."""
+    taken, apart = {*named.values()}, dict[Key, str]()
+    first: set[str] = set()
+    for key, name in named.items():
+        apart[key] = name
+        if name in first:
+            apart[key] = next(new for serial in count(2) if (new := name + suffix.format(serial)) not in taken)
+        first.add(name)
+        taken.add(apart[key])
+    return apart
+
+
+def _task_name(runs: Sequence[ComparedRun], keys: Sequence[str]) -> str:
+    """``mpe/simple_spread-3-landmarks=4``; arms with tasks of their own share a name that lists those."""
+    found = dict.fromkeys(
+        "/".join(names(EnvTask(name=run.config[TASK], agents=run.config.get(AGENTS) if AGENTS in keys else None)))
+        for run in runs
+    )
+    name = " and ".join(found) if len(found) <= _MOST_TASKS else f"{len(found)} tasks"
+    options = [key for key in keys if key not in (TASK, AGENTS)]
+    return f"{name}-{label(runs[0], options).replace(', ', '-').lower()}" if options else name
+
+
+def _known(runs: Sequence[ComparedRun]) -> dict[str, None]:
+    return dict.fromkeys(key for run in runs for key in run.config)
+
+
+def _rank(key: str) -> int:
+    """The algorithm first and the task next, as the defaults of others follow from them."""
+    order: Sequence[Callable[[str], bool]] = (ALGORITHM.__eq__, TASK.__eq__, lambda name: name.startswith(_TASK_TABLE))
+    return next((rank for rank, is_one in enumerate(order) if is_one(key)), len(order))

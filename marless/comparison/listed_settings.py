@@ -1,0 +1,56 @@
+"""What a study's folder says of its runs: which setting each has, and in which order settings were asked for."""
+
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from coordinator.file_reading import UnreadableFile, read_json
+from marless.comparison.curve import ListedSetting
+from marless.runs.folder import RunFolder
+from marless.studies import decisions
+from marless.studies.decisions import Asked
+from marless.studies.study import FILE
+from marless.studies.study_file import StudyFile
+
+# What follows a setting's name in that of a run.
+_SEED = re.compile(r"-s(\d+)$")
+
+
+def listed_settings() -> Callable[[RunFolder], ListedSetting | None]:
+    """A function that says which setting, listed by name in a study's file, a run has; it reads each file once."""
+    names = cache(_names)
+
+    def setting_of(folder: RunFolder) -> ListedSetting | None:
+        path = folder.path.resolve()
+        study = path.parents[1]
+        setting, _ = _parts(path.name)
+        return ListedSetting(study, setting) if path.parent.name == "runs" and setting in names(study) else None
+
+    return setting_of
+
+
+def ordered(study: Path, runs: Iterable[Path]) -> list[Path]:
+    """The folders of runs in the order of the settings that the study asked for, and by seed; others by name."""
+    asked: list[str] = []
+    # A study's own files are no reason not to compare its runs.
+    with suppress(UnreadableFile):
+        asked = [one.name for one in decisions.read(study) if isinstance(one, Asked)]
+    rank = {name: position for position, name in enumerate(asked)}
+    return sorted(runs, key=lambda run: (rank.get(_parts(run.name)[0], len(rank)), _parts(run.name), run.name))
+
+
+def _parts(run: str) -> tuple[str, int]:
+    """The setting and the seed in a run's name."""
+    found = _SEED.search(run)
+    return (run[: found.start()], int(found[1])) if found else (run, 0)
+
+
+def _names(study: Path) -> frozenset[str]:
+    """The settings that the study's file lists; none without a file that can be read."""
+    try:
+        file = read_json(study / FILE, StudyFile)
+    except UnreadableFile:
+        return frozenset()
+    return frozenset(setting.name for setting in file.setting)

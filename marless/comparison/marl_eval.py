@@ -1,0 +1,72 @@
+"""Arms out of files in the layout of marl-eval: algorithms on the tasks of one file or several, of any program."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from coordinator.errors import UserError
+from coordinator.file_reading import read_json
+from marless.comparison.arms import Arm, with_equal_seeds
+from marless.comparison.curve import ComparedRun, curve_of
+from marless.reports import evaluations
+from marless.reports.evaluations import METRIC, STEPS, Document, RunEntries
+
+
+def arms_of_files(paths: Sequence[Path], metric: str = METRIC) -> tuple[list[Arm], dict[str, str]]:
+    """The algorithms that are in the files with every task of theirs, as arms in the order of the first file; and why
+    other algorithms, and runs whose seed is missing on a task, are left out.
+
+    Raises `UserError` for a file that cannot be read or lacks the metric, and when no algorithm is on every task.
+    """
+    whole: dict[str, dict[str, dict[int, ComparedRun]]] = {}
+    for path in paths:
+        for environment, scenarios in _document(path).items():
+            for scenario, algorithms in scenarios.items():
+                task = f"{environment}/{scenario}"
+                own = whole.setdefault(task, {})
+                for algorithm, seeds in algorithms.items():
+                    runs = own.setdefault(algorithm, {})
+                    runs |= {run.seed: run for run in _runs(path, f"{task} {algorithm}", seeds, metric)}
+    names = dict.fromkeys(name for algorithms in whole.values() for name in algorithms)
+    missing = {name: next((task for task in whole if name not in whole[task]), "") for name in names}
+    kept = [name for name, task in missing.items() if not task]
+    if not kept:
+        raise UserError(f"no algorithm is on all tasks of these files ({', '.join(whole)}); name files that share some")
+    arms = [Arm(name, {task: whole[task][name] for task in sorted(whole)}) for name in kept]
+    equal, left_out = with_equal_seeds(arms)
+    return equal, {name: f"it is not on {task}" for name, task in missing.items() if task} | left_out
+
+
+def _document(path: Path) -> Document:
+    return read_json(path, Document)
+
+
+def _runs(path: Path, name: str, seeds: dict[str, RunEntries], metric: str) -> list[ComparedRun]:
+    runs = []
+    for text, entries in seeds.items():
+        # Other programs write ``run_1``, or the seed alone.
+        number = text.rpartition("_")[2]
+        if not number.isdecimal():
+            raise UserError(f"{path}: {name} has {text!r} in the place of a seed, such as seed_1")
+        runs.append(_run(path, f"{name} {text}", int(number), entries, metric))
+    return runs
+
+
+def _run(path: Path, name: str, seed: int, entries: RunEntries, metric: str) -> ComparedRun:
+    """A run of whose cost nothing is known but environment steps."""
+    steps = [entry for key, entry in entries.items() if key.startswith("step_")]
+    if not steps or any(STEPS not in entry or not entry.get(metric) for entry in steps):
+        known = ", ".join(evaluations.metrics_of(entries))
+        what = f"returns under {METRIC!r}" if metric == METRIC else f"the metric {metric!r} (it has {known})"
+        raise UserError(f"{path}: {name} needs evaluations with {STEPS!r} and {what}")
+    by_step = evaluations.means(entries, metric)
+    absolute = evaluations.absolute(entries, metric)
+    return ComparedRun(
+        name=name,
+        config={"seed": seed},
+        curve=curve_of(by_step),
+        absolute=float(np.mean(absolute)) if absolute else None,
+        entries=entries,
+        summary=None,
+    )

@@ -1,0 +1,158 @@
+"""The pictures of a comparison: aggregates, sample efficiency and performance profiles."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from marless.comparison.comparison import Comparison, Lines, Row
+from marless.comparison.curve import Axis
+from marless.comparison.table import amount, measured
+from marless.comparison.tournament import Tournament
+from marless.reports.drawing import Line, draw_lines, finish, heading, look, quiet, save, sheet
+from marless.reports.evaluations import METRIC
+from marless.reports.text import counted, money
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_X: dict[Axis, str] = {
+    "steps": "environment steps",
+    "seconds": "seconds of training",
+    "dollars": "dollars of training",
+}
+
+
+def draw(comparison: Comparison, folder: Path) -> list[str]:
+    """Draws all pictures; returns the file names. Raises `MissingExtra` without matplotlib."""
+    _aggregates(comparison, folder / "aggregates.png")
+    _curve(comparison, folder / "sample_efficiency.png")
+    _profile(comparison, folder / "profiles.png")
+    return ["aggregates.png", "sample_efficiency.png", "profiles.png"]
+
+
+def _score(comparison: Comparison) -> str:
+    of = "" if comparison.metric == METRIC else f" of {comparison.metric}"
+    if comparison.normalised:
+        return f"normalised score{of}"
+    return f"{comparison.metric} (greedy{'' if of else ', sum over agents'})"
+
+
+def _title(comparison: Comparison) -> str:
+    tasks = comparison.tasks
+    return tasks[0] if len(tasks) == 1 else counted(len(tasks), "task")
+
+
+def _over(comparison: Comparison) -> str:
+    """Describes points and bands."""
+    fewest, most = (limit(row.seeds for row in comparison.equal) for limit in (min, max))
+    seeds = counted(most, "seed") if fewest == most else f"{fewest} to {most} seeds"
+    return f"{seeds}, bands: 95 % stratified bootstrap" if most > 1 else seeds
+
+
+def _aggregates(comparison: Comparison, path: Path) -> None:
+    """Every aggregate in axes of its own, a row for each arm, as rliable draws them."""
+    rows = comparison.equal
+    statistics = ["iqm", "mean", "median"] + ["optimality_gap"] * (rows[0].optimality_gap is not None)
+    figure = sheet(2.2 + 2.6 * len(statistics), 1.9 + 0.4 * len(rows))
+    columns = figure.subplots(1, len(statistics), sharey=True, squeeze=False)[0]
+    titles = {"iqm": "IQM", "optimality_gap": "optimality gap"}
+    for axes, statistic in zip(columns, statistics, strict=True):
+        _intervals(axes, rows, statistic)
+        axes.set_title(titles.get(statistic, statistic), fontsize=10)
+        if comparison.metric == METRIC:
+            axes.set_xlabel("lower is better" if statistic == "optimality_gap" else "higher is better", fontsize=8)
+    columns[0].set_yticks(range(len(rows)), [row.arm for row in rows], parse_math=False)
+    columns[0].set_ylim(len(rows) - 0.5, -0.5)
+    where = amount(comparison.at, comparison.axis)
+    heading(figure, f"{_title(comparison)}: {_score(comparison)} at {where}", _over(comparison))
+    save(figure, path)
+
+
+def _intervals(axes: "Axes", rows: Sequence[Row], statistic: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    for position, row in enumerate(rows):
+        estimate, (colour, _) = getattr(row, statistic), look(position)
+        low, high = estimate.ci95 or (estimate.value, estimate.value)
+        axes.plot([low, high], [position, position], color=colour, alpha=0.3, linewidth=9, solid_capstyle="butt")
+        axes.plot([estimate.value], [position], "|", color=colour, markersize=12, markeredgewidth=2.2)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    quiet(axes)
+    axes.grid(visible=False, axis="y")
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+
+
+def _curve(comparison: Comparison, path: Path) -> None:
+    figure = sheet(9, 5.2)
+    axes = figure.add_subplot()
+    draw_lines(axes, _drawn(comparison.curve))
+    _scale(axes, comparison.axis)
+    what = measured(comparison)
+    title = "sample efficiency" if comparison.axis == "steps" else f"{what} against {comparison.axis}"
+    over = f"IQM over {_over(comparison)}"
+    finish(axes, f"{_title(comparison)}: {title}", over, _X[comparison.axis], _score(comparison))
+    save(figure, path)
+
+
+def _scale(axes: "Axes", axis: Axis) -> None:
+    """Money in plain digits, large numbers with separators."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    if axis == "dollars":
+        axes.xaxis.set_major_formatter(lambda value, _: money(value).replace("$", r"\$"))
+    else:
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:g}")
+
+
+def _profile(comparison: Comparison, path: Path) -> None:
+    figure = sheet(9, 5.2)
+    axes = figure.add_subplot()
+    for index, (name, line) in enumerate(_drawn(comparison.profile).items()):
+        colour, style = look(index)
+        axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.12, linewidth=0, step="post")
+        axes.plot(line.x, line.y, style, color=colour, linewidth=1.8, drawstyle="steps-post", label=name)
+    axes.set_ylim(-0.02, 1.04)
+    where = amount(comparison.at, comparison.axis)
+    finish(
+        axes,
+        f"{_title(comparison)}: performance profiles at {where}",
+        f"share of runs above a score; {_over(comparison)}",
+        _score(comparison),
+        "share of runs above",
+    )
+    for text in axes.legend(loc="lower left", frameon=False, fontsize=9).get_texts():
+        text.set_parse_math(False)
+    save(figure, path)
+
+
+def _drawn(lines: Lines) -> dict[str, Line]:
+    x = np.array(lines.x)
+    return {
+        name: Line(x, np.array(y), np.array(lines.low[name]), np.array(lines.high[name])) for name, y in lines.y.items()
+    }
+
+
+def draw_scores(tournament: Tournament, path: Path) -> None:
+    """The scores of all pairs as a matrix; raises `MissingExtra` without matplotlib."""
+    count = len(tournament.teams)
+    # At least as wide as its heading.
+    figure = sheet(max(4.6, 3.2 + 0.62 * count), 2.2 + 0.5 * count)
+    axes = figure.subplots()
+    axes.imshow(tournament.scores, vmin=0, vmax=1, cmap="RdBu", aspect="auto")
+    for i, row in enumerate(tournament.scores):
+        for j, score in enumerate(row):
+            strong = abs(score - 0.5) > 0.3
+            axes.text(j, i, f"{score:.2f}", ha="center", va="center", fontsize=8, color="white" if strong else "black")
+    labels = [f"{team} ({rating:,.0f})" for team, rating in zip(tournament.teams, tournament.ratings, strict=True)]
+    axes.set_xticks(range(count), list(tournament.teams), rotation=45, ha="right", fontsize=8, parse_math=False)
+    axes.set_yticks(range(count), labels, fontsize=8, parse_math=False)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    over = f"share of episodes won by the row's team,\n{tournament.episodes:,} per pair and side; Elo in brackets"
+    heading(figure, f"{tournament.task}: cross-play", over)
+    save(figure, path)

@@ -1,0 +1,46 @@
+"""The files of a comparison: compare.md, compare.csv, marl-eval.json and the pictures."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from functions.contract import MissingExtra, StorageFault
+from functions.encoding import to_json
+from functions.system_errors import explained
+from marless.comparison import pictures, table
+from marless.comparison.arms import Arm
+from marless.comparison.comparison import Comparison
+from marless.reports import evaluations
+from marless.reports.evaluations import Document
+from marless.reports.files import replace
+from marless.reports.provenance import written_by
+
+
+def write(folder: Path, comparison: Comparison, arms: Sequence[Arm], left_out: Mapping[str, str]) -> list[str]:
+    """Writes all files; returns the pictures' names, none without matplotlib. Raises `StorageFault`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        files = _draw(comparison, folder)
+        replace(folder / "compare.md", f"{table.markdown(comparison, left_out, files)}\n{written_by()}\n".encode())
+        replace(folder / "compare.csv", table.comma_separated(comparison).encode())
+        replace(folder / "marl-eval.json", to_json(marl_eval(arms)) + b"\n")
+    except OSError as error:
+        raise StorageFault(f"cannot write into {folder}: {explained(error)}") from error
+    return files
+
+
+def marl_eval(arms: Sequence[Arm]) -> Document:
+    """All runs in one document in the layout of marl-eval, arms in the place of algorithms."""
+    whole: Document = {}
+    for arm in arms:
+        for task, runs in arm.runs.items():
+            environment, _, scenario = task.partition("/")
+            seeds = {f"seed_{seed}": run.entries for seed, run in runs.items()}
+            evaluations.merge(whole, {environment: {scenario: {arm.name: seeds}}})
+    return whole
+
+
+def _draw(comparison: Comparison, folder: Path) -> list[str]:
+    try:
+        return pictures.draw(comparison, folder)
+    except MissingExtra:
+        return []

@@ -1,0 +1,274 @@
+"""A comparison as tables for people, compare.md and compare.csv."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from marless.ablation.comparison import Estimate
+from marless.comparison.comparison import FEWEST, Against, Comparison, Lines, Row
+from marless.comparison.curve import Axis
+from marless.reports.digits import Digits, digits_of
+from marless.reports.evaluations import METRIC
+from marless.reports.text import counted, markdown_table, money, seconds
+
+_NONE = "-"
+_HAVE = ("has", "have")
+_HEADER = ("table", "arm", "statistic", "at", "value", "low", "high", "seeds")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table with its title; rows have as many cells as the header."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def amount(value: float, axis: Axis) -> str:
+    """A position on the axis in words: ``240,000 environment steps``."""
+    if axis == "steps":
+        return f"{value:,.0f} environment steps"
+    return money(value) if axis == "dollars" else f"{seconds(value)} of training"
+
+
+def measured(comparison: Comparison) -> str:
+    """What the numbers of tables and pictures are: a return, a score, or a metric of the environment by its name."""
+    if comparison.normalised:
+        return "score"
+    return comparison.metric
+
+
+def headline(comparison: Comparison) -> str:
+    """What is compared, where."""
+    arms, tasks = counted(len(comparison.equal), "arm"), " and ".join(comparison.tasks)
+    arms = arms if comparison.metric == METRIC else f"{comparison.metric} of {arms}"
+    fewest, most = (limit(row.seeds for row in comparison.equal) for limit in (min, max))
+    over = counted(most, "seed") if fewest == most else f"{fewest} to {most} seeds"
+    end = f"{comparison.ends_first} ends" if comparison.ends_first else "all runs end"
+    return f"{arms} over {over} on {tasks}, at {amount(comparison.at, comparison.axis)}, where {end}"
+
+
+def sections(comparison: Comparison) -> list[Section]:
+    """The tables, the most important first."""
+    usual = 2 if comparison.normalised or _largest(comparison) < 10 else 1
+    of = "" if comparison.metric == METRIC else f" of {comparison.metric}"
+    what = {"return": "Return", "score": f"Score{of}"}.get(measured(comparison), measured(comparison))
+    measures = [(f"{what} at equal {comparison.axis}", comparison.equal)]
+    if comparison.absolute is not None:
+        measures.append((f"Absolute metric{of}", comparison.absolute))
+    parts = [_settings(comparison)] if comparison.settings else []
+    for title, rows in measures:
+        parts.append(_aggregates(title, rows, usual))
+        if len(rows) > 1:
+            parts.append(_against(f"{title}, against {rows[0].arm}", rows[1:], usual))
+    return [*parts, _costs(comparison)] if comparison.costs else parts
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """How to read the tables, and what is missing from them."""
+    returns = "returns" if comparison.metric == METRIC else comparison.metric
+    found = [
+        "In brackets: 95 % intervals of a stratified bootstrap over seeds (Agarwal et al. 2021). IQM is the"
+        f" interquartile mean. {_meaning(comparison.metric)}"
+    ]
+    if comparison.normalised:
+        found.append(
+            f"Scores: each task's {returns}, 0 for the lowest and 1 for the highest of all evaluations compared"
+            " (Gorsane et al. 2022). The median is that of the tasks' means. As 1 is only the best that was seen, the"
+            " optimality gap says how far an arm is from that, not from an optimum."
+        )
+    else:
+        found.append(
+            f"With one task scores are {returns} and the median is over seeds. There is no optimality gap: it needs"
+            " normalised scores, and nothing here says which value is optimal."
+        )
+    if len(comparison.equal) > 1:
+        found.append(_pairing(comparison.equal[0].arm, comparison.equal[1:]))
+    if min(row.seeds for row in comparison.equal) < FEWEST:
+        found.append(
+            f"* fewer than {FEWEST} seeds: the interval is too narrow, as a bootstrap knows no value beyond the lowest"
+            " and the highest seed. Gorsane et al. (2022) ask for 10 seeds."
+        )
+    if comparison.without_absolute:
+        without = ", ".join(comparison.without_absolute)
+        found.append(f"No absolute metric: runs that were stopped early have none ({without}).")
+    return found
+
+
+def conclusions(comparison: Comparison) -> list[str]:
+    """A sentence for every arm but the first, and whether what they compare is comparable."""
+    base, what = comparison.equal[0].arm, measured(comparison)
+    if len(comparison.equal) == 1:
+        return [_one_arm(comparison.unsplit)]
+    found = [
+        f"{row.arm} against {base}: {_verdict(row.against, f'{what} is ')}"
+        for row in comparison.equal
+        if row.against is not None
+    ]
+    if comparison.unlike and comparison.metric == METRIC:
+        found.append(_other_scale(comparison))
+    return found
+
+
+def _one_arm(unsplit: Sequence[str]) -> str:
+    if not unsplit:
+        return "one arm: nothing to compare; all runs have the same settings but for the seed"
+    keys = ",".join(unsplit)
+    return f"one arm: nothing to compare; settings differ in {' and '.join(unsplit)}; for an arm of each: --by {keys}"
+
+
+def _other_scale(comparison: Comparison) -> str:
+    """That tasks may pay differently, and what to compare in place of returns."""
+    others = [name for name in comparison.metrics if name != METRIC]
+    advice = (
+        f"--metric {others[0]} compares a metric of the environment ({', '.join(others)})"
+        if others
+        else "a metric that the environment reports can be compared by --metric NAME; these runs have none"
+    )
+    keys = " and ".join(comparison.unlike)
+    return f"arms differ in {keys}: if that changes what is paid, returns are on different reward scales; {advice}"
+
+
+def _meaning(metric: str) -> str:
+    if metric == METRIC:
+        return "Returns are greedy, undiscounted and summed over agents."
+    return f"{metric}: the mean over greedy episodes of what the environment reports; more need not be better."
+
+
+def markdown(comparison: Comparison, left_out: Mapping[str, str], pictures: Sequence[str]) -> str:
+    """compare.md; `pictures` are files beside it."""
+    parts = ["# Comparison", f"{headline(comparison)}."]
+    if found := conclusions(comparison):
+        parts.append(_bullets(found))
+    for section in sections(comparison):
+        parts += [f"## {section.title}", markdown_table(section.header, section.rows)]
+    parts += ["## How to read this", _bullets(note.replace("* ", r"\* ", 1) for note in notes(comparison))]
+    if left_out:
+        parts += ["## Left out", _bullets(f"{name}: {why}" for name, why in left_out.items())]
+    parts += [f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures]
+    return "\n\n".join(parts) + "\n"
+
+
+def comma_separated(comparison: Comparison) -> str:
+    """compare.csv: every number of the tables, the profiles and the curves, one per row."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_HEADER)
+    seeds = {row.arm: row.seeds for row in comparison.equal}
+    for name, rows in (("equal", comparison.equal), ("absolute", comparison.absolute or ())):
+        writer.writerows(_cells(name, row, comparison.at if name == "equal" else None) for row in _flat(rows))
+    for name, statistic, lines in (
+        ("profile", "share above", comparison.profile),
+        ("curve", "iqm", comparison.curve),
+    ):
+        writer.writerows(_points(name, statistic, lines, seeds))
+    return text.getvalue()
+
+
+def _largest(comparison: Comparison) -> float:
+    return max(abs(row.iqm.value) for row in comparison.equal)
+
+
+def _settings(comparison: Comparison) -> Section:
+    """In what arms differ that have names of their own."""
+    keys = list(dict.fromkeys(key for own in comparison.settings.values() for key in own))
+    rows = tuple((arm, *(own.get(key, _NONE) for key in keys)) for arm, own in comparison.settings.items())
+    return Section("Settings that differ", ("arm", *keys), rows)
+
+
+def _aggregates(title: str, rows: Sequence[Row], usual: int) -> Section:
+    header = ("arm", "seeds", "IQM", "mean", "median")
+    gaps = rows[0].optimality_gap is not None
+    digits = _digits((found for row in rows for found in (row.iqm, row.mean, row.median)), usual)
+    cells = []
+    for row in rows:
+        found = [row.iqm, row.mean, row.median, *([row.optimality_gap] if row.optimality_gap else [])]
+        cells.append((row.arm, _flagged(row.seeds), *(_estimate(value, digits) for value in found)))
+    return Section(title, (*header, "optimality gap") if gaps else header, tuple(cells))
+
+
+def _against(title: str, rows: Sequence[Row], usual: int) -> Section:
+    header = ("arm", "difference in IQM", "probability of improvement", "by seed", "result")
+    digits, shares = _digits((row.against.difference for row in rows if row.against), usual), Digits(2)
+    cells = []
+    for row in rows:
+        assert row.against is not None
+        found = row.against
+        by_seed = _estimate(found.by_seed, shares) if found.by_seed else _NONE
+        difference = _estimate(found.difference, digits, sign=True)
+        cells.append((row.arm, difference, _estimate(found.improvement, shares), by_seed, _verdict(found)))
+    return Section(title, header, tuple(cells))
+
+
+def _costs(comparison: Comparison) -> Section:
+    rows = tuple(
+        (cost.arm, str(cost.runs), f"{cost.env_steps:,.0f}", seconds(cost.seconds), money(cost.dollars))
+        for cost in comparison.costs
+    )
+    return Section("Cost of a whole run, mean", ("arm", "runs", "steps", "seconds", "bill"), rows)
+
+
+def _verdict(found: Against | None, start: str = "") -> str:
+    assert found is not None
+    if found.verdict == "cannot tell":
+        return f"cannot tell with {counted(found.seeds, 'seed')}"
+    return f"{start}{found.verdict}{' *' if found.seeds < FEWEST else ''}"
+
+
+def _pairing(base: str, rows: Sequence[Row]) -> str:
+    improved = (
+        "The probability of improvement is that a run of the arm scores higher than one of the first arm, over all"
+        " pairs of runs. The result is open where the interval of the difference holds 0 or that of the probability"
+        f" 0.5; from {FEWEST} paired seeds on, the probability by seed decides."
+    )
+    paired = [row.arm for row in rows if row.against and row.against.same_seeds]
+    if not paired:
+        return f"{improved} Seeds are not those of {base}, so nothing is paired."
+    whose = "All arms have" if len(paired) == len(rows) else f"{' and '.join(paired)} {_HAVE[len(paired) > 1]}"
+    return f"{improved} {whose} the seeds of {base}: the difference and the column by seed are paired by seed."
+
+
+def _flagged(seeds: int) -> str:
+    return f"{seeds} *" if seeds < FEWEST else str(seeds)
+
+
+def _digits(estimates: Iterable[Estimate], usual: int) -> Digits:
+    """The digits of a column."""
+    return digits_of((value for found in estimates for value in (found.value, *(found.ci95 or ()))), usual)
+
+
+def _estimate(estimate: Estimate, digits: Digits, sign: bool = False) -> str:
+    """``-57.8 (-59.1 to -56.2)``."""
+    value, *ends = (digits.text(number, sign) for number in (estimate.value, *(estimate.ci95 or ())))
+    return f"{value} ({' to '.join(ends)})" if ends else value
+
+
+def _flat(rows: Sequence[Row]) -> Iterable[tuple[str, str, Estimate]]:
+    """Arm, statistic and value."""
+    for row in rows:
+        yield from ((row.arm, name, getattr(row, name)) for name in ("iqm", "mean", "median"))
+        if row.optimality_gap is not None:
+            yield row.arm, "optimality gap", row.optimality_gap
+        if row.against is not None:
+            yield row.arm, "difference", row.against.difference
+            yield row.arm, "probability of improvement", row.against.improvement
+            if row.against.by_seed is not None:
+                yield row.arm, "probability of improvement by seed", row.against.by_seed
+
+
+def _cells(table: str, row: tuple[str, str, Estimate], at: float | None) -> tuple[object, ...]:
+    arm, statistic, found = row
+    low, high = found.ci95 or ("", "")
+    return table, arm, statistic, "" if at is None else at, found.value, low, high, found.runs
+
+
+def _points(table: str, statistic: str, lines: Lines, seeds: Mapping[str, int]) -> Iterable[tuple[object, ...]]:
+    for arm, line in lines.y.items():
+        for x, y, low, high in zip(lines.x, line, lines.low[arm], lines.high[arm], strict=True):
+            yield table, arm, statistic, x, y, low, high, seeds[arm]
+
+
+def _bullets(sentences: Iterable[str]) -> str:
+    return "\n".join(f"* {sentence}" for sentence in sentences)

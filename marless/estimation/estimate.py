@@ -1,0 +1,106 @@
+"""Estimates the cost and duration of a run from a calibration of a few seconds."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from coordinator.config.schema import RANDOM, RunConfig
+from coordinator.core import budget
+from coordinator.core.state import Plan, State
+from coordinator.placement.rules import PLACEMENTS
+from coordinator.pricing.bill import Bill, Meter
+from marless.backends import registry
+from marless.estimation.calibration import Calibration, calibrate
+from marless.estimation.placements import PlacementPlan, plan_placement
+from marless.estimation.targets import Target
+
+# A longer run is extrapolated from these two lengths: cost and time grow linearly with the rounds.
+SHORT, LONG = 300, 600
+# No calibration fills this window. A rehearsal may, with constant returns, which are no decline.
+LONGEST_WINDOW = 100
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The expected rounds, training seconds and resource use of a run."""
+
+    rounds: int
+    seconds: float
+    meter: Meter
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """The run on the target and, for comparison, on this machine; `planned` are the placements of the rule `auto`."""
+
+    config: RunConfig
+    entries: list[tuple[Target, Estimate, Bill]]
+    """The target's first."""
+    planned: PlacementPlan | None
+
+
+def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:
+    """Plays a few rounds on this machine and extrapolates the run."""
+    # The opponents' policies hardly change the cost.
+    config = replace(config, opponents=replace(config.opponents, policies=RANDOM))
+    if target.detached:
+        config = replace(config, placement=replace(config.placement, inline_objects=False))
+    planned = None
+    if PLACEMENTS[config.placement.rule].planned:
+        planned = plan_placement(config, workers, target)
+        config = planned.config
+    calibration = calibrate(_without_switches(config), workers)
+    targets = dict.fromkeys((target, Target(registry.backend(registry.DEFAULT), workers)))
+    return Estimates(config, [(place, *estimate(config, calibration, place)) for place in targets], planned)
+
+
+def estimate(config: RunConfig, calibration: Calibration, target: Target) -> tuple[Estimate, Bill]:
+    """Estimates the run and its bill without a target return, since the round that meets it is unknown."""
+    config = replace(_without_switches(config), stop=replace(config.stop, return_=None)).effective()
+    plan = target.plan(config, calibration.plan.dataset)
+    state = target.rehearse(_limit_rounds(plan, LONG), calibration)
+    whole = Estimate(state.round, state.seconds, state.meter)
+    if state.round >= LONG:
+        whole = _extrapolate(plan, target.rehearse(_limit_rounds(plan, SHORT), calibration), state)
+    return whole, budget.bill_of(plan, whole.meter)
+
+
+def _without_switches(config: RunConfig) -> RunConfig:
+    """The configuration without switches of sharing, since the rounds of a decline are unknown."""
+    return replace(config, trend=replace(config.trend, rule="significant", window=LONGEST_WINDOW))
+
+
+def _limit_rounds(plan: Plan, rounds: int) -> Plan:
+    """The plan with at most `rounds` rounds."""
+    stop = plan.config.stop
+    shorter = replace(stop, rounds=rounds if stop.rounds is None else min(rounds, stop.rounds))
+    return dataclasses.replace(plan, config=replace(plan.config, stop=shorter))
+
+
+def _extrapolate(plan: Plan, short: State, long: State) -> Estimate:
+    """The run until its first limit, extrapolated linearly from two shorter ones."""
+    stop, span = plan.config.stop, long.round - short.round
+    dollars = [float(budget.dollars(plan, state.meter)) for state in (short, long)]
+    lines = (
+        (stop.rounds, short.round, long.round),
+        (stop.env_steps, short.env_steps, long.env_steps),
+        (stop.seconds, short.seconds, long.seconds),
+        (stop.dollars, dollars[0], dollars[1]),
+    )
+    lengths = [(limit - low) / (high - low) for limit, low, high in lines if limit is not None]
+    share = max(1.0, min(lengths))
+    return Estimate(
+        rounds=short.round + round(share * span),
+        seconds=short.seconds + share * (long.seconds - short.seconds),
+        meter=_interpolate(short.meter, long.meter, share),
+    )
+
+
+def _interpolate(low: Any, high: Any, share: float) -> Any:
+    """`low` + `share` of the way to `high`, field by field."""
+    if isinstance(low, int):
+        return round(low + share * (high - low))
+    names = low.__struct_fields__
+    return type(low)(**{name: _interpolate(getattr(low, name), getattr(high, name), share) for name in names})

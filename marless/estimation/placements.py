@@ -1,0 +1,81 @@
+"""The planner's forecast before a run: the efficient placements and the one that it would choose."""
+
+import dataclasses
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from coordinator.config.schema import Placement, RunConfig
+from coordinator.core import planning
+from coordinator.core.controller import looks_at_rounds
+from coordinator.placement import planner
+from coordinator.placement.planner import Forecast
+from coordinator.placement.round_placement import RoundPlacement
+from coordinator.pricing.prices import load_prices
+from marless.estimation.calibration import calibrate
+from marless.estimation.targets import Target
+from marless.output import say, say_text
+from marless.reports.text import money, placement_text, table
+
+# The instance that functions are compared with.
+MACHINE, VCPUS = "c6a.large", 2
+
+
+@dataclass(frozen=True)
+class PlacementPlan:
+    """`config` with the chosen placement in place of `auto`, and the Pareto front of placements by dollars and
+    seconds of a round."""
+
+    config: RunConfig
+    chosen: Forecast
+    pareto_front: list[Forecast]
+
+    def show(self) -> None:
+        """Prints the placements, the chosen one marked, and when a machine would be cheaper."""
+        others = [item for item in self.pareto_front if item.round_placement != self.chosen.round_placement]
+        forecasts = sorted([*others, self.chosen], key=lambda item: item.dollars)
+        rows = [
+            (
+                "->" if item.round_placement == self.chosen.round_placement else "",
+                placement_text(item.round_placement),
+                money(item.dollars),
+                money(item.compute + item.requests),
+                money(item.storage + item.ledger),
+                money(item.coordination),
+                f"{1000 * item.seconds:,.0f} ms",
+            )
+            for item in forecasts
+        ]
+        say_text(table(("", "placement", "$ a round", "functions", "storage", "coordination", "time"), rows))
+        hourly = float(load_prices(self.config.pricing.region).ec2[MACHINE])
+        share = planner.break_even(self.chosen, hourly, VCPUS)
+        verdict = f"above {share:.0%} utilisation" if share < 1 else "at no utilisation"
+        say(f"a {MACHINE} (${hourly:g}/h) would do the same work for less {verdict}")
+        say("")
+
+
+def plan_placement(config: RunConfig, workers: int, target: Target) -> PlacementPlan:
+    """Plays a few rounds here, to which the planner fits the durations of tasks; raises `UserError` when they fail.
+    Functions elsewhere also wait for storage, which the planner measures in the run."""
+    calibration = calibrate(config, workers)
+    plan, state = target.plan(calibration.plan.config, calibration.plan.dataset), calibration.state
+    most_rounds = 1 if looks_at_rounds(config) else min(config.placement.rounds, config.evaluation.every)
+    work = dataclasses.replace(planning.workload(plan, state), most_rounds=most_rounds)
+    terms = planning.terms(plan, state)
+    forecasts = planner.forecasts(work, state.timings, terms)
+    chosen = planner.choose(forecasts, terms.deadline_s, terms.dollars_per_hour)
+    return PlacementPlan(with_placement(config, chosen.round_placement), chosen, planner.pareto_front(forecasts))
+
+
+def with_placement(config: RunConfig, round_placement: RoundPlacement) -> RunConfig:
+    """The configuration with `round_placement` in place of a rule that plans."""
+    functions = config.functions
+    for name, memory in round_placement.memory_mb.items():
+        functions = replace(functions, **{name: replace(getattr(functions, name), memory_mb=memory)})
+    placement = Placement(
+        rule=round_placement.rule,
+        rollouts_per_invocation=round_placement.rollouts_per_invocation,
+        rounds=round_placement.rounds,
+        inline_objects=round_placement.inline_objects,
+    )
+    return replace(config, placement=placement, functions=functions, checkpoint_every=round_placement.checkpoint_every)

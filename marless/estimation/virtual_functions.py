@@ -1,0 +1,201 @@
+"""Functions on a virtual clock: an invoker whose tasks take as long as a record says, and answer at once.
+
+The coordinator is real, so the time that it computes passes on the virtual clock too, while functions run.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush, heapreplace
+
+import numpy as np
+
+from coordinator.core.state import WorkItem
+from functions.contract import Record, Report, Request, Usage
+from functions.encoding import JsonDecoder, to_json
+from functions.references import read_from_storage
+from marless.estimation.recorded_replies import RecordedReplies
+from marless.estimation.service_times import ServiceTimes
+
+_REQUESTS = JsonDecoder[Request](Request)
+# How long a platform takes to reject an invocation.
+_REJECTED_S = 0.05
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Shares of attempts that meet a fault: `slow` ones take `factor` times as long, `cold` ones start an environment,
+    `throttled` ones are rejected, `lost` ones run into their time-out."""
+
+    slow: float = 0.0
+    factor: float = 10.0
+    cold: float = 0.0
+    throttled: float = 0.0
+    lost: float = 0.0
+
+
+NO_FAULTS = Faults()
+
+
+class VirtualClock:
+    """Seconds of a simulation. What the coordinator computes in between is measured, and passes as well."""
+
+    def __init__(self) -> None:
+        self.now = self.coordinator_s = 0.0
+        self._left = time.process_time()
+
+    def enter(self) -> None:
+        """The coordinator calls the simulation: the time that it computed passes."""
+        worked = time.process_time() - self._left
+        self.coordinator_s += worked
+        self.now += worked
+
+    def leave(self) -> None:
+        """The coordinator goes on."""
+        self._left = time.process_time()
+
+
+class VirtualFunctions:
+    """An invoker of `slots` slots; tasks wait in order for the first that is free."""
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        slots: int,
+        times: ServiceTimes,
+        replies: RecordedReplies,
+        faults: Faults,
+        rng: np.random.Generator,
+    ) -> None:
+        self._clock, self._times, self._replies, self._faults = clock, times, replies, faults
+        self._rng = rng
+        self._item_of: Callable[[str], WorkItem] = _unknown
+        self._free = [0.0] * slots
+        # By function: how many environments have started, and the ends of the attempts that hold one.
+        self._started: dict[str, int] = defaultdict(int)
+        self._held: dict[str, list[float]] = defaultdict(list)
+        self._due: dict[str, float] = defaultdict(float)
+        self._pending: list[tuple[float, int, Report]] = []
+        self.asked = self.request_bytes = self.reply_bytes = self.largest_request = 0
+        self.busy_s: dict[str, float] = defaultdict(float)
+
+    def serve(self, item_of: Callable[[str], WorkItem]) -> None:
+        """Learns of each task's id what kind of work it is, and how large."""
+        self._item_of = item_of
+
+    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
+        """See `Invoker`."""
+        self._clock.enter()
+        self.asked += 1
+        self.request_bytes += len(body)
+        self.largest_request = max(self.largest_request, len(body))
+        end, report = self._run(function, _REQUESTS.decode(body), timeout_s)
+        self.reply_bytes += len(report.body)
+        heappush(self._pending, (end, self.asked, report))
+        self._clock.leave()
+
+    def wait(self, timeout_s: float) -> list[Report]:
+        """The reports of all attempts that have ended when the first of them has."""
+        self._clock.enter()
+        ended = []
+        if self._pending:
+            self._clock.now = max(self._clock.now, self._pending[0][0])
+        while self._pending and self._pending[0][0] <= self._clock.now:
+            ended.append(heappop(self._pending)[2])
+        self._clock.leave()
+        return ended
+
+    def close(self) -> None:
+        """See `Invoker`."""
+        self._pending.clear()
+
+    def _run(self, function: str, request: Request, timeout_s: float) -> tuple[float, Report]:
+        """When the attempt ends, and its report."""
+        faults, chance = self._faults, self._rng.random(4)
+        start = max(self._clock.now, self._free[0])
+        if chance[0] < faults.throttled:
+            return self._clock.now + _REJECTED_S, self._report(function, request, "throttled", 0.0, 0.0, Usage())
+        item = self._item_of(request.id)
+        size, times = item.size or item.weight, self._times.of(item.kind)
+        starts = self._starts(function, start) or chance[1] < faults.cold
+        init_ms = self._init_ms(function) if starts else 0.0
+        usage = times.usage_of(size, sum(1 for _ in read_from_storage(request)))
+        duration_ms = times.duration_ms(size, usage, starts, self._rng)
+        if chance[2] < faults.slow:
+            duration_ms *= faults.factor
+        late = chance[3] < faults.lost or duration_ms > timeout_s * 1000
+        if late:
+            duration_ms = timeout_s * 1000
+        end = start + self._times.hand_over_s + (init_ms + duration_ms) / 1000
+        heapreplace(self._free, end)
+        heappush(self._held[function], end)
+        self.busy_s[item.kind] += duration_ms / 1000
+        self.busy_s["start-up"] += init_ms / 1000
+        outcome = "timeout" if late else "answered"
+        return end, self._report(function, request, outcome, init_ms, duration_ms, usage)
+
+    def _starts(self, function: str, start: float) -> bool:
+        """Whether all environments of the function are held, so that another one starts, or one starts again."""
+        held = self._held[function]
+        while held and held[0] <= start:
+            heappop(held)
+        starts = len(held) >= self._started[function]
+        self._started[function] += starts
+        # Those that start again are as many in every wave as they were in the record.
+        self._due[function] += self._times.restarts.get(function, 0.0)
+        if self._due[function] < 1:
+            return starts
+        self._due[function] -= 1
+        return True
+
+    def _init_ms(self, function: str) -> float:
+        drawn = self._times.init_ms.get(function, (0.0,))
+        return drawn[int(self._rng.integers(len(drawn)))]
+
+    def _report(
+        self, function: str, request: Request, outcome: str, init_ms: float, duration_ms: float, usage: Usage
+    ) -> Report:
+        body = to_json(self._replies.to(request, usage)) if outcome == "answered" else b""
+        return Report(
+            id=request.id,
+            attempt=request.attempt,
+            function=function,
+            outcome=outcome,  # type: ignore[arg-type]
+            body=body,
+            duration_ms=duration_ms,
+            init_ms=init_ms,
+        )
+
+
+def _unknown(id: str) -> WorkItem:
+    raise KeyError(id)
+
+
+class VirtualLedger:
+    """A ledger in memory whose commits take `commit_s`."""
+
+    def __init__(self, clock: VirtualClock, commit_s: float = 0.0) -> None:
+        self.clock, self._commit_s = clock, commit_s
+        self._items: dict[str, Record] = {}
+        self.largest = 0
+
+    def load(self, item: str) -> Record | None:
+        return self._items.get(item)
+
+    def commit(self, item: str, body: bytes, version: int) -> int:
+        self.clock.enter()
+        self.clock.now += self._commit_s
+        self.largest = max(self.largest, len(body))
+        self._items[item] = Record(version=version + 1, body=body, at=self.clock.now)
+        self.clock.leave()
+        return version + 1
+
+    def persist(self) -> None:
+        """Nothing is persisted."""
+
+    def now(self) -> float:
+        return self.clock.now
+
+    def close(self) -> None:
+        """Nothing to release."""

@@ -1,0 +1,237 @@
+"""One agent's policy as every format is written from it: layers from the flat observation to the outputs, and a head.
+
+What acting does with a stored policy is part of the layers: the agent's one-hot, the normalisation of inputs, layer
+norms, the hidden state. The last action, which `task.last_action` puts behind observations, is an input of its own, so
+that an observation is what the environment shows.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coordinator.errors import UserError
+from functions.environments.base import AgentClass, FloatArray
+from functions.environments.last_action import numbers_of
+from functions.environments.spaces.actions import ActionCodec
+from functions.nn.batched import BatchedNetwork
+from functions.nn.mlp import Layer
+from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
+from marless.reports.policy import TeamPolicy
+
+# The inputs that carry something from step to step; the output that each takes next has NEXT before its name.
+HIDDEN, LAST_ACTION, NEXT = "hidden", "last_action", "next_"
+
+
+@dataclass(frozen=True)
+class Normalise:
+    """(x - mean) times inverse, cut off at ±10; `mean` and `inverse` ``[F]``."""
+
+    mean: FloatArray
+    inverse: FloatArray
+
+
+@dataclass(frozen=True)
+class Linear:
+    """x weight + bias; `weight` ``[in, out]``, `bias` ``[out]``."""
+
+    weight: FloatArray
+    bias: FloatArray
+
+
+@dataclass(frozen=True)
+class LayerNorm:
+    """As `torch.nn.LayerNorm`; `gain` and `shift` ``[H]``."""
+
+    gain: FloatArray
+    shift: FloatArray
+
+
+@dataclass(frozen=True)
+class Tanh:
+    """tanh of every number."""
+
+
+@dataclass(frozen=True)
+class Relu:
+    """max(0, x) of every number."""
+
+
+@dataclass(frozen=True)
+class Gru:
+    """As `torch.nn.GRUCell`, weights transposed; `x` ``[in, 3H]``, `h` ``[H, 3H]``, `bx` and `bh` ``[3H]``. Its output
+    is the next hidden state."""
+
+    x: FloatArray
+    h: FloatArray
+    bx: FloatArray
+    bh: FloatArray
+
+
+@dataclass(frozen=True)
+class FactoryNetwork:
+    """A network that a factory made: its ONNX graph, its parameters by name, and the agent's one-hot or nothing.
+
+    The first numbers of the observation have the shape `observation`; others, and then the one-hot, are its `rest`.
+    """
+
+    shape: NetworkShape
+    graph: bytes
+    parameters: dict[str, FloatArray]
+    observation: tuple[int, ...]
+    one_hot: FloatArray
+
+
+PolicyLayer = Normalise | Linear | LayerNorm | Tanh | Relu | Gru | FactoryNetwork
+
+
+@dataclass(frozen=True)
+class Choices:
+    """One choice, or several (not `single`), of so many actions each.
+
+    The environment counts each of its choices from its `first` and takes them in an array of `shape`; where they are
+    numbered as one, `joined` are their counts.
+    """
+
+    counts: tuple[int, ...]
+    first: tuple[int, ...]
+    single: bool
+    joined: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        """The numbers of a mask, and of the last action."""
+        return sum(self.counts)
+
+    @property
+    def table(self) -> NDArray[np.int64]:
+        """The environment's choices ``[actions, choices]`` for every number of several that are numbered as one."""
+        choices = np.stack(np.unravel_index(np.arange(self.width), self.joined), axis=-1)
+        return np.asarray(choices + np.array(self.first))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Continuous actions: the first outputs by tanh, or `clipped` to [-1, 1], then rescaled to the bounds; the
+    environment takes them in an array of `shape`.
+
+    The last action is the number in [-1, 1] times `last_scale` plus `last_offset`.
+    """
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    clipped: bool
+    shape: tuple[int, ...]
+    last_scale: tuple[float, ...]
+    last_offset: tuple[float, ...]
+
+    @property
+    def width(self) -> int:
+        """The number of actions."""
+        return len(self.low)
+
+
+@dataclass(frozen=True)
+class AgentPolicy:
+    """A policy from observations ``[rows, observation_size]``, and what is in `states`, to `outputs` numbers."""
+
+    name: str
+    observation_size: int
+    observation_shape: tuple[int, ...]
+    layers: tuple[PolicyLayer, ...]
+    outputs: int
+    actions: Choices | Numbers
+    # The environment's own observations and actions, as `functions.environments.spaces` reads them.
+    spaces: dict[str, Any]
+    last_action: bool
+    # The log standard deviations of a Gaussian policy that are parameters.
+    log_std: tuple[float, ...]
+
+    @property
+    def states(self) -> dict[str, int]:
+        """The widths of the inputs that carry something from step to step; zeros at the start of an episode."""
+        cell = next((layer for layer in self.layers if isinstance(layer, Gru)), None)
+        found = {} if cell is None else {HIDDEN: len(cell.h)}
+        return found | ({LAST_ACTION: self.actions.width} if self.last_action else {})
+
+    @property
+    def inputs(self) -> dict[str, int]:
+        """The widths of all inputs; a mask only where actions are choices."""
+        mask = {"mask": self.actions.width} if isinstance(self.actions, Choices) else {}
+        return {"observation": self.observation_size, **mask, **self.states}
+
+
+def agent_policies(team: TeamPolicy) -> list[AgentPolicy]:
+    """The policies of all agents that have one; raises `UserError` when none has."""
+    found = [_policy(team, agent) for agent in range(len(team.agents)) if team.plays(agent)]
+    if not found:
+        raise UserError("all agents acted at random; there is no policy")
+    return found
+
+
+def _policy(team: TeamPolicy, agent: int) -> AgentPolicy:
+    spec, name = team.spec, team.agents[agent]
+    kind, networks = spec.classes[spec.class_of[agent]], team.networks(agent)
+    layers = _layers(networks) if isinstance(networks, BatchedNetwork) else (_factory_network(team, agent, kind),)
+    log_std = () if networks.log_std is None else tuple(float(value) for value in networks.log_std.reshape(-1))
+    return AgentPolicy(
+        name=name,
+        observation_size=kind.observation_size - team.task.last_action * kind.actions,
+        observation_shape=kind.observation_shape,
+        layers=layers,
+        outputs=networks.head(kind).width,
+        actions=_actions(kind, team.codec(agent).action, networks.clipped and networks.log_std is not None),
+        spaces=team.spaces(agent).plain(),
+        last_action=team.task.last_action,
+        log_std=log_std,
+    )
+
+
+def _actions(kind: AgentClass, action: ActionCodec, clipped: bool) -> Choices | Numbers:
+    if not kind.continuous:
+        first = tuple(action.start.reshape(-1).tolist())
+        counts = kind.branches or (kind.actions,)
+        return Choices(counts, first, not kind.branches, action.joined, action.shape)
+    low, high = np.array(kind.low, np.float32), np.array(kind.high, np.float32)
+    moves = high > low
+    fixed = np.where(moves, 0, numbers_of(kind, low))
+    return Numbers(kind.low, kind.high, clipped, action.shape, *(tuple(x.tolist()) for x in (moves * 1.0, fixed)))
+
+
+def _layers(network: BatchedNetwork) -> tuple[PolicyLayer, ...]:
+    """The layers of a network of one agent."""
+    found: list[PolicyLayer] = []
+    if network.normaliser is not None:
+        found.append(Normalise(*(part.reshape(-1) for part in network.normaliser)))
+    norms = [LayerNorm(norm.gain.reshape(-1), norm.shift.reshape(-1)) for norm in network.norms]
+    hidden = network.before if network.gru is not None else network.after[:-1]
+    for place, layer in enumerate(hidden):
+        found += [_linear(layer), *norms[place : place + 1], Relu() if network.rectified else Tanh()]
+    if network.gru is not None:
+        x, h = (weight[0, 0] for weight in network.gru.weights)
+        bx, bh = (bias.reshape(-1) for bias in network.gru.biases)
+        found += [Gru(x, h, bx, bh), *norms[-1:]]
+    return (*found, _linear(network.after[-1]))
+
+
+def _linear(layer: Layer) -> Linear:
+    weight, bias = layer
+    return Linear(weight[0, 0], bias.reshape(-1))
+
+
+def _factory_network(team: TeamPolicy, agent: int, kind: AgentClass) -> FactoryNetwork:
+    own = team.stored(agent)
+    identity = np.eye(len(team.agents), dtype=np.float32)[agent] if team.identity else np.zeros(0, np.float32)
+    return FactoryNetwork(
+        shape=NetworkShape.decode(own[SHAPE]),
+        graph=own[GRAPH].tobytes(),
+        parameters={
+            name.removeprefix(PARAMETERS): np.asarray(array, np.float32)
+            for name, array in own.items()
+            if name.startswith(PARAMETERS)
+        },
+        observation=kind.observation_shape or (kind.observation_size,),
+        one_hot=identity,
+    )

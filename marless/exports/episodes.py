@@ -1,0 +1,127 @@
+"""Whole episodes that a team plays, recorded for other programs."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.environments import registry
+from functions.environments.base import ActionArray, EnvironmentFault, EnvSpec, Observation, Step, VectorEnvironment
+from functions.policies import draws
+from functions.randomness import generator
+from marless.reports.policy import TeamPolicy
+
+# Episodes played side by side.
+_BLOCK = 64
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode of T steps: `steps` by name ``[T, ...]``, and what was seen after the last one, `final` ``[...]``."""
+
+    steps: Arrays
+    final: Arrays
+
+    @property
+    def length(self) -> int:
+        """T."""
+        return len(next(iter(self.steps.values())))
+
+
+def played(team: TeamPolicy, episodes: int, greedy: bool, seed: int, stream: str) -> Iterator[Episode]:
+    """Plays episodes by the policies, sampled unless `greedy`; all random numbers depend on `seed` and `stream` only.
+
+    Raises what `registry.make` raises, and `EnvironmentFault` for an episode that is longer than the horizon.
+    """
+    with closing(registry.make(team.task, min(_BLOCK, episodes))) as environment:
+        for block, first in enumerate(range(0, episodes, environment.num_envs)):
+            recorder = _Recorder(team, environment.spec)
+            address = ("export", stream, block)
+            rngs = generator(seed, *address), generator(seed, *address, "opponents")
+            _play(environment, team, greedy, recorder, rngs)
+            count = min(environment.num_envs, episodes - first)
+            for row in range(count):
+                yield recorder.episode(row, team.task.name)
+
+
+def _play(
+    environment: VectorEnvironment,
+    team: TeamPolicy,
+    greedy: bool,
+    recorder: "_Recorder",
+    rngs: tuple[np.random.Generator, np.random.Generator],
+) -> None:
+    """One whole episode in every environment; one that has ended goes on with others, which are not recorded.
+
+    The first of `rngs` is for start states and then actions, the second for agents that act at random.
+    """
+    spec, num_envs = environment.spec, environment.num_envs
+    rng, luck = rngs
+    player, seen = team.player(num_envs), environment.reset(rng)
+    noise = None if greedy else draws(spec, spec.horizon, num_envs, rng)
+    chance = draws(spec, spec.horizon, num_envs, luck)
+    running = np.ones(num_envs, np.bool_)
+    for t in range(spec.horizon):
+        luck_now = tuple(block[t] for block in chance)
+        choice = player.act(seen, None if noise is None else tuple(block[t] for block in noise), luck_now)
+        step = environment.step(choice.played)
+        recorder.record(seen, choice.played, step, running)
+        running &= ~step.ended
+        if not running.any():
+            return
+        player.forget(step.ended)
+        seen = step.observation
+
+
+class _Recorder:
+    """The steps of E environments until the first episode of each ends."""
+
+    def __init__(self, team: TeamPolicy, spec: EnvSpec) -> None:
+        self._spec, self._codecs = spec, [team.codec(agent) for agent in range(len(spec.agents))]
+        self._steps: list[Arrays] = []
+        self._ends: dict[int, tuple[int, Arrays]] = {}
+
+    def record(
+        self, seen: Observation, actions: tuple[ActionArray, ...], step: Step, running: NDArray[np.bool_]
+    ) -> None:
+        """Adds a step of environments; those that end and are still `running` end their episode."""
+        named = self._seen(seen)
+        ended_by_limit = step.truncated[:, None] & seen.alive & ~step.terminated
+        for agent, name in enumerate(self._spec.agents):
+            index = self._spec.class_of[agent]
+            kind = self._spec.classes[index]
+            action = actions[index][:, kind.agents.index(agent)]
+            named[f"{name}/actions"] = self._codecs[agent].action.decode(action)
+            named[f"{name}/rewards"] = step.rewards[:, agent].astype(np.float32)
+            named[f"{name}/terminations"] = step.terminated[:, agent]
+            named[f"{name}/truncations"] = ended_by_limit[:, agent]
+            named[f"{name}/alive"] = seen.alive[:, agent]
+        self._steps.append({key: array.copy() for key, array in named.items()})
+        if step.final is not None:
+            final = self._seen(step.final)
+            for row in np.flatnonzero(step.ended & running).tolist():
+                self._ends[row] = len(self._steps), {key: array[row].copy() for key, array in final.items()}
+
+    def episode(self, row: int, task: str) -> Episode:
+        """The first episode of an environment; raises `EnvironmentFault` if it has not ended."""
+        if row not in self._ends:
+            raise EnvironmentFault(f"{task}: an episode is longer than its horizon, {self._spec.horizon}")
+        length, final = self._ends[row]
+        names = self._steps[0]
+        return Episode({name: np.stack([step[name][row] for step in self._steps[:length]]) for name in names}, final)
+
+    def _seen(self, seen: Observation) -> Arrays:
+        """Observations and masks by agent, and the state."""
+        named: Arrays = {}
+        for index, kind in enumerate(self._spec.classes):
+            for place, agent in enumerate(kind.agents):
+                name = self._spec.agents[agent]
+                named[f"{name}/observations"] = seen.values[index][:, place]
+                if seen.masks is not None and not kind.continuous:
+                    named[f"{name}/masks"] = seen.masks[index][:, place]
+        return named if seen.state is None else {**named, "state": seen.state}

@@ -1,0 +1,253 @@
+"""A policy as an ONNX graph with the weights in it, for ONNX Runtime and whatever else reads ONNX.
+
+Inputs are `observation`, `mask` for choices, `hidden` and `last_action` where a policy has them; all but the
+observation may be left out and are then all legal or zero. Outputs are `outputs`, `action` in the environment's
+format, and `next_hidden` and `next_last_action`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from functions.nn.layer_norm import EPSILON
+from functions.nn.losses import ILLEGAL
+from functions.nn.normaliser import MOST_DEVIATIONS
+from marless.exports.agent_policy import (
+    HIDDEN,
+    LAST_ACTION,
+    NEXT,
+    AgentPolicy,
+    Choices,
+    FactoryNetwork,
+    Gru,
+    LayerNorm,
+    Linear,
+    Normalise,
+    Numbers,
+    Relu,
+    Tanh,
+)
+
+OPSET, IR_VERSION = 18, 10
+_FACTORY = "network/"
+
+
+class _Nodes:
+    """Nodes and constants in order; every method returns the name of its value."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.opsets = [helper.make_opsetid("", OPSET)]
+        self.functions: list[Any] = []
+
+    def constant(self, array: NDArray[Any]) -> str:
+        name = f"constant_{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    def numbers(self, *values: float) -> str:
+        return self.constant(np.array(values, np.float32))
+
+    def integers(self, *values: int) -> str:
+        return self.constant(np.array(values, np.int64))
+
+    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        return self.split(operator, *inputs, parts=1, **attributes)[0]
+
+    def split(self, operator: str, *inputs: str, parts: int, **attributes: Any) -> list[str]:
+        outputs = [f"value_{len(self.nodes)}_{part}" for part in range(parts)]
+        self.nodes.append(helper.make_node(operator, inputs, outputs, **attributes))
+        return outputs
+
+    def called(self, value: str, name: str) -> None:
+        """Gives a value the name of an output."""
+        self.nodes.append(helper.make_node("Identity", [value], [name]))
+
+
+def onnx_model(policy: AgentPolicy) -> bytes:
+    """The graph of a policy; takes any number of rows."""
+    nodes, value = _Nodes(), "observation"
+    if policy.last_action:
+        value = nodes.add("Concat", "observation", _as_many(nodes, LAST_ACTION), axis=-1)
+    for layer in policy.layers:
+        value = _LAYERS[type(layer)](nodes, layer, value)
+    _HEADS[type(policy.actions)](nodes, policy, value)
+    return _model(nodes, policy)
+
+
+def _model(nodes: _Nodes, policy: AgentPolicy) -> bytes:
+    inputs, defaults = [], []
+    for name, width in policy.inputs.items():
+        kind = TensorProto.BOOL if name == "mask" else TensorProto.FLOAT
+        # An initialiser with an input's name is its default; one row of it stands for all.
+        inputs.append(helper.make_tensor_value_info(name, kind, [f"{name}_rows", width]))
+        if name == "mask":
+            defaults.append(numpy_helper.from_array(np.ones((1, width), np.bool_), name))
+        elif name != "observation":
+            defaults.append(numpy_helper.from_array(np.zeros((1, width), np.float32), name))
+    graph = helper.make_graph(
+        nodes.nodes, "policy", inputs, _outputs(policy), initializer=[*defaults, *nodes.constants]
+    )
+    model = helper.make_model(
+        graph, opset_imports=nodes.opsets, functions=nodes.functions, ir_version=IR_VERSION, producer_name="marless"
+    )
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def _outputs(policy: AgentPolicy) -> list[Any]:
+    actions = policy.actions
+    kind, shape = TensorProto.FLOAT if isinstance(actions, Numbers) else TensorProto.INT64, actions.shape
+    widths = {f"{NEXT}{name}": width for name, width in policy.states.items()}
+    return [
+        helper.make_tensor_value_info("outputs", TensorProto.FLOAT, ["rows", policy.outputs]),
+        helper.make_tensor_value_info("action", kind, ["rows", *shape]),
+        *(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", width]) for name, width in widths.items()),
+    ]
+
+
+def _as_many(nodes: _Nodes, value: str) -> str:
+    """A value of one row, or of as many as the observation has, as the latter."""
+    rows = nodes.add("Shape", "observation", start=0, end=1)
+    return nodes.add("Expand", value, nodes.add("Concat", rows, nodes.integers(1), axis=0))
+
+
+def _normalise(nodes: _Nodes, layer: Normalise, value: str) -> str:
+    distance = nodes.add("Sub", value, nodes.constant(layer.mean))
+    scaled = nodes.add("Mul", distance, nodes.constant(layer.inverse))
+    return _clipped(nodes, scaled, MOST_DEVIATIONS)
+
+
+def _clipped(nodes: _Nodes, value: str, most: float) -> str:
+    bounds = (nodes.constant(np.array(bound, np.float32)) for bound in (-most, most))
+    return nodes.add("Clip", value, *bounds)
+
+
+def _linear(nodes: _Nodes, layer: Linear, value: str) -> str:
+    product = nodes.add("MatMul", value, nodes.constant(layer.weight))
+    return nodes.add("Add", product, nodes.constant(layer.bias))
+
+
+def _layer_norm(nodes: _Nodes, layer: LayerNorm, value: str) -> str:
+    gain, shift = nodes.constant(layer.gain), nodes.constant(layer.shift)
+    return nodes.add("LayerNormalization", value, gain, shift, axis=-1, epsilon=EPSILON)
+
+
+def _tanh(nodes: _Nodes, layer: Tanh, value: str) -> str:
+    return nodes.add("Tanh", value)
+
+
+def _relu(nodes: _Nodes, layer: Relu, value: str) -> str:
+    return nodes.add("Relu", value)
+
+
+def _gru(nodes: _Nodes, layer: Gru, value: str) -> str:
+    seen = _linear(nodes, Linear(layer.x, layer.bx), value)
+    known = _linear(nodes, Linear(layer.h, layer.bh), HIDDEN)
+    (seen_r, seen_z, seen_n), (known_r, known_z, known_n) = (
+        nodes.split("Split", part, parts=3, axis=-1, num_outputs=3) for part in (seen, known)
+    )
+    reset = nodes.add("Sigmoid", nodes.add("Add", seen_r, known_r))
+    update = nodes.add("Sigmoid", nodes.add("Add", seen_z, known_z))
+    new = nodes.add("Tanh", nodes.add("Add", seen_n, nodes.add("Mul", reset, known_n)))
+    # (1 - z) n + z h
+    change = nodes.add("Mul", update, nodes.add("Sub", HIDDEN, new))
+    after = nodes.add("Add", new, change)
+    nodes.called(after, f"{NEXT}{HIDDEN}")
+    return after
+
+
+def _factory(nodes: _Nodes, layer: FactoryNetwork, value: str) -> str:
+    """The nodes of the factory's graph, with its parameters as constants."""
+    model = onnx.compose.add_prefix(onnx.load_from_string(layer.graph), _FACTORY)
+    width = int(np.prod(layer.observation))
+    shaped = nodes.add("Slice", value, nodes.integers(0), nodes.integers(width), nodes.integers(1))
+    others = nodes.add("Slice", value, nodes.integers(width), nodes.integers(np.iinfo(np.int64).max), nodes.integers(1))
+    given = {
+        "observation": nodes.add("Reshape", shaped, nodes.integers(-1, *layer.observation)),
+        "rest": nodes.add("Concat", others, _as_rows(nodes, layer.one_hot), axis=-1),
+    }
+    for name, array in layer.parameters.items():
+        given[f"net/{name}"] = nodes.constant(array)
+    nodes.nodes += [
+        helper.make_node("Identity", [given[one.name.removeprefix(_FACTORY)]], [one.name]) for one in model.graph.input
+    ]
+    nodes.nodes += model.graph.node
+    nodes.constants += model.graph.initializer
+    nodes.functions += model.functions
+    nodes.opsets = list(model.opset_import)
+    return str(model.graph.output[0].name)
+
+
+def _as_rows(nodes: _Nodes, row: NDArray[np.float32]) -> str:
+    """A constant ``[width]`` once for each row of the observation."""
+    return _as_many(nodes, nodes.constant(row[None]))
+
+
+def _choices(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
+    """The legal choice of the highest output, for each choice."""
+    actions = policy.actions
+    assert isinstance(actions, Choices)
+    outputs = nodes.add("Where", "mask", value, nodes.numbers(ILLEGAL))
+    nodes.called(outputs, "outputs")
+    counts = actions.counts
+    parts = [outputs]
+    if len(counts) > 1:
+        parts = nodes.split("Split", outputs, nodes.integers(*counts), parts=len(counts), axis=-1)
+    chosen = [nodes.add("ArgMax", part, axis=-1, keepdims=0 if actions.single else 1) for part in parts]
+    if actions.joined:
+        taken = nodes.add("Gather", nodes.constant(actions.table), chosen[0], axis=0)
+    else:
+        taken = chosen[0] if len(chosen) == 1 else nodes.add("Concat", *chosen, axis=-1)
+        taken = nodes.add("Add", taken, nodes.integers(*actions.first))
+    nodes.called(_shaped(nodes, taken, actions.shape), "action")
+    if policy.last_action:
+        one_hots = [
+            nodes.add("Reshape", _one_hot(nodes, one, count), nodes.integers(-1, count))
+            for one, count in zip(chosen, counts, strict=True)
+        ]
+        nodes.called(nodes.add("Concat", *one_hots, axis=-1), f"{NEXT}{LAST_ACTION}")
+
+
+def _one_hot(nodes: _Nodes, number: str, count: int) -> str:
+    return nodes.add("OneHot", number, nodes.integers(count), nodes.numbers(0, 1), axis=-1)
+
+
+def _numbers(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
+    """The means, squashed or clipped and rescaled to the bounds."""
+    actions = policy.actions
+    assert isinstance(actions, Numbers)
+    nodes.called(value, "outputs")
+    mean = nodes.add("Slice", value, nodes.integers(0), nodes.integers(actions.width), nodes.integers(1))
+    squashed = _clipped(nodes, mean, 1) if actions.clipped else nodes.add("Tanh", mean)
+    low, high = (nodes.numbers(*bound) for bound in (actions.low, actions.high))
+    share = nodes.add("Mul", nodes.add("Add", squashed, nodes.numbers(1)), nodes.numbers(0.5))
+    below = nodes.add("Mul", nodes.add("Sub", nodes.numbers(1), share), low)
+    rescaled = nodes.add("Add", below, nodes.add("Mul", share, high))
+    action = nodes.add("Min", nodes.add("Max", rescaled, low), high)
+    nodes.called(_shaped(nodes, action, actions.shape), "action")
+    if policy.last_action:
+        moved = nodes.add("Mul", squashed, nodes.numbers(*actions.last_scale))
+        nodes.called(nodes.add("Add", moved, nodes.numbers(*actions.last_offset)), f"{NEXT}{LAST_ACTION}")
+
+
+def _shaped(nodes: _Nodes, action: str, shape: tuple[int, ...]) -> str:
+    """Actions in rows as the environment takes them."""
+    return nodes.add("Reshape", action, nodes.integers(-1, *shape))
+
+
+_LAYERS: dict[type, Callable[[_Nodes, Any, str], str]] = {
+    Normalise: _normalise,
+    Linear: _linear,
+    LayerNorm: _layer_norm,
+    Tanh: _tanh,
+    Relu: _relu,
+    Gru: _gru,
+    FactoryNetwork: _factory,
+}
+_HEADS: dict[type, Callable[[_Nodes, AgentPolicy, str], None]] = {Choices: _choices, Numbers: _numbers}

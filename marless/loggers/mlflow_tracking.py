@@ -1,0 +1,114 @@
+"""A run of MLflow, in the store that MLflow's own environment variables name."""
+
+import logging
+import os
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from marless.loggers.base import LoggedRun, Logger, Point
+from marless.loggers.names import Names
+
+_TAG = "marless.id"
+# What one request may hold (MLflow REST API, "Log Batch"), and the longest value of a parameter.
+_METRICS, _PARAMS, _LONGEST = 1000, 100, 6000
+# What a name may not hold (mlflow.utils.validation), how long one is, with room for a number, and parts of a path that
+# it must not have.
+_REFUSED = re.compile(r"[^A-Za-z0-9_\-. /]")
+_LONGEST_NAME = 240
+_NO_PARTS = ("", ".", "..")
+_STATUS = {"finished": "FINISHED", "failed": "FAILED"}
+
+
+class _TrackedRun:
+    """The run, found again by a tag; it is sent what it does not have."""
+
+    def __init__(self, run: LoggedRun) -> None:
+        import mlflow
+
+        # It sets its own level when it is imported, and says how it makes its tables.
+        logging.getLogger("mlflow").setLevel(logging.WARNING)
+        self._mlflow, self._client, self._created = mlflow, mlflow.MlflowClient(), run.created
+        experiment = self._experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME", "marless"))
+        self._id, known = self._find(experiment, run)
+        self._names, self._keys = Names(_allowed), Names(_allowed)
+        # The step up to which every metric is there.
+        self._done = {
+            name: max(metric.step for metric in self._client.get_metric_history(self._id, name))
+            for name in known.metrics
+        }
+        # A parameter cannot be changed, so a limit that was raised stays as it was at first.
+        new = (
+            (key, str(value)[:_LONGEST])
+            for key, value in self._keys.of(run.settings).items()
+            if key not in known.params
+        )
+        while params := [mlflow.entities.Param(key, value) for key, value in islice(new, _PARAMS)]:
+            self._client.log_batch(self._id, params=params)
+
+    @property
+    def where(self) -> str:
+        return f"{self._mlflow.get_tracking_uri()}, run {self._id}"
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """See `Writer`."""
+        return self._names.renamed | self._keys.renamed
+
+    def write(self, point: Point) -> None:
+        """See `Writer`; leaves out what the store has."""
+        at = round(1000 * (self._created + point.seconds))
+        new = (
+            self._mlflow.entities.Metric(name, value, at, point.env_steps)
+            for name, value in self._names.of(point.scalars).items()
+            if point.env_steps > self._done.get(name, -1)
+        )
+        while metrics := list(islice(new, _METRICS)):
+            self._client.log_batch(self._id, metrics=metrics)
+
+    def finish(self, artefacts: Sequence[Path], status: str) -> None:
+        for path in artefacts:
+            self._client.log_artifact(self._id, str(path))
+        self._client.set_terminated(self._id, _STATUS.get(status, "KILLED"))
+
+    def close(self) -> None:
+        """Every request is answered by now."""
+
+    def _experiment(self, name: str) -> str:
+        found = self._client.get_experiment_by_name(name)
+        return str(found.experiment_id if found else self._client.create_experiment(name))
+
+    def _find(self, experiment: str, run: LoggedRun) -> tuple[str, Any]:
+        """The id of the run, which is begun if it is not there, and what the store knows of it."""
+        found = self._client.search_runs([experiment], f"tags.`{_TAG}` = '{run.id}'", max_results=1)
+        if found:
+            self._client.update_run(found[0].info.run_id, status="RUNNING")
+            return str(found[0].info.run_id), found[0].data
+        tags = {_TAG: run.id} | ({"marless.study": run.group} if run.group else {})
+        new = self._client.create_run(experiment, start_time=round(1000 * run.created), tags=tags, run_name=run.name)
+        return str(new.info.run_id), new.data
+
+
+def _allowed(name: str) -> str:
+    """The name with what MLflow refuses replaced; without a part that leads elsewhere, as it takes names for paths."""
+    parts = _REFUSED.sub("_", name).split("/")
+    cleaned = "/".join("_" * max(1, len(part)) if part in _NO_PARTS else part for part in parts)
+    if len(cleaned) <= _LONGEST_NAME:
+        return cleaned
+    return f"{cleaned[: _LONGEST_NAME - 9]}-{sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}"
+
+
+class _Mlflow(Logger):
+    name = "mlflow"
+    summary = "MLflow, in the store of MLFLOW_TRACKING_URI, or else where MLflow itself keeps runs"
+    extra = "mlflow"
+
+    def open(self, run: LoggedRun) -> _TrackedRun:
+        """See `Logger`."""
+        return _TrackedRun(run)
+
+
+LOGGER = _Mlflow()

@@ -1,0 +1,219 @@
+"""Line charts as SVG: curves with bands and dots over an axis."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from marless.page import numbers
+from marless.page.downsampling import largest_triangles
+from marless.page.markup import Html, element, html, joined
+
+AXIS_NAMES = {
+    "steps": "environment steps",
+    "seconds": "seconds of training",
+    "dollars": "dollars",
+    "round": "round",
+}
+# Colours of the page's style sheet; later lines take them again, dashed.
+COLOURS = 8
+# More dots than these are a line anyway.
+_DOTS = 60
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve; `x` ascends. `low` and `high` bound its band, if it has one.
+
+    `faint` lines stand behind others of their colour. `steps` hold each value until the next point.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    colour: int = 0
+    faint: bool = False
+    dots: bool = False
+    steps: bool = False
+
+
+@dataclass(frozen=True)
+class Size:
+    """The drawing's units, which the page scales, and the most points of a line."""
+
+    width: int = 460
+    height: int = 220
+    points: int = 240
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where a chart's values lie: ranges of x and y, and the corners that they are drawn between."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+    def across(self, value: float) -> float:
+        """The horizontal position of a value."""
+        return self.left + (value - self.x[0]) / (self.x[1] - self.x[0]) * (self.right - self.left)
+
+    def up(self, value: float) -> float:
+        """The vertical position of a value; larger values are higher, at smaller numbers."""
+        return self.bottom - (value - self.y[0]) / (self.y[1] - self.y[0]) * (self.bottom - self.top)
+
+
+def chart(title: str, lines: Sequence[Line], axis: str, size: Size) -> Html:
+    """The chart of these lines, of which one at least has a point; their places are in units of `axis`."""
+    thin = [_thinned(line, size.points) for line in map(_finite, lines) if len(line.x)]
+    frame = frame_of(thin, size)
+    shapes = [*(_band(line, frame) for line in thin if len(line.low)), *(_line(line, frame) for line in thin)]
+    dots = [_dots(line, frame, axis) for line in thin if line.dots and len(line.x) <= _DOTS]
+    counts = all(line.steps for line in thin)
+    drawn = joined([element("title", title), _axes(frame, axis, counts), *shapes, *dots])
+    box = f"{frame.left:g} {frame.top:g} {frame.right:g} {frame.bottom:g}"
+    ranges = " ".join(f"{value:.9g}" for value in (*frame.x, *frame.y))
+    start = f'<svg class="chart" viewBox="0 0 {size.width} {size.height}" role="img" data-box="{box}"'
+    return Html(f'{start} data-range="{ranges}" data-axis="{html(axis)}">{drawn}</svg>')
+
+
+def figure(title: str, note: str, lines: Sequence[Line], axis: str, size: Size) -> Html:
+    """A chart with its title, its axis and its legend; '' where nothing is to be drawn."""
+    if not any(len(_finite(line).x) for line in lines):
+        return Html("")
+    caption = element("figcaption", element("b", title), " ", element("span", note))
+    below = element("div", AXIS_NAMES.get(axis, axis), class_="axis-name")
+    return element("figure", caption, chart(title, lines, axis, size), below, legend(lines, title))
+
+
+def legend(lines: Sequence[Line], title: str) -> Html:
+    """Colours and names; none for a single line that has the name of the chart."""
+    shown = [line for line in lines if len(line.x)]
+    if [line.name for line in shown] == [title]:
+        return Html("")
+    items = (element("li", element("i", class_=f"key {_style(line)}"), line.name) for line in shown)
+    return element("ul", *items, class_="legend")
+
+
+def frame_of(lines: Sequence[Line], size: Size) -> Frame:
+    """The frame that holds all values; x begins at 0 where all values are positive."""
+    xs = [value for line in lines for value in line.x]
+    ys = [value for line in lines for values in (line.y, line.low, line.high) for value in values]
+    low, high = min(ys), max(ys)
+    room = 0.05 * (high - low) or 0.1 * abs(high) or 1.0
+    first, last = min(0.0, *xs), max(xs)
+    return Frame(
+        x=(first, last if last > first else first + 1.0),
+        y=(low - room, high + room),
+        left=56,
+        right=size.width - 14,
+        top=8,
+        bottom=size.height - 24,
+    )
+
+
+def points(line: Line, frame: Frame) -> str:
+    """The attribute `points` of a polyline: ``56,8 251,102``."""
+    pairs = list(zip(line.x, line.y, strict=True))
+    if line.steps:
+        pairs = [
+            corner for this, after in zip(pairs, [*pairs[1:], pairs[-1]], strict=True) for corner in _step(this, after)
+        ]
+    return _points(pairs, frame)
+
+
+def _step(this: tuple[float, float], after: tuple[float, float]) -> list[tuple[float, float]]:
+    return [this] if this[1] == after[1] else [this, (after[0], this[1])]
+
+
+def _points(pairs: Sequence[tuple[float, float]], frame: Frame) -> str:
+    return " ".join(f"{_short(frame.across(x))},{_short(frame.up(y))}" for x, y in pairs)
+
+
+def _short(position: float) -> str:
+    return f"{position:.1f}".removesuffix(".0")
+
+
+def _finite(line: Line) -> Line:
+    """Without values that are no numbers, which a run that diverges has."""
+    every = (line.x, line.y, line.low, line.high)
+    rows = [row for row in range(len(line.x)) if all(math.isfinite(values[row]) for values in every if len(values))]
+    return line if len(rows) == len(line.x) else _rows(line, rows)
+
+
+def _thinned(line: Line, most: int) -> Line:
+    return line if len(line.x) <= most else _rows(line, largest_triangles(line.x, line.y, most).tolist())
+
+
+def _rows(line: Line, rows: Sequence[int]) -> Line:
+    def of(values: Sequence[float]) -> list[float]:
+        return [values[row] for row in rows] if len(values) else []
+
+    return Line(
+        line.name, of(line.x), of(line.y), of(line.low), of(line.high), line.colour, line.faint, line.dots, line.steps
+    )
+
+
+def _style(line: Line) -> str:
+    dashed = " dashed" if line.colour >= COLOURS else ""
+    return f"c{line.colour % COLOURS}{dashed}{' faint' if line.faint else ''}"
+
+
+def _band(line: Line, frame: Frame) -> Html:
+    upper = list(zip(line.x, line.high, strict=True))
+    lower = list(zip(line.x, line.low, strict=True))[::-1]
+    return Html(f'<polygon class="band {_style(line)}" points="{_points([*upper, *lower], frame)}"/>')
+
+
+def _line(line: Line, frame: Frame) -> Html:
+    """A line through one point is invisible, a dot is not."""
+    if len(line.x) == 1:
+        at = f'cx="{_short(frame.across(line.x[0]))}" cy="{_short(frame.up(line.y[0]))}"'
+        return Html(f'<circle class="{_style(line)}" r="3" {at}>{element("title", line.name)}</circle>')
+    return Html(
+        f'<polyline class="{_style(line)}" data-name="{html(line.name)}" points="{points(line, frame)}">'
+        f"{element('title', line.name)}</polyline>"
+    )
+
+
+def _dots(line: Line, frame: Frame, axis: str) -> Html:
+    ends = list(zip(line.low, line.high, strict=True)) if len(line.low) else [None] * len(line.x)
+    return joined(
+        Html(
+            f'<circle class="{_style(line)}" r="2.6" cx="{_short(frame.across(x))}" cy="{_short(frame.up(y))}">'
+            f"{element('title', f'{line.name}, {numbers.amount(x, axis)}: {numbers.interval(y, end)}')}</circle>"
+        )
+        for x, y, end in zip(line.x, line.y, ends, strict=True)
+    )
+
+
+def _axes(frame: Frame, axis: str, counts: bool) -> Html:
+    """Horizontal rules at round values of y, and round values along x; whole numbers for `counts` and for rounds."""
+    up, along = numbers.ticks(*frame.y, whole=counts), numbers.ticks(*frame.x, whole=axis == "round")
+    return joined(
+        [
+            _ruled(up, numbers.labels(up), frame),
+            _along(along, numbers.labels(along, dollars=axis == "dollars"), frame.across, frame.bottom),
+        ]
+    )
+
+
+def _ruled(at: Sequence[float], labels: Sequence[str], frame: Frame) -> Html:
+    return joined(
+        Html(
+            f'<path class="rule" d="M{frame.left:g} {frame.up(value):.1f}H{frame.right:g}"/>'
+            f'<text class="end" x="{frame.left - 6:g}" y="{frame.up(value) + 4:.1f}">{html(label)}</text>'
+        )
+        for value, label in zip(at, labels, strict=True)
+    )
+
+
+def _along(at: Sequence[float], labels: Sequence[str], across: Callable[[float], float], bottom: float) -> Html:
+    return joined(
+        Html(f'<text class="middle" x="{across(value):.1f}" y="{bottom + 17:g}">{html(label)}</text>')
+        for value, label in zip(at, labels, strict=True)
+    )

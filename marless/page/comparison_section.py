@@ -1,0 +1,141 @@
+"""The sections of a comparison: curves of the arms, their tables, and the runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from marless.comparison import table as tables
+from marless.comparison.arms import Arm
+from marless.comparison.comparison import Comparison, Lines
+from marless.comparison.curve import Axis, ComparedRun
+from marless.page import numbers
+from marless.page.chart import COLOURS, Line, Size, figure, frame_of, points
+from marless.page.facts import Facts
+from marless.page.markup import Html, bullets, element, html, joined, table
+from marless.page.run_section import headline, section, status, switched
+from marless.reports.text import counted, money, seconds
+
+_SPARK = Size(90, 22)
+# Sections of runs on a page; nobody unfolds more, and each takes a moment to read and to draw.
+MOST_SECTIONS = 32
+# What a number in a table begins with.
+_NUMBERS = "+-0123456789$"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison with the arms' curves by axis, what is known of the first runs, each of which gets a section, and
+    why runs are left out of the arms."""
+
+    comparison: Comparison
+    arms: Sequence[Arm]
+    curves: Mapping[Axis, Mapping[str, Lines]]
+    facts: Sequence[Facts]
+    left_out: Mapping[str, str]
+
+
+def overview(found: Compared) -> Html:
+    """The comparison itself: what can be told apart, curves with bands, tables."""
+    said = tables.conclusions(found.comparison)
+    parts = [element("h2", "Can they be told apart?"), bullets(said)] if said else []
+    parts += [element("h2", "Learning curves"), switched(curves(found), "arms")]
+    for each in tables.sections(found.comparison):
+        numeric = [at for at in range(1, len(each.header)) if all(row[at][:1] in _NUMBERS for row in each.rows)]
+        rows = [(element("b", row[0]), *row[1:]) for row in each.rows]
+        parts += [element("h2", each.title), table(each.header, rows, numeric)]
+    notes = [note.removeprefix("* ") if note.startswith("* ") else note for note in tables.notes(found.comparison)]
+    parts.append(element("details", element("summary", "How to read this"), bullets(notes)))
+    return joined(parts)
+
+
+def curves(found: Compared) -> dict[Axis, Html]:
+    """The arms' curves with their bands, by axis."""
+    measure = tables.measured(found.comparison).capitalize()
+    note = "interquartile mean over seeds, greedy, with 95 % bootstrap bands; as far as all runs of the arm came"
+    drawn: dict[Axis, Html] = {}
+    for axis, by_arm in found.curves.items():
+        arms = [
+            Line(name, own.x, own.y[name], own.low[name], own.high[name], colour=position % (2 * COLOURS))
+            for position, name in enumerate(arm.name for arm in found.arms)
+            if (own := by_arm.get(name))
+        ]
+        drawn[axis] = figure(measure, note, arms, axis, Size(600, 290))
+    return {axis: panel for axis, panel in drawn.items() if panel}
+
+
+def runs_table(found: Compared, anchors: Mapping[str, str]) -> Html:
+    """Every run with its figures, and a link to its section where the page has one."""
+    names = short_names(found)
+    rows = [
+        _run_row(run, names[run.name], arm.name, anchors.get(run.name, ""))
+        for arm in found.arms
+        for run in arm.every_run
+    ]
+    header = ("run", "arm", "seed", "final return", "curve", "steps", "training", "bill", "status")
+    left = [f"{name}: {why}" for name, why in found.left_out.items()]
+    more = joined([element("p", "Left out:"), bullets(left)]) if left else Html("")
+    return joined([element("h2", "Runs", id="runs"), table(header, rows, (2, 5, 6, 7)), more])
+
+
+def run_sections(found: Compared, points_of_line: int, budget: int) -> tuple[Html, dict[str, str]]:
+    """As many sections of the first runs as `budget` characters hold, and the anchors of those; the others are
+    counted."""
+    parts: list[Html] = []
+    anchors: dict[str, str] = {}
+    names = short_names(found)
+    for position, run in enumerate(found.facts, start=1):
+        anchor = f"run-{position}"
+        drawn = _folded(run, names[run.name], anchor, points_of_line)
+        if len(drawn) > budget:
+            break
+        budget -= len(drawn)
+        parts.append(drawn)
+        anchors[run.name] = anchor
+    without = len(names) - len(parts)
+    said = f"{counted(without, 'run')} without a section, for the page to stay small: see marless report RUN."
+    note = element("p", said, class_="note") if without else Html("")
+    return joined([element("h2", "Run by run"), *parts, note]), anchors
+
+
+def short_names(found: Compared) -> dict[str, str]:
+    """By name, what the page calls a run: without the folders it is in, unless two would be called the same."""
+    short = {run.name: run.name.rpartition("/")[2] for arm in found.arms for run in arm.every_run}
+    return short if len({*short.values()}) == len(short) else {name: name for name in short}
+
+
+def _folded(run: Facts, name: str, anchor: str, points_of_line: int) -> Html:
+    title = element("summary", element("b", name), " ", element("span", headline(run)))
+    back = element("p", element("a", "All runs", href="#runs"))
+    return element("details", title, section(run, anchor, 3, points_of_line, whole=False), back, class_="run")
+
+
+def _run_row(run: ComparedRun, name: str, arm: str, anchor: str) -> Sequence[object]:
+    found = run.summary
+    # Runs of files of marl-eval have no page.
+    assert found is not None
+    final = numbers.interval(found.final_return.mean, found.final_return.ci95) if found.final_return else "-"
+    return (
+        element("a", name, href=f"#{anchor}") if anchor else name,
+        arm,
+        str(run.seed),
+        final,
+        sparkline(run),
+        f"{found.env_steps:,}",
+        seconds(found.train_seconds),
+        money(found.dollars.total),
+        status(found),
+    )
+
+
+def sparkline(run: ComparedRun) -> Html:
+    """The evaluations as a line without axes."""
+    every = max(1, len(run.curve.returns) // 45)
+    line = Line("", run.curve.used["steps"][::every].tolist(), run.curve.returns[::every].tolist())
+    if len(line.x) < 2:
+        return Html("")
+    whole = frame_of([line], _SPARK)
+    frame = type(whole)(whole.x, whole.y, 1, _SPARK.width - 1, 1, _SPARK.height - 1)
+    text = f"Evaluations of {run.name}"
+    return Html(
+        f'<svg class="spark" viewBox="0 0 {_SPARK.width} {_SPARK.height}" role="img" aria-label="{html(text)}">'
+        f'<polyline class="c0" points="{points(line, frame)}"/></svg>'
+    )

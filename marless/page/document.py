@@ -1,0 +1,60 @@
+"""The whole page: style, content and script in one file that loads nothing."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from marless.comparison import table as tables
+from marless.page.comparison_section import Compared, overview, run_sections, runs_table
+from marless.page.facts import Facts
+from marless.page.markup import Html, element, html, joined
+from marless.page.run_section import headline, section, status
+from marless.reports.text import counted
+
+# Characters of all sections of runs; a page of 5 MB opens in a second or two.
+BUDGET = 4_000_000
+# Points of a line: where many runs share a page each has fewer.
+_MOST_POINTS, _FEWEST_POINTS, _POINTS_OF_ALL = 240, 60, 1_200
+# What a browser may load for the page, which is nothing but what is in it.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+def run_page(facts: Facts, written_by: str) -> str:
+    """The page of one run."""
+    head = joined(
+        [element("h1", facts.name), element("p", f"{headline(facts)}; {status(facts.summary)}", class_="lead")]
+    )
+    return _document(facts.name, joined([head, section(facts, "run", 2, _MOST_POINTS)]), written_by)
+
+
+def comparison_page(found: Compared, written_by: str) -> str:
+    """The page of several runs."""
+    runs = sum(len(arm.every_run) for arm in found.arms)
+    title = f"{counted(len(found.arms), 'arm')}, {counted(runs, 'run')}"
+    sections, anchors = run_sections(found, points_of(len(found.facts)), BUDGET)
+    lead = element("p", f"{tables.headline(found.comparison)}.", class_="lead")
+    body = [element("h1", title), lead, overview(found), runs_table(found, anchors), sections]
+    return _document(title, joined(body), written_by)
+
+
+def points_of(runs: int) -> int:
+    """The most points of a line where so many runs have sections."""
+    return max(_FEWEST_POINTS, min(_MOST_POINTS, _POINTS_OF_ALL // runs))
+
+
+def _document(title: str, body: Html, written_by: str) -> str:
+    head: Sequence[str] = (
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width,initial-scale=1">',
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+        f"<title>{html(title)} - MARLess</title>",
+        f"<style>\n{_beside('page.css')}</style>",
+    )
+    foot = element("footer", f"marless report. {written_by}")
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n{"".join(head)}\n</head>\n'
+        f"<body>\n<main>{body}</main>\n{foot}\n<script>\n{_beside('page.js')}</script>\n</body>\n</html>\n"
+    )
+
+
+def _beside(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")

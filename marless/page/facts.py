@@ -1,0 +1,96 @@
+"""What a page shows of one run, read from the files of its folder; a folder that is only read needs no lock."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from coordinator.config.schema import RunConfig
+from coordinator.config.tables import flatten
+from coordinator.core.state import RoundLine
+from coordinator.errors import UserError
+from coordinator.file_reading import read_file, read_json, read_text
+from marless.page.settings import hidden
+from marless.reports.journal import read as read_lines
+from marless.runs import summary as summaries
+from marless.runs.folder import BILL, CONFIG, METRICS, POLICIES, REPLAY, Identity, RunFolder
+from marless.runs.summary import Summary
+
+
+class BillLine(msgspec.Struct, frozen=True):
+    """A line of bill.json."""
+
+    name: str
+    quantity: float
+    unit: str
+    unit_price: float
+    dollars: float
+
+
+class StoredBill(msgspec.Struct, frozen=True):
+    """What a page shows of bill.json."""
+
+    region: str
+    prices_date: str
+    note: str
+    lines: tuple[BillLine, ...]
+    total: float
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A run with at least one finished round. `summary`, `bill` and `replay` (a GIF) are None where there is none.
+
+    `config_text` is config.toml, without values of keys that are secrets by their name.
+    """
+
+    name: str
+    identity: Identity
+    config: RunConfig
+    config_text: str
+    lines: tuple[RoundLine, ...]
+    agents: tuple[str, ...]
+    summary: Summary | None = None
+    bill: StoredBill | None = None
+    replay: bytes | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every setting by its dotted key."""
+        return flatten(msgspec.to_builtins(self.config))
+
+
+def read(folder: RunFolder) -> Facts:
+    """The run in `folder`; raises `UserError` without a finished round or where a file cannot be read."""
+    lines = tuple(read_lines(folder.path / METRICS))
+    if not lines:
+        raise UserError(f"{folder.name} has no finished round; see marless status {folder.argument}")
+    config = folder.config()
+    replay = folder.path / REPLAY
+    return Facts(
+        name=folder.name,
+        identity=folder.identity(),
+        config=config,
+        config_text=hidden(read_text(folder.path / CONFIG), flatten(msgspec.to_builtins(config))),
+        lines=lines,
+        agents=_agents(folder, lines[-1]),
+        summary=summaries.read(folder),
+        bill=_bill(folder),
+        replay=read_file(replay) if replay.is_file() else None,
+    )
+
+
+def _bill(folder: RunFolder) -> StoredBill | None:
+    try:
+        return read_json(folder.path / BILL, StoredBill)
+    except FileNotFoundError:
+        return None
+
+
+def _agents(folder: RunFolder, line: RoundLine) -> tuple[str, ...]:
+    """The names of the agents from the run's policies; their numbers before it has written those."""
+    from marless.reports.policy import load_policy
+
+    if (folder.path / POLICIES).is_file():
+        return load_policy(folder.path / POLICIES).agents
+    return tuple(f"agent {number}" for number in range(max(len(line.team), len(line.agent_returns))))

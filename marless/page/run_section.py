@@ -1,0 +1,216 @@
+"""The section of one run: from what is known of it to HTML."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from marless.comparison.curve import Axis
+from marless.page import numbers, run_charts
+from marless.page.chart import Size
+from marless.page.facts import BillLine, Facts, StoredBill
+from marless.page.group_strip import MOST_AGENTS, strip
+from marless.page.markup import Html, bullets, element, html, joined, pairs, picture, table
+from marless.page.settings import Setting, as_text, command, settings, shown
+from marless.reports.statistics import Interval
+from marless.reports.text import counted, happened, money, plus_minus, seconds
+from marless.runs.summary import Summary
+
+_MOST_EVENTS = 30
+
+
+def section(facts: Facts, anchor: str, level: int, points: int, whole: bool = True) -> Html:
+    """Everything about the run; `level` is that of its headings, `points` the most of a line.
+
+    Without `whole` the settings that have their default are left out: config.toml has them.
+    """
+
+    def part(title: str, *content: Html) -> Html:
+        body = joined(content)
+        return element("section", element(f"h{level}", title), body) if body else Html("")
+
+    size = Size(points=points)
+    metrics = [run_charts.agent_returns(facts, size), *run_charts.learning_metrics(facts, size)]
+    return joined(
+        [
+            figures(facts, anchor),
+            part("Learning curve", switched(run_charts.learning_curves(facts, Size(600, 290, points)), anchor)),
+            part("Metrics of the environment", _grid(run_charts.env_metrics(facts, size))),
+            part("Agents", _grid(metrics)),
+            part("Groups and rollouts", _decisions(facts, size)),
+            part("League", _grid([run_charts.ratings(facts, size)])),
+            part("Replay", _replay(facts)),
+            part("Dollars", bill_table(facts.bill) if facts.bill else Html("")),
+            part("Settings", _settings(facts, whole)),
+            part("Do it again", _again(facts)),
+        ]
+    )
+
+
+def headline(facts: Facts) -> str:
+    """The run in a line."""
+    task, config = facts.config.task, facts.config
+    agents = counted(len(facts.agents), "agent")
+    return f"{config.algorithm.name} on {task.name}, {agents}, seed {config.seed}"
+
+
+def status(found: Summary | None) -> str:
+    """How a run with this summary stands, and why."""
+    if found is None:
+        return "unfinished"
+    return f"{found.status} ({found.reason})" if found.reason else found.status
+
+
+def figures(facts: Facts, anchor: str) -> Html:
+    """The figures at the top."""
+    found, last = facts.summary, facts.lines[-1]
+    items = [("Final return", *_final(facts))]
+    if found and (best := found.absolute_return):
+        note = f"{_interval(best.ci95)}best policies (round {best.round:,})"
+        items.append(("Absolute metric", numbers.number(best.mean), note))
+    items += [
+        ("Environment steps", f"{last.env_steps:,}", counted(last.round, "round")),
+        ("Training", seconds(found.train_seconds if found else last.seconds), _speed(facts)),
+        ("Bill", money(found.dollars.total if found else last.dollars), "on AWS Lambda"),
+        ("Status", found.status if found else "unfinished", found.reason if found else ""),
+    ]
+    boxes = (
+        element("div", element("dt", name), element("dd", value, element("small", note))) for name, value, note in items
+    )
+    return element("dl", *boxes, class_="figures", id=anchor)
+
+
+def switched(panels: Mapping[Axis, Html], anchor: str) -> Html:
+    """Charts of which the reader picks one by its axis; style alone does it, without a script."""
+    inputs, labels = [], []
+    for position, axis in enumerate(panels):
+        key, checked = f"{anchor}-{axis}", " checked" if position == 0 else ""
+        inputs.append(
+            Html(f'<input type="radio" name="{html(anchor)}-axis" id="{html(key)}" class="on-{axis}"{checked}>')
+        )
+        labels.append(element("label", axis, for_=key, class_=f"to-{axis}"))
+    shown_ = (element("div", drawn, class_=f"panel at-{axis}") for axis, drawn in panels.items())
+    over = element("div", element("span", "over"), *labels, class_="axes")
+    return element("div", *inputs, over, *shown_, class_="switch") if panels else Html("")
+
+
+def bill_table(bill: StoredBill) -> Html:
+    """Lines of the bill that are not zero, the largest first, with their share."""
+    lines = sorted((line for line in bill.lines if line.dollars), key=lambda line: -line.dollars)
+    rows = [_bill_row(line, bill.total) for line in lines]
+    total = (element("b", "total"), "", "", element("b", money(bill.total)), "")
+    free = counted(len(bill.lines) - len(lines), "line")
+    prices = f"Prices of {bill.region} as of {bill.prices_date}; {free} of zero dollars left out. {bill.note}"
+    header = ("line", "quantity", "unit price", "dollars", "share")
+    return joined([table(header, rows, (1, 2, 3), total), element("p", prices, class_="note")])
+
+
+def _bill_row(line: BillLine, total: float) -> Sequence[object]:
+    share = line.dollars / total if total else 0.0
+    bar = element("span", style=f"width:{100 * share:.1f}%", class_="bar")
+    quantity = f"{numbers.number(line.quantity)} {line.unit}"
+    price = f"${line.unit_price:.10f}".rstrip("0").rstrip(".")
+    return line.name, quantity, price, money(line.dollars), joined([bar, f" {100 * share:.1f} %"])
+
+
+def _final(facts: Facts) -> tuple[str, str]:
+    found = facts.summary
+    if found and (final := found.final_return):
+        of = f"side {found.side}, " if found.side else ""
+        return numbers.number(final.mean), f"{_interval(final.ci95)}{of}{counted(final.episodes, 'greedy episode')}"
+    evaluated = run_charts.evaluations(facts)
+    if not evaluated:
+        return "-", "not evaluated yet"
+    return plus_minus(evaluated[-1].returns), f"after round {evaluated[-1].round:,}, no final evaluation yet"
+
+
+def _interval(ends: Interval | None) -> str:
+    return f"{numbers.between(ends)} (95 %), " if ends else ""
+
+
+def _speed(facts: Facts) -> str:
+    last = facts.lines[-1]
+    return f"{last.env_steps / last.seconds:,.0f} steps/s" if last.seconds else ""
+
+
+def _grid(charts: Sequence[Html]) -> Html:
+    drawn = joined(charts)
+    return element("div", drawn, class_="grid") if drawn else drawn
+
+
+def _decisions(facts: Facts, size: Size) -> Html:
+    """Who shares networks, how many rollouts, and what the controller did."""
+    drawn, groups = strip(facts.lines, facts.agents), Html("")
+    if drawn:
+        hidden = len(facts.agents) - MOST_AGENTS
+        more = f"; {hidden:,} further agents are not drawn" if hidden > 0 else ""
+        note = element("span", f"agents in one colour learn with one network{more}")
+        caption = element("figcaption", element("b", "Groups of agents"), " ", note)
+        groups = element("figure", caption, drawn, element("div", "round", class_="axis-name"))
+    events = [f"Round {line.round:,}: {happened(line)}" for line in facts.lines if line.event]
+    first_events = bullets(events[:_MOST_EVENTS]) if events else Html("")
+    left = f"{len(events) - _MOST_EVENTS:,} further events are in metrics.jsonl."
+    more_events = element("p", left, class_="note") if len(events) > _MOST_EVENTS else Html("")
+    return joined([_grid([groups, run_charts.rollouts(facts, size)]), first_events, more_events])
+
+
+def _replay(facts: Facts) -> Html:
+    if facts.replay is None:
+        return Html("")
+    return picture(facts.replay, "image/gif", "Greedy episodes of the run's policies, animated")
+
+
+def _settings(facts: Facts, whole: bool) -> Html:
+    every = settings(facts.config)
+    own, rest = [each for each in every if each.differs], [each for each in every if not each.differs]
+    first = _settings_table(own) if own else element("p", "All settings are defaults.")
+    if not whole:
+        return first
+    others = _settings_table(rest)
+    title = element("summary", f"{counted(len(rest), 'setting')} with their default value")
+    return joined([first, element("details", title, others)])
+
+
+def _settings_table(found: Sequence[Setting]) -> Html:
+    rows = (
+        (
+            element("code", each.key),
+            _value(shown(each)),
+            _value(as_text(each.default)),
+            element("div", each.meaning, class_="text"),
+        )
+        for each in found
+    )
+    return table(("key", "value", "default", "meaning"), rows)
+
+
+def _value(text: str) -> Html:
+    """Long ones are broken into lines."""
+    return element("code", text, class_="long") if len(text) > 24 else element("code", text)
+
+
+def _again(facts: Facts) -> Html:
+    line = command(facts.config)
+    how = element("pre", line) if line else element("p", "Save the text below as config.toml; then:")
+    file = joined([Html("") if line else element("pre", "marless train config.toml"), _config_file(facts.config_text)])
+    return joined([how, pairs(_versions(facts)), file])
+
+
+def _config_file(text: str) -> Html:
+    return element("details", element("summary", "config.toml, with every setting"), element("pre", text))
+
+
+def _versions(facts: Facts) -> list[tuple[str, object]]:
+    identity, found = facts.identity, facts.summary
+    machine = found.machine if found else None
+    known = {
+        "seed": str(facts.config.seed),
+        "begun": identity.created,
+        "back-end": identity.backend,
+        "commit of the program": identity.commit,
+        "SHA-256 of the program": identity.code_sha256,
+        **msgspec.to_builtins(identity.environment_fingerprint),
+        "SHA-256 of config.toml": identity.configs[-1] if identity.configs else None,
+        "ended on": f"{machine.platform}, {counted(machine.cores, 'core')}" if machine else None,
+        "SHA-256 of the weights": found.weights_sha256 if found else None,
+    }
+    return [(name, element("code", value)) for name, value in known.items() if value]

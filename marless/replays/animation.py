@@ -1,0 +1,159 @@
+"""Episodes as an animation: panels side by side, each with its name and figures below its picture."""
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, cast
+
+from marless.replays.episodes import Frame
+from marless.reports.digits import figure
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from PIL.ImageDraw import ImageDraw
+
+# How long the last frame of an episode stays at least.
+_LAST_MS = 800
+# Pixels around a picture, which has a thin frame.
+_MARGIN = 4
+# The size of letters, at least and in parts of the picture's width; what is below the picture, in sizes of letters: all
+# of it, the first line's top and a line.
+_LETTERS, _OF_WIDTH = 10, 1 / 40
+_CAPTION, _TOP, _LINE = 3.4, 0.4, 1.4
+_FRAME = "silver"
+# So narrow at least that figures fit.
+_NARROWEST = 240
+# Of the palette, how many of them are the commonest, and of how many images it is made.
+_COLOURS, _COMMON, _SAMPLED = 128, 32, 12
+_WHITE = (255, 255, 255)
+
+Colour = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A team's name, and what plays its episode of a number."""
+
+    name: str
+    episode: Callable[[int], Iterable[Frame]]
+
+
+@dataclass(frozen=True)
+class Still:
+    """One image of the animation and how long it stays, in frames."""
+
+    image: "Image"
+    frames: int
+
+
+@dataclass(frozen=True)
+class Animation:
+    """Episodes of teams side by side, played and drawn as they are asked for."""
+
+    panels: Sequence[Panel]
+    episodes: int
+    frame_ms: int
+
+    def stills(self) -> Iterator[Still]:
+        """All images in order."""
+        return chain.from_iterable(map(self.episode, range(self.episodes)))
+
+    def episode(self, number: int) -> Iterator[Still]:
+        """The images of one; a panel whose episode has ended holds its last frame until the others' have."""
+        playing = [iter(panel.episode(number)) for panel in self.panels]
+        frames: list[Frame] = [next(one) for one in playing]
+        ended = False
+        while not ended:
+            drawn = [
+                _captioned(panel.name, frame, f"episode {number + 1} of {self.episodes}")
+                for panel, frame in zip(self.panels, frames, strict=True)
+            ]
+            later = [next(one, None) for one in playing]
+            ended = all(frame is None for frame in later)
+            yield Still(_beside(drawn), max(1, round(_LAST_MS / self.frame_ms)) if ended else 1)
+            frames = [new or held for new, held in zip(later, frames, strict=True)]
+
+
+def gif(animation: Animation) -> bytes:
+    """The bytes of the animated GIF; one palette for all images keeps what does not move as it is."""
+    from PIL import Image
+
+    drawn = list(animation.stills())
+    palette = _palette([still.image for still in drawn])
+    images = []
+    for number, still in enumerate(drawn):
+        # A last pixel that differs keeps Pillow from joining equal frames.
+        still.image.putpixel((still.image.width - 1, still.image.height - 1), (0, 0, 0) if number % 2 else _WHITE)
+        images.append(still.image.quantize(palette=palette, dither=Image.Dither.NONE))
+    body = io.BytesIO()
+    # A GIF counts in hundredths of a second.
+    frame_ms = 10 * round(animation.frame_ms / 10)
+    durations = [frame_ms * still.frames for still in drawn]
+    images[0].save(body, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
+    return body.getvalue()
+
+
+def _palette(images: list["Image"]) -> "Image":
+    """A palette for all images: the commonest colours as they are, and what stands for the rest best."""
+    from PIL import Image
+
+    # The first of every few.
+    some = _beside(images[:: -(-len(images) // _SAMPLED)])
+    counted = cast(list[tuple[int, Colour]], some.getcolors(some.width * some.height))
+    common = [colour for _, colour in sorted(counted, reverse=True)[:_COMMON]]
+    parts = iter(some.quantize(_COLOURS - _COMMON).getpalette() or [])
+    chosen: list[Colour] = []
+    for colour in (*common, *zip(parts, parts, parts, strict=True)):
+        if not _near(colour, chosen):
+            chosen.append(colour)
+    palette = Image.new("P", (1, 1))
+    # All 256 entries, because those left away would be greys.
+    palette.putpalette([part for colour in chosen * 256 for part in colour][: 3 * 256])
+    return palette
+
+
+def _near(colour: Colour, others: list[Colour]) -> bool:
+    """Whether Pillow, which looks colours up in steps of 4, could take it for one of the others."""
+    return any(max(abs(a - b) for a, b in zip(colour, other, strict=True)) <= 4 for other in others)
+
+
+def _captioned(name: str, frame: Frame, episode: str) -> "Image":
+    """The picture, enlarged where captions would not fit, and two lines below it."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    drawn = Image.fromarray(frame.picture)
+    larger = -(-_NARROWEST // drawn.width)
+    drawn = drawn.resize((larger * drawn.width, larger * drawn.height), Image.Resampling.NEAREST)
+    right, bottom = _MARGIN + drawn.width, _MARGIN + drawn.height
+    letters = max(_LETTERS, round(drawn.width * _OF_WIDTH))
+    image = Image.new("RGB", (right + _MARGIN, bottom + round(_CAPTION * letters)), "white")
+    image.paste(drawn, (_MARGIN, _MARGIN))
+    canvas = ImageDraw.Draw(image)
+    canvas.font = ImageFont.load_default(letters)
+    canvas.rectangle((_MARGIN - 1, _MARGIN - 1, right, bottom), outline=_FRAME)
+    figures = f"{episode}   step {frame.step}   return {figure(frame.total, 2)}"
+    for line, text in enumerate((name, figures)):
+        top = bottom + round((_TOP + _LINE * line) * letters)
+        canvas.text((_MARGIN, top), _fitting(canvas, text, drawn.width), fill="black")
+    return image
+
+
+def _fitting(canvas: "ImageDraw", text: str, width: int) -> str:
+    """As much of the text as fits."""
+    if canvas.textlength(text) <= width:
+        return text
+    while text and canvas.textlength(f"{text}...") > width:
+        text = text[:-1]
+    return f"{text}..."
+
+
+def _beside(images: list["Image"]) -> "Image":
+    from PIL import Image
+
+    whole = Image.new("RGB", (sum(image.width for image in images), max(image.height for image in images)), "white")
+    left = 0
+    for image in images:
+        whole.paste(image, (left, 0))
+        left += image.width
+    return whole

@@ -1,0 +1,109 @@
+"""Greedy episodes of a team, state by state."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import msgspec
+
+from coordinator.errors import UserError
+from functions.contract import BadRequest, Opponents, Team
+from functions.environments import registry
+from functions.environments.base import EnvironmentFault, EnvTask, Unsupported, VectorEnvironment
+from functions.policies import Player, draws
+from functions.randomness import generator
+from marless.replays.picture import Picture, drawn_environment, picture
+from marless.reports.policy import TeamFile, TeamPolicy
+
+# How long a frame stays where the environment does not say, and at least: browsers show a GIF's frames no faster.
+FRAME_MS, _SHORTEST = 80, 20
+# By the prefix of their names.
+_DRAWN_ELSEWHERE = dict.fromkeys(
+    ("smac/", "smacv2/"),
+    "StarCraft II shows its battles itself: export the policies (marless export), play them with the task's own package"
+    " and call its save_replay()",
+)
+# Environments of other packages that return pictures.
+_PICTURES_ON_REQUEST = ("pettingzoo:", "mamujoco/")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A state of an episode after `step` steps, and the rewards until then, summed over agents."""
+
+    picture: Picture
+    step: int
+    total: float
+
+
+class Stage:
+    """A team in an environment of its own; its greedy episodes are played as they are asked for.
+
+    They begin on start states that no evaluation sees: the same for every team with one seed. Errors of the environment
+    and of a task that cannot be drawn are `UserError`s that name the task.
+    """
+
+    def __init__(self, team: TeamPolicy, seed: int) -> None:
+        self._team, self._seed = team, seed
+        with _named(team.task):
+            self._environment = registry.make(_drawing(team.task), 1)
+
+    @property
+    def frame_ms(self) -> int:
+        """How long a frame stays: by the environment's `metadata["render_fps"]` if it has any."""
+        rate = (getattr(drawn_environment(self._environment), "metadata", None) or {}).get("render_fps")
+        return FRAME_MS if not isinstance(rate, int | float) or rate <= 0 else max(_SHORTEST, round(1000 / rate))
+
+    def episode(self, number: int) -> Iterator[Frame]:
+        """The frames of one episode, whatever was played before; one of n steps has n + 1.
+
+        Where the environment does not call its `before_reset`, the last of them repeats the picture before it.
+        """
+        with _named(self._team.task):
+            yield from _episode(self._environment, self._team.player(1), self._seed, number)
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self._environment.close()
+
+
+@contextmanager
+def _named(task: EnvTask) -> Iterator[None]:
+    try:
+        yield
+    except (BadRequest, EnvironmentFault, Unsupported, UserError) as error:
+        raise UserError(f"{task.name}: {error}") from error
+
+
+def random_team(team: TeamPolicy) -> TeamPolicy:
+    """Agents of the same task that act at random."""
+    agents = tuple(range(len(team.agents)))
+    nobody_learns = Team(groups=agents, opponents=Opponents(agents=agents, acting="random"))
+    return TeamPolicy(TeamFile(task=team.task, spec=team.spec, team=nobody_learns), {})
+
+
+def _drawing(task: EnvTask) -> EnvTask:
+    """The task with pictures, where they have to be asked for; raises `UserError` for one that we do not draw."""
+    for prefix, reason in _DRAWN_ELSEWHERE.items():
+        if task.name.startswith(prefix):
+            raise UserError(reason)
+    if task.name.startswith(_PICTURES_ON_REQUEST):
+        return msgspec.structs.replace(task, options=task.options | {"render_mode": "rgb_array"})
+    return task
+
+
+def _episode(environment: VectorEnvironment, player: Player, seed: int, number: int) -> Iterator[Frame]:
+    spec, last = environment.spec, list[Picture]()
+    seen = environment.reset(generator(seed, "replay", number))
+    chance = draws(spec, spec.horizon, 1, generator(seed, "replay", number, "actions"))
+    # An environment with slots may not take it.
+    with suppress(AttributeError):
+        drawn_environment(environment).before_reset = lambda: last.append(picture(environment))
+    step, total, ended = 0, 0.0, False
+    while not ended:
+        shown = picture(environment)
+        yield Frame(shown, step, total)
+        result = environment.step(player.act(seen, chance=tuple(part[step] for part in chance)).played)
+        seen, ended, total = result.observation, bool(result.ended[0]), total + float(result.rewards.sum())
+        step += 1
+    yield Frame(last[0] if last else shown, step, total)

@@ -1,0 +1,100 @@
+"""A run's team at play, in a window."""
+
+from coordinator.errors import UserError
+from infra.local.window import CLOSED, NoDisplay, Window
+from marless import extras
+from marless.replays.animation import Animation
+from marless.replays.teams import on_stage
+from marless.runs.folder import RunFolder
+
+KEYS = "space: pause   right arrow: one step   r: the episode again   n: the next episode   q: quit"
+_QUIT = {CLOSED, "q", "escape"}
+
+
+def open_window(folder: RunFolder) -> Window:
+    """The window for the run's replays; raises `UserError` where there is no display.
+
+    It has to be opened before environments are made, because some of them change how pygame finds the display.
+    """
+    extras.require("live", "marless replay --live")
+    try:
+        return Window(f"MARLess: {folder.path.name}")
+    except NoDisplay as error:
+        without = f"marless replay {folder.argument} --out team.gif"
+        raise UserError(f"--live needs a display: {error}; without one write a file: {without}") from error
+
+
+def show(window: Window, folder: RunFolder, episodes: int, beside: str | None = None) -> None:
+    """Plays greedy episodes of the run's newest policies in the window, again and again, until it is closed.
+
+    `beside` is as in `on_stage`. Raises `UserError`.
+    """
+    with on_stage(folder, episodes, beside) as drawn:
+        play(Playback(drawn), window)
+
+
+class Playback:
+    """Which image of an animation is on screen; after the last episode the first begins again."""
+
+    def __init__(self, drawn: Animation) -> None:
+        self._drawn = drawn
+        self.paused = False
+        self._begin(0)
+
+    @property
+    def stays_ms(self) -> int | None:
+        """How long the image stays; None until a key is pressed."""
+        return None if self.paused else self.still.frames * self._drawn.frame_ms
+
+    def step(self) -> None:
+        """The next image, of this episode or the next one."""
+        later = next(self._stills, None)
+        if later is None:
+            self.next_episode()
+        else:
+            self.still = later
+
+    def pause(self) -> None:
+        """Stops, or goes on."""
+        self.paused = not self.paused
+
+    def single_step(self) -> None:
+        """The next image, which stays."""
+        self.paused = True
+        self.step()
+
+    def repeat(self) -> None:
+        """The episode from its start."""
+        self._begin(self._number)
+
+    def next_episode(self) -> None:
+        """The next episode from its start."""
+        self._begin((self._number + 1) % self._drawn.episodes)
+
+    def _begin(self, number: int) -> None:
+        self._number, self._stills = number, self._drawn.episode(number)
+        self.still = next(self._stills)
+
+
+_DOES = {
+    "space": Playback.pause,
+    "right": Playback.single_step,
+    "r": Playback.repeat,
+    "n": Playback.next_episode,
+    # No key came in time.
+    None: Playback.step,
+}
+
+
+def play(playback: Playback, window: Window) -> None:
+    """Shows images and does what keys say until the window is closed."""
+    pressed = None
+    while pressed not in _QUIT:
+        image = playback.still.image
+        window.show(image.tobytes(), image.size)
+        pressed = window.key(playback.stays_ms)
+        _DOES.get(pressed, _nothing)(playback)
+
+
+def _nothing(playback: Playback) -> None:
+    """Of other keys."""

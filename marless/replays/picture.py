@@ -1,0 +1,35 @@
+"""Pictures of an environment's state, of what its `render(index)` returns."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coordinator.errors import UserError
+from functions.environments.base import VectorEnvironment
+from functions.environments.last_action import LastAction
+from functions.environments.scene import Scene
+from marless.replays import scenery
+
+Picture = NDArray[np.uint8]
+
+
+def drawn_environment(environment: VectorEnvironment) -> Any:
+    """The environment itself, which draws, without what only adds to its observations."""
+    while isinstance(environment, LastAction):
+        environment = environment.environment
+    return environment
+
+
+def picture(environment: VectorEnvironment) -> Picture:
+    """The state of environment 0 as ``[H, W, 3]``; raises `UserError` when it cannot be drawn."""
+    render = getattr(drawn_environment(environment), "render", None)
+    if render is None:
+        raise UserError("the task cannot be drawn: its environment has no method render(index)")
+    rendered = render(0)
+    if isinstance(rendered, Scene):
+        return scenery.draw(rendered)
+    drawn = np.asarray(rendered)
+    if drawn.dtype != np.uint8 or drawn.ndim != 3 or drawn.shape[2] != 3:
+        raise UserError(f"render(0) gave {drawn.dtype} {drawn.shape}; a picture is uint8 [H, W, 3]")
+    return drawn

@@ -1,0 +1,62 @@
+"""A run's team at play, written to a file."""
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from coordinator.errors import UserError
+from infra.local import ffmpeg
+from marless import extras
+from marless.replays import animation
+from marless.replays.animation import Animation, Still
+from marless.replays.teams import on_stage
+from marless.reports.files import replace
+from marless.runs.folder import REPLAY, RunFolder
+
+Encoder = Callable[[Animation], bytes]
+
+
+def record(folder: RunFolder, path: Path | None, episodes: int, beside: str | None = None) -> Path:
+    """Draws greedy episodes of the run's newest policies; returns the file's path, `REPLAY` in the run's folder by
+    default.
+
+    `beside` is as in `on_stage`. Raises `UserError`.
+    """
+    extras.require("report", "marless replay")
+    path = path or folder.path / REPLAY
+    encode = encoder(path)
+    with on_stage(folder, episodes, beside) as drawn:
+        body = encode(drawn)
+    try:
+        replace(path, body)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    return path
+
+
+def encoder(path: Path) -> Encoder:
+    """What makes the file's bytes; raises `UserError` for a path that cannot be written."""
+    if path.suffix not in _ENCODERS:
+        raise UserError(f"{path}: the file's name has to end in {' or '.join(_ENCODERS)}")
+    if not path.parent.is_dir():
+        raise UserError(f"{path}: there is no folder {path.parent}")
+    if path.suffix == ".mp4" and not ffmpeg.installed():
+        raise UserError(f"{path}: the program ffmpeg, which makes .mp4, is not on the path; install it or write a .gif")
+    return _ENCODERS[path.suffix]
+
+
+def _mp4(drawn: Animation) -> bytes:
+    images = drawn.stills()
+    first = next(images)
+    try:
+        return ffmpeg.mp4(_repeated(chain((first,), images)), first.image.size, drawn.frame_ms)
+    except ffmpeg.EncodingFailed as error:
+        raise UserError(f"ffmpeg: {error}") from error
+
+
+def _repeated(images: Iterator[Still]) -> Iterator[bytes]:
+    for still in images:
+        yield from [still.image.tobytes()] * still.frames
+
+
+_ENCODERS: dict[str, Encoder] = {".gif": animation.gif, ".mp4": _mp4}

@@ -1,0 +1,38 @@
+"""The teams of a replay, on stage: a run's newest policies, and others beside them."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from coordinator.config.schema import RANDOM
+from coordinator.errors import UserError
+from marless.replays.animation import Animation, Panel
+from marless.replays.episodes import Stage, random_team
+from marless.reports.policy import TeamPolicy
+from marless.runs.folder import RunFolder
+from marless.runs.policies import find_policies, load_team
+
+
+@contextmanager
+def on_stage(folder: RunFolder, episodes: int, beside: str | None) -> Iterator[Animation]:
+    """Greedy episodes of the run's newest policies, which can be played while the context is open.
+
+    Beside them, on the same start states, those of another run or file, or of random agents (`RANDOM`). Raises
+    `UserError`.
+    """
+    if episodes < 1:
+        raise UserError(f"episodes is {episodes}; at least 1 is needed")
+    found, team = load_team(folder)
+    teams = {f"{found.plan.run}, round {found.kept.round:,}": team}
+    if beside is not None:
+        teams[beside] = _other(beside, team)
+    with ExitStack() as opened:
+        stages = []
+        for playing in teams.values():
+            stages.append(Stage(playing, found.plan.config.seed))
+            opened.callback(stages[-1].close)
+        panels = [Panel(name, stage.episode) for name, stage in zip(teams, stages, strict=True)]
+        yield Animation(panels, episodes, stages[0].frame_ms)
+
+
+def _other(text: str, team: TeamPolicy) -> TeamPolicy:
+    return random_team(team) if text == RANDOM else find_policies(text, team.task, "--beside")

@@ -1,0 +1,171 @@
+"""What pictures share: colours, lines with their name at the end, a quiet frame, and the file they become.
+
+matplotlib comes with the extra 'report' and is imported when a picture is drawn.
+"""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.contract import MissingExtra
+from marless.reports.files import replace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito, "Color Universal Design", 2008, without its yellow, which is too pale for lines on white.
+COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_STYLES = ("-", "--", ":", "-.")
+_GRID = "#e6e6e6"
+_LABEL_PT = 9
+_LINE_HEIGHT = 1.35
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a picture with its band, which equals the line where there is none."""
+
+    x: FloatArray
+    y: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    def same(self, other: "Line") -> bool:
+        """Whether the two lines coincide."""
+        return self.x.shape == other.x.shape and bool(np.allclose(self.x, other.x) and np.allclose(self.y, other.y))
+
+
+def sheet(width: float, height: float) -> "Figure":
+    """An empty picture, inches at 100 dots; raises `MissingExtra` without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError as error:
+        raise MissingExtra("pictures need matplotlib: pip install 'marless[report]'") from error
+    return Figure(figsize=(width, height), dpi=100, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
+
+
+def save(figure: "Figure", path: Path) -> None:
+    """Writes the picture as PNG, whole or not at all."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", metadata={"Software": None})
+    replace(path, picture.getvalue())
+
+
+def draw_lines(axes: "Axes", lines: Mapping[str, Line], among: Sequence[str] = ()) -> None:
+    """Draws every line with its name right of the axes; lines that coincide are drawn once, with all their names.
+
+    The scale of the axes must be set before. Colour and style follow the position in `among`, which several axes share.
+    """
+    order = list(among or lines)
+    drawn = [(names, lines[names[0]], *look(order.index(names[0]))) for names in _together(lines)]
+    for _, line, colour, style in drawn:
+        axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.1, linewidth=0)
+        # A line through one point is invisible, a dot is not.
+        axes.plot(line.x, line.y, style if len(line.x) > 1 else "o", color=colour, linewidth=1.8)
+    bottom, top = _limits([line for _, line, *_ in drawn])
+    axes.set_ylim(bottom, top)
+    texts = [_wrapped(names) for names, *_ in drawn]
+    ends = [(float(line.y[-1]) - bottom) / (top - bottom) for _, line, *_ in drawn]
+    positions = spread(ends, [_height(axes, text) for text in texts])
+    for (_, line, colour, _), text, position in zip(drawn, texts, positions, strict=True):
+        axes.annotate(
+            text,
+            (float(line.x[-1]), float(line.y[-1])),
+            (1.03, position),
+            textcoords="axes fraction",
+            va="center",
+            color=colour,
+            fontsize=_LABEL_PT,
+            parse_math=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "alpha": 0.6, "relpos": (0, 0.5)},
+            annotation_clip=False,
+        )
+
+
+def look(index: int) -> tuple[str, str]:
+    """Colour and style of the index-th line; the style changes when the colours are used up."""
+    round_, colour = divmod(index, len(COLOURS))
+    return COLOURS[colour], _STYLES[round_ % len(_STYLES)]
+
+
+def finish(axes: "Axes", title: str, subtitle: str, x: str, y: str) -> None:
+    """Sets titles, axis labels and a quiet frame; the texts may contain dollar signs."""
+    axes.set_title(title, parse_math=False, loc="left", fontsize=11, fontweight="bold", pad=24)
+    axes.annotate(
+        subtitle, (0, 1), (0, 8), textcoords="offset points", xycoords="axes fraction", fontsize=9, color="#505050"
+    )
+    axes.set_xlabel(x, parse_math=False)
+    axes.set_ylabel(y, parse_math=False)
+    quiet(axes)
+
+
+def heading(figure: "Figure", title: str, subtitle: str) -> None:
+    """Titles above several axes."""
+    figure.suptitle(f"{title}\n{subtitle}", x=0.012, ha="left", fontsize=11, fontweight="bold", parse_math=False)
+
+
+def quiet(axes: "Axes") -> None:
+    """A faint grid and no frame but the two axes."""
+    axes.grid(color=_GRID)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
+    """Positions in [0, 1] near the `wanted` ones for labels of these heights, in the same order, without overlap.
+
+    Labels that do not fit are spaced evenly and overlap.
+    """
+    order = sorted(range(len(wanted)), key=lambda index: (wanted[index], index))
+    positions = [0.0] * len(wanted)
+    free = 0.0
+    for index in order:
+        positions[index] = max(wanted[index], free + heights[index] / 2)
+        free = positions[index] + heights[index] / 2
+    ceiling = 1.0
+    for index in reversed(order):
+        positions[index] = min(positions[index], ceiling - heights[index] / 2)
+        ceiling = positions[index] - heights[index] / 2
+    return positions
+
+
+def _limits(lines: Sequence[Line]) -> tuple[float, float]:
+    """Limits that include all lines, and as much of their bands as does not dwarf the lines."""
+    low, high = min(float(line.y.min()) for line in lines), max(float(line.y.max()) for line in lines)
+    room = 0.15 * (high - low) or max(1.0, 0.1 * abs(high))
+    bottom = max(low - room, min(float(line.low.min()) for line in lines))
+    top = min(high + room, max(float(line.high.max()) for line in lines))
+    margin = 0.04 * (top - bottom) or max(1.0, 0.1 * abs(top))
+    return bottom - margin, top + margin
+
+
+def _together(lines: Mapping[str, Line]) -> list[list[str]]:
+    groups: list[list[str]] = []
+    for name, line in lines.items():
+        home = next((group for group in groups if line.same(lines[group[0]])), None)
+        if home is None:
+            groups.append([name])
+        else:
+            home.append(name)
+    return groups
+
+
+def _wrapped(names: Sequence[str]) -> str:
+    return ",\n".join(names)
+
+
+def _height(axes: "Axes", text: str) -> float:
+    """A label's height as a share of the axes' height."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    points = 72 * axes.get_position().height * figure.get_figheight()
+    return (text.count("\n") + 1) * _LABEL_PT * _LINE_HEIGHT / points

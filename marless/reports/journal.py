@@ -1,0 +1,79 @@
+"""metrics.jsonl: one line per finished round, appended as rounds finish."""
+
+from pathlib import Path
+
+from coordinator.core.state import RoundLine
+from coordinator.file_reading import UnreadableFile, read_file
+from functions.contract import StorageFault
+from functions.encoding import JsonDecoder, Undecodable, to_json
+from functions.system_errors import explained
+from marless.reports.files import replace, sync
+
+_DECODER = JsonDecoder(RoundLine)
+
+
+class JsonLines:
+    """The file of a run's finished rounds; recording an earlier round, or the last again, rewinds the file to it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last = max((line.round for line in read(path)), default=0)
+
+    def record(self, line: RoundLine) -> None:
+        """Appends the line; raises `StorageFault` when the disk does not take it."""
+        try:
+            if line.round <= self._last or _torn(self._path):
+                kept = [earlier for earlier in read(self._path) if earlier.round < line.round]
+                # Atomically: a writer killed here must not lose the earlier lines.
+                replace(self._path, b"".join(map(_encoded, kept)))
+            with self._path.open("ab") as file:
+                file.write(_encoded(line))
+        except OSError as error:
+            raise self._fault(error) from error
+        self._last = line.round
+
+    def persist(self) -> None:
+        """Returns once the lines so far would survive a power loss; raises `StorageFault`."""
+        try:
+            if self._path.exists():
+                sync(self._path)
+                sync(self._path.parent)
+        except OSError as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: OSError) -> StorageFault:
+        return StorageFault(f"{self._path} cannot be written: {explained(error)}")
+
+
+def read(path: Path) -> list[RoundLine]:
+    """The complete lines of a file; what a killed writer or a power loss left at its end is skipped.
+
+    Raises `UnreadableFile` where a line before others is damaged.
+    """
+    if not path.exists():
+        return []
+    lines: list[RoundLine] = []
+    damage: Undecodable | None = None
+    for number, text in enumerate(read_file(path).split(b"\n"), start=1):
+        try:
+            line = _DECODER.decode(text, f"{path}, line {number},")
+        except Undecodable as error:
+            damage = damage or error
+            continue
+        if damage is not None:
+            raise UnreadableFile(str(damage)) from damage
+        lines.append(line)
+    return lines
+
+
+def _encoded(line: RoundLine) -> bytes:
+    return to_json(line) + b"\n"
+
+
+def _torn(path: Path) -> bool:
+    """Whether the file ends in an incomplete line."""
+    if not path.exists() or not path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        return file.read(1) != b"\n"

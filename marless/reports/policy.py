@@ -1,0 +1,250 @@
+"""A trained team as one file, and the three lines that play it:
+
+    from marless.reports import load_policy
+    policy = load_policy("runs/latest")
+    actions = policy.act(observations)
+
+The file (`policies.safetensors` in the run's folder) holds the networks by group and, in its header, which agent uses
+which; reading it needs only numpy and safetensors.
+"""
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from coordinator.core.scripts import scripted_team
+from coordinator.errors import UserError, one_line
+from coordinator.file_reading import UnreadableFile, read_file
+from functions import codec
+from functions.contract import CorruptObject, Team
+from functions.encoding import from_json, to_json_text
+from functions.environments import language, registry
+from functions.environments.base import AgentClass, EnvSpec, EnvTask
+from functions.environments.last_action import numbers_of
+from functions.environments.spaces.agent import AgentCodec, Seen
+from functions.environments.spaces.description import AgentSpaces
+from functions.environments.spaces.observations import SpaceError
+from functions.environments.spaces.team import TeamCodec
+from functions.keys import group_name
+from functions.nn.batched import ActingNetworks, batch_networks, single_agent_policy
+from functions.nn.losses import mask_logits
+from functions.policies import Player, Policy
+from functions.text.redaction import redacted
+
+FILE = "policies.safetensors"
+_HEADER = "marless-policies"
+# What a header of another form, or tensors that do not fit it, raise: whoever wrote the file chose them.
+_REFUSALS = (SafetensorError, LookupError, ArithmeticError, TypeError, ValueError, RuntimeError, MemoryError)
+
+
+class TeamFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """The header: the task of the training, its spec, and which agents share a network. `greedy`: the outputs are not
+    probabilities to sample from."""
+
+    task: EnvTask
+    spec: EnvSpec
+    team: Team
+    greedy: bool = False
+
+
+class TeamPolicy:
+    """The policies of a team, by agent name.
+
+    Recurrent policies keep a hidden state from `start` on, and those of a task with `last_action` their last actions.
+    """
+
+    def __init__(self, header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Raises `ValueError` when the networks do not fit the team."""
+        self.task, self.spec, self.agents, self.greedy = header.task, header.spec, header.spec.agents, header.greedy
+        self._header, self._tensors, self._warned = header, tensors, False
+        self._actors = {
+            name: _Actor.of(header, tensors, agent) for agent, name in enumerate(self.agents) if self.plays(agent)
+        }
+        codecs = {name: actor.codec for name, actor in self._actors.items()}
+        carrying = {name for name, actor in self._actors.items() if self.task.last_action or actor.networks.recurrent}
+        self._team = TeamCodec(codecs, self.agents, self.spec.turns, carrying)
+
+    def plays(self, agent: int) -> bool:
+        """Whether the agent has a policy; opponents that acted at random or by a script have none."""
+        opponents = self._header.team.opponents
+        return opponents is None or not opponents.by_chance or agent not in opponents.agents
+
+    @property
+    def scripted(self) -> bool:
+        """Whether a script acts for all agents, which have no policies."""
+        opponents = self._header.team.opponents
+        return opponents is not None and opponents.acting == "scripted" and len(opponents.agents) == len(self.agents)
+
+    def apart(self, agents: Iterable[int], identity: bool) -> dict[str, NDArray[Any]]:
+        """The networks of some agents, each in a separate group, for a team with or without `identity` inputs; they act
+        as here, bit for bit."""
+        found: dict[str, NDArray[Any]] = {}
+        for agent in agents:
+            found |= single_agent_policy(self._tensors, self._header.spec, self._header.team, agent, identity)
+        return found
+
+    @property
+    def identity(self) -> bool:
+        """Whether networks take the agent's one-hot."""
+        return self._header.team.identity
+
+    def networks(self, agent: int) -> ActingNetworks:
+        """The network of an agent that has a policy, as a class of this agent alone."""
+        return self._actors[self.agents[agent]].networks
+
+    def stored(self, agent: int) -> dict[str, NDArray[Any]]:
+        """The tensors of an agent's network by their names within the network."""
+        prefix = f"policy/{group_name(self._header.team.groups[agent])}/"
+        return {name.removeprefix(prefix): array for name, array in self._tensors.items() if name.startswith(prefix)}
+
+    def spaces(self, agent: int) -> AgentSpaces:
+        """The environment's own spaces of an agent."""
+        kind = self.spec.classes[self.spec.class_of[agent]]
+        return language.spaces_of(kind, self.task.last_action, self.spec.masked)
+
+    def codec(self, agent: int) -> AgentCodec:
+        """Encodes observations and decodes actions of an agent."""
+        return AgentCodec(self.agents[agent], self.spaces(agent).plain())
+
+    def start(self) -> None:
+        """Begins new episodes: forgets hidden states and last actions."""
+        self._team.start()
+        for actor in self._actors.values():
+            actor.hidden = actor.last_action = None
+
+    def player(self, num_envs: int) -> Player:
+        """All agents in `num_envs` environments, for `functions.environments.base.VectorEnvironment`."""
+        return Player(Policy(self._header.spec, self._header.team, self._tensors), num_envs)
+
+    def act(
+        self,
+        observations: Mapping[Any, Any],
+        masks: Mapping[Any, Any] | None = None,
+        rng: np.random.Generator | None = None,
+        turn: Any = None,
+    ) -> dict[Any, Any]:
+        """An action in the environment's own form for every agent in `observations`.
+
+        Each value is one observation as the environment returns it (an array, a number, a dictionary or a tuple), or a
+        batch of them with more axes in front of every array; of tasks that show vectors, any array with so many
+        numbers. Agents are known by the text of their names, and the answer has the names that were given. Actions are
+        greedy, or sampled when `rng` is given: an int for one discrete action, else an array of the space's shape and
+        type. `masks` hold True where an action is legal, choice after choice; PettingZoo's
+        ``{"observation": ..., "action_mask": ...}`` works too. Hidden states and last actions (`task.last_action`) are
+        kept from call to call until `start`. Where policies have these and agents take turns, every call takes the
+        observations of all agents in play, and `turn` says who acts; the others wait, and what they do means nothing.
+        Raises `UserError`, and then no agent has acted.
+        """
+        self._warn_of_old_file()
+        try:
+            found = self._team.encode(observations, masks, turn)
+        except SpaceError as error:
+            raise UserError(one_line(error)) from error
+        return {seen.key: self._actors[name].act(seen, rng) for name, seen in found.items()}
+
+    def _warn_of_old_file(self) -> None:
+        """Warns once when the task's own spaces, which older files do not hold, may be others than vectors."""
+        if self._warned or not registry.adapted(self.task.name):
+            return
+        self._warned = True
+        if any(kind.spaces is None for kind in self.spec.classes):
+            warnings.warn(
+                "these policies were written before files held the spaces of the environment: act takes observations as"
+                " networks see them (flat numbers, images as 0 to 1, choices as one-hots), and several choices count"
+                " from 0, and, where agents take turns and policies are recurrent, observations of all agents at every"
+                " turn; train again to give the environment's own",
+                stacklevel=3,
+            )
+
+
+class _Actor:
+    """One agent: its spaces, its network, its action head, its hidden state and its last action."""
+
+    def __init__(self, codec: AgentCodec, kind: AgentClass, networks: ActingNetworks, last_action: bool) -> None:
+        self.codec, self._kind, self.networks = codec, kind, networks
+        self._head, self._follows = networks.head(kind), last_action
+        # ``[..., rows, H]`` and ``[rows, actions]``; None at the start of episodes.
+        self.hidden: NDArray[Any] | None = None
+        self.last_action: NDArray[Any] | None = None
+
+    @classmethod
+    def of(cls, header: TeamFile, tensors: Mapping[str, NDArray[Any]], agent: int) -> "_Actor":
+        spec, last_action = header.spec, header.task.last_action
+        kind = msgspec.structs.replace(spec.classes[spec.class_of[agent]], agents=(agent,))
+        alone = msgspec.structs.replace(spec, classes=(kind,))
+        networks = batch_networks(alone, header.team, tensors, 0)
+        return cls(language.codec_of(kind, spec.agents[agent], last_action, spec.masked), kind, networks, last_action)
+
+    def act(self, seen: Seen, rng: np.random.Generator | None) -> Any:
+        """See `TeamPolicy.act`."""
+        outputs = self._outputs(seen.rows)
+        if seen.legal is not None:
+            outputs = mask_logits(outputs, seen.legal[None])
+        if rng is None:
+            actions = self._head.greedy(outputs)
+        else:
+            noise = self._head.noise(outputs.shape[:2], rng)
+            actions, _ = self._head.draw(outputs, self.networks.log_std, noise)
+        played = self._head.to_environment(actions)[0]
+        if self._follows:
+            self.last_action = numbers_of(self._kind, played)
+        return self.codec.decode(played, seen.batch)
+
+    def _outputs(self, rows: NDArray[np.float32]) -> NDArray[Any]:
+        """``[1, rows, width]``."""
+        if self._follows:
+            last = np.zeros((len(rows), self._kind.actions)) if self.last_action is None else self.last_action
+            rows = np.concatenate([rows, last], axis=-1, dtype=np.float32)
+        before = self.networks.start(len(rows)) if self.hidden is None else self.hidden
+        outputs, self.hidden = self.networks.outputs(
+            rows[None, None], None if before is None else before.reshape(1, 1, len(rows), -1)
+        )
+        return np.asarray(outputs[0])
+
+
+def without_secrets(task: EnvTask) -> EnvTask:
+    """The task as files have it that may be given away: options that are secrets by their name have none of it."""
+    return msgspec.structs.replace(task, options=redacted(task.options))
+
+
+def same_task(one: EnvTask, other: EnvTask) -> bool:
+    """Whether policies of one task play the other; a key or a password is no part of a task."""
+    return without_secrets(one) == without_secrets(other)
+
+
+def export(header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> bytes:
+    """The file's bytes, with the policies among `tensors`."""
+    header = msgspec.structs.replace(header, task=without_secrets(header.task))
+    policies = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors) if name.startswith("policy/")}
+    return bytes(save(policies, metadata={_HEADER: to_json_text(header)}))
+
+
+def scripted_policy(task: EnvTask, script: str) -> TeamPolicy:
+    """Agents that all act by a script; see `functions.environments.scripted.registry.reference`."""
+    spec = registry.spec(task)
+    return TeamPolicy(TeamFile(task=task, spec=spec, team=scripted_team(len(spec.agents), script)), {})
+
+
+def load_policy(run: str | os.PathLike[str]) -> TeamPolicy:
+    """The policies of a run's folder, or of a policy file; raises `FileNotFoundError` or `CorruptObject`."""
+    path = Path(run)
+    path = path / FILE if path.is_dir() else path
+    try:
+        body = read_file(path)
+        header = from_json(codec.metadata(body)[_HEADER], TeamFile)
+        language.require_fitting(header.spec, header.task.last_action)
+        return TeamPolicy(header, load(body))
+    except FileNotFoundError:
+        raise
+    except UnreadableFile as error:
+        raise CorruptObject(str(error)) from error
+    except _REFUSALS as error:
+        raise CorruptObject(f"{path} is not a policy file: {error}") from error

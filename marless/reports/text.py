@@ -1,0 +1,132 @@
+"""Numbers as text: money, counts, times, returns with their interval, and tables."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from coordinator.core.state import RoundLine, State
+from coordinator.placement.round_placement import RoundPlacement
+from coordinator.placement.rules import PLACEMENTS
+from functions.text.visible import visible
+from marless.reports.digits import digits_of, figure
+from marless.reports.statistics import FinalReturn, Interval, summary
+
+_EVENTS = {
+    "shared": "sharing switched on: agents with similar policies share one network",
+    "split": "agents that shared a network part",
+    "rejected": "a shared team was tried on {:,} episodes and rejected",
+    "alone": "training declines, but no two policies are similar: no sharing",
+    "skipped": "a shared team could not be built or tried; training continues without it",
+    "unaffordable": "a shared team was not tried: the trial could exceed stop.dollars",
+}
+# Advice for learners that diverge.
+CALMER = "try lower learning rates (algorithm.lr, and algorithm.critic_lr if the algorithm has it) in a new run"
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def money(dollars: float) -> str:
+    """Two significant digits below a dollar, cents above; never an exponent: ``$0.00021``."""
+    if dollars >= 1 or dollars <= 0:
+        return f"${max(0.0, dollars):,.2f}"
+    digits = 1
+    while dollars * 10**digits < 1:
+        digits += 1
+    return f"${dollars:.{digits + 1}f}"
+
+
+def seconds(value: float) -> str:
+    """``2.7 s`` up to a minute, then ``3:05`` and ``2:03:05``."""
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def onwards(state: State, command: str) -> str:
+    """Advice for a run that has not finished, which `command` resumes."""
+    return f"a resume would repeat it; {CALMER}" if state.diverged else f"go on with: {command}"
+
+
+def plus_minus(figures: FinalReturn | Sequence[float]) -> str:
+    """A mean with half the width of its 95 % interval: ``-57.8 ± 1.3``."""
+    result = figures if isinstance(figures, FinalReturn) else summary(figures)
+    return with_interval(result.mean, result.ci95)
+
+
+def with_interval(mean: float, interval: Interval | None) -> str:
+    """``-57.8 ± 1.3``; the mean alone without an interval."""
+    if interval is None:
+        return figure(mean)
+    half = (interval[1] - interval[0]) / 2
+    digits = digits_of([mean, half])
+    return f"{digits.text(mean)} ± {digits.text(half)}"
+
+
+def by_side(returns: Mapping[str, float]) -> str:
+    """The return of every side: ``adversary -3.2, agent 7.1``."""
+    return ", ".join(f"{name} {figure(value)}" for name, value in returns.items())
+
+
+def env_metrics(means: Mapping[str, float]) -> str:
+    """The environment's metrics: ``win 0.531``."""
+    return ", ".join(f"{name} {figure(mean, 3)}" for name, mean in means.items())
+
+
+def sparkline(values: Sequence[float], width: int = 30) -> str:
+    """The last values as bars, lowest to highest."""
+    recent = values[-width:]
+    if not recent:
+        return ""
+    low, high = min(recent), max(recent)
+    span = high - low or 1.0
+    return "".join(_BARS[round((len(_BARS) - 1) * ((value - low) / span))] for value in recent)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A text table; the last column is not padded."""
+    lines = [[visible(cell) for cell in line] for line in (header, *rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], aligned: bool = True) -> str:
+    """A Markdown table; `aligned` columns read well as plain text too."""
+    lines = [[visible(cell) for cell in line] for line in (header, *rows)]
+    if not aligned:
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in (lines[0], ["---"] * len(header), *lines[1:]))
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    text = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines]
+    return "\n".join([text[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *text[1:]])
+
+
+def placement_text(round_placement: RoundPlacement) -> str:
+    """A placement in a few words."""
+    words: list[str] = [round_placement.rule]
+    if PLACEMENTS[round_placement.rule].one_function:
+        words.append(counted(round_placement.rounds, "round"))
+    else:
+        words.append(f"{counted(round_placement.rollouts_per_invocation, 'rollout')} per actor")
+    transport = (
+        f"through messages, saved every {round_placement.checkpoint_every} rounds"
+        if round_placement.inline_objects
+        else "through storage"
+    )
+    return ", ".join(
+        [*words, transport, *(f"{name} {memory} MB" for name, memory in round_placement.memory_mb.items())]
+    )
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 round``, ``2 rounds``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def event(line: RoundLine) -> str:
+    """The sharing event at the end of a round."""
+    return f"round {line.round:5d}  {happened(line)}"
+
+
+def happened(line: RoundLine) -> str:
+    """The same without the round."""
+    return _EVENTS[line.event].format(line.trial_episodes)

@@ -1,0 +1,80 @@
+"""Plays each side of a run's policies against fixed opponents: random ones, a script, or the policies of
+another run."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from coordinator.config.schema import RANDOM
+from coordinator.errors import UserError
+from functions.contract import BadRequest
+from functions.environments.base import EnvironmentFault, Unsupported
+from marless.reports import crossplay, statistics
+from marless.reports.policy import TeamPolicy
+from marless.reports.statistics import FinalReturn
+from marless.reports.text import plus_minus, table
+from marless.runs.folder import RunFolder
+from marless.runs.policies import find_policies, load_team
+
+_HEADER = ("side", "against", "return")
+
+
+class SideReturn(msgspec.Struct, frozen=True, kw_only=True):
+    """The undiscounted returns of `side`, summed over its agents; `against` names the policies of all others."""
+
+    side: str
+    against: str
+    returns: FinalReturn
+
+
+class CrossEvaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """The greedy returns of the policies of `run` after `round` rounds."""
+
+    run: str
+    round: int
+    episodes: int
+    plays: tuple[SideReturn, ...]
+
+
+def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> CrossEvaluation:
+    """Plays every side against every opponent, on the same start states.
+
+    A side that acted at random in training is left out. Raises `UserError` for a task without sides and for opponents
+    that cannot play it.
+    """
+    found, own = load_team(folder)
+    opponents = {text: opponent(text, own) for text in dict.fromkeys(against)}
+    config = found.plan.config
+    count = episodes or config.evaluation.final_episodes
+    try:
+        played = tuple(
+            SideReturn(
+                side=side, against=text, returns=statistics.summary(_totals(own, side, team, count, config.seed))
+            )
+            for side in crossplay.sides(own.task)
+            if all(own.plays(agent) for agent in crossplay.members(own.task, side))
+            for text, team in opponents.items()
+        )
+    except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
+        raise UserError(f"--against: {error}") from error
+    return CrossEvaluation(run=found.plan.run, round=found.kept.round, episodes=count, plays=played)
+
+
+def opponent(text: str, own: TeamPolicy) -> TeamPolicy | None:
+    """The named opponent: None for random play, else a scripted player, or the newest policies of a run or a file.
+
+    Raises `UserError`.
+    """
+    return None if text == RANDOM else find_policies(text, own.task, "--against")
+
+
+def lines(found: CrossEvaluation) -> list[str]:
+    """The table of the returns, as lines of text."""
+    title = f"{found.run}, policies of round {found.round:,}, greedy, {found.episodes:,} episodes per line"
+    rows = [(play.side, play.against, plus_minus(play.returns)) for play in found.plays]
+    return [title, table(_HEADER, rows), "(undiscounted, summed over the side's agents, with 95 % interval)"]
+
+
+def _totals(own: TeamPolicy, side: str, team: TeamPolicy | None, episodes: int, seed: int) -> list[float]:
+    returns: list[float] = crossplay.totals(own.task, own, side, team, episodes, seed).tolist()
+    return returns

@@ -1,0 +1,158 @@
+"""The files that a run leaves beside its objects: some are written during training, all of them when it ends."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from coordinator.core.budget import bill_of
+from coordinator.core.state import Plan, RoundLine, State
+from coordinator.drive.ports import Storage
+from functions import codec
+from functions.contract import MissingExtra, Ref, StorageFault, Team
+from functions.encoding import to_json
+from functions.environments.base import EnvSpec
+from functions.system_errors import explained
+from marless.reports import statistics
+from marless.reports.journal import read
+from marless.reports.plateau import Plateau
+from marless.runs import folder as files
+from marless.runs.folder import Identity, RunFolder
+from marless.runs.integrity.file_hashes import FileHashes
+from marless.runs.plateau_monitor import PlateauMonitor
+from marless.runs.summary import Measured, Summary, encode, summarise
+
+if TYPE_CHECKING:
+    from marless.reports.curve import CurvePoint
+    from marless.reports.policy import TeamFile
+
+
+class Documents:
+    """Writes a run's files; raises `StorageFault` when the disk rejects a write.
+
+    Without `pictures` no curve is drawn, which takes longer than all else together. `hashes` are told of the files
+    beforehand.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        plan: Plan,
+        identity: Identity,
+        storage: Storage,
+        hashes: FileHashes | None = None,
+        pictures: bool = True,
+    ) -> None:
+        self._folder, self._plan, self._identity, self._storage = folder, plan, identity, storage
+        self._hashes, self._pictures = hashes, pictures
+
+    def interim(self, state: State, measured: Measured, plateau: Plateau | None) -> None:
+        """Writes the bill and the summary so far; quick enough for every round."""
+        self._write(state, {}, self._summary(state, measured, "running", None, plateau))
+
+    def complete(self, state: State, measured: Measured, status: str) -> Summary:
+        """Writes all files for `state`, the summary last."""
+        weights, bodies = None, dict[str, bytes]()
+        if state.objects:
+            from marless.reports.weights import weights_sha256
+
+            weights = weights_sha256(state, self._storage)
+            bodies[files.POLICIES] = self.policy_file(state, state.policies, state.team)
+            if state.best is not None:
+                bodies[files.BEST_POLICIES] = self.policy_file(state, state.best.policies, state.best.team)
+        lines = [line for line in read(self._folder.path / files.METRICS) if line.round <= state.round]
+        if lines and self._pictures:
+            self._curve(state, lines)
+        bodies[files.EVALUATIONS] = self._evaluations(state, lines)
+        monitor = PlateauMonitor(self._plan, lines)
+        monitor.look()
+        summary = self._summary(state, measured, status, weights, monitor.plateau)
+        self._write(state, bodies, summary)
+        return summary
+
+    def policy_file(self, state: State, refs: Iterable[Ref], team: Team | None) -> bytes:
+        """One playable file with the policies in `refs`, which belong to `team`."""
+        from marless.reports.policy import export
+
+        assert team is not None
+        tensors: codec.Tensors = {}
+        for ref in refs:
+            tensors |= codec.decode(codec.fetch(self._storage, ref), ref.key)
+        return export(header_of(self._plan, state.env_spec, team), tensors)
+
+    def _summary(
+        self, state: State, measured: Measured, status: str, weights: str | None, plateau: Plateau | None
+    ) -> Summary:
+        cost = bill_of(self._plan, state.meter)
+        return summarise(self._plan, self._identity, state, cost, measured, status, weights, plateau)
+
+    def _write(self, state: State, bodies: dict[str, bytes], summary: Summary) -> None:
+        """Writes files, the bill and the summary."""
+        bodies = {
+            **bodies,
+            files.BILL: bill_of(self._plan, state.meter).to_json(),
+            files.SUMMARY: encode(summary),
+        }
+        if self._hashes is not None:
+            self._hashes.expect(state.round, bodies)
+        for name, body in bodies.items():
+            self._folder.write(name, body)
+
+    def _evaluations(self, state: State, lines: list[RoundLine]) -> bytes:
+        from marless.reports.evaluations import Evaluation, document
+
+        entries = [
+            Evaluation(step_count=evaluation.env_steps, returns=evaluation.returns, env_metrics=evaluation.env_metrics)
+            for evaluation in (line.evaluation for line in lines)
+            if evaluation
+        ]
+        if state.final:
+            entries.append(
+                Evaluation(step_count=state.env_steps, returns=state.final, env_metrics=state.final_env_metrics)
+            )
+        config = self._plan.config
+        algorithm = config.algorithm.name
+        layout = document(config.task, algorithm, config.seed, entries, state.absolute, state.absolute_env_metrics)
+        return to_json(layout) + b"\n"
+
+    def _curve(self, state: State, lines: list[RoundLine]) -> None:
+        """Draws the learning curve; without matplotlib there is none, as `marless doctor` explains."""
+        from marless.reports.curve import draw
+
+        path = self._folder.path / files.CURVE
+        try:
+            with suppress(MissingExtra):
+                draw(curve_points(state, lines), path, self._plan.run)
+        except OSError as error:
+            raise StorageFault(f"cannot write {path}: {explained(error)}") from error
+
+
+def header_of(plan: Plan, spec: EnvSpec, team: Team) -> "TeamFile":
+    """The header of a run's policy file."""
+    from marless.reports.policy import TeamFile
+
+    greedy = plan.config.algorithm.resolved(spec).behaviour(0).kind != "sample"
+    return TeamFile(task=plan.config.task, spec=spec, team=team, greedy=greedy)
+
+
+def curve_points(state: State, lines: list[RoundLine]) -> list["CurvePoint"]:
+    """One point per finished round; an evaluation belongs to the round that trained the policies it played."""
+    from marless.reports.curve import CurvePoint
+
+    returns = {line.evaluation.env_steps: line.evaluation.returns for line in lines if line.evaluation}
+    by_side = {line.evaluation.env_steps: line.evaluation.side_returns for line in lines if line.evaluation}
+    if state.final_sides:
+        by_side[state.env_steps] = state.final_sides
+    if state.final:
+        returns[state.env_steps] = state.final
+    return [
+        CurvePoint(
+            steps=line.env_steps,
+            seconds=line.seconds,
+            dollars=line.dollars,
+            sampled_return=line.return_mean,
+            evaluation=statistics.summary(returns[line.env_steps]) if line.env_steps in returns else None,
+            sampled_sides=line.side_returns,
+            evaluated_sides=by_side.get(line.env_steps, {}),
+        )
+        for line in lines
+    ]

@@ -1,0 +1,69 @@
+"""The newest policies of a run on fresh start states, greedily."""
+
+from contextlib import closing
+
+import msgspec
+import numpy as np
+
+from coordinator.core import sides
+from coordinator.core.opponents import evaluated_side
+from coordinator.core.round_records import mean_env_metrics
+from coordinator.core.state import Plan, State
+from functions.contract import EvaluateReply
+from marless.backends import registry
+from marless.reports import statistics
+from marless.reports.statistics import FinalReturn
+from marless.runs.episodes import play, tasks, with_agents
+from marless.runs.folder import RunFolder
+from marless.runs.policies import temporary_download
+
+
+class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the policies of `run` after `round` rounds got; returns are undiscounted."""
+
+    run: str
+    round: int
+    returns: FinalReturn
+    """Summed over agents, or over those of `side`."""
+    side: str
+    """The side whose return ranks policies; '' where agents do not compete."""
+    agents: dict[str, float]
+    """Mean return by agent."""
+    sides: dict[str, float]
+    """Mean return by side, where agents compete."""
+    env_metrics: dict[str, float]
+    """Means of the environment's metrics."""
+
+
+def evaluate(
+    folder: RunFolder, workers: int, episodes: int | None = None, agents: int | None = None
+) -> EvaluationResult:
+    """Plays whole episodes with evaluator functions on this machine; `evaluation.final_episodes` by default, and with
+    as many agents as in training.
+
+    Raises `UserError` for a run without policies, and when an evaluator fails.
+    """
+    with temporary_download(folder) as (stored, temporary):
+        plan, state = stored.plan, stored.kept
+        if agents is not None:
+            plan, state = with_agents(plan, state, agents)
+        count = episodes or plan.config.evaluation.final_episodes
+        with closing(registry.backend(registry.DEFAULT).open(temporary, workers)) as connection:
+            stream = f"evaluate-command-{count}"
+            played = play(connection.invoker, tasks(plan, state, count, stream), plan.config.attempts)
+    return _result(plan, state, [reply for reply, _ in played])
+
+
+def _result(plan: Plan, state: State, replies: list[EvaluateReply]) -> EvaluationResult:
+    weights = [len(reply.returns) for reply in replies]
+    means = np.average([reply.agent_returns for reply in replies], axis=0, weights=weights).tolist()
+    side = evaluated_side(plan.config, state.env_spec)
+    return EvaluationResult(
+        run=plan.run,
+        round=state.round,
+        returns=statistics.summary([value for reply in replies for value in reply.returns]),
+        side=side.name if side else "",
+        agents=dict(zip(state.env_spec.agents, means, strict=True)),
+        sides=sides.returns_of(state.env_spec, means),
+        env_metrics=mean_env_metrics(replies),
+    )

@@ -1,0 +1,71 @@
+"""Resuming a run that has ended: whether its limits leave rounds to train, and writing files that a kill prevented."""
+
+from coordinator.config.schema import RunConfig, Stop
+from coordinator.core.apply import apply
+from coordinator.core.decide import limit_reached
+from coordinator.core.events import Resumed
+from coordinator.core.state import Plan, State
+from coordinator.core.tasks import in_flight
+from coordinator.drive.ledger_items import load_state
+from coordinator.errors import FINISHED, USER_ERROR, Ending
+from marless.backends.base import Connection
+from marless.runs import summary
+from marless.runs.documents import Documents
+from marless.runs.folder import Identity, RunFolder
+from marless.runs.integrity.file_hashes import hashes_of
+from marless.runs.integrity.ledger_loss import refuse_lost
+from marless.runs.stored import plan_of
+from marless.runs.summary import Measured
+
+
+def outstanding(
+    folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, backend: Connection
+) -> Ending | None:
+    """The ending of a resume that has nothing to train; None when there are rounds to train.
+
+    Raises `UserError` for a run whose ledger was lost.
+    """
+    state = load_state(backend.ledger)
+    if state is None:
+        refuse_lost(folder, backend.storage.list("rounds/"))
+    if state is None or state.status != "finished":
+        return None
+    plan = plan_of(identity, config, backend)
+    met = _met(plan, state, old.stop)
+    if not met:
+        return None
+    earlier = summary.earlier(folder)
+    if earlier is None or earlier.status != "finished":
+        measured = Measured(
+            wall_seconds=earlier.wall_seconds if earlier else state.seconds,
+            start_up_seconds=earlier.start_up_seconds if earlier else None,
+            peak_mb=summary.peaks(earlier),
+        )
+        hashes = hashes_of(folder, identity, backend.ledger)
+        Documents(folder, plan, identity, backend.storage, hashes).complete(state, measured, "finished")
+        return Ending(FINISHED, f"{folder.name} had finished; wrote its summary and policies")
+    example = _example(met, state, config.stop)
+    line = f"{folder.name} is finished ({met}); raise the limit with: marless resume {folder.argument} {example}"
+    return Ending(USER_ERROR, line)
+
+
+def _met(plan: Plan, state: State, old: Stop) -> str:
+    """The limit that is reached, '' when none is."""
+    target = plan.config.stop.return_
+    if state.reason == "return" and target is not None and old.return_ is not None and target <= old.return_:
+        return "stop.return"
+    following = apply(plan, state, Resumed())
+    reason = limit_reached(plan, following, in_flight(plan, following))
+    return f"stop.{reason}" if reason else ""
+
+
+def _example(key: str, state: State, stop: Stop) -> str:
+    """A setting that lets the run continue."""
+    doubled = {
+        "stop.rounds": 2 * state.round or 100,
+        "stop.env_steps": 2 * state.env_steps,
+        "stop.seconds": round(2 * state.seconds + 1),
+        "stop.dollars": 2 * (stop.dollars or 0.0),
+        "stop.return": (stop.return_ or 0.0) + 1.0,
+    }
+    return f"{key}={doubled[key]:.12g}"

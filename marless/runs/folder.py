@@ -1,0 +1,265 @@
+"""A run's folder: its name, its files, its driver, its program and its configuration."""
+
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from coordinator.config.schema import RunConfig, load
+from coordinator.core.opponents import Fixed
+from coordinator.errors import UserError, broken_path
+from coordinator.file_reading import read_file, read_json
+from functions.contract import Ref, StorageFault
+from functions.encoding import to_json_file
+from functions.system_errors import explained
+from infra.aws.deployment_ref import DeploymentRef
+from infra.local.sqlite import LEDGER_FILE
+from marless.reports.files import replace, sync
+from marless.reports.provenance import EnvironmentFingerprint
+
+ROOT = Path("runs")
+LATEST = "latest"
+CONFIG, IDENTITY, METRICS, BILL, SUMMARY = "config.toml", "plan.json", "metrics.jsonl", "bill.json", "summary.json"
+CURVE, REPLAY, EVALUATIONS, ERRORS = "curve.png", "replay.gif", "evaluations.json", "error.log"
+ATTEMPTS, TIMELINE = "attempts.jsonl", "timeline.html"
+POLICIES, BEST_POLICIES = "policies.safetensors", "best_policies.safetensors"
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_LOCK = ".lock"
+_BEFORE_PLAN = {CONFIG, ERRORS, "workers", "objects"}
+# `driven` holds the lock for a moment; a driver waits so long for it.
+_LOCK_WAIT_S = 0.2
+
+
+class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The constant part of a run (plan.json).
+
+    `code_sha256` and `commit` are of the program that began it, `environment_fingerprint` has what else its bytes
+    depend on, `created` is UTC in ISO format. `configs` are the hashes of the config.toml files that marless wrote for
+    it, in order. `deployment_ref` locates a run in the cloud. `opponents` are those that have policies,
+    `dataset` is what the run learns from in place of its own rollouts.
+    """
+
+    run: str
+    backend: str
+    code_sha256: str
+    commit: str | None
+    environment_fingerprint: EnvironmentFingerprint
+    created: str
+    configs: tuple[str, ...]
+    deployment_ref: DeploymentRef | None = None
+    opponents: Fixed | None = None
+    dataset: Ref | None = None
+
+
+class RunFolder:
+    """The folder of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, name: str | None, suggestion: str) -> Self:
+        """A new folder called `name`, or after `suggestion` and the time; `UserError` for a bad or taken name.
+
+        Reuses the folder of a command that was killed before it wrote plan.json; see `begin`.
+        """
+        if name is not None:
+            require_name(name)
+        stem = name or f"{suggestion}-{datetime.now():%Y%m%d-%H%M%S}"
+        ROOT.mkdir(exist_ok=True)
+        for serial in range(1, 1000):
+            path = ROOT / (stem if serial == 1 else f"{stem}-{serial}")
+            try:
+                path.mkdir()
+            except FileExistsError:
+                if name is None:
+                    continue
+                if not _is_leftover(path):
+                    raise _name_taken(path) from None
+            return cls(path)
+        raise UserError(f"too many runs are called {stem}; pick a name with --run")
+
+    @classmethod
+    def find(cls, text: str) -> Self:
+        """The run that the user means: a name under runs/, a path, or `latest`; raises `UserError`."""
+        named = ROOT / text if text.strip(".") and Path(text).name == text else Path(text)
+        path = next((path for path in (named, Path(text)) if path.is_dir()), None)
+        if path is None:
+            raise UserError(broken_path(named) or f"there is no run {text}; `marless runs` lists them")
+        # Through the link once, so that a newer run does not change which folder this is.
+        real = path.resolve()
+        path = ROOT / real.name if real.parent == ROOT.resolve() else path
+        if not (path / IDENTITY).is_file():
+            raise UserError(f"{path} is not a run: it has no {IDENTITY}")
+        return cls(path)
+
+    @property
+    def name(self) -> str:
+        """What commands call it: its name, or its path if it is not under runs/."""
+        return self.path.name if self.path.parent == ROOT else str(self.path)
+
+    @property
+    def argument(self) -> str:
+        """The same as a word of a command line."""
+        return shlex.quote(self.name)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the folder is a run, which it is from its plan.json on."""
+        return (self.path / IDENTITY).is_file()
+
+    def begin(self) -> None:
+        """Deletes the ledger that a killed command left; raises `UserError` if the folder is a run by now."""
+        if not _is_leftover(self.path):
+            raise _name_taken(self.path)
+        for path in self.path.glob(f"{LEDGER_FILE}*"):
+            path.unlink()
+
+    def identify(self, identity: Identity) -> None:
+        """Writes plan.json, which makes the folder a run; a power loss does not undo it."""
+        self.write(IDENTITY, to_json_file(identity), durable=True)
+        with _storage_errors(self.path.parent):
+            sync(self.path.parent)
+
+    def identity(self) -> Identity:
+        """The content of plan.json; raises `UserError` when it cannot be read."""
+        return read_json(self.path / IDENTITY, Identity)
+
+    def config(self) -> RunConfig:
+        """The run's configuration; raises `ConfigError`."""
+        return load(self.path / CONFIG)
+
+    def config_sha256(self) -> str:
+        """The hash of the present config.toml; raises `UserError` when it cannot be read."""
+        return sha256(read_file(self.path / CONFIG))
+
+    def edited(self, identity: Identity) -> bool:
+        """Whether config.toml is none that marless wrote for the run; raises `UserError` when it cannot be read."""
+        return self.config_sha256() not in identity.configs
+
+    def write(self, name: str, body: bytes, durable: bool = False) -> None:
+        """Replaces a file, `durable` as in `files.replace`; raises `StorageFault` when the disk does not take it."""
+        path = self.path / name
+        with _storage_errors(path):
+            replace(path, body, durable)
+
+    def become_latest(self) -> None:
+        """Points runs/latest at this run if it is under runs/."""
+        if self.path.parent != ROOT:
+            return
+        temporary = ROOT / f".{LATEST}.{secrets.token_hex(4)}"
+        try:
+            temporary.symlink_to(self.path.name)
+            temporary.replace(ROOT / LATEST)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise StorageFault(f"cannot point {ROOT / LATEST} at the run: {error.strerror}") from error
+
+    @contextmanager
+    def driving(self) -> Iterator[None]:
+        """Makes this process the run's only driver; raises `UserError` when there is one."""
+        descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if not _try_lock(descriptor, _LOCK_WAIT_S):
+                other = os.read(descriptor, 20).decode(errors="replace").strip()
+                raise UserError(f"{self.name} is being trained by another process (pid {other or 'unknown'})")
+            with _storage_errors(self.path / _LOCK):
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, f"{os.getpid()}\n".encode())
+            yield
+        finally:
+            os.close(descriptor)
+
+    def driver(self) -> int | None:
+        """The id of the process that drives the run now, if one does."""
+        if not self.driven():
+            return None
+        text = read_file(self.path / _LOCK).decode(errors="replace").strip()
+        return int(text) if text.isdecimal() else None
+
+    def driven(self) -> bool:
+        """Whether a process drives the run now."""
+        try:
+            descriptor = os.open(self.path / _LOCK, os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:
+            return False
+        try:
+            return not _try_lock(descriptor, 0.0, fcntl.LOCK_SH)
+        finally:
+            os.close(descriptor)
+
+
+def all_runs() -> list[RunFolder]:
+    """All runs under runs/, by name; raises `UserError` where the folder is a broken link or a file."""
+    if not ROOT.is_dir():
+        if problem := broken_path(ROOT):
+            raise UserError(problem)
+        return []
+    return [RunFolder(path) for path in sorted(ROOT.iterdir()) if not path.is_symlink() and (path / IDENTITY).is_file()]
+
+
+def sha256(body: bytes) -> str:
+    """The hash of a config.toml that plan.json holds."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def now() -> str:
+    """The time for plan.json."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _is_leftover(path: Path) -> bool:
+    """Whether a folder holds only what a command makes before plan.json."""
+    if path.is_symlink() or not path.is_dir():
+        return False
+    names = {entry.name for entry in path.iterdir() if not entry.name.startswith((".", LEDGER_FILE))}
+    return names <= _BEFORE_PLAN
+
+
+def _name_taken(path: Path) -> UserError:
+    return UserError(
+        f"there is a run {path.name} already; resume it (marless resume {shlex.quote(path.name)}) or pick another name"
+        if (path / IDENTITY).is_file()
+        else f"there is something called {path} already that is not a run; pick another name"
+    )
+
+
+@contextmanager
+def _storage_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageFault(f"cannot write {path}: {explained(error)}") from error
+
+
+def require_name(name: str, where: str = "--run") -> None:
+    """Raises `UserError` if `name` cannot be a run's name; `where` is the option or argument that has it."""
+    if not _NAME.fullmatch(name) or name == LATEST:
+        raise UserError(
+            f"{where} {name}: a run's name has letters, digits, '.', '_' and '-' only, does not start with a dot,"
+            f" has at most 100 characters and is not '{LATEST}'"
+        )
+
+
+def _try_lock(descriptor: int, patience_s: float, kind: int = fcntl.LOCK_EX) -> bool:
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.02)

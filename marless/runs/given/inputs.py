@@ -1,0 +1,36 @@
+"""What is stored for a new run before it begins."""
+
+from typing import NamedTuple
+
+from coordinator.config.schema import RunConfig
+from coordinator.core.opponents import Fixed
+from coordinator.drive.ports import Storage
+from coordinator.errors import UserError
+from functions.contract import BadRequest, Ref
+from functions.environments.scripted import registry
+from marless.runs.given.datasets import store_dataset
+from marless.runs.policies import store_opponents
+
+
+class Inputs(NamedTuple):
+    """Opponents that have policies, and what the run learns from in place of its own rollouts."""
+
+    opponents: Fixed | None = None
+    dataset: Ref | None = None
+
+
+def store_inputs(config: RunConfig, run: str, storage: Storage) -> Inputs:
+    """Stores the inputs of a new run; raises `UserError` for unusable ones, and `StorageFault`."""
+    _require_scripts(config)
+    return Inputs(store_opponents(config, run, storage), store_dataset(config, run, storage))
+
+
+def _require_scripts(config: RunConfig) -> None:
+    """Raises `UserError` when a scripted player of the user is not there; the core knows those of the task."""
+    named = {"opponents.policies": config.opponents.policies, "league.script": config.league.script or ""}
+    for setting, text in named.items():
+        if registry.named(text) and text != registry.SCRIPTED:
+            try:
+                registry.load(text)
+            except BadRequest as error:
+                raise UserError(f"{setting}: {error}") from error

@@ -1,0 +1,135 @@
+"""Hashes of the files beside a run's objects, which its ledger keeps, so that `marless verify` finds a changed one.
+
+They are committed before the files are written. A kill in between leaves a file as it was, so that is right, too.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from coordinator.core.state import State
+from coordinator.drive.ports import Ledger
+from coordinator.file_reading import UnreadableFile, opened, read_file
+from functions.encoding import from_json, to_json
+from marless.runs.folder import ATTEMPTS, BILL, EVALUATIONS, IDENTITY, METRICS, SUMMARY, Identity, RunFolder, sha256
+
+COVERED = (METRICS, ATTEMPTS, BILL, SUMMARY, EVALUATIONS)
+# Files to which lines are appended.
+_GROWING = (METRICS, ATTEMPTS)
+_ITEM = "files"
+
+
+class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The files after `round` rounds: the hashes that each may have, and the size and hash of the first part of those
+    that grow."""
+
+    round: int = 0
+    whole: dict[str, tuple[str, ...]] = {}
+    growing: dict[str, tuple[int, str]] = {}
+    plan: str = ""
+    """The hash of what plan.json says for as long as the run lasts."""
+
+
+class FileHashes:
+    """Keeps the hashes of the files in `folder` in the run's ledger; raises `StorageFault`."""
+
+    def __init__(self, ledger: Ledger, folder: RunFolder, identity: Identity) -> None:
+        self._ledger, self._folder, self._plan = ledger, folder, plan_hash(identity)
+        self._growing = {name: _Growing(folder.path / name) for name in _GROWING}
+
+    def expect(self, round_: int, bodies: Mapping[str, bytes]) -> None:
+        """To be called before `bodies` are written, by name, after `round_` rounds."""
+        before, version = _load(self._ledger)
+        covered = {name: body for name, body in bodies.items() if name in COVERED}
+        whole = {name: (sha256(body), *_present(self._folder.path / name)) for name, body in covered.items()}
+        growing = {name: part for name, file in self._growing.items() if (part := file.read())}
+        recorded = Recorded(round=round_, whole=before.whole | whole, growing=growing, plan=self._plan)
+        self._ledger.commit(_ITEM, to_json(recorded), version)
+
+    def rewind(self, round_: int) -> None:
+        """Forgets files of rounds after `round_`, which are trained again."""
+        before, version = _load(self._ledger)
+        if before.round > round_:
+            self._ledger.commit(_ITEM, to_json(Recorded(round=round_, plan=self._plan)), version)
+
+
+def hashes_of(folder: RunFolder, identity: Identity, ledger: Ledger) -> FileHashes | None:
+    """The hashes of a run whose ledger is on this machine; in the cloud every write is paid for."""
+    return None if identity.deployment_ref else FileHashes(ledger, folder, identity)
+
+
+class _Growing:
+    """The hash of a file, which is read from where the last reading ended."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._size, self._digest = path, 0, hashlib.sha256()
+
+    def read(self) -> tuple[int, str] | None:
+        """The size and the hash of the file; None if there is none."""
+        try:
+            with opened(self._path) as (file, _):
+                file.seek(self._size)
+                more = file.read()
+        except UnreadableFile:
+            return None
+        self._size += len(more)
+        self._digest.update(more)
+        return self._size, self._digest.hexdigest()
+
+
+def changed(
+    ledger: Ledger, folder: RunFolder, identity: Identity, state: State, driven: bool
+) -> tuple[list[str], list[str]]:
+    """What is wrong with the files of a run in `state`, and the names of those that the ledger has no hash of.
+
+    While a driver writes them none can be told to be wrong.
+    """
+    recorded = Recorded() if driven else _load(ledger)[0]
+    present = {name: _present(folder.path / name) for name in recorded.whole}
+    wrong = [name for name, hashes in recorded.whole.items() if not set(present[name]) & set(hashes)]
+    for name, (size, digest) in recorded.growing.items():
+        body = _read(folder.path / name) or b""
+        # Only a later round appends to it, or the attempts of a round that a kill has ended.
+        goes_on = state.round > recorded.round or (name == ATTEMPTS and state.status == "running")
+        appended = 0 if goes_on else len(body) - size
+        wrong += [name] if sha256(body[:size]) != digest or appended else []
+    known = {*recorded.whole, *recorded.growing}
+    if recorded.plan:
+        known.add(IDENTITY)
+        wrong += [IDENTITY] if plan_hash(identity) != recorded.plan else []
+    uncovered = [name for name in (IDENTITY, *COVERED) if name not in known and (folder.path / name).exists()]
+    return [f"{name} does not match its hash in the ledger" for name in wrong], uncovered
+
+
+def plan_hash(identity: Identity) -> str:
+    """The hash of what plan.json says for as long as the run lasts.
+
+    The configuration's hashes are more after a change of limits; its file is compared with them. Empty fields do not
+    count, so that a field which a later program adds changes no hash.
+    """
+    return sha256(to_json(_filled(msgspec.to_builtins(msgspec.structs.replace(identity, configs=())))))
+
+
+def _filled(value: object) -> object:
+    return {name: _filled(one) for name, one in value.items() if one} if isinstance(value, dict) else value
+
+
+def _load(ledger: Ledger) -> tuple[Recorded, int]:
+    record = ledger.load(_ITEM)
+    if record is None:
+        return Recorded(), 0
+    return from_json(record.body, Recorded, "the ledger's item of files"), record.version
+
+
+def _present(path: Path) -> tuple[str, ...]:
+    body = _read(path)
+    return () if body is None else (sha256(body),)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return read_file(path)
+    except UnreadableFile:
+        return None

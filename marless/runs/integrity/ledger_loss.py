@@ -1,0 +1,78 @@
+"""A run whose ledger is missing, empty or older than its other files: a copy or a disk has lost it."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+import msgspec
+
+from coordinator.core.state import State
+from coordinator.errors import UserError
+from coordinator.file_reading import UnreadableFile, read_end
+from functions import keys
+from functions.encoding import JsonDecoder, Undecodable
+from marless.runs import summary
+from marless.runs.folder import (
+    ATTEMPTS,
+    BEST_POLICIES,
+    BILL,
+    CONFIG,
+    EVALUATIONS,
+    METRICS,
+    POLICIES,
+    SUMMARY,
+    RunFolder,
+)
+
+# The lines of a long run are not read for its last one.
+_TAIL_BYTES = 1 << 20
+
+
+class _Numbered(msgspec.Struct, frozen=True):
+    """Of a line, what tells its round."""
+
+    round: int
+
+
+_ROUNDS = JsonDecoder(_Numbered)
+
+# What a run has only after its first commit.
+_RESULTS = (METRICS, ATTEMPTS, BILL, SUMMARY, EVALUATIONS, POLICIES, BEST_POLICIES)
+
+
+def refuse_lost(folder: RunFolder, objects: Iterable[str]) -> None:
+    """Raises `UserError` if a run without a state in its ledger had begun, as its files and the keys of its objects
+    show; to begin it again would replace them and forget what was spent."""
+    left = [name for name in _RESULTS if (folder.path / name).is_file()]
+    if not left and not keys.of_rounds(objects):
+        return
+    rounds = _last_round(folder)
+    began = f"the run began ({rounds} rounds in {METRICS})" if rounds else "the run began"
+    policies = ", its policies load (marless.load_policy, --against, export --best)" if POLICIES in left else ""
+    raise UserError(
+        f"{folder.name} has lost its ledger: {began}, and nothing is known of it. Nothing was changed. Restore the"
+        f" ledger from a copy{policies}, or train these settings anew: marless train {folder.path / CONFIG}"
+    )
+
+
+def behind(folder: RunFolder, state: State) -> str:
+    """How the ledger is older than the run's other files; '' when it is not.
+
+    Files follow commits, so only a power loss or an incomplete copy of the ledger leaves it behind.
+    """
+    recorded = summary.earlier(folder)
+    rounds = {SUMMARY: recorded.rounds if recorded else 0}
+    rounds[METRICS] = _last_round(folder)
+    later = [f"{name} of round {last}" for name, last in rounds.items() if last > state.round]
+    return f"the ledger ends at round {state.round}, {' and '.join(later)}: a part of it was lost" if later else ""
+
+
+def _last_round(folder: RunFolder) -> int:
+    """The round of the last complete line of metrics; 0 without one."""
+    try:
+        text = read_end(folder.path / METRICS, _TAIL_BYTES)
+    except UnreadableFile:
+        return 0
+    for line in reversed(text.split(b"\n")):
+        with suppress(Undecodable):
+            return _ROUNDS.decode(line).round
+    return 0

@@ -1,0 +1,102 @@
+"""Whether this user made a run, and what of its configuration is code: a run from elsewhere runs none unasked.
+
+A run's folder holds a seal of its config.toml, made with a key that this user alone has, outside of the folder. So a
+run that is copied, moved or renamed stays the user's own, and a configuration that somebody else wrote has no seal.
+"""
+
+import hmac
+import os
+import re
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from coordinator.config.schema import RunConfig
+from coordinator.config.tables import flatten
+from coordinator.errors import UserError
+from functions.algorithms.registry import ALGORITHMS
+from functions.environments.registry import BUILT_IN, FAMILIES
+from marless.runs.folder import CONFIG, RunFolder
+
+_SEAL = ".seal"
+_KEY_BYTES = 32
+_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.:]*")
+
+
+def require_trust(folder: RunFolder, trust: bool, how: str) -> None:
+    """Returns if the run is this user's own or names no code of others, or if `trust` is set, which is remembered.
+
+    Raises `UserError` otherwise, which ends with `how` to set it.
+    """
+    doubt = doubt_of(folder)
+    if doubt and not trust:
+        raise UserError(f"{doubt}: read {folder.path / CONFIG}, then {how}")
+    if doubt:
+        seal(folder, folder.config())
+
+
+def doubt_of(folder: RunFolder) -> str:
+    """Why the run's configuration has to be read before the run is played; '' where it has not."""
+    named = [] if _sealed(folder) else named_code(folder.config())
+    return f"{folder.name} was not made by you on this machine, and runs {', '.join(named)}" if named else ""
+
+
+def named_code(config: RunConfig) -> list[str]:
+    """The settings that name code of others, as ``key=value``."""
+    values = flatten(msgspec.to_builtins(config))
+    named = [
+        f"{key}={value}"
+        for key, value in values.items()
+        if isinstance(value, str) and _REFERENCE.fullmatch(value) and not key.startswith("task.options.")
+    ]
+    families = tuple(start for start in FAMILIES if start.endswith("/"))
+    task, algorithm = config.task.name, config.algorithm.name
+    if task not in BUILT_IN and not task.startswith((*families, "pettingzoo:")):
+        named.append(f"task.name={task}")
+    return [*named, *([] if algorithm in ALGORITHMS else [f"algorithm.name={algorithm}"])]
+
+
+def seal(folder: RunFolder, config: RunConfig) -> None:
+    """Marks the run's configuration, which is `config`, as known to this user if it names code of others.
+
+    Without a place for the key it stays unknown.
+    """
+    if not named_code(config):
+        return
+    with suppress(OSError):
+        key = _key(create=True)
+        if key is not None:
+            (folder.path / _SEAL).write_text(_mac(key, folder), encoding="ascii")
+
+
+def _sealed(folder: RunFolder) -> bool:
+    try:
+        key, text = _key(create=False), (folder.path / _SEAL).read_bytes()
+        return key is not None and hmac.compare_digest(text, _mac(key, folder).encode())
+    except OSError:
+        return False
+
+
+def _mac(key: bytes, folder: RunFolder) -> str:
+    return hmac.new(key, (folder.path / CONFIG).read_bytes(), "sha256").hexdigest()
+
+
+def _key(create: bool) -> bytes | None:
+    """This user's key; None where there is none."""
+    state = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
+    path = Path(state) / "marless" / "key"
+    if create and not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = path.with_name(f".{secrets.token_hex(8)}")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(secrets.token_bytes(_KEY_BYTES))
+            with suppress(FileExistsError):
+                os.link(temporary, path)
+        finally:
+            temporary.unlink()
+    key = path.read_bytes()
+    return key if len(key) == _KEY_BYTES else None

@@ -1,0 +1,66 @@
+"""Keeps the lease of a run in the cloud while this process drives it."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from coordinator.config.schema import RunConfig
+from coordinator.drive import lease, run_manifest
+from coordinator.drive.run_manifest import RunManifest
+from coordinator.errors import UserError
+from functions.contract import Platform, StaleVersion, StorageFault
+from functions.encoding import to_json
+from infra.aws.deployment_ref import DeploymentRef
+from infra.local import own_process
+from marless.backends.base import Connection
+from marless.runs.folder import Identity
+
+
+@contextmanager
+def renew_lease(identity: Identity, config: RunConfig, backend: Connection) -> Iterator[Callable[[], None]]:
+    """Takes the lease and gives the function that renews it; a run on this machine has none, its folder is locked.
+
+    Raises `UserError` when another driver has the run.
+    """
+    if identity.deployment_ref is None:
+        yield lambda: None
+        return
+    try:
+        clock, here = backend.ledger.now, own_process.address()
+        keeper = lease.Keeper(backend.ledger, this_process(), clock, here, own_process.has_ended)
+    except lease.LeaseHeld as held:
+        raise UserError(str(held)) from held
+    try:
+        run_manifest.write(
+            backend.ledger, manifest_of(identity, identity.deployment_ref, config, backend.platform, detached=False)
+        )
+        yield keeper.renew
+    finally:
+        # A lease that is not released expires.
+        with suppress(StorageFault, StaleVersion):
+            keeper.release()
+
+
+def this_process() -> str:
+    """How a lease names this process."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def manifest_of(
+    identity: Identity, deployment_ref: DeploymentRef, config: RunConfig, platform: Platform, detached: bool
+) -> RunManifest:
+    """The run's manifest, for its ledger."""
+    return RunManifest(
+        run=identity.run,
+        tenant=deployment_ref.tenant,
+        config=config,
+        code=identity.code_sha256,
+        identity=msgspec.Raw(to_json(identity)),
+        functions=deployment_ref.functions,
+        platform=msgspec.structs.replace(platform, concurrency=deployment_ref.width, can_inline=not detached),
+        opponents=identity.opponents,
+        dataset=identity.dataset,
+    )

@@ -1,0 +1,168 @@
+"""Policies of runs: downloaded to be played, loaded as a team, and stored as a new run's opponents."""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec.structs import replace
+
+from coordinator.config.schema import RANDOM, RunConfig
+from coordinator.core import opponents
+from coordinator.core.opponents import Fixed
+from coordinator.core.scripts import unscripted
+from coordinator.core.sides import Side, sides_of
+from coordinator.drive.ports import Storage
+from coordinator.errors import UserError
+from functions import codec
+from functions.contract import CorruptObject, NoSuchObject, Ref, TaskHeader
+from functions.environments.base import EnvTask
+from functions.environments.scripted import registry
+from infra.local.files import FileStorage
+from marless.reports.policy import TeamPolicy, load_policy, same_task, scripted_policy
+from marless.runs.documents import header_of
+from marless.runs.folder import RunFolder
+from marless.runs.stored import Stored, look
+
+# A running run deletes older objects; by then it has newer policies.
+_TRIES = 5
+
+
+def download(folder: RunFolder, temporary: Path) -> Stored:
+    """Downloads the newest policies to `temporary`/objects; returns the run's stored state. Raises `UserError`."""
+    for _ in range(_TRIES):
+        with look(folder) as found:
+            if found.lost:
+                raise UserError(
+                    f"{folder.name}: {found.lost}, and these policies are older than its results; restore the ledger,"
+                    f" or train that part again: marless resume {folder.argument}"
+                )
+            if not found.kept.policies:
+                raise UserError(f"{folder.name} has no policies yet")
+            try:
+                _download_policies(folder, found, temporary / "objects")
+            except (FileNotFoundError, NoSuchObject):
+                continue
+            return found
+    raise UserError(f"{folder.name}: objects of its newest policies are missing; see marless verify {folder.argument}")
+
+
+@contextmanager
+def temporary_download(folder: RunFolder) -> Iterator[tuple[Stored, Path]]:
+    """`download` to a temporary folder, which is deleted when the block ends."""
+    with TemporaryDirectory(prefix="marless-") as temporary:
+        yield download(folder, Path(temporary)), Path(temporary)
+
+
+def load_team(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
+    """The run's stored state and its newest policies, ready to play; raises `UserError`."""
+    with temporary_download(folder) as (found, temporary):
+        objects, tensors, team = FileStorage(temporary / "objects"), codec.Tensors(), found.kept.team
+        for ref in found.kept.policies:
+            tensors |= codec.decode(codec.fetch(objects, ref), ref.key)
+    assert team is not None
+    return found, TeamPolicy(header_of(found.plan, found.kept.env_spec, team), tensors)
+
+
+def load_checkpoints(folder: RunFolder) -> tuple[Stored, dict[str, TeamPolicy]]:
+    """The run's stored state and its league's checkpoints, ready to play, as ``round 40``; raises `UserError`."""
+    teams = {}
+    with look(folder) as found:
+        state, storage = found.kept, found.storage
+        for checkpoint in state.league.checkpoints if state.league else ():
+            tensors = codec.Tensors()
+            for ref in checkpoint.policies:
+                tensors |= codec.decode(codec.fetch(storage, ref), ref.key)
+            header = header_of(found.plan, state.env_spec, checkpoint.team)
+            name = registry.SCRIPTED if checkpoint.scripted else f"round {checkpoint.round}"
+            teams[name] = TeamPolicy(header, tensors)
+        if not teams:
+            raise UserError(f"{folder.name} has no checkpoints (league.rule); name several runs")
+        return found, teams
+
+
+def _download_policies(folder: RunFolder, found: Stored, target: Path) -> None:
+    """Links the objects of a local run; downloads those of a run in the cloud."""
+    if found.identity.deployment_ref is None:
+        link_objects(folder.path / "objects", target, found.kept.policies)
+        return
+    objects = FileStorage(target)
+    for ref in found.kept.policies:
+        objects.put(ref.key, codec.fetch(found.storage, ref))
+
+
+def link_objects(objects: Path, target: Path, refs: Iterable[Ref]) -> None:
+    """Links objects of a run into another folder, where later rounds of the run do not delete them."""
+    for ref in refs:
+        path = target / ref.key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(objects / ref.key, path)
+        except FileExistsError:  # an earlier try linked it before it missed another one
+            continue
+        except FileNotFoundError:
+            raise
+        except OSError:  # another file system
+            shutil.copyfile(objects / ref.key, path)
+
+
+def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
+    """The newest policies of a run, those of a file, or a scripted player.
+
+    Raises `UserError` with a message that begins with `where`.
+    """
+    try:
+        if registry.named(text):
+            scripted = scripted_policy(task, registry.reference(text, task.name))
+            if problem := unscripted(where, text, task.name, scripted.spec):
+                raise UserError(problem)
+            return scripted
+        team = load_policy(text) if Path(text).is_file() else load_team(RunFolder.find(text))[1]
+    except (CorruptObject, UserError, ValueError) as error:
+        raise UserError(f"{where}: {error}") from error
+    if not same_task(team.task, task):
+        raise UserError(f"{where} {text}: it was trained on another task ({team.task.name}, or other options)")
+    return team
+
+
+def with_absolute_policies(config: RunConfig) -> RunConfig:
+    """The configuration with an absolute path to the opponents' policies; raises `UserError` when there are none."""
+    text = config.opponents.policies
+    if text == RANDOM or registry.named(text):
+        return config
+    path = Path(text) if Path(text).is_file() else RunFolder.find(text).path
+    return replace(config, opponents=replace(config.opponents, policies=str(path.resolve())))
+
+
+def store_opponents(config: RunConfig, run: str, storage: Storage) -> Fixed | None:
+    """Stores a copy of the opponents' policies for a new run; None when there are none.
+
+    Raises `UserError` for policies that cannot play, and `StorageFault`.
+    """
+    wanted = config.opponents
+    if wanted.side is None or wanted.policies == RANDOM or registry.named(wanted.policies):
+        return None
+    team = find_policies(wanted.policies, config.task, "opponents.policies")
+    tensors = team.apart(_side(team, wanted.side).agents, opponents.takes_identity(config.sharing))
+    body = codec.encode(tensors, TaskHeader(task=f"{run}/opponents"))
+    # An existing object belongs to a run of this name that never began.
+    storage.delete([opponents.KEY])
+    storage.put(opponents.KEY, body)
+    return Fixed(policies=codec.reference(opponents.KEY, body), greedy=team.greedy)
+
+
+def _side(team: TeamPolicy, number: int) -> Side:
+    """The side of the opponents; raises `UserError` when there is no such side or it has no policies."""
+    sides = sides_of(team.spec)
+    if number >= len(sides):
+        listed = ", ".join(f"{side.number} ({side.name})" for side in sides)
+        there = f"there are {listed}" if sides else "all its agents are on one side"
+        raise UserError(f"opponents.side: {team.task.name} has no side {number}; {there}")
+    side = sides[number]
+    if without := [team.agents[agent] for agent in side.agents if not team.plays(agent)]:
+        raise UserError(
+            f"opponents.policies: {', '.join(without)} has no policy there (acted at random or by a script)"
+        )
+    return side

@@ -1,0 +1,274 @@
+"""A session: one command drives a run, from its first decision to its files and its exit code."""
+
+import time
+from collections.abc import Collection
+from typing import Protocol
+
+from coordinator.config.schema import RunConfig
+from coordinator.core.decide import Stop, decide
+from coordinator.core.state import Plan, State
+from coordinator.drive.driver import PATIENCE_S, Driver, Ports
+from coordinator.drive.ledger_items import load_state
+from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending
+from functions import keys
+from functions.contract import FailureKind, NoSuchObject, StorageFault
+from marless.backends.base import Connection
+from marless.reports.attempts import AttemptLog
+from marless.reports.journal import JsonLines, read
+from marless.reports.text import event, onwards
+from marless.runs import summary
+from marless.runs.documents import Documents
+from marless.runs.folder import ATTEMPTS, METRICS, Identity, RunFolder
+from marless.runs.instrumented_invoker import InstrumentedInvoker
+from marless.runs.integrity.file_hashes import hashes_of
+from marless.runs.integrity.ledger_loss import behind
+from marless.runs.lease_renewal import renew_lease
+from marless.runs.plateau_monitor import PlateauMonitor
+from marless.runs.run_log import RunLog
+from marless.runs.stored import plan_of
+from marless.runs.summary import Measured
+from marless.runs.view import View
+from marless.signals import Signals
+
+# Failures whose cause the user has to remove: an impossible task, a missing package, a full disk.
+_USER_FAULTS: tuple[FailureKind, ...] = ("request", "missing_extra", "storage")
+
+# Those that come from the configuration; a run that fails with one before it sampled is removed.
+_CONFIG_FAULTS: tuple[FailureKind, ...] = ("request", "missing_extra")
+# How often the view hears of reports.
+NOTICE_S = 0.1
+# The phases before there are networks.
+_SETUP_PHASES = ("describe", "initialise")
+
+
+class Stopping(Protocol):
+    """Whether the run is to stop after the tasks in flight: `received` is a signal's number, or 0, and `code` the exit
+    code that belongs to it."""
+
+    @property
+    def received(self) -> int: ...
+
+    @property
+    def code(self) -> int: ...
+
+
+class Session:
+    """Drives `plan` until it ends or a signal comes. `started` is the monotonic clock when the command began.
+
+    `alone`: a step may wait for a report, and the run's end for its picture and its log; otherwise other runs go on
+    meanwhile, and who drives them ends the log.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        plan: Plan,
+        identity: Identity,
+        backend: Connection,
+        view: View,
+        signals: Stopping,
+        started: float,
+        alone: bool = True,
+    ) -> None:
+        self._folder, self._plan, self._view, self._signals, self._started = folder, plan, view, signals, started
+        self._invoker = InstrumentedInvoker(backend.invoker)
+        journal = JsonLines(folder.path / METRICS)
+        attempts = AttemptLog(folder.path / ATTEMPTS)
+        ports = Ports(backend.storage, backend.ledger, self._invoker, journal, backend.repeated, attempts.record)
+        self._driver = Driver(plan, ports, patience_s=PATIENCE_S if alone else 0.0)
+        self._hashes = hashes_of(folder, identity, backend.ledger)
+        self._documents = Documents(folder, plan, identity, backend.storage, self._hashes, pictures=alone)
+        self._log = RunLog(folder, identity, plan.config, view.remark)
+        self._earlier = summary.earlier(folder)
+        self._plateau_monitor = PlateauMonitor(plan, ())
+        # What the view was told: the round, the commit, when it is told next; and what happens once.
+        self._reported_round, self._noticed_version, self._due = 0, 0, 0.0
+        self._is_latest = self._remarked = False
+        self._told = 0
+        self._alone = alone
+
+    @property
+    def state(self) -> State:
+        """The run's present state."""
+        return self._driver.state
+
+    @property
+    def listening(self) -> bool:
+        """Whether there is nothing to do until a function reports."""
+        return self._driver.listening
+
+    @property
+    def remarks(self) -> Collection[str]:
+        """What tasks did to their processes, each once."""
+        return self._driver.remarks
+
+    @property
+    def log(self) -> RunLog:
+        """The run's log."""
+        return self._log
+
+    def allow(self, concurrency: int, dollars: float | None) -> None:
+        """See `Driver.allow`."""
+        self._driver.allow(concurrency, dollars)
+
+    def begin(self) -> None:
+        """Starts the run, or resumes it from its ledger. Raises `StorageFault` and `Unresumable`; also after these the
+        run can be resumed."""
+        self._driver.begin()
+        done = self.state.round
+        if self._hashes is not None:
+            self._hashes.rewind(done)
+        if lost := behind(self._folder, self.state):
+            self._view.remark(
+                f"{lost}; what followed round {done} is trained again, and what it cost is not in the bill"
+            )
+        lines = [line for line in read(self._folder.path / METRICS) if line.round <= done]
+        self._plateau_monitor = PlateauMonitor(self._plan, lines)
+        self._log.begin()
+        self._log.add(lines, self._agents)
+        self._reported_round, self._noticed_version, self._due = done, self._driver.version, 0.0
+
+    def step(self, pause_at: int | None = None) -> bool:
+        """Takes one decision and shows what came of it; False when the run has ended, or paused after the round
+        `pause_at`. Raises what `begin` raises."""
+        going = self._driver.step(not self._signals.received, pause_at)
+        # While reports arrive one by one, each look would copy the slots of all tasks.
+        if going and self._driver.version == self._noticed_version and time.monotonic() < self._due:
+            return True
+        self._noticed_version, self._due = self._driver.version, time.monotonic() + NOTICE_S
+        if going:
+            self._notice()
+        return going
+
+    def _notice(self) -> None:
+        state = self.state
+        if state.round != self._reported_round:
+            self._reported_round = state.round
+            self._finished_round()
+        if not self._is_latest and (state.round or state.phase == "learn"):
+            self._folder.become_latest()
+            self._is_latest = True
+        if self._signals.received and not self._remarked:
+            self._remarked = True
+            self._view.remark("stopping after the tasks in flight; press again to stop at once")
+        self._tell_remarks()
+        self._view.notice(self._plan, state, time.monotonic() - self._started)
+
+    def _tell_remarks(self) -> None:
+        for remark in list(self.remarks)[self._told :]:
+            self._view.remark(remark)
+        self._told = len(self.remarks)
+
+    def _agents(self) -> tuple[str, ...]:
+        return self.state.env_spec.agents
+
+    def _finished_round(self) -> None:
+        self._log.add(self.state.lines, self._agents)
+        for line in self.state.lines:
+            self._plateau_monitor.add(line)
+            self._view.round(self._plan, line)
+            if line.event:
+                self._view.remark(event(line))
+        if any(line.evaluation is not None for line in self.state.lines):
+            self._warn_of_plateau()
+            self._documents.interim(self.state, self._measured(), self._plateau_monitor.plateau)
+
+    def _warn_of_plateau(self) -> None:
+        if warning := self._plateau_monitor.look():
+            self._view.remark(f"round {self.state.round:5d}  {warning}")
+
+    def end(self) -> Ending:
+        """Writes the run's files and says how it ended."""
+        state = self.state
+        self._tell_remarks()
+        if self._never_began():
+            problems = [slot.problem for slot in state.slots.values() if slot.problem]
+            return Ending(USER_ERROR, problems[0] if problems else state.reason, kept=False)
+        self._folder.become_latest()
+        status = "interrupted" if state.status == "running" else state.status
+        figures = self._documents.complete(state, self._measured(), status)
+        self._warn_of_plateau()  # no line holds the last evaluation
+        self._log.finish(figures, wait=self._alone)
+        self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
+        go_on = onwards(state, f"marless resume {self._folder.argument}")
+        match state.status:
+            case "finished":
+                return Ending(FINISHED, "", kept=True)
+            case "running":
+                return Ending(self._signals.code, f"stopped after round {state.round}; {go_on}", kept=True)
+            case _:
+                code = USER_ERROR if self._user_is_to_blame() else UNFINISHED
+                return Ending(code, f"{state.status} after round {state.round}: {state.reason}; {go_on}", kept=True)
+
+    def close(self) -> None:
+        """Ends what goes on beside the run; needed after a call that raised, and harmless after `end`."""
+        self._log.close()
+
+    def _user_is_to_blame(self) -> bool:
+        # A run that fails before there are networks has a task that is configured wrongly.
+        in_setup = self.state.status == "failed" and self.state.phase in _SETUP_PHASES
+        return in_setup or any(kind in _USER_FAULTS for kind in self._not_retryable())
+
+    def _never_began(self) -> bool:
+        """Whether the configuration was rejected before anything was sampled."""
+        state = self.state
+        early = state.phase in _SETUP_PHASES or (state.round == 0 and state.phase == "sample")
+        unpaid = early and not any(slot.done for slot in state.slots.values())
+        return state.refused or (unpaid and any(kind in _CONFIG_FAULTS for kind in self._not_retryable()))
+
+    def _not_retryable(self) -> list[FailureKind | None]:
+        """The kinds of the failures that ended the run."""
+        state = self.state
+        return [
+            self._invoker.kinds.get(keys.task_id(self._plan.run, state.round, work))
+            for work, slot in state.slots.items()
+            if slot.not_retryable and state.status == "failed"
+        ]
+
+    def _measured(self) -> Measured:
+        """Measurements over all commands of the run, as far as earlier ones wrote theirs."""
+        earlier, since = self._earlier, self._invoker.sampling_since
+        start_up = None if since is None else round(since - self._started, 3)
+        peaks = [summary.peaks(earlier), self._invoker.peak_mb]
+        return Measured(
+            wall_seconds=time.monotonic() - self._started + (earlier.wall_seconds if earlier else 0.0),
+            start_up_seconds=earlier.start_up_seconds if earlier and earlier.start_up_seconds else start_up,
+            peak_mb={name: max(peak.get(name, 0.0) for peak in peaks) for name in peaks[0] | peaks[1]},
+        )
+
+
+def refused(plan: Plan, backend: Connection) -> Ending | None:
+    """The ending of a new run whose cap is too low to begin; None for one that may begin."""
+    if load_state(backend.ledger) is None and isinstance(decide(plan, State()), Stop):
+        too_low = f"stop.dollars = {plan.config.stop.dollars:g} is less than a first attempt may cost; raise it"
+        return Ending(USER_ERROR, too_low, kept=False)
+    return None
+
+
+def launch(
+    folder: RunFolder,
+    config: RunConfig,
+    identity: Identity,
+    backend: Connection,
+    view: View,
+    signals: Signals,
+    started: float,
+) -> Ending:
+    """Drives the run; a full disk ends it resumably. `started` is the monotonic clock when the command began."""
+    plan = plan_of(identity, config, backend)
+    if ending := refused(plan, backend):
+        return ending
+    session = Session(folder, plan, identity, backend, view, signals, started)
+    try:
+        with renew_lease(identity, config, backend) as renew:
+            view.started(folder.name, str(folder.path))
+            session.begin()
+            while session.step():
+                renew()
+            return session.end()
+    except (StorageFault, NoSuchObject) as fault:
+        line = f"{fault}; then go on with: marless resume {folder.argument}"
+        return Ending(USER_ERROR, line)
+    finally:
+        session.close()
+        view.close()

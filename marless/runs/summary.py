@@ -1,0 +1,177 @@
+"""summary.json: the results of a run, the same whether or not it was interrupted and resumed."""
+
+import os
+import platform
+from contextlib import suppress
+
+import msgspec
+
+from coordinator.core.opponents import evaluated_side
+from coordinator.core.state import Plan, State
+from coordinator.file_reading import UnreadableFile, read_json
+from coordinator.pricing.bill import FUNCTIONS, Bill
+from functions.encoding import to_json_file
+from marless.reports import statistics
+from marless.reports.plateau import Plateau
+from marless.reports.statistics import FinalReturn, Interval
+from marless.runs.folder import SUMMARY, Identity, RunFolder
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of summary.json."""
+
+
+class AbsoluteReturn(_Part, frozen=True, kw_only=True):
+    """The absolute metric: the policies of the best evaluation, after `round` rounds, on ten times the episodes; the
+    final ones where several sides learn or no evaluation is ahead of them by its error."""
+
+    mean: float
+    iqm: float
+    ci95: Interval | None
+    episodes: int
+    round: int
+
+
+class Dollars(_Part, frozen=True, kw_only=True):
+    """The bill's sums; bill.json has every line and every digit."""
+
+    total: float
+    actor: float
+    learner: float
+    evaluator: float
+    storage: float
+    requests: float
+    # Of runs in the cloud.
+    coordinator: float = 0.0
+    logs: float = 0.0
+    transfer: float = 0.0
+
+
+class Machine(_Part, frozen=True, kw_only=True):
+    """Where the run ended."""
+
+    cores: int
+    platform: str
+    python: str
+
+
+class Measured(_Part, frozen=True, kw_only=True):
+    """Measurements outside of the run's state: seconds of all its commands, seconds from the first command to the first
+    sampling task, and peak memory by function in MiB."""
+
+    wall_seconds: float
+    start_up_seconds: float | None
+    peak_mb: dict[str, float]
+
+
+class Summary(_Part, frozen=True, kw_only=True):
+    """The file. Returns are undiscounted and summed over agents.
+
+    `status`: `finished`; `stopped` and `failed`, for `reason`; `interrupted`; `running` while it goes on.
+    `train_seconds` runs from the first task to the last, interruptions left out. `wall_seconds` is what the commands
+    took in all, `start_up_seconds` from the first command to its first sampling task. `final_return` is of the final
+    policies, greedy, on fresh start states. `peak_mb` is the most memory, MiB, that a process held which had served the
+    function; one that serves several functions counts for each. `plateau`: the return of the rounds rises no more.
+    Where some agents compete, returns are summed over those of `side`, and `final_sides` and `absolute_sides` are the
+    means of all sides. `final_env_metrics` and `absolute_env_metrics` are the means of the environment's metrics over
+    the same episodes. What an unfinished run does not have yet is null.
+    """
+
+    run: str
+    commit: str | None
+    seed: int
+    status: str
+    reason: str
+    rounds: int
+    env_steps: int
+    wall_seconds: float
+    train_seconds: float
+    env_steps_per_second: float
+    start_up_seconds: float | None
+    final_return: FinalReturn | None
+    absolute_return: AbsoluteReturn | None
+    dollars: Dollars
+    peak_mb: dict[str, float | None]
+    weights_sha256: str | None
+    machine: Machine
+    plateau: Plateau | None = None
+    side: str = ""
+    final_sides: dict[str, float] = {}
+    absolute_sides: dict[str, float] = {}
+    final_env_metrics: dict[str, float] = {}
+    absolute_env_metrics: dict[str, float] = {}
+
+
+def summarise(
+    plan: Plan,
+    identity: Identity,
+    state: State,
+    bill: Bill,
+    measured: Measured,
+    status: str,
+    weights_sha256: str | None,
+    plateau: Plateau | None = None,
+) -> Summary:
+    """The summary of a run's current state."""
+    side = evaluated_side(plan.config, state.env_spec) if state.spec else None
+    return Summary(
+        run=plan.run,
+        commit=identity.commit,
+        seed=plan.config.seed,
+        status=status,
+        reason=state.reason,
+        rounds=state.round,
+        env_steps=state.env_steps,
+        wall_seconds=round(measured.wall_seconds, 3),
+        train_seconds=round(state.seconds, 6),
+        env_steps_per_second=round(state.env_steps / state.seconds, 1) if state.seconds else 0.0,
+        start_up_seconds=measured.start_up_seconds,
+        final_return=statistics.summary(state.final) if state.final else None,
+        absolute_return=_absolute(state),
+        dollars=Dollars(**{name: float(getattr(bill, name)) for name in Dollars.__struct_fields__}),
+        peak_mb={name: round(measured.peak_mb[name], 1) if name in measured.peak_mb else None for name in FUNCTIONS},
+        weights_sha256=weights_sha256,
+        machine=Machine(
+            cores=os.cpu_count() or 1, platform=platform.platform(terse=True), python=platform.python_version()
+        ),
+        plateau=plateau,
+        side=side.name if side else "",
+        final_sides=state.final_sides,
+        absolute_sides=state.absolute_sides,
+        final_env_metrics=state.final_env_metrics,
+        absolute_env_metrics=state.absolute_env_metrics,
+    )
+
+
+def encode(summary: Summary) -> bytes:
+    """The bytes of summary.json."""
+    return to_json_file(summary)
+
+
+def read(folder: RunFolder) -> Summary | None:
+    """The run's summary, None before it has one; raises `UnreadableFile` for a damaged one."""
+    try:
+        return read_json(folder.path / SUMMARY, Summary)
+    except FileNotFoundError:
+        return None
+
+
+def earlier(folder: RunFolder) -> Summary | None:
+    """The summary that the next one replaces; a damaged one counts for nothing, as the ledger has all but times."""
+    with suppress(UnreadableFile):
+        return read(folder)
+    return None
+
+
+def peaks(summary: Summary | None) -> dict[str, float]:
+    """Peak memory by function, without functions that were never called."""
+    return {name: peak for name, peak in summary.peak_mb.items() if peak is not None} if summary else {}
+
+
+def _absolute(state: State) -> AbsoluteReturn | None:
+    if not state.absolute or state.best is None:
+        return None
+    returns = statistics.summary(state.absolute)
+    return AbsoluteReturn(
+        mean=returns.mean, iqm=returns.iqm, ci95=returns.ci95, episodes=returns.episodes, round=state.best.round
+    )

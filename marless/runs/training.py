@@ -1,0 +1,238 @@
+"""Trains a new run, and resumes one."""
+
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coordinator.config import dump
+from coordinator.config.schema import Functions, RunConfig, convert, override
+from coordinator.drive import run_manifest
+from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
+from coordinator.pricing.prices import ELSEWHERE, USUAL, priced_as
+from functions.contract import StorageFault
+from infra.aws.deployment_ref import DeploymentRef
+from marless.backends import registry
+from marless.backends.base import LocatedDeployment, RemoteBackend
+from marless.loggers import registry as loggers
+from marless.output import note
+from marless.reports import provenance
+from marless.reports.evaluations import names
+from marless.runs.detach import detach
+from marless.runs.drive import Drive, Place
+from marless.runs.folder import CONFIG, Identity, RunFolder, now, sha256
+from marless.runs.integrity.origin import seal
+from marless.signals import Signals
+
+if TYPE_CHECKING:
+    from marless.runs.given.inputs import Inputs
+
+# Settings that do not change a byte of the weights.
+_LIMITS = ("stop.", "log.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
+
+
+def train(config: RunConfig, place: Place, drive: Drive, run: str | None = None) -> tuple[RunFolder, Ending]:
+    """Makes the folder and drives the run; deletes the folder of an impossible run. Raises `UserError`."""
+    backend = place.backend
+    if drive.detach and not isinstance(backend, RemoteBackend):
+        remote = ", or ".join(f"--backend {name}" for name in registry.remote_names())
+        raise UserError(f"--detach needs a run in the cloud: {remote}")
+    loggers.require(config.log.to)
+    folder = RunFolder.create(run, _suggestion(config))
+    drive.on_folder(folder.path)
+    with Signals() as signals, folder.driving():
+        folder.begin()
+        try:
+            ending = _begin(folder, config, place, drive, signals)
+        except BaseException:
+            if not folder.begun:
+                shutil.rmtree(folder.path, ignore_errors=True)
+            raise
+        if not ending.kept:
+            shutil.rmtree(folder.path, ignore_errors=True)
+        if isinstance(backend, RemoteBackend):
+            at_end = ending.code == FINISHED and not drive.detach
+            backend.release(folder.name, keep=ending.kept and not at_end)
+    return folder, ending
+
+
+def resume(folder: RunFolder, settings: list[str], drive: Drive) -> Ending:
+    """Resumes a run, under new limits. Raises `UserError`."""
+    with Signals() as signals, folder.driving():
+        drive.on_folder(folder.path)
+        identity = folder.identity()
+        if drive.detach and identity.deployment_ref is None:
+            raise UserError(f"{folder.name} is a run on this machine; --detach needs one in the cloud")
+        old = unchanged(folder, identity)
+        config = with_limits(old, settings)
+        loggers.require(config.log.to)
+        if identity.deployment_ref is not None:
+            _refuse_longer(config.functions, identity.deployment_ref)
+        return _go_on(folder, identity, old, config, drive, signals)
+
+
+def _begin(folder: RunFolder, config: RunConfig, place: Place, drive: Drive, signals: Signals) -> Ending:
+    """Workers start first: while they import what they need, this process does."""
+    backend, located = place.backend, None
+    try:
+        if isinstance(backend, RemoteBackend):
+            config, located = _located(folder, config, place, backend)
+        deployment_ref = located.deployment_ref if located else None
+        connection = backend.open(folder.path, drive.workers, deployment_ref=deployment_ref)
+    except (StorageFault, UserError) as fault:
+        return Ending(USER_ERROR, str(fault), kept=False)
+    with closing(connection):
+        connection.prewarm()
+        from marless.runs.given.inputs import store_inputs
+        from marless.runs.session import launch
+
+        try:
+            inputs = store_inputs(config, folder.path.name, connection.storage)
+            identity = identify(folder, config, backend.name, deployment_ref, inputs)
+        except (StorageFault, UserError) as fault:
+            return Ending(USER_ERROR, str(fault), kept=False)
+        if drive.detach:
+            return detach(folder, config, identity, connection)
+        ending = launch(folder, config, identity, connection, drive.view(), signals, drive.started)
+        if located is not None and not ending.kept:
+            from marless.cloud.remote_runs import forget
+
+            # With objects of a round the name would be that of a run whose ledger was lost.
+            connection.storage.delete(connection.storage.list("rounds/"))
+            forget(located.deployed.outside(located.deployment_ref.run).ledger, identity)
+        return ending
+
+
+def _located(
+    folder: RunFolder, config: RunConfig, place: Place, backend: RemoteBackend
+) -> tuple[RunConfig, LocatedDeployment]:
+    """Where the run will live, and its configuration with the sizes that functions have there; raises `UserError`."""
+    from marless.cloud.deployments import fit
+
+    name = folder.path.name
+    located = backend.prepare(name, place.tenant, place.region)
+    if run_manifest.read(located.deployed.outside(name).ledger) is not None:
+        raise UserError(f"tenant {place.tenant} has a run {name} already; pick another name with --run")
+    return fit(priced(config, located.deployment_ref.region), located), located
+
+
+def priced(config: RunConfig, there: str) -> RunConfig:
+    """The configuration with the price list of the region `there`, unless the user chose another list."""
+    if config.pricing.region not in (USUAL, there):
+        note(f"the bill and stop.dollars are at prices of {config.pricing.region}, not of {there}")
+        return config
+    if priced_as(there) == ELSEWHERE:
+        note(f"there is no price list of {there}: the bill and stop.dollars are at prices too high")
+    return msgspec.structs.replace(config, pricing=msgspec.structs.replace(config.pricing, region=priced_as(there)))
+
+
+def identify(
+    folder: RunFolder, config: RunConfig, backend: str, deployment_ref: DeploymentRef | None, inputs: "Inputs"
+) -> Identity:
+    """Writes the configuration and then the plan, which makes the folder a run. Raises `StorageFault`."""
+    text = dump.document(config).encode()
+    identity = Identity(
+        run=deployment_ref.run if deployment_ref else folder.path.name,
+        backend=backend,
+        code_sha256=provenance.code_sha256(),
+        commit=provenance.commit(),
+        environment_fingerprint=provenance.environment_fingerprint(
+            config.task, config.algorithm.name, config.algorithm.engine
+        ),
+        created=now(),
+        configs=(sha256(text),),
+        deployment_ref=deployment_ref,
+        opponents=inputs.opponents,
+        dataset=inputs.dataset,
+    )
+    folder.write(CONFIG, text, durable=True)
+    seal(folder, config)
+    folder.identify(identity)
+    return identity
+
+
+def _suggestion(config: RunConfig) -> str:
+    """A name such as ``simple_spread-mappo-s1``."""
+    task = re.sub(r"[^a-z0-9_-]", "_", names(config.task)[1])
+    return f"{task}-{config.algorithm.name}-s{config.seed}"
+
+
+def unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
+    """The run's configuration; `UserError` unless the resumed run will give the bytes of an uninterrupted one."""
+    if folder.edited(identity):
+        path = folder.path / CONFIG
+        raise UserError(
+            f"{path} was edited after the run began; start a new run with it: marless train {shlex.quote(str(path))}"
+        )
+    if provenance.code_sha256() != identity.code_sha256:
+        began = f"commit {identity.commit}" if identity.commit else f"code {identity.code_sha256[:12]}, of no commit"
+        raise UserError(f"the program changed since {folder.name} began ({began}); go back to that, or start a new run")
+    config = folder.config()
+    present = _fingerprint(config)
+    if changes := provenance.changes(identity.environment_fingerprint, present):
+        raise UserError(f"{folder.name} would go on with other bytes: {changes}; go back to that, or start a new run")
+    return config
+
+
+def _fingerprint(config: RunConfig) -> provenance.EnvironmentFingerprint:
+    return provenance.environment_fingerprint(config.task, config.algorithm.name, config.algorithm.engine)
+
+
+def with_limits(config: RunConfig, settings: Sequence[str]) -> RunConfig:
+    """The configuration with limits and loggers set anew; raises `UserError` for a setting that is none."""
+    other = next((text for text in settings if not text.startswith(_LIMITS)), None)
+    if other is not None:
+        limits = "limits (stop.* and functions.*.timeout_s)"
+        raise UserError(f"{other}: a run keeps its configuration; only {limits} and log.to can be set anew")
+    document = msgspec.to_builtins(config)
+    for text in settings:
+        override(document, text)
+    return convert(document, "the command line")
+
+
+def _refuse_longer(functions: Functions, deployment_ref: DeploymentRef) -> None:
+    """`UserError` for a time-out that the deployed function does not have."""
+    for name, size in msgspec.structs.asdict(functions).items():
+        if size.timeout_s > deployment_ref.timeout_s[name]:
+            most = deployment_ref.timeout_s[name]
+            raise UserError(f"functions.{name}.timeout_s: the run's deployed {name} has {most} s; ask for no more")
+
+
+def _go_on(
+    folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, drive: Drive, signals: Signals
+) -> Ending:
+    try:
+        backend = registry.backend(identity.backend)
+        connection = backend.open(folder.path, drive.workers, deployment_ref=identity.deployment_ref)
+    except StorageFault as fault:
+        return Ending(USER_ERROR, str(fault))
+    with closing(connection):
+        connection.prewarm()
+        from marless.runs.finalise import outstanding
+        from marless.runs.session import launch
+
+        try:
+            if ending := outstanding(folder, identity, old, config, connection):
+                return ending
+            if config != old:
+                identity = record_limits(folder, identity, config)
+        except StorageFault as fault:
+            return Ending(USER_ERROR, str(fault))
+        if drive.detach:
+            return detach(folder, config, identity, connection)
+        return launch(folder, config, identity, connection, drive.view(), signals, drive.started)
+
+
+def record_limits(folder: RunFolder, identity: Identity, config: RunConfig) -> Identity:
+    """Writes the new limits; the plan knows the new file before it is there, so that a kill in between does no harm."""
+    text = dump.document(config).encode()
+    configs = tuple(dict.fromkeys((*identity.configs, sha256(text))))
+    identity = msgspec.structs.replace(identity, configs=configs)
+    folder.identify(identity)
+    folder.write(CONFIG, text, durable=True)
+    seal(folder, config)
+    return identity

@@ -1,0 +1,46 @@
+"""The interface of views, which show a run while it trains."""
+
+from typing import Protocol
+
+from coordinator.config.schema import Stop
+from coordinator.core.state import Plan, RoundLine, State
+from marless.runs.summary import Summary
+
+
+class View(Protocol):
+    """Shows a run. `notice` is called after every decision and must be cheap; `round` once for every new round."""
+
+    def started(self, name: str, folder: str) -> None: ...
+
+    def notice(self, plan: Plan, state: State, elapsed: float) -> None: ...
+
+    def round(self, plan: Plan, line: RoundLine) -> None: ...
+
+    def remark(self, text: str) -> None: ...
+
+    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+        """The run finished or stopped; no further call but `close` follows."""
+
+    def close(self) -> None:
+        """Restores the terminal; may be called twice."""
+
+
+def progress(stop: Stop, line: RoundLine) -> float:
+    """The used share of the nearest limit, 0 to 1; a target return does not count, since it may never be reached."""
+    shares = [
+        used / limit
+        for used, limit in (
+            (line.round, stop.rounds),
+            (line.env_steps, stop.env_steps),
+            (line.seconds, stop.seconds),
+            (line.dollars, stop.dollars),
+        )
+        if limit
+    ]
+    return min(1.0, max(shares, default=0.0))
+
+
+def seconds_left(stop: Stop, line: RoundLine) -> float | None:
+    """Estimated seconds of training until the nearest limit; None without a limit."""
+    share = progress(stop, line)
+    return line.seconds * (1 - share) / share if share else None

@@ -1,0 +1,264 @@
+"""A study in the cloud: begun from its folder, governed by the deployed coordinator, fetched back into its folder."""
+
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+import msgspec
+
+from coordinator.config import dump
+from coordinator.config.schema import Pricing, RunConfig
+from coordinator.core.state import Plan, RoundLine, State
+from coordinator.drive import governor, run_manifest
+from coordinator.drive.governor import STUDY
+from coordinator.drive.ledger_items import Unresumable
+from coordinator.errors import FINISHED, UserError
+from coordinator.file_reading import read_json
+from coordinator.governor.study_state import StudyPlan, StudyState
+from functions.contract import CorruptObject, Platform, StorageFault
+from functions.encoding import Undecodable, from_json, to_json, to_json_file
+from functions.system_errors import explained
+from infra.aws.deployment_ref import DeploymentRef
+from infra.aws.detached import Deployed
+from marless.backends import registry
+from marless.backends.base import LocatedDeployment, RemoteBackend
+from marless.cloud.deployments import fit
+from marless.cloud.watching import Watch
+from marless.reports.files import replace
+from marless.runs import summary
+from marless.runs.folder import CONFIG, IDENTITY, Identity, RunFolder, require_name
+from marless.runs.given.inputs import store_inputs
+from marless.runs.lease_renewal import manifest_of
+from marless.runs.summary import Summary
+from marless.runs.training import identify, priced
+from marless.runs.view import View
+from marless.studies.study import FILE, Study, StudyRun
+from marless.studies.study_file import StudyFile
+
+DEPLOYMENT = "deployment.json"
+# Searches whose settings are known from the start.
+_KNOWN_AT_ONCE = ("grid", "random")
+
+
+class StudyPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where a study lives (deployment.json)."""
+
+    backend: str
+    deployment_ref: DeploymentRef
+
+    @property
+    def name(self) -> str:
+        """The study's name there, which stays when its folder is moved."""
+        return self.deployment_ref.run
+
+    def name_of(self, run: StudyRun) -> str:
+        """The run's name there, where runs of other studies may be called the same here."""
+        return f"{self.name}.{run.name}"
+
+    def deployed(self, folder: Path) -> Deployed:
+        """The deployment; raises `StorageFault`."""
+        return registry.remote(self.backend).deployed(folder, self.deployment_ref)
+
+
+def place_of(folder: Path) -> StudyPlace | None:
+    """Where the study in the folder lives; None on this machine. Raises `UserError`."""
+    path = folder / DEPLOYMENT
+    return read_json(path, StudyPlace) if path.exists() else None
+
+
+def settle(folder: Path, backend: RemoteBackend, located: LocatedDeployment) -> StudyPlace:
+    """Makes the deployment the place of the study in the folder; raises `StorageFault`."""
+    place = StudyPlace(backend=backend.name, deployment_ref=located.deployment_ref)
+    _write(folder / DEPLOYMENT, to_json_file(place))
+    return place
+
+
+def refuse(file: StudyFile) -> None:
+    """Raises `UserError` for what a study in the cloud cannot do."""
+    if file.halving:
+        raise UserError("halving: a study in the cloud has no early stopping; leave it out, or train on this machine")
+    if file.search.rule not in _KNOWN_AT_ONCE:
+        raise UserError(
+            f"search.rule: {file.search.rule} learns from runs that ended, which a study in the cloud cannot;"
+            f" use {' or '.join(_KNOWN_AT_ONCE)}, or train on this machine"
+        )
+    if file.search.parallel is not None:
+        raise UserError("search.parallel: a study in the cloud begins runs as there is room; set pool.slots instead")
+
+
+def adopt(folder: Path, located: LocatedDeployment) -> None:
+    """Fills the folder of a study that was begun on another machine; raises `UserError` when there is none."""
+    name, tenant = folder.name, located.deployment_ref.tenant
+    try:
+        plan = governor.read_plan(located.deployed, name)
+    except Undecodable as error:
+        raise UserError(f"{name} was begun by another version of marless: {error}") from error
+    if plan is None:
+        raise UserError(f"tenant {tenant} has no study {name}; give its file, such as {name}.toml")
+    _write(folder / FILE, bytes(plan.file))
+
+
+def begin(study: Study, place: StudyPlace, located: LocatedDeployment) -> StudyPlan:
+    """Writes all runs and the study into the tenant's ledger, and calls the governor, which begins them.
+
+    Nothing of this machine is needed afterwards; the same call goes on with one that was killed. Raises `UserError`
+    when the tenant has runs of these names already.
+    """
+    beginning = _Beginning(study, place, located)
+    owners = {beginning.write(run): run.owner for run in study.runs}
+    mentioned = {name: study.owner(name) for name in owners.values()}
+    width = place.deployment_ref.width
+    plan = StudyPlan(
+        study=place.name,
+        tenant=place.deployment_ref.tenant,
+        file=msgspec.Raw(to_json(study.file)),
+        coordinator=place.deployment_ref.functions["coordinator"],
+        width=min(width, study.file.pool.slots or width),
+        at_work=study.file.pool.runs,
+        owners=owners,
+        weights={name: owner.weight for name, owner in mentioned.items()},
+        dollars=study.file.dollars,
+        caps={name: owner.dollars for name, owner in mentioned.items() if owner.dollars is not None},
+    )
+    return governor.begin(located.deployed, plan)
+
+
+class _Beginning:
+    """Writes the runs of a new study."""
+
+    def __init__(self, study: Study, place: StudyPlace, located: LocatedDeployment) -> None:
+        self._study, self._place, self._located = study, place, located
+        self._prices: dict[Pricing, Pricing] = {}
+        self._platform: Platform | None = None
+
+    def write(self, run: StudyRun) -> str:
+        """Makes the folder of a run and writes its manifest; returns the run's name in the tenant."""
+        name = self._place.name_of(run)
+        require_name(name, "the study's name with the run's")
+        folder = RunFolder(self._study.folder / "runs" / run.name)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        ref = msgspec.structs.replace(self._place.deployment_ref, run=name)
+        outside = self._located.deployed.outside(name)
+        if (folder.path / IDENTITY).is_file():
+            identity, config = folder.identity(), folder.config()
+        else:
+            config = self._fitted(run.config)
+            inputs = store_inputs(config, name, outside.storage)
+            identity = identify(folder, config, self._place.backend, ref, inputs)
+        manifest = manifest_of(identity, ref, config, self._platform_of(folder, ref), detached=True)
+        manifest = msgspec.structs.replace(manifest, study=STUDY + self._place.name)
+        there = run_manifest.read(outside.ledger)
+        if there is None:
+            run_manifest.write(outside.ledger, manifest)
+        elif from_json(there.identity, Identity) != identity:
+            raise UserError(f"tenant {ref.tenant} has a run {name} already; give the study's file another name")
+        return name
+
+    def _fitted(self, config: RunConfig) -> RunConfig:
+        """The configuration with the deployed sizes and the prices there."""
+        if config.pricing not in self._prices:
+            self._prices[config.pricing] = priced(config, self._place.deployment_ref.region).pricing
+        return fit(msgspec.structs.replace(config, pricing=self._prices[config.pricing]), self._located)
+
+    def _platform_of(self, folder: RunFolder, ref: DeploymentRef) -> Platform:
+        """The platform, which is the same for all runs."""
+        if self._platform is None:
+            with closing(registry.backend(self._place.backend).open(folder.path, 1, deployment_ref=ref)) as connection:
+                self._platform = connection.platform
+        return self._platform
+
+
+def fetch(folder: Path, place: StudyPlace) -> StudyState | None:
+    """Writes what is known of the study's runs, and the results of those that are over, into their folders.
+
+    Returns how far the study is; None if it was not begun. Raises `StorageFault`.
+    """
+    there = place.deployed(folder)
+    plan = governor.read_plan(there, place.name)
+    if plan is None:
+        return None
+    state = governor.read_state(there, place.name) or StudyState()
+    for name in plan.owners:
+        run = _run_folder(folder / "runs" / name.removeprefix(f"{place.name}."), name, there)
+        known = summary.earlier(run)
+        if (name in state.live or name in state.over) and (known is None or known.status != "finished"):
+            with suppress(Unresumable, CorruptObject):  # what is wrong with the run is the governor's to say
+                _look(run, place)
+    return state
+
+
+def stop(folder: Path, place: StudyPlace) -> None:
+    """Ends the study; raises `UserError` if it was not begun, and `StorageFault`."""
+    there = place.deployed(folder)
+    plan = governor.read_plan(there, place.name)
+    if plan is None:
+        raise UserError(f"{place.name} has not begun")
+    governor.stop(there, plan)
+
+
+def mark(study: Study, place: StudyPlace, state: StudyState) -> None:
+    """Gives each run of the study the status that the governor knows."""
+    for run in study.runs:
+        outcome = state.over.get(name := place.name_of(run))
+        if outcome is not None:
+            run.status, run.reason, run.dollars = outcome.status, outcome.reason, outcome.dollars
+        elif name in state.live:
+            run.status = "running"
+        else:
+            run.status = "new"
+
+
+class _Silent(View):
+    """Shows nothing: what is fetched is shown as a table of all runs."""
+
+    def started(self, name: str, folder: str) -> None:
+        return
+
+    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
+        return
+
+    def round(self, plan: Plan, line: RoundLine) -> None:
+        return
+
+    def remark(self, text: str) -> None:
+        return
+
+    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+
+class _Once:
+    """Ends a watch after one look."""
+
+    received, code = 1, FINISHED
+
+
+def _look(folder: RunFolder, place: StudyPlace) -> None:
+    """Fetches the lines of a run, and its results if nothing drives it."""
+    identity = folder.identity()
+    with closing(
+        registry.backend(place.backend).open(folder.path, 1, deployment_ref=identity.deployment_ref)
+    ) as connection:
+        Watch(folder, identity, connection, _Silent(), _Once(), time.monotonic()).follow()
+
+
+def _run_folder(path: Path, name: str, there: Deployed) -> RunFolder:
+    """The folder of a run, made from its manifest where there is none."""
+    folder = RunFolder(path)
+    if not (folder.path / IDENTITY).is_file():
+        manifest = run_manifest.read(there.outside(name).ledger)
+        assert manifest is not None
+        folder.path.mkdir(parents=True, exist_ok=True)
+        folder.write(CONFIG, dump.document(manifest.config).encode(), durable=True)
+        folder.identify(from_json(manifest.identity, Identity))
+    return folder
+
+
+def _write(path: Path, body: bytes) -> None:
+    try:
+        replace(path, body, durable=True)
+    except OSError as error:
+        raise StorageFault(f"{path} cannot be written: {explained(error)}") from error

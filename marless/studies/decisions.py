@@ -1,0 +1,52 @@
+"""decisions.jsonl: what a study decided by what it had seen, so that a resumed study decides the same."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coordinator.file_reading import read_file
+from functions.contract import StorageFault
+from functions.encoding import JsonDecoder, Undecodable, to_json
+from functions.system_errors import explained
+from marless.reports.files import replace
+
+FILE = "decisions.jsonl"
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, tag="asked"):
+    """A search picked a setting: its name and its values by key."""
+
+    name: str
+    values: dict[str, Any]
+
+
+class Halved(msgspec.Struct, frozen=True, kw_only=True, tag="halved"):
+    """Settings were compared after the round `rung`, by their returns of each seed: some go on, some are stopped."""
+
+    rung: int
+    promoted: tuple[str, ...]
+    stopped: tuple[str, ...]
+    scores: dict[str, dict[int, float]]
+
+
+_DECODER = JsonDecoder[Asked | Halved](Asked | Halved)
+
+
+def read(folder: Path) -> list[Asked | Halved]:
+    """All decisions in order; an incomplete last line, left by a killed writer, is skipped."""
+    path, decisions = folder / FILE, []
+    for text in read_file(path).splitlines() if path.exists() else ():
+        try:
+            decisions.append(_DECODER.decode(text))
+        except Undecodable:
+            break
+    return decisions
+
+
+def write(folder: Path, decisions: list[Asked | Halved]) -> None:
+    """Replaces the file by the decisions, which no crash leaves half-written; raises `StorageFault`."""
+    try:
+        replace(folder / FILE, b"".join(to_json(decision) + b"\n" for decision in decisions), durable=True)
+    except OSError as error:
+        raise StorageFault(f"{folder / FILE} cannot be written: {explained(error)}") from error

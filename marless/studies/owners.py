@@ -1,0 +1,30 @@
+"""Owners: how the pool of a study is divided. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+from marless.studies.study_file import Owner
+
+
+def jain(shares: Iterable[float]) -> float:
+    """Jain's index of fairness of shares, from 1/n (one has all) to 1 (all have the same).
+
+    (Jain, Chiu & Hawe, "A Quantitative Measure of Fairness and Discrimination for Resource Allocation", DEC 1984.)
+    """
+    values = list(shares)
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
+
+
+def lane_weight(owner: Owner, runs: int) -> float:
+    """The weight of each of an owner's `runs` at work: together they have the owner's."""
+    return owner.weight / max(1, runs)
+
+
+def served_shares(
+    busy_s: Mapping[str, float], owners: Mapping[str, str], weights: Mapping[str, float]
+) -> dict[str, float]:
+    """What each owner was served, divided by the weight, from the seconds of its runs."""
+    served = dict.fromkeys(weights, 0.0)
+    for run, seconds in busy_s.items():
+        served[owners[run]] += seconds
+    return {owner: seconds / weights[owner] for owner, seconds in served.items()}

@@ -1,0 +1,200 @@
+"""One run of a study: an ordinary run in a folder of its own, driven step by step with the others."""
+
+import shutil
+import time
+import traceback
+from collections.abc import Collection
+from contextlib import ExitStack
+from pathlib import Path
+
+from coordinator.config.schema import ConfigError
+from coordinator.core.budget import dollars
+from coordinator.core.state import Plan, RoundLine, State
+from coordinator.drive.ledger_items import Unresumable
+from coordinator.errors import FINISHED, Ending, UserError, one_line
+from coordinator.governor.purse import least
+from functions.contract import CorruptObject, NoSuchObject, StorageFault
+from functions.text.redaction import redact
+from infra.local.lane import Lane
+from marless.backends.local import LocalBackend
+from marless.runs.finalise import outstanding
+from marless.runs.folder import ERRORS, IDENTITY, RunFolder
+from marless.runs.given.inputs import store_inputs
+from marless.runs.run_log import LEAST_PATIENCE_S
+from marless.runs.session import Session, Stopping, refused
+from marless.runs.stored import plan_of
+from marless.runs.summary import Summary
+from marless.runs.training import identify, record_limits, unchanged, with_limits
+from marless.studies.study import StudyRun
+
+# What a run's own files, settings and objects may cause.
+_EXPECTED = (UserError, ConfigError, StorageFault, Unresumable, CorruptObject, NoSuchObject)
+
+
+class _Progress:
+    """The view of a run in a study: keeps what the study shows of it."""
+
+    def __init__(self, run: StudyRun) -> None:
+        self._run = run
+
+    def started(self, name: str, folder: str) -> None:
+        """The study says so."""
+
+    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
+        """The study looks when it draws."""
+
+    def round(self, plan: Plan, line: RoundLine) -> None:
+        self._run.round, self._run.dollars, self._run.seconds = line.round, line.dollars, line.seconds
+        if line.evaluation is not None:
+            self._run.score = line.evaluation.mean
+
+    def remark(self, text: str) -> None:
+        """Remarks of many runs would hide each other; `PooledRun` has those that a study tells."""
+
+    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+        run = self._run
+        run.round, run.dollars, run.seconds = summary.rounds, summary.dollars.total, summary.train_seconds
+        if summary.final_return is not None:
+            run.score = summary.final_return.mean
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class PooledRun:
+    """A run at work. Whatever it raises ends it alone: `run.status` and `run.reason` say how it ended."""
+
+    def __init__(self, run: StudyRun, root: Path, lane: Lane, backend: LocalBackend, stopping: Stopping) -> None:
+        self.run, self.lane = run, lane
+        self._root, self._backend, self._stopping = root, backend, stopping
+        self._folder = RunFolder(root / run.name)
+        self._open_files = ExitStack()
+        self._session: Session | None = None
+        self._plan: Plan | None = None
+
+    def begin(self, concurrency: int) -> bool:
+        """Starts or resumes the run; False if it is over already."""
+        self.run.status = "running"
+        try:
+            ending = self._begin(concurrency)
+        except Exception as error:
+            self._fail(error)
+            return False
+        if ending is not None:
+            self.run.status = "finished" if ending.code == FINISHED else "failed"
+            self.run.reason = ending.line
+            self._tidy(ending)
+        return ending is None
+
+    @property
+    def ready(self) -> bool:
+        """Whether a step would not wait."""
+        return bool(self.lane.reports) or (self._session is not None and not self._session.listening)
+
+    @property
+    def unlogged(self) -> dict[str, str]:
+        """The loggers that failed so far, and why."""
+        return self._session.log.failed if self._session is not None else {}
+
+    @property
+    def remarks(self) -> Collection[str]:
+        """What its tasks did to their processes."""
+        return self._session.remarks if self._session is not None else ()
+
+    def spent(self) -> float:
+        """The run's bill so far."""
+        if self._session is None or self._plan is None:
+            return self.run.dollars
+        return float(dollars(self._plan, self._session.state.meter))
+
+    def advance(self, concurrency: int, cap: float | None, pause_at: int | None) -> bool:
+        """Steps until the run waits for a report; False when it is over or has paused after the round `pause_at`."""
+        assert self._session is not None
+        try:
+            self._session.allow(concurrency, least([self.run.config.stop.dollars, cap]))
+            while self._session.step(pause_at):
+                if not self.ready:
+                    return True
+            self._end(self._session.end(), self._session.state, pause_at)
+        except Exception as error:
+            self._fail(error)
+        return False
+
+    def end(self) -> None:
+        """Ends its tasks; loggers go on with what they have not written yet."""
+        self.lane.close()
+        if self._session is not None:
+            self._session.log.stop()
+
+    @property
+    def written(self) -> bool:
+        """Whether `close` would not wait for loggers, after `end`."""
+        return self._session is None or self._session.log.written
+
+    def close(self, patience_s: float = LEAST_PATIENCE_S) -> None:
+        """Ends its tasks and releases its folder; the run can be resumed. Waits for its loggers, for `patience_s`."""
+        self.end()
+        if self._session is not None:
+            self._session.log.close(patience_s)
+        self._open_files.close()
+
+    def _begin(self, concurrency: int) -> Ending | None:
+        """An ending if there is nothing to train."""
+        folder, path = self._folder, self._folder.path
+        path.mkdir(parents=True, exist_ok=True)
+        self._open_files.enter_context(folder.driving())
+        resumes = (path / IDENTITY).is_file()
+        if not resumes:
+            folder.begin()
+        connection = self._backend.attach(path, self.lane, concurrency)
+        self._open_files.callback(connection.ledger.close)
+        if resumes:
+            identity = folder.identity()
+            old = unchanged(folder, identity)
+            config = with_limits(old, self.run.limits)
+            if outstanding(folder, identity, old, config, connection):
+                return Ending(FINISHED, "")
+            if config != old:
+                identity = record_limits(folder, identity, config)
+        else:
+            config = self.run.config
+            inputs = store_inputs(config, path.name, connection.storage)
+            identity = identify(folder, config, self._backend.name, None, inputs)
+        self._plan = plan_of(identity, config, connection)
+        if ending := refused(self._plan, connection):
+            return ending
+        view = _Progress(self.run)
+        self._session = Session(
+            folder, self._plan, identity, connection, view, self._stopping, time.monotonic(), alone=False
+        )
+        self._open_files.callback(self._session.close)
+        self._session.begin()
+        return None
+
+    def _end(self, ending: Ending, state: State, pause_at: int | None) -> None:
+        run = self.run
+        if ending.code == FINISHED:
+            run.status, run.reason = "finished", state.reason
+        elif state.status == "running":
+            paused = pause_at is not None and state.round >= pause_at and not self._stopping.received
+            run.status = "paused" if paused else "interrupted"
+        else:
+            run.status, run.reason = "failed", ending.line.partition("; go on with: ")[0]
+        run.round, run.dollars = state.round, self.spent()
+        self._tidy(ending)
+
+    def _tidy(self, ending: Ending) -> None:
+        if not ending.kept:
+            shutil.rmtree(self._folder.path, ignore_errors=True)
+
+    def _fail(self, error: Exception) -> None:
+        """The run ends, the others go on; what storage refused now it may take later."""
+        self.run.status = "interrupted" if isinstance(error, StorageFault) else "failed"
+        self.run.reason = one_line(error)
+        if not isinstance(error, _EXPECTED):
+            self.run.reason = f"internal error: {type(error).__name__}: {one_line(error)}"
+            text = redact(traceback.format_exc())
+            try:
+                (self._folder.path / ERRORS).write_text(text, encoding="utf-8")
+            except OSError:
+                self.run.reason += "; its traceback could not be written"

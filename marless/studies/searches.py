@@ -1,0 +1,188 @@
+"""Searches: which settings a study tries. A search is asked for the next setting and told how settings did."""
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+
+from coordinator.config.schema import ConfigError
+from functions.contract import MissingExtra
+from marless.studies.study_file import Search, Value
+
+Values = dict[str, Value]
+"""The keys of a run's file, dotted, that a setting sets."""
+
+
+class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Numbers between `low` and `high`, both included; whole ones if both bounds are whole and `log` is not set."""
+
+    low: float | int
+    high: float | int
+    log: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers are whole."""
+        return isinstance(self.low, int) and isinstance(self.high, int) and not self.log
+
+    def at(self, part: float) -> float | int:
+        """The number at a part, 0 to 1, of the way from `low` to `high`."""
+        if self.whole:
+            return min(int(self.high), int(self.low) + int(part * (self.high - self.low + 1)))
+        if self.log:
+            return float(math.exp(math.log(self.low) + part * (math.log(self.high) - math.log(self.low))))
+        return float(self.low + part * (self.high - self.low))
+
+
+Space = dict[str, list[Value] | Range]
+"""What each key may be."""
+
+
+class Searcher(Protocol):
+    """Picks settings."""
+
+    def ask(self) -> Values | None:
+        """The next setting; None when all were asked for."""
+
+    def repeat(self, values: Values) -> None:
+        """Makes these values the next setting: those that it returned before the study was interrupted."""
+
+    def tell(self, number: int, score: float) -> None:
+        """The mean return of the setting that was asked for as the `number`-th, from 0."""
+
+
+def space(vary: Mapping[str, Any]) -> Space:
+    """The table `vary`, keys dotted; raises `ConfigError` for what is neither a list nor a range."""
+    return dict(_entries(vary, ""))
+
+
+def _entries(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, list[Value] | Range]]:
+    for name, value in table.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, list) and value:
+            yield key, value
+        elif isinstance(value, Mapping) and "low" in value:
+            yield key, _range(key, value)
+        elif isinstance(value, Mapping):
+            yield from _entries(value, f"{key}.")
+        else:
+            raise ConfigError(f"vary.{key}: give a list of values, or a range {{low = ..., high = ...}}")
+
+
+def _range(key: str, table: Mapping[str, Any]) -> Range:
+    try:
+        found = msgspec.convert(table, Range)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"vary.{key}: {error}") from error
+    if found.low >= found.high or (found.log and found.low <= 0):
+        raise ConfigError(f"vary.{key}: low must be less than high, and above 0 if log is set")
+    return found
+
+
+class Listed:
+    """Settings that are known from the start."""
+
+    def __init__(self, settings: Iterable[Values]) -> None:
+        self._settings = iter(settings)
+
+    def ask(self) -> Values | None:
+        """See `Searcher`."""
+        return next(self._settings, None)
+
+    def repeat(self, values: Values) -> None:
+        """They come again by themselves."""
+
+    def tell(self, number: int, score: float) -> None:
+        """Nothing to learn."""
+
+
+def grid(known: Space, search: Search) -> Searcher:
+    """Every combination of the listed values; raises `ConfigError` for a range."""
+    for key, values in known.items():
+        if isinstance(values, Range):
+            raise ConfigError(f"vary.{key}: a grid needs a list of values; set search.rule for a range")
+    return Listed(dict(zip(known, values, strict=True)) for values in itertools.product(*known.values()))  # type: ignore[arg-type]
+
+
+def random(known: Space, search: Search) -> Searcher:
+    """Independent uniform draws (Bergstra & Bengio, "Random Search for Hyper-Parameter Optimization", JMLR 2012)."""
+    generator = np.random.default_rng(search.seed)
+
+    def draw() -> Values:
+        return {
+            key: values.at(float(generator.random()))
+            if isinstance(values, Range)
+            else values[int(generator.integers(len(values)))]
+            for key, values in known.items()
+        }
+
+    return Listed(draw() for _ in range(_settings(search)))
+
+
+class _Optuna:
+    """Optuna's default sampler, the tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011)."""
+
+    def __init__(self, known: Space, search: Search) -> None:
+        try:
+            import optuna
+        except ImportError as error:
+            raise MissingExtra("search") from error
+        if search.parallel is None:
+            raise ConfigError("search.parallel: say how many settings to try at once; the fewer, the more it learns")
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._known, self._left = known, _settings(search)
+        self._study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=search.seed))
+        self._trials: list[Any] = []
+
+    def ask(self) -> Values | None:
+        """See `Searcher`."""
+        if len(self._trials) == self._left:
+            return None
+        self._trials.append(self._study.ask())
+        return {key: self._suggest(key, values) for key, values in self._known.items()}
+
+    def repeat(self, values: Values) -> None:
+        """See `Searcher`."""
+        spaces = self._known.items()
+        self._study.enqueue_trial(
+            {key: values[key] if isinstance(space, Range) else space.index(values[key]) for key, space in spaces}
+        )
+
+    def tell(self, number: int, score: float) -> None:
+        """See `Searcher`."""
+        self._study.tell(self._trials[number], score)
+
+    def _suggest(self, key: str, values: list[Value] | Range) -> Any:
+        trial = self._trials[-1]
+        if not isinstance(values, Range):
+            # Optuna takes plain values only.
+            return values[trial.suggest_categorical(key, range(len(values)))]
+        if values.whole:
+            return trial.suggest_int(key, values.low, values.high)
+        return trial.suggest_float(key, values.low, values.high, log=values.log)
+
+
+def count(known: Space, search: Search) -> int:
+    """How many settings the search asks for."""
+    if search.settings is not None and search.rule != "grid":
+        return search.settings
+    return math.prod(len(values) for values in known.values() if not isinstance(values, Range))
+
+
+def _settings(search: Search) -> int:
+    if search.settings is None:
+        raise ConfigError("search.settings: say how many settings to try")
+    return search.settings
+
+
+SEARCHES = {"grid": grid, "random": random, "optuna": _Optuna}
+
+
+def searcher(known: Space, search: Search) -> Searcher:
+    """The search of a study's file; raises `ConfigError`, and `MissingExtra` when its package is missing."""
+    if search.rule not in SEARCHES:
+        raise ConfigError(f"search.rule: there is no search {search.rule!r}; there are {', '.join(SEARCHES)}")
+    return SEARCHES[search.rule](known, search)

@@ -1,0 +1,178 @@
+"""Drives all runs of a study, or of what else gives runs, in one process."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from coordinator.governor.purse import Purse, least
+from infra.local.pool import Pool
+from infra.local.separate_pools import SeparatePools
+from marless.backends.local import LocalBackend
+from marless.runs import run_log
+from marless.runs.session import Stopping
+from marless.studies.decisions import Halved
+from marless.studies.owners import lane_weight
+from marless.studies.pooled_run import PooledRun
+from marless.studies.run_source import RunSource
+from marless.studies.study import OVER, StudyRun
+
+# How long to wait for a report before looking whether the user wants to stop.
+_PATIENCE_S = 0.25
+
+
+def _ignore(*_: object) -> None:
+    """What is not shown."""
+
+
+class SideBySide:
+    """Drives the runs of `study` until all are over or `stopping`, `at_once` of them at work.
+
+    `on_change` is called when a run ended or paused, `on_halved` for every decision, `on_look` often, and `on_unlogged`
+    when a logger fails for the first time, with the run, the logger's name and the problem. `on_remark` is told once
+    what tasks did to their processes.
+    """
+
+    def __init__(
+        self,
+        study: RunSource,
+        pool: Pool | SeparatePools,
+        stopping: Stopping,
+        at_once: int,
+        on_change: Callable[[StudyRun], None],
+        on_halved: Callable[[Halved], None] = _ignore,
+        on_look: Callable[[], None] = _ignore,
+        on_unlogged: Callable[[StudyRun, str, str], None] = _ignore,
+        on_remark: Callable[[StudyRun, str], None] = _ignore,
+    ) -> None:
+        self._study, self._pool, self._stopping, self._most = study, pool, stopping, at_once
+        self._on_change, self._on_halved, self._on_look = on_change, on_halved, on_look
+        self._on_unlogged, self._unlogged = on_unlogged, set[str]()
+        self._on_remark, self._remarks = on_remark, set[str]()
+        self._backend = LocalBackend()
+        self._root: Path = study.folder / "runs"
+        self._at_work: dict[str, PooledRun] = {}
+        # Runs that have ended and whose loggers are not done, by name.
+        self._being_logged: dict[str, PooledRun] = {}
+        self._purse, self._purses = study.purses()
+        self._waiting: list[StudyRun] = []
+        for run in study.runs:
+            self._enlist(run)
+
+    def drive(self) -> None:
+        """Raises `StorageFault` when the study's own files cannot be written."""
+        try:
+            self._decide()
+            self._fill()
+            while self._at_work:
+                for work in [work for work in self._at_work.values() if work.ready]:
+                    self._advance(work)
+                self._fill()
+                self._close(work for work in self._being_logged.values() if work.written)
+                self._on_look()
+                if not any(work.ready for work in self._at_work.values()):
+                    self._pool.wait(_PATIENCE_S)
+            self._close(self._being_logged.values(), run_log.PATIENCE_S)
+        finally:
+            for work in (*self._at_work.values(), *self._being_logged.values()):
+                work.close()
+
+    def _enlist(self, run: StudyRun) -> None:
+        if run.status not in OVER:
+            self._waiting.append(run)
+        for purse in self._purses_of(run):
+            purse.runs += run.status not in OVER
+            if run.status in OVER:
+                purse.spent[run.name] = run.dollars
+
+    def _fill(self) -> None:
+        """Starts runs while there is room."""
+        while len(self._at_work) < self._most and not self._stopping.received:
+            startable = [run for run in self._waiting if run.status != "paused"]
+            if startable:
+                self._begin(startable[0])
+                continue
+            asked = self._study.ask()
+            if not asked:
+                return
+            self._study.save()
+            for run in asked:
+                self._enlist(run)
+
+    def _begin(self, run: StudyRun) -> None:
+        self._waiting.remove(run)
+        if (before := self._being_logged.get(run.name)) is not None:
+            self._close([before], run_log.PATIENCE_S)
+        for purse in self._purses_of(run):
+            purse.begin(run.name, run.dollars)
+        lane = self._pool.lane(run.name, self._root / run.name / "objects")
+        work = PooledRun(run, self._root, lane, self._backend, self._stopping)
+        self._at_work[run.name] = work
+        self._share()
+        if not work.begin(self._pool.width(lane)):
+            self._ended(work)
+
+    def _advance(self, work: PooledRun) -> None:
+        run = work.run
+        cap = least(purse.allowance(run.name) for purse in self._purses_of(run))
+        goes_on = work.advance(self._pool.width(work.lane), cap, self._study.pause_at(run))
+        self._look_at(work)
+        if not goes_on:
+            self._ended(work)
+
+    def _ended(self, work: PooledRun) -> None:
+        run = work.run
+        work.end()
+        self._being_logged[run.name] = work
+        for other in self._study.runs:
+            other.served_s = self._pool.busy_s.get(other.name, 0.0)
+        del self._at_work[run.name]
+        for purse in self._purses_of(run):
+            purse.end(run.name, run.dollars, will_return=run.status == "paused")
+        if run.status == "paused":
+            self._waiting.append(run)
+        self._share()
+        self._on_change(run)
+        self._study.tell()
+        self._decide()
+
+    def _close(self, ended: Iterable[PooledRun], patience_s: float = 0.0) -> None:
+        """Closes runs that have ended, and waits for their loggers, for `patience_s` in all."""
+        until = time.monotonic() + patience_s
+        for work in list(ended):
+            work.close(max(0.0, until - time.monotonic()))
+            self._look_at(work)
+            del self._being_logged[work.run.name]
+
+    def _look_at(self, work: PooledRun) -> None:
+        """Tells of remarks and loggers once: what is wrong with one run is mostly wrong for all."""
+        for remark in work.remarks:
+            if remark not in self._remarks:
+                self._remarks.add(remark)
+                self._on_remark(work.run, remark)
+        work.run.unlogged = list(work.unlogged)
+        for logger, problem in work.unlogged.items():
+            if logger not in self._unlogged:
+                self._unlogged.add(logger)
+                self._on_unlogged(work.run, logger, problem)
+
+    def _decide(self) -> None:
+        """Compares settings whose runs wait; runs of those that are stopped are over."""
+        for decision in self._study.halve():
+            self._study.save()
+            self._on_halved(decision)
+        for other in [other for other in self._waiting if other.status == "stopped"]:
+            self._waiting.remove(other)
+            for purse in self._purses_of(other):
+                purse.runs -= 1
+            self._on_change(other)
+
+    def _share(self) -> None:
+        """Divides each owner's weight among the owner's runs at work."""
+        runs = Counter(work.run.owner for work in self._at_work.values())
+        for work in self._at_work.values():
+            owner = work.run.owner
+            self._pool.weigh(work.lane, lane_weight(self._study.owner(owner), runs[owner]))
+
+    def _purses_of(self, run: StudyRun) -> list[Purse]:
+        return [self._purse, *filter(None, [self._purses.get(run.owner)])]

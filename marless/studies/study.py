@@ -1,0 +1,275 @@
+"""A study: its settings, their runs, and what became of them; a folder that the same command goes on with."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from coordinator.config.schema import ConfigError, RunConfig, convert
+from coordinator.config.tables import flatten, merge, nest
+from coordinator.governor.purse import Purse
+from functions.contract import StorageFault
+from functions.encoding import to_json_file
+from functions.system_errors import explained
+from marless.loggers import registry as loggers
+from marless.reports.files import replace
+from marless.reports.journal import read
+from marless.reports.text import counted
+from marless.runs import summary
+from marless.runs.folder import METRICS, RunFolder
+from marless.studies import decisions, searches
+from marless.studies.decisions import Asked, Halved
+from marless.studies.halving import decide
+from marless.studies.searches import Searcher, Values
+from marless.studies.study_file import Owner, StudyFile
+
+FILE = "study.json"
+# More would take minutes to begin and gigabytes to keep.
+MOST_RUNS = 10_000
+
+Status = Literal["new", "running", "paused", "stopped", "finished", "failed", "interrupted"]
+"""Of a run. `paused`: it waits for a decision about its setting; `stopped`: that decision was against it."""
+# A run in one of these is not continued by the study.
+OVER: tuple[Status, ...] = ("stopped", "finished", "failed")
+
+
+@dataclass
+class StudyRun:
+    """One setting with one seed."""
+
+    name: str
+    setting: str
+    seed: int
+    owner: str
+    config: RunConfig
+    status: Status = "new"
+    round: int = 0
+    score: float | None = None
+    """The mean return of its last evaluation."""
+    dollars: float = 0.0
+    seconds: float = 0.0
+    served_s: float = 0.0
+    """For how long slots of the pool ran its tasks."""
+    reason: str = ""
+    unlogged: Sequence[str] = ()
+    """The loggers that failed."""
+    limits: Sequence[str] = ()
+    """Limits that a run gets when it goes on, such as ``stop.env_steps=200``."""
+
+
+@dataclass
+class _Candidate:
+    """A setting at work: its runs and the number of rungs that it has passed."""
+
+    runs: list[StudyRun]
+    passed: int = 0
+    reported: bool = False
+
+
+@dataclass
+class Study:
+    """All that a study knows; it drives nothing.
+
+    Raises `ConfigError` for a setting that no run can have, and `UserError` for a logger that is not there.
+    """
+
+    folder: Path
+    file: StudyFile
+    seeds: Sequence[int]
+    decided: list[Asked | Halved] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._candidates: dict[str, _Candidate] = {}
+        self._asked: list[str] = []
+        self._exhausted = False
+        self._refuse_too_many()
+        self._search = self._searcher()
+        earlier, self.decided = self.decided, []
+        for decision in earlier:
+            if isinstance(decision, Asked):
+                self._search.repeat(decision.values)
+                self._add(self._search.ask() or {})
+            else:
+                self._apply(decision)
+
+    @property
+    def runs(self) -> Iterator[StudyRun]:
+        """The runs of all settings that were asked for."""
+        for candidate in self._candidates.values():
+            yield from candidate.runs
+
+    def owner(self, name: str) -> Owner:
+        """Weight and cap of an owner."""
+        return self.file.owners.get(name, Owner())
+
+    def ask(self) -> list[StudyRun]:
+        """The runs of the search's next setting; none when all were asked for or enough are at work."""
+        limit = self.file.search.parallel
+        if self._exhausted or (limit is not None and self._at_work() >= limit):
+            return []
+        values = self._search.ask()
+        if values is None:
+            self._exhausted = True
+            return []
+        return self._add(values)
+
+    def pause_at(self, run: StudyRun) -> int | None:
+        """The round after which the run waits for a decision; None: it goes on to its end."""
+        rungs = self.file.halving.rungs if self.file.halving else []
+        passed = self._candidates[run.setting].passed
+        return rungs[passed] if passed < len(rungs) else None
+
+    def halve(self) -> list[Halved]:
+        """Compares the settings whose runs wait, and applies what was decided."""
+        made = []
+        for index, rung in enumerate(self.file.halving.rungs if self.file.halving else []):
+            waiting = {
+                name: {run.seed: run.score for run in one.runs if run.score is not None}
+                for name, one in self._candidates.items()
+                if one.passed == index and _all_wait(one)
+            }
+            if not waiting:
+                continue
+            known, settled = self._settled(rung)
+            found = decide(waiting | known, self._keep(), self._coming(index), settled)
+            if found.promoted or found.stopped:
+                scores = {name: waiting[name] for name in (*found.promoted, *found.stopped)}
+                made.append(Halved(rung=rung, promoted=found.promoted, stopped=found.stopped, scores=scores))
+                self._apply(made[-1])
+        return made
+
+    def tell(self) -> None:
+        """Lets the search learn from the settings that are over."""
+        for number, name in enumerate(self._asked):
+            candidate = self._candidates[name]
+            scores = [run.score for run in candidate.runs if run.score is not None]
+            if not candidate.reported and scores and all(run.status in OVER for run in candidate.runs):
+                candidate.reported = True
+                self._search.tell(number, sum(scores) / len(scores))
+
+    def begin(self) -> None:
+        """Asks for all settings that may be at work at once, and reads how far their runs had come when the study was
+        interrupted."""
+        while self.ask():
+            pass
+        self._restore()
+
+    def purses(self) -> tuple[Purse, dict[str, Purse]]:
+        """The dollars of all runs, and of each owner's."""
+        owners = {name: Purse(owner.dollars, 0) for name, owner in self.file.owners.items()}
+        return Purse(self.file.dollars, 0), owners
+
+    def save(self) -> None:
+        """Writes the study's file and its decisions; raises `StorageFault`."""
+        try:
+            replace(self.folder / FILE, to_json_file(self.file), True)
+        except OSError as error:
+            raise StorageFault(f"{self.folder / FILE} cannot be written: {explained(error)}") from error
+        decisions.write(self.folder, self.decided)
+
+    def _add(self, values: Values) -> list[StudyRun]:
+        """The runs of one more setting."""
+        listed = self.file.setting[len(self._asked)] if self.file.setting else None
+        name = listed.name if listed else self._name(values)
+        owner = (listed.owner if listed else None) or self.file.owner
+        runs = [self._run(name, values, seed, owner) for seed in self.seeds]
+        self._candidates[name] = _Candidate(runs)
+        self._asked.append(name)
+        self.decided.append(Asked(name=name, values=values))
+        return runs
+
+    def _restore(self) -> None:
+        for run in self.runs:
+            folder = RunFolder(self.folder / "runs" / run.name)
+            lines = read(folder.path / METRICS)
+            if lines:
+                run.round, run.dollars, run.seconds = lines[-1].round, lines[-1].dollars, lines[-1].seconds
+                run.score = next((line.evaluation.mean for line in reversed(lines) if line.evaluation), None)
+            found = summary.earlier(folder)
+            if found and found.status == "finished" and run.status != "stopped":
+                run.status, run.dollars = "finished", found.dollars.total
+                run.score = found.final_return.mean if found.final_return else run.score
+            elif run.status == "new" and (rung := self.pause_at(run)) is not None and run.round >= rung:
+                run.status = "paused"
+
+    def _settled(self, rung: int) -> tuple[dict[str, dict[int, float]], frozenset[str]]:
+        """The settings that were compared at a rung before: their scores then, and their names."""
+        known: dict[str, dict[int, float]] = {}
+        for decision in self.decided:
+            if isinstance(decision, Halved) and decision.rung == rung:
+                known |= decision.scores
+        return known, frozenset(known)
+
+    def _keep(self) -> float:
+        return self.file.halving.keep if self.file.halving else 1.0
+
+    def _coming(self, index: int) -> int:
+        """How many settings may still arrive at a rung."""
+        asked = sum(
+            one.passed < index or (one.passed == index and not _all_wait(one))
+            for one in self._candidates.values()
+            if not any(run.status in OVER for run in one.runs)
+        )
+        return asked + (not self._exhausted)
+
+    def _apply(self, decision: Halved) -> None:
+        self.decided.append(decision)
+        for name in decision.promoted:
+            self._candidates[name].passed += 1
+        for run in self.runs:
+            if run.setting in decision.stopped:
+                run.status = "stopped"
+            elif run.setting in decision.promoted and run.status == "paused":
+                run.status = "new"
+
+    def _at_work(self) -> int:
+        return sum(any(run.status not in OVER for run in one.runs) for one in self._candidates.values())
+
+    def _refuse_too_many(self) -> None:
+        """Counts the runs before any is made up: a grid grows with the product of its lists."""
+        settings = len(self.file.setting) or searches.count(searches.space(self.file.vary), self.file.search)
+        if (runs := settings * len(self.seeds)) > MOST_RUNS:
+            each = f"{counted(settings, 'setting')} with {counted(len(self.seeds), 'seed')} each"
+            raise ConfigError(
+                f"{each}: {runs:,} runs, and a study has at most {MOST_RUNS:,}; list fewer values, or set"
+                " search.rule=random with search.settings"
+            )
+
+    def _searcher(self) -> Searcher:
+        if self.file.setting:
+            return searches.Listed(flatten(setting.values) for setting in self.file.setting)
+        return searches.searcher(searches.space(self.file.vary), self.file.search)
+
+    def _run(self, name: str, values: Values, seed: int, owner: str) -> StudyRun:
+        document = merge(self.file.base, nest(values))
+        config = convert({**document, "seed": seed}, f"the setting {name}")
+        loggers.require(config.log.to)
+        if config.stop.seconds is not None:
+            raise ConfigError(f"the setting {name}: stop.seconds would count waiting for other runs; use stop.rounds")
+        halving = self.file.halving
+        # The policies of a round are evaluated while the next one is sampled.
+        first = config.evaluation.every + 1
+        if halving and halving.rungs[0] < first:
+            raise ConfigError(
+                f"halving.rungs: no run is evaluated before round {first} (evaluation.every); compare later, or"
+                " evaluate more often"
+            )
+        return StudyRun(f"{name}-s{seed}", name, seed, owner, config)
+
+    def _name(self, values: Values) -> str:
+        """A name such as ``lr-0.001_clip_coef-0.2``."""
+        last = [key.rpartition(".")[2] for key in values]
+        keys = last if len(set(last)) == len(last) else list(values)
+        parts = (f"{key}-{_slug(value)}" for key, value in zip(keys, values.values(), strict=True))
+        name = "_".join(parts)[:60].strip("-._") or "base"
+        return name if name not in self._candidates else f"{name}_{len(self._candidates)}"
+
+
+def _all_wait(candidate: _Candidate) -> bool:
+    return all(run.status == "paused" for run in candidate.runs)
+
+
+def _slug(value: Any) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return re.sub(r"[^A-Za-z0-9.+-]+", "_", text.rpartition("/")[2]).replace("+", "").strip("_")

@@ -1,0 +1,114 @@
+"""The file of a study: what its runs have in common, what varies, whose they are, and what they may cost."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from coordinator.config.schema import ConfigError, read_toml
+from coordinator.config.tables import merge
+from functions.bounds import LARGEST, MOST_PROCESSES, MOST_ROUNDS, MOST_SEED
+
+Value = str | int | float | bool | list[Any]
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A table of the file."""
+
+
+class PoolSize(_Section, frozen=True, kw_only=True):
+    """The pool of worker processes."""
+
+    slots: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = None
+    """Worker processes at most; default: one for each core of this machine."""
+    cores: Annotated[float, Meta(gt=0, le=MOST_PROCESSES)] | None = None
+    """So many cores are kept busy at once; a task that waits keeps a slot, not a core. Default: this machine's."""
+    runs: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] = 64
+    """Runs at work at once; more wait until one ends, so that memory does not grow with a study."""
+    memory_mb: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
+    """Memory of all workers together, each at most its part; default: without limit."""
+
+
+class Owner(_Section, frozen=True, kw_only=True):
+    """Somebody whose runs share the pool with those of others."""
+
+    weight: Annotated[float, Meta(gt=0, le=LARGEST)] = 1.0
+    """The owner's share of the pool, in relation to the other owners' weights."""
+    dollars: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
+    """Cap on the bills of all of the owner's runs together."""
+
+
+class Setting(_Section, frozen=True, kw_only=True):
+    """A setting that is listed: keys of a run's file, whose runs it is, and its name."""
+
+    name: Annotated[str, Meta(pattern="^[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length=80)]
+    values: dict[str, Any] = {}
+    owner: str | None = None
+
+
+class Search(_Section, frozen=True, kw_only=True):
+    """How settings are picked out of `vary`; see `marless.studies.searches`."""
+
+    rule: str = "grid"
+    settings: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = None
+    """How many are tried; the grid tries all."""
+    seed: Annotated[int, Meta(ge=0, le=MOST_SEED)] = 0
+    parallel: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = None
+    """Settings at work at once; default: all, but for searches that learn, which need a number."""
+
+
+class Halving(_Section, frozen=True, kw_only=True):
+    """Early stopping of the worse settings; see `marless.studies.halving`."""
+
+    rungs: Annotated[list[Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]], Meta(min_length=1)]
+    """The rounds after which settings are compared, ascending."""
+    keep: Annotated[float, Meta(gt=0, lt=1)] = 1 / 3
+    """The part of the settings that goes on."""
+
+
+class StudyFile(_Section, frozen=True, kw_only=True):
+    """A study. `config` names a run's file, whose keys `base` overrides; `vary` has what a search picks from: lists of
+    values, or ranges ``{low = 1e-5, high = 1e-2, log = true}``, by key; `setting` lists settings by hand."""
+
+    config: str | None = None
+    base: dict[str, Any] = {}
+    vary: dict[str, Any] = {}
+    setting: list[Setting] = []
+    seeds: str | list[Annotated[int, Meta(ge=0, le=MOST_SEED)]] = "1-10"
+    search: Search = Search()
+    halving: Halving | None = None
+    pool: PoolSize = PoolSize()
+    owner: str = "me"
+    """Whose runs they are, where a setting does not say so."""
+    owners: dict[str, Owner] = {}
+    dollars: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
+    """Cap on the bills of all runs together."""
+
+
+def load(path: Path) -> StudyFile:
+    """The study in a TOML file, with the run's file it names read into `base`; raises `ConfigError`."""
+    try:
+        study = msgspec.convert(read_toml(path), StudyFile)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if study.config is not None:
+        base = merge(read_toml(path.parent / study.config), study.base)
+        study = msgspec.structs.replace(study, config=None, base=base)
+    if study.vary and study.setting:
+        raise ConfigError(f"{path}: give the settings as `vary` or as `setting`, not both")
+    if study.halving and sorted(set(study.halving.rungs)) != study.halving.rungs:
+        raise ConfigError(f"{path}: halving.rungs: the rounds must ascend")
+    return study
+
+
+def require_same(began: StudyFile, wanted: StudyFile, folder: Path) -> StudyFile:
+    """The study that goes on: `wanted`, which may have other seeds, limits and sizes than the one that `began`, but the
+    same settings. Raises `ConfigError` naming the first table that differs."""
+    for name in ("base", "vary", "setting", "halving"):
+        if getattr(began, name) != getattr(wanted, name):
+            raise ConfigError(f"{folder} holds a study with another `{name}`; give another folder with --out")
+    before, now = began.search, wanted.search
+    if (before.rule, before.seed) != (now.rule, now.seed):
+        raise ConfigError(f"{folder} holds a study with another `search`; give another folder with --out")
+    return wanted

@@ -1,0 +1,46 @@
+"""The view for programs: one JSON object per line, with its kind in `event`."""
+
+from typing import Any
+
+import msgspec
+
+from coordinator.core.state import Plan, RoundLine, State
+from marless.output import say_json
+from marless.reports import statistics
+from marless.runs.summary import Summary
+
+
+class JsonView:
+    """Events `started`, `round`, `evaluation`, `remark` and at the end `finished` or `stopped` with the summary."""
+
+    def started(self, name: str, folder: str) -> None:
+        _say("started", run=name, folder=folder)
+
+    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
+        """Only rounds are printed."""
+
+    def round(self, plan: Plan, line: RoundLine) -> None:
+        """See `View`."""
+        if line.evaluation is not None:
+            evaluation = msgspec.to_builtins(statistics.summary(line.evaluation.returns))
+            if line.evaluation.side_returns:
+                evaluation |= {"side": line.evaluation.side, "side_returns": line.evaluation.side_returns}
+            if line.evaluation.env_metrics:
+                evaluation |= {"env_metrics": line.evaluation.env_metrics}
+            _say("evaluation", round=line.evaluation.round, env_steps=line.evaluation.env_steps, **evaluation)
+        fields = msgspec.to_builtins(msgspec.structs.replace(line, evaluation=None))
+        _say("round", **fields)
+
+    def remark(self, text: str) -> None:
+        _say("remark", text=text)
+
+    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+        event = "finished" if summary.status == "finished" else "stopped"
+        _say(event, folder=folder, summary=msgspec.to_builtins(summary))
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def _say(event: str, **fields: Any) -> None:
+    say_json({"event": event, **fields})

@@ -1,0 +1,172 @@
+"""The view for terminals: a panel that is redrawn a few times a second."""
+
+import sys
+import termios
+import time
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from rich.console import Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from coordinator.core.state import Evaluated, Plan, RoundLine, State
+from marless import output
+from marless.output import say, shown
+from marless.reports.digits import figure
+from marless.reports.text import by_side, env_metrics, money, plus_minus, seconds, sparkline
+from marless.runs.summary import Summary
+from marless.runs.view import progress, seconds_left
+from marless.views.receipt import receipt
+
+# Drawing takes milliseconds; this interval keeps its cost negligible.
+_REDRAW_S = 0.25
+_WIDTH = 84
+_DOING = {
+    "describe": "starting",
+    "initialise": "starting",
+    "final": "final evaluation",
+    "absolute": "absolute metric",
+}
+
+
+class LiveView:
+    """A panel on the terminal of standard output."""
+
+    def __init__(self) -> None:
+        self._console = output.console()
+        self._live = Live(console=self._console, auto_refresh=False)
+        self._name = ""
+        self._drawn = 0.0
+        self._line: RoundLine | None = None
+        self._evaluated: Evaluated | None = None
+        self._means: list[float] = []
+        self._remark = ""
+        self._state: State | None = None
+        self._elapsed = 0.0
+        self._terminal: list[Any] | None = None
+
+    def started(self, name: str, folder: str) -> None:
+        self._name = name
+        self._terminal = _without_echo_of_control()
+        self._live.start()
+
+    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
+        now = time.monotonic()
+        self._elapsed, self._state = elapsed, state
+        if now - self._drawn >= _REDRAW_S:
+            self._drawn = now
+            self._live.update(self._panel(plan, state, elapsed), refresh=True)
+
+    def round(self, plan: Plan, line: RoundLine) -> None:
+        self._line = line
+        if line.evaluation is not None:
+            self._evaluated = line.evaluation
+            self._means.append(line.evaluation.mean)
+
+    def remark(self, text: str) -> None:
+        self._remark = text
+        self._drawn = 0.0
+
+    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+        """Prints the receipt below the panel."""
+        if self._state is not None:
+            ended = msgspec.structs.replace(self._state, round=summary.rounds, phase="sample")
+            self._live.update(self._panel(plan, ended, self._elapsed), refresh=True)
+        self.close()
+        *lines, last = receipt(plan, summary, name, folder)
+        for line in lines:
+            self._console.print(Text(shown(line[:14]), "dim") + Text(shown(line[14:])), soft_wrap=True)
+        say(last)
+
+    def close(self) -> None:
+        """Restores the terminal."""
+        # A refused run leaves no empty panel above the reason.
+        self._live.transient = self._line is None
+        if self._live.is_started:
+            self._live.stop()
+        if self._terminal is not None:
+            with suppress(OSError, termios.error):
+                termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._terminal)
+            self._terminal = None
+
+    def _panel(self, plan: Plan, state: State, elapsed: float) -> Panel:
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="dim")
+        grid.add_column()
+        for label, content in self._rows(plan, state, elapsed):
+            grid.add_row(label, content)
+        body = Group(grid, Text(shown(self._remark), "yellow")) if self._remark else grid
+        title = Text(shown(self._name), "bold")
+        return Panel(body, title=title, title_align="left", width=min(_WIDTH, self._console.width), padding=(0, 1))
+
+    def _rows(self, plan: Plan, state: State, elapsed: float) -> list[tuple[str, Text | Table]]:
+        line, stop = self._line, plan.config.stop
+        bar = Table.grid(padding=(0, 2))
+        limit = f" of {stop.rounds:,}" if stop.rounds is not None else ""
+        share = progress(stop, line) if line else 0.0
+        bar.add_row(
+            ProgressBar(total=1.0, completed=share, width=30, complete_style="green", finished_style="green"),
+            f"{state.round:,}{limit}",
+            _DOING.get(state.phase, ""),
+        )
+        rows: list[tuple[str, Text | Table]] = [("rounds", bar), ("return", self._returns()), *self._beside_return()]
+        if line is not None:
+            speed = line.env_steps / line.seconds if line.seconds else 0.0
+            rows += [
+                ("sampled", _sampled(line)),
+                ("speed", Text(f"{speed:,.0f} env steps/s   {line.env_steps:,} steps")),
+                ("per round", Text(f"{_count(line.rollouts, 'actor')}   {_count(line.learners, 'learner')}")),
+                ("bill", _bill(line.dollars, stop.dollars)),
+            ]
+        left = seconds_left(stop, line) if line and state.phase in ("sample", "learn") else None
+        rows.append(("time", Text(seconds(elapsed) + ("" if left is None else f"   {seconds(left)} left"))))
+        return rows
+
+    def _returns(self) -> Text:
+        if self._evaluated is None:
+            return Text("no evaluation yet", "dim")
+        text = Text(plus_minus(self._evaluated.returns), "bold green")
+        side = f"{shown(self._evaluated.side)}, " if self._evaluated.side else ""
+        text.append(f"  {side}greedy, round {self._evaluated.round:,}  ", "dim")
+        return text.append(sparkline(self._means), "green")
+
+    def _beside_return(self) -> list[tuple[str, Text]]:
+        """Other results of the last evaluation."""
+        rows: list[tuple[str, Text]] = []
+        if self._evaluated is not None and self._evaluated.env_metrics:
+            rows.append(("", Text(shown(env_metrics(self._evaluated.env_metrics)))))
+        if self._evaluated is not None and self._evaluated.side_returns:
+            rows.append(("sides", Text(shown(by_side(self._evaluated.side_returns)))))
+        return rows
+
+
+def _without_echo_of_control() -> list[Any] | None:
+    """Keeps the terminal from echoing ^C into the panel; returns its previous settings, None without a terminal."""
+    try:
+        before = termios.tcgetattr(sys.stdin)
+        settings = termios.tcgetattr(sys.stdin)
+        settings[3] &= ~termios.ECHOCTL
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, settings)
+    except (AttributeError, OSError, TypeError, ValueError, termios.error):
+        return None
+    return before
+
+
+def _sampled(line: RoundLine) -> Text:
+    if line.return_mean is None:
+        return Text("no episode ended", "dim")
+    spread = "" if line.return_sd is None else f" (spread {figure(line.return_sd)})"
+    return Text(f"{figure(line.return_mean)}{spread}")
+
+
+def _bill(dollars: float, cap: float | None) -> Text:
+    return Text(money(dollars) + (f" of {money(cap)}" if cap is not None else "") + "   on AWS Lambda")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,58 @@
+"""The last lines of a run: its results, its cost, and how to play its policies."""
+
+import shlex
+
+from coordinator.core.state import Plan
+from marless.reports.text import by_side, env_metrics, money, plus_minus, seconds, with_interval
+from marless.runs.summary import Summary
+
+_REASONS = {
+    "rounds": "stop.rounds",
+    "env_steps": "stop.env_steps",
+    "seconds": "stop.seconds",
+    "dollars": "stop.dollars",
+    "return": "stop.return",
+}
+
+
+def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
+    """The lines that end `train` and `resume`; the last one is the folder."""
+    pricing, reached = plan.config.pricing, _REASONS.get(summary.reason, "")
+    lines = [
+        _item(
+            "trained",
+            f"{summary.rounds:,} rounds, {summary.env_steps:,} steps in {seconds(summary.train_seconds)}"
+            + (f" (until {reached})" if reached else ""),
+        )
+    ]
+    if final := summary.final_return:
+        lines.append(
+            _item(
+                "final return",
+                f"{plus_minus(final)}   sum over {_summed(summary)}, undiscounted, greedy, {final.episodes:,} episodes",
+            )
+        )
+    if summary.final_env_metrics:
+        lines.append(_item("", env_metrics(summary.final_env_metrics)))
+    if summary.final_sides:
+        lines.append(_item("sides", by_side(summary.final_sides)))
+    if best := summary.absolute_return:
+        which = "final policies" if best.round == summary.rounds else f"best policies (round {best.round})"
+        text = f"{with_interval(best.mean, best.ci95)}   {which}, {best.episodes:,} episodes"
+        lines.append(_item("absolute", text))
+    if summary.absolute_env_metrics:
+        lines.append(_item("", env_metrics(summary.absolute_env_metrics)))
+    place = f"AWS Lambda ({pricing.architecture}, {pricing.region})"
+    costs = "would cost" if plan.platform.cpu_scaling else "costs"
+    lines.append(_item("bill", f"{money(summary.dollars.total)}   what this {costs} on {place}"))
+    if summary.status == "finished":
+        lines.append(_item("play it", f"marless evaluate {shlex.quote(name)}"))
+    return [*lines, folder]
+
+
+def _summed(summary: Summary) -> str:
+    return f"agents of side {summary.side}" if summary.side else "agents"
+
+
+def _item(label: str, text: str) -> str:
+    return f"{label:<14}{text}"

@@ -1,0 +1,194 @@
+"""Views of a study: a live table, lines of text, or JSON lines."""
+
+import shlex
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from marless import output
+from marless.output import OUTPUT, note, say, say_json, shown
+from marless.reports.digits import figure
+from marless.reports.text import money, seconds
+from marless.studies.decisions import Halved
+from marless.studies.study import Study, StudyRun
+from marless.studies.study_view import StudyView
+
+_REDRAW_S = 0.5
+# Lines around the table.
+_AROUND = 7
+# Runs that a line names.
+_NAMED = 5
+_ORDER = ("running", "failed", "interrupted", "paused", "new", "finished", "stopped")
+_STYLES = {"running": "bold", "failed": "red", "finished": "green", "stopped": "dim", "new": "dim", "paused": "yellow"}
+
+
+class LiveTable:
+    """A table on the terminal, one row a run, those at work first."""
+
+    def __init__(self) -> None:
+        self._console = output.console()
+        self._live = Live(console=self._console, auto_refresh=False)
+        self._began, self._drawn = time.monotonic(), 0.0
+        self._remark = ""
+
+    def started(self, study: Study) -> None:
+        self._live.start()
+
+    def changed(self, study: Study, run: StudyRun) -> None:
+        if run.status == "failed":
+            self._remark = f"{run.name}: {run.reason}"
+
+    def halved(self, study: Study, decision: Halved) -> None:
+        self._remark = halving_line(decision)
+
+    def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
+        """Prints above the table, where it stays."""
+        self._console.print(Text(shown(unlogged_line(run, logger, problem)), "yellow"))
+
+    def remark(self, run: StudyRun, text: str) -> None:
+        """Prints above the table, where it stays."""
+        self._console.print(Text(f"{run.name}: {text}", "yellow"))
+
+    def look(self, study: Study) -> None:
+        now = time.monotonic()
+        if now - self._drawn >= _REDRAW_S:
+            self._drawn = now
+            self._live.update(self._table(study), refresh=True)
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def _table(self, study: Study) -> Group:
+        runs = sorted(study.runs, key=lambda run: _ORDER.index(run.status))
+        title = f"{study.folder.name}   {summary(runs)}   {seconds(time.monotonic() - self._began)}"
+        room = max(3, self._console.height - _AROUND)
+        rest = f"... and {summary(runs[room:])}" if len(runs) > room else ""
+        table = Table(box=None, pad_edge=False)
+        for name in ("run", "owner", ""):
+            table.add_column(name, no_wrap=True)
+        for name in ("round", "return", "dollars", "seconds"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for run in runs[:room]:
+            table.add_row(*map(Text, map(shown, _cells(run))), style=_STYLES.get(run.status, ""))
+        return Group(
+            Text(shown(title), "bold"), table, *(Text(shown(line), "italic") for line in (rest, self._remark) if line)
+        )
+
+
+def _cells(run: StudyRun) -> tuple[str, ...]:
+    limit = run.config.stop.rounds
+    rounds = f"{run.round}/{limit}" if limit else f"{run.round}"
+    score = "" if run.score is None else figure(run.score)
+    return run.name, run.owner, run.status, rounds, score, money(run.dollars), f"{run.seconds:.0f}"
+
+
+class PlainLines:
+    """A line for each run that ends, and for each comparison."""
+
+    def started(self, study: Study) -> None:
+        say(f"study {study.folder}: {summary(list(study.runs))}")
+
+    def changed(self, study: Study, run: StudyRun) -> None:
+        if run.status == "paused":
+            return
+        done = sum(other.status in ("finished", "failed", "stopped") for other in study.runs)
+        score = "" if run.score is None else f"return {figure(run.score):>8}   "
+        why = f"   {run.reason}" if run.status == "failed" else ""
+        say(f"{done:>4}  {run.name:<40} {run.status:<12}{score}{money(run.dollars):>9}   {seconds(run.seconds)}{why}")
+
+    def halved(self, study: Study, decision: Halved) -> None:
+        say(halving_line(decision))
+
+    def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
+        note(unlogged_line(run, logger, problem))
+
+    def remark(self, run: StudyRun, text: str) -> None:
+        note(f"{run.name}: {text}")
+
+    def look(self, study: Study) -> None:
+        """Nothing is printed between runs."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class JsonEvents:
+    """One JSON object a line."""
+
+    def started(self, study: Study) -> None:
+        say_json({"event": "started", "folder": str(study.folder), "runs": [run.name for run in study.runs]})
+
+    def changed(self, study: Study, run: StudyRun) -> None:
+        """Prints how far the run has come."""
+        fields = (
+            "name",
+            "setting",
+            "seed",
+            "owner",
+            "status",
+            "round",
+            "score",
+            "dollars",
+            "seconds",
+            "served_s",
+            "reason",
+            "unlogged",
+        )
+        served = Counter[str]()
+        for other in study.runs:
+            served[other.owner] += other.served_s  # type: ignore[assignment]
+        say_json({"event": "run", **{name: getattr(run, name) for name in fields}, "owners_s": dict(served)})
+
+    def halved(self, study: Study, decision: Halved) -> None:
+        say_json({"event": "halved", **msgspec.to_builtins(decision, str_keys=True)})
+
+    def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
+        say_json({"event": "unlogged", "logger": logger, "run": run.name, "problem": problem})
+
+    def remark(self, run: StudyRun, text: str) -> None:
+        say_json({"event": "remark", "run": run.name, "text": text})
+
+    def look(self, study: Study) -> None:
+        """Nothing is printed between runs."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def choose_study_view(json: bool) -> StudyView:
+    """JSON lines if `json` is set, a live table on a terminal, lines of text otherwise."""
+    if json:
+        return JsonEvents()
+    return LiveTable() if OUTPUT.isatty() else PlainLines()
+
+
+def summary(runs: Iterable[StudyRun]) -> str:
+    """How many runs are in which status, such as ``30 runs: 2 running, 28 new``."""
+    counts = Counter[str](run.status for run in runs)
+    return f"{counts.total()} runs: " + ", ".join(f"{counts[status]} {status}" for status in _ORDER if counts[status])
+
+
+def halving_line(decision: Halved) -> str:
+    """What a comparison decided."""
+    parts = [("go on", decision.promoted), ("stopped", decision.stopped)]
+    return f"after round {decision.rung}: " + "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+
+
+def unlogged_line(run: StudyRun, logger: str, problem: str) -> str:
+    """That a logger failed in a run, and maybe in others."""
+    return f"{run.name} has no log in {logger} any more, other runs may follow: {problem}; training goes on"
+
+
+def unlogged_runs(study: Study) -> Iterator[str]:
+    """For each logger that failed: the runs without a whole log, and what makes up for it."""
+    for logger in dict.fromkeys(name for run in study.runs for name in run.unlogged):
+        names = [run.name for run in study.runs if logger in run.unlogged]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        again = f"marless log {shlex.quote(str(study.folder / 'runs' / names[0]))} --to {logger}"
+        yield f"not logged to the end in {logger}: {', '.join(names[:_NAMED])}{more}; for each of them: {again}"
