@@ -60,10 +60,11 @@ test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 pr
 		echo "$$kernel" && env $$kernel $(PYTEST) -n 2 --dist loadfile -m 'not conformance' tests $(ARGS) || exit 1; \
 	done
 
-check: $(STAMPS)/develop ## style, types, directions of imports, code that nothing uses, the template
+check: $(STAMPS)/develop ## style, names, types, directions of imports, code that nothing uses, the template
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy --strict functions coordinator infra aws_emulator marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
+	@$(BIN)/python -m scripts.participles --check
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/vulture functions coordinator infra aws_emulator marless scripts/vulture/unused_allowed.py
 	@$(BIN)/cfn-lint template.yaml

@@ -37,38 +37,47 @@ MOST_LOOKING = 0.02
 class ControllerState(Message, frozen=True, kw_only=True):
     """The history that the rules need."""
 
-    # Of the coming round.
     rollouts: int = 0
+    """Rollouts of the coming round."""
     trend: TrendHistory = TrendHistory()
+    """Returns from which the rule of the trend decides."""
     scaling: ScalingHistory = ScalingHistory()
+    """Measurements from which the scaling rule decides."""
     roles: RoleHistory = RoleHistory()
-    # Whether sharing is on, and how often it was switched on.
+    """Tests of whether members of a group have different roles."""
     shared: bool = False
+    """Whether sharing is on."""
     times: int = 0
-    # The lowest and the highest mean return of a round so far.
+    """How often sharing was switched on."""
     lowest: float | None = None
+    """The lowest mean return of a round so far."""
     highest: float | None = None
-    # List prices of training so far and of trials that were rejected since the team last changed, in prices of a
-    # rollout; known only where trials are played.
+    """The highest mean return of a round so far."""
     trained: float = 0.0
+    """The list price of training so far, in prices of a rollout; known only where trials are played."""
     looked: float = 0.0
+    """The list price of trials that were rejected since the team last changed, in prices of a rollout."""
 
 
 class Proposal(Message, frozen=True, kw_only=True):
     """Another team, until it is accepted or rejected."""
 
     kind: Literal["share", "split"]
+    """Whether groups merge or split."""
     team: Team
-    # The old group from which each changed group starts.
+    """The new team."""
     bases: dict[int, int]
-    # The loss of return against the present team that a trial accepts; None without a trial.
+    """The old group from which each changed group starts."""
     margin: float | None = None
-    # Its state, once its networks exist; as in `State`.
+    """The loss of return against the present team that a trial accepts; None without a trial."""
     objects: tuple[Ref, ...] = ()
+    """The objects of its state, once its networks exist; as in `State`."""
     parts: dict[str, int] = field(default_factory=dict)
-    # Interim analyses of the trial so far, and the returns of its episodes, new team minus old.
+    """The places of its parts in `objects`; as in `State`."""
     look: int = 0
+    """Interim analyses of the trial so far."""
     differences: tuple[float, ...] = ()
+    """Returns of the trial's episodes, new team minus old."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +93,15 @@ class Decision(Message, frozen=True, kw_only=True):
     """The controller's decision after a finished round."""
 
     controller: ControllerState
+    """The history, with this round."""
     proposal: Proposal | None = None
-    # Of the trend, once its window is full.
+    """Another team, if the rules propose one."""
     slope: float | None = None
-    # Of the agents' policies.
+    """The slope of the trend, once its window is full."""
     diversity: float | None = None
-    # 'alone' when sharing was due and no two policies are similar.
+    """The diversity of the agents' policies."""
     event: Literal["", "alone"] = ""
+    """'alone' when sharing was due and no two policies are similar."""
 
 
 def initial_state(config: RunConfig) -> ControllerState:

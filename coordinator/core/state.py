@@ -28,15 +28,19 @@ class Plan:
     """The user's configuration, and what the platform promises."""
 
     run: str
+    """The run's name."""
     config: RunConfig
-    # The hash of the program that began the run.
+    """The user's configuration, complete."""
     code: str
+    """The hash of the program that began the run."""
     prices: Prices
+    """The price list of the bill."""
     platform: Platform
-    # Opponents that have policies.
+    """What the back-end promises."""
     opponents: Fixed | None = None
-    # What the run learns from in place of its own rollouts.
+    """Opponents that have policies."""
     dataset: Ref | None = None
+    """What the run learns from in place of its own rollouts."""
 
     @property
     def inputs(self) -> tuple[Ref, ...]:
@@ -48,51 +52,62 @@ class WorkItem(Message, frozen=True, kw_only=True):
     """A piece of the work of a phase: the function that serves it, and what scales its duration and its cost."""
 
     function: str
+    """The name of the function."""
     memory_mb: int
-    # Durations of earlier work of this kind and weight (episodes, for evaluations; rounds) predict this one's.
+    """The function's memory, MB."""
     kind: str
+    """Durations of earlier work of this kind and weight predict this one's."""
     weight: int = 1
-    # The size by which the placement planner scales durations.
+    """Episodes, for evaluations; else rounds."""
     size: float = 0.0
-    # Work items of this kind that run together, this one included.
+    """The size by which the placement planner scales durations."""
     peers: int = 1
-    # The most objects that an attempt reads.
+    """Work items of this kind that run together, this one included."""
     gets: int = 0
-    # Those of them, as hits, that its function keeps by the model of the bill (`coordinator.core.warm_functions`).
+    """The most objects that an attempt reads."""
     kept: Usage = Usage()
+    """Those of them, as hits, that its function keeps by the model of the bill (`coordinator.core.warm_functions`)."""
 
 
 class Slot(Message, frozen=True, kw_only=True):
     """A work item in flight: its last attempt, and the answer once there is one."""
 
     item: WorkItem
+    """What is done."""
     attempt: int = 0
+    """The number of the last attempt, from 0."""
     timeout_s: float
-    # No report of the attempt has arrived.
+    """The time limit of an attempt, in seconds."""
     waiting: bool = True
-    # Attempts that ended badly.
+    """No report of the attempt has arrived."""
     failures: int = 0
-    # How the last of them ended.
+    """Attempts that ended badly."""
     problem: str = ""
-    # No further attempt can succeed.
+    """How the last of them ended."""
     not_retryable: bool = False
-    # The attempt made NaN or infinite numbers.
+    """No further attempt can succeed."""
     diverged: bool = False
+    """The attempt made NaN or infinite numbers."""
     done: Done | None = None
+    """The answer, once there is one."""
 
 
 class Evaluated(Message, frozen=True, kw_only=True):
     """Greedy episodes of the policies after `round` rounds and `env_steps` steps."""
 
     round: int
+    """Rounds before the evaluation."""
     env_steps: int
-    # Undiscounted, summed over the agents, or over those of `side` where some compete: policies are ranked by them.
+    """Environment steps before the evaluation."""
     returns: tuple[float, ...]
+    """By episode, undiscounted, summed over the agents, or over those of `side` where some compete: policies are ranked
+    by them."""
     side: str = ""
-    # Means of all sides by name, where some agents compete.
+    """The side whose return ranks policies, where some compete."""
     side_returns: dict[str, float] = field(default_factory=dict)
-    # Means of the environment's own metrics.
+    """Means of all sides by name, where some agents compete."""
     env_metrics: dict[str, float] = field(default_factory=dict)
+    """Means of the environment's own metrics."""
 
     @property
     def mean(self) -> float:
@@ -107,109 +122,141 @@ class Best(Message, frozen=True, kw_only=True):
     """
 
     round: int
+    """The rounds after which these were the run's policies."""
     mean: float
+    """Their mean return."""
     team: Team
+    """The team that they belong to."""
     policies: tuple[Ref, ...]
+    """The objects that hold them."""
 
 
 class RoundLine(Message, frozen=True, kw_only=True):
     """A finished round, as one line of metrics.jsonl; returns are undiscounted and those of the sampled episodes."""
 
     round: int
-    # Sums from the start of the run to the end of this round.
+    """The number of the round, from 1."""
     env_steps: int
+    """Environment steps from the start of the run to the end of this round."""
     seconds: float
+    """Training time from the start of the run to the end of this round."""
     dollars: float
+    """The bill from the start of the run to the end of this round."""
     rollouts: int
+    """Rollouts of the round."""
     learners: int
+    """The learners among the work items of `invocations`."""
     groups: int
+    """Groups of agents that share networks."""
     invocations: int
+    """Work items of the phase in which the round ended: learners, and an evaluation beside them."""
     episodes: int
-    # Over episodes, each summed over agents; None without a finished episode.
+    """Episodes that ended in the round."""
     return_mean: float | None
+    """Over episodes, each summed over agents; None without a finished episode."""
     return_sd: float | None
-    # Means by agent.
+    """The standard deviation over the same episodes."""
     agent_returns: tuple[float, ...]
-    # Means of the environment's own metrics over the same episodes.
+    """Means by agent."""
     env_metrics: dict[str, float]
+    """Means of the environment's own metrics over the same episodes."""
     metrics: dict[str, float]
-    # Of the policies that sampled the round.
+    """The learners' metrics."""
     evaluation: Evaluated | None = None
-    # The group in which each agent learned the round.
+    """Of the policies that sampled the round."""
     team: tuple[int, ...] = ()
-    # The trend of the normalised returns.
+    """The group in which each agent learned the round."""
     slope: float | None = None
-    # How differently the agents act: system neural diversity, see `coordinator.core.controller`.
+    """The trend of the normalised returns."""
     diversity: float | None = None
-    # The change of sharing: '', 'shared', 'split', 'rejected' (by a trial), 'skipped', 'unaffordable' or 'alone'.
+    """How differently the agents act: system neural diversity, see `coordinator.core.controller`."""
     event: str = ""
-    # In each arm of the trial.
+    """The change of sharing: '', 'shared', 'split', 'rejected' (by a trial), 'skipped', 'unaffordable' or 'alone'."""
     trial_episodes: int = 0
-    # The rule by which the round ran.
+    """In each arm of the trial."""
     placement: str = ""
-    # Means of each side by name, summed over its agents; empty where no agents compete.
+    """The rule by which the round ran."""
     side_returns: dict[str, float] = field(default_factory=dict)
-    # ε, or the noise in half ranges, that actors added to the policies; 0 where they draw from the policies alone.
+    """Means of each side by name, summed over its agents; empty where no agents compete."""
     exploration: float = 0.0
+    """ε, or the noise in half ranges, that actors added to the policies; 0 where they draw from the policies alone."""
 
 
 class State(Message, frozen=True, kw_only=True):
     """A run between two decisions."""
 
     status: Status = "running"
-    # Which limit ended the training, or why the run stopped or failed.
+    """Whether the run goes on, and how it ended if it does not."""
     reason: str = ""
-    # The phase of the coming round whose tasks are in flight, and the wave of its learners.
+    """Which limit ended the training, or why the run stopped or failed."""
     phase: Phase = "describe"
+    """The phase of the coming round whose tasks are in flight."""
     wave: int = 0
-    # Finished rounds and their environment steps.
+    """The wave of its learners, from 0."""
     round: int = 0
+    """Finished rounds."""
     env_steps: int = 0
-    # Training time without interruptions.
+    """Environment steps of finished rounds."""
     seconds: float = 0.0
+    """Training time without interruptions."""
     spec: EnvSpec | None = None
+    """The environment's spec; None in phase describe."""
     team: Team | None = None
-    # The objects of the learner's state, and for each `part/group` the position of the object that holds it.
+    """The agents' groups; None in phase describe."""
     objects: tuple[Ref, ...] = ()
+    """The objects of the learner's state."""
     parts: dict[str, int] = field(default_factory=dict)
-    # The tasks of the phase by work name.
+    """For each `part/group` the position in `objects` of the object that holds it."""
     slots: dict[str, Slot] = field(default_factory=dict)
+    """The tasks of the phase by work name."""
     meter: Meter = Meter()
-    # The longest duration by kind of task, in milliseconds per unit of weight.
+    """What the bill counts, so far."""
     slowest: dict[str, float] = field(default_factory=dict)
-    # The placement planner's inputs: durations, peak megabytes by function, bytes of the last ledger write.
+    """The longest duration by kind of task, in milliseconds per unit of weight."""
     timings: Timings = field(default_factory=dict)
+    """Durations of earlier work, for the placement planner."""
     peaks: dict[str, float] = field(default_factory=dict)
+    """Peak megabytes by function, for the placement planner."""
     item_bytes: int = 0
-    # By function, the newest round that each of its environments has kept, by the model of the bill.
+    """Bytes of the last ledger write, for the placement planner."""
     served: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    # The round of the last checkpoint.
+    """By function, the newest round that each of its environments has kept, by the model of the bill."""
     saved: int | None = None
+    """The round of the last checkpoint."""
     controller: ControllerState = ControllerState()
-    # The run's own checkpoints, as opponents.
+    """The history that the controller's rules need."""
     league: LeagueState | None = None
-    # How the round in flight is spread over functions.
+    """The run's own checkpoints, as opponents."""
     round_placement: RoundPlacement | None = None
-    # A team that the round may end with, and the rest of the decision that proposed it.
+    """How the round in flight is spread over functions."""
     proposal: Proposal | None = None
+    """A team that the round may end with."""
     decision: Decision | None = None
-    # The lines of the rounds that ended last.
+    """The rest of the decision that proposed it."""
     lines: tuple[RoundLine, ...] = ()
+    """The lines of the rounds that ended last."""
     best: Best | None = None
-    # Earlier rounds that the next one may learn from, oldest first.
+    """The best policies so far."""
     past: tuple[Past, ...] = ()
-    # Episodes that rollouts go on with, oldest first.
+    """Earlier rounds that the next one may learn from, oldest first."""
     unfinished: tuple[Unfinished, ...] = ()
-    # Keys that the last checkpoint needs, and keys that neither it nor the state needs any more.
+    """Episodes that rollouts go on with, oldest first."""
     checkpointed: tuple[str, ...] = ()
+    """Keys that the last checkpoint needs."""
     garbage: tuple[str, ...] = ()
-    # Returns of the evaluations that end the run, with means by side and of the environment's own metrics.
+    """Keys that neither the last checkpoint nor the state needs any more."""
     final: tuple[float, ...] = ()
+    """Returns of the evaluation of the final policies, by episode."""
     absolute: tuple[float, ...] = ()
+    """Returns of the evaluation of the best policies (the absolute metric), by episode."""
     final_sides: dict[str, float] = field(default_factory=dict)
+    """Means by side in the evaluation of the final policies."""
     absolute_sides: dict[str, float] = field(default_factory=dict)
+    """Means by side in the evaluation of the best policies."""
     final_env_metrics: dict[str, float] = field(default_factory=dict)
+    """Means of the environment's own metrics in the evaluation of the final policies."""
     absolute_env_metrics: dict[str, float] = field(default_factory=dict)
+    """Means of the environment's own metrics in the evaluation of the best policies."""
 
     @property
     def env_spec(self) -> EnvSpec:

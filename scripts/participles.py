@@ -1,0 +1,189 @@
+"""Counts names that are bare participles, and refuses the worst of them.
+
+    python -m scripts.participles                 the share of such names by room, and the commonest
+    python -m scripts.participles --names WORD    the places where WORD is a name
+    python -m scripts.participles --check         the places of the names of `WORST`; exit code 1 if there is one
+
+A name counts once for each function or class that binds it: a function's own name, its parameters, its locals, and
+fields of classes. A bare participle is a name of one word that ends in -ed, or one of `IRREGULAR`: `found` says that a
+search is over, not what it was for. Names of two words, such as `stored_bytes`, do not count.
+"""
+
+import argparse
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("functions", "coordinator", "infra", "marless", "aws_emulator")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# `own` is no participle, and as vague. Words that are verbs or nouns too (run, set, read, cut, bound) are left out.
+IRREGULAR = _words("""
+    begun born bought broken brought built caught chosen drawn driven fallen felt forgotten found given gone grown heard
+    held kept known laid led left lent lost made meant met own paid said seen sent shown sold spent spoken taken taught
+    thrown told torn understood withdrawn won worn written
+""")
+NO_PARTICIPLES = ("bed", "breed", "deed", "embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed", "weed")
+# Names that Gymnasium and PettingZoo give these values, so that readers look for them.
+TERMS = ("terminated", "truncated")
+
+# They stand for anything, so each hides another noun.
+WORST = _words("""
+    asked chosen ended found given held kept known looked made named own played said seen shown taken told wanted worn
+""")
+# Rooms that still have such names; none is added.
+NOT_CLEAN: tuple[str, ...] = (
+    "aws_emulator",
+    "aws_emulator/cloudformation",
+    "aws_emulator/iam",
+    "aws_emulator/lambda_service",
+    "aws_emulator/middleware",
+    "coordinator",
+    "coordinator/config",
+    "coordinator/core",
+    "coordinator/drive",
+    "coordinator/governor",
+    "coordinator/placement",
+    "coordinator/pricing",
+    "coordinator/rules",
+    "functions",
+    "functions/actor",
+    "functions/algorithms",
+    "functions/data",
+    "functions/environments",
+    "functions/evaluator",
+    "functions/isolation",
+    "functions/learner",
+    "functions/nn",
+    "functions/text",
+    "infra/aws",
+    "infra/deployment",
+    "infra/entry",
+    "infra/local",
+    "infra/packaging",
+    "marless",
+    "marless/ablation",
+    "marless/backends",
+    "marless/cli",
+    "marless/cloud",
+    "marless/comparison",
+    "marless/estimation",
+    "marless/exports",
+    "marless/loggers",
+    "marless/page",
+    "marless/replays",
+    "marless/reports",
+    "marless/runs",
+    "marless/studies",
+    "marless/views",
+)
+# Fields that ledgers, messages and files hold under these names.
+STORED: tuple[str, ...] = ()
+
+
+class Name(NamedTuple):
+    """A name where it is bound; `scope` is the dotted path of classes and functions around it."""
+
+    path: Path
+    line: int
+    scope: str
+    text: str
+
+    @property
+    def room(self) -> str:
+        """The folder two levels deep, or the package for files that stand in it."""
+        return "/".join(self.path.relative_to(ROOT).parent.parts[:2])
+
+
+def is_participle(name: str) -> bool:
+    """Whether a name is one word, and that a participle."""
+    word = name.strip("_")
+    if word in IRREGULAR:
+        return True
+    return word.endswith("ed") and len(word) > 3 and "_" not in word and word not in (*NO_PARTICIPLES, *TERMS)
+
+
+def names(path: Path) -> Iterator[Name]:
+    """The names that a file binds in functions and classes."""
+    yield from _bound(path, ast.parse(path.read_text(encoding="utf-8")), "", set())
+
+
+def _bound(path: Path, node: ast.AST, scope: str, local: set[str] | None) -> Iterator[Name]:
+    """Names bound below a node; `local` holds those of the function around it that were yielded, None in a class."""
+    for child in ast.iter_child_nodes(node):
+        inner_scope, inner = scope, local
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            text = getattr(child, "name", "lambda")
+            inner_scope = f"{scope}.{text}".lstrip(".")
+            inner = None if isinstance(child, ast.ClassDef) else set()
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield Name(path, child.lineno, scope, text)
+        elif isinstance(child, ast.arg):
+            yield from _once(path, child.lineno, scope, child.arg, local)
+        elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store) and scope and local is not None:
+            yield from _once(path, child.lineno, scope, child.id, local)
+        elif isinstance(child, ast.ExceptHandler) and child.name and scope:
+            yield from _once(path, child.lineno, scope, child.name, local)
+        elif isinstance(child, ast.AnnAssign) and local is None and isinstance(child.target, ast.Name):
+            yield Name(path, child.lineno, scope, child.target.id)
+        yield from _bound(path, child, inner_scope, inner)
+
+
+def _once(path: Path, line: int, scope: str, text: str, local: set[str] | None) -> Iterator[Name]:
+    if local is not None and text not in local and text not in ("self", "cls"):
+        local.add(text)
+        yield Name(path, line, scope, text)
+
+
+def worst(every: list[Name]) -> list[Name]:
+    """The names of `WORST` outside `NOT_CLEAN`."""
+    return [
+        name
+        for name in every
+        if name.text.strip("_") in WORST
+        and name.room not in NOT_CLEAN
+        and f"{name.scope.rpartition('.')[2]}.{name.text}" not in STORED
+    ]
+
+
+def summary(every: list[Name]) -> str:
+    """Totals by room, and the commonest participles."""
+    total = Counter(name.room for name in every)
+    bare = [name for name in every if is_participle(name.text)]
+    rooms = Counter(name.room for name in bare)
+    common = Counter(name.text for name in bare).most_common(40)
+    lines = [_line(room, rooms[room], total[room]) for room in sorted(total)]
+    lines += [_line("all", len(bare), len(every)), ", ".join(f"{text} {count}" for text, count in common)]
+    return "\n".join(lines)
+
+
+def _line(room: str, bare: int, total: int) -> str:
+    return f"{room:28} {bare:5} of {total:6,} {bare / total:6.2%}"
+
+
+def main() -> int:
+    """Prints; 1 if `--check` refuses a name."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="refuse the worst words")
+    parser.add_argument("--names", metavar="WORD", help="list the places that bind a word")
+    options = parser.parse_args()
+    files = (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
+    every = [name for path in files for name in names(path)]
+    if not options.check and not options.names:
+        print(summary(every))
+        return 0
+    listed = [name for name in every if name.text == options.names] if options.names else worst(every)
+    for name in listed:
+        print(f"{name.path.relative_to(ROOT)}:{name.line}: {name.text} in {name.scope}: name what the value is")
+    return int(options.check and bool(listed))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
