@@ -186,15 +186,15 @@ def _on_advanced(plan: Plan, state: State, event: Advanced) -> State:
 def _after_describe(plan: Plan, state: State) -> State:
     reply = _done(state, "describe").reply
     assert isinstance(reply, DescribeReply)
-    if problem := incompatibility(plan.config, reply.spec, plan.opponents) or _misrecorded(plan, reply.spec):
+    if problem := incompatibility(plan.config, reply.spec, plan.inputs.opponents) or _misrecorded(plan, reply.spec):
         return replace(state, slots={}, spec=reply.spec, status="failed", reason=problem)
-    team = opponents.initial_team(plan.config, reply.spec, plan.opponents)
+    team = opponents.initial_team(plan.config, reply.spec, plan.inputs.opponents)
     return replace(state, phase="initialise", slots={}, spec=reply.spec, team=team)
 
 
 def _misrecorded(plan: Plan, spec: EnvSpec) -> str:
     """Why the run cannot learn from its dataset; '' where it can, or has none."""
-    if plan.dataset is None or plan.dataset.key == dataset.key_of(spec):
+    if plan.inputs.dataset is None or plan.inputs.dataset.key == dataset.key_of(spec):
         return ""
     return "offline.dataset: its dataset.json describes other agents, sizes or horizons than the task has now"
 
@@ -204,9 +204,9 @@ def _after_initialise(plan: Plan, state: State) -> State:
     names = {f"{part}/{keys.group_name(group)}" for part in spec_of(plan).parts for group in state.groups}
     parts = {name: 0 if name.startswith("policy/") else 1 for name in sorted(names)}
     refs: tuple[Ref, ...] = (objects["policies"], objects["learner"])
-    if plan.opponents and state.team:
-        parts |= dict.fromkeys(opponents.parts(state.team, plan.opponents), len(refs))
-        refs = (*refs, plan.opponents.policies)
+    if plan.inputs.opponents and state.team:
+        parts |= dict.fromkeys(opponents.parts(state.team, plan.inputs.opponents), len(refs))
+        refs = (*refs, plan.inputs.opponents.policies)
     controller = plan_first_round(plan.config, len(state.env_spec.agents), round_price(plan, state))
     state = replace(state, slots={}, objects=refs, parts=parts, controller=controller)
     assert state.team is not None

@@ -3,7 +3,7 @@
 from coordinator.config.schema import MOST_MB, RunConfig
 from coordinator.core import footprint, league, opponents, sides
 from coordinator.core.footprint import Footprint
-from coordinator.core.opponents import Fixed
+from coordinator.core.opponents import FixedOpponents
 from coordinator.core.planning import rollout_bytes
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules import similarity
@@ -14,7 +14,7 @@ from functions.environments.base import EnvSpec
 _MEMORY_FACTOR = 3
 
 
-def incompatibility(config: RunConfig, spec: EnvSpec, fixed: Fixed | None = None) -> str:
+def incompatibility(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | None = None) -> str:
     """Why the run is impossible, and what to set instead; '' when it is possible."""
     if problem := sides.incompatibility(spec, config.evaluation.side) or opponents.incompatibility(config, spec, fixed):
         return problem
@@ -63,7 +63,7 @@ def _too_large(config: RunConfig, spec: EnvSpec) -> str:
     )
 
 
-def _too_small(config: RunConfig, spec: EnvSpec, fixed: Fixed | None) -> str:
+def _too_small(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | None) -> str:
     """Why a function cannot hold the networks or their data; '' when all can."""
     team = opponents.initial_team(config, spec, fixed)
     try:

@@ -15,15 +15,15 @@ from functions.environments.scripted import registry
 KEY = keys.object_key("rounds/opponents", "policies")
 
 
-class Fixed(Message, frozen=True, kw_only=True):
-    """The policies of opponents, one group for each agent."""
+class FixedOpponents(Message, frozen=True, kw_only=True):
+    """The policies of opponents that do not learn, one group for each agent."""
 
     policies: Ref
-    # The policies are deterministic: no actions are drawn from them.
     greedy: bool = False
+    """The policies are deterministic: no actions are drawn from them."""
 
 
-def initial_team(config: RunConfig, spec: EnvSpec, fixed: Fixed | None) -> Team:
+def initial_team(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | None) -> Team:
     """The team of the first round: the groups of the sharing rule, and the side that does not learn, if there is
     one."""
     sharing = config.sharing
@@ -40,7 +40,7 @@ def takes_identity(settings: Sharing) -> bool:
     return SHARING_MODES[settings.rule].identity if settings.identity is None else settings.identity
 
 
-def with_opponents(config: RunConfig, spec: EnvSpec, fixed: Fixed | None, team: Team) -> Team:
+def with_opponents(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | None, team: Team) -> Team:
     """`team` with every agent of the side that does not learn, if there is one, in a group by itself."""
     if config.opponents.side is None:
         return team
@@ -60,12 +60,12 @@ def evaluated_side(config: RunConfig, spec: EnvSpec) -> Side | None:
     return ranked_side(spec, config.evaluation.side, config.opponents.side)
 
 
-def parts(team: Team, fixed: Fixed | None) -> tuple[str, ...]:
+def parts(team: Team, fixed: FixedOpponents | None) -> tuple[str, ...]:
     """The parts of the run's state that the opponents' object holds."""
     return tuple(f"policy/{keys.group_name(agent)}" for agent in team.fixed) if fixed else ()
 
 
-def incompatibility(config: RunConfig, spec: EnvSpec, fixed: Fixed | None) -> str:
+def incompatibility(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | None) -> str:
     """Why the task cannot have the configured opponents; '' when it can."""
     side, sides = config.opponents.side, sides_of(spec)
     if side is None:

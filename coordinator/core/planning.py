@@ -96,9 +96,9 @@ def workload(plan: Plan, state: State) -> Workload:
 
 def _dataset_reads(plan: Plan) -> int | None:
     """How often a warm actor reads the run's dataset; None for runs without one."""
-    if plan.dataset is None:
+    if plan.inputs.dataset is None:
         return None
-    return int(plan.dataset.size > share_of(plan.config.functions.actor.memory_mb))
+    return int(plan.inputs.dataset.size > share_of(plan.config.functions.actor.memory_mb))
 
 
 def _unfinished_bytes(spec: EnvSpec, num_envs: int) -> float:

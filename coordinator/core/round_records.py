@@ -104,7 +104,7 @@ def _own_weights(reply: SampleReply) -> list[NDArray[np.float64]]:
 
 def replies_by_round(plan: Plan, state: State) -> list[RoundReplies]:
     """The replies of each round that the functions in flight went through, all of them answered."""
-    whole = plan.dataset is None and not fragments(plan, state)
+    whole = plan.inputs.dataset is None and not fragments(plan, state)
     replies = [slot.done.reply for _, slot in sorted(state.slots.items()) if slot.done]
     for reply in replies:
         if isinstance(reply, WholeReply):

@@ -3,6 +3,7 @@
 `decide` reads these two alone, so a killed run is resumed by loading its state.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +12,7 @@ from msgspec import field
 from coordinator.config.schema import RunConfig
 from coordinator.core.controller import ControllerState, Decision, Proposal
 from coordinator.core.league import LeagueState
-from coordinator.core.opponents import Fixed
+from coordinator.core.opponents import FixedOpponents
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.timings import Timings
 from coordinator.pricing.bill import Meter
@@ -21,6 +22,25 @@ from functions.environments.base import EnvSpec
 
 Phase = Literal["describe", "initialise", "sample", "learn", "regroup", "trial", "final", "absolute"]
 Status = Literal["running", "finished", "stopped", "failed"]
+
+
+class RunInputs(Message, frozen=True, kw_only=True):
+    """What a run is given: objects that are stored once, before it begins, and that any of its rounds may read."""
+
+    opponents: FixedOpponents | None = None
+    """Opponents that have policies."""
+    dataset: Ref | None = None
+    """What the run learns from in place of its own rollouts."""
+
+    def refs(self) -> Iterator[Ref]:
+        """All of the objects."""
+        if self.opponents is not None:
+            yield self.opponents.policies
+        if self.dataset is not None:
+            yield self.dataset
+
+
+NO_INPUTS = RunInputs()
 
 
 @dataclass(frozen=True)
@@ -37,15 +57,8 @@ class Plan:
     """The price list of the bill."""
     platform: Platform
     """What the back-end promises."""
-    opponents: Fixed | None = None
-    """Opponents that have policies."""
-    dataset: Ref | None = None
-    """What the run learns from in place of its own rollouts."""
-
-    @property
-    def inputs(self) -> tuple[Ref, ...]:
-        """What was stored for the run before it began."""
-        return (*([self.opponents.policies] if self.opponents else ()), *([self.dataset] if self.dataset else ()))
+    inputs: RunInputs = NO_INPUTS
+    """What the run is given."""
 
 
 class WorkItem(Message, frozen=True, kw_only=True):

@@ -85,7 +85,7 @@ def index_objects(locations: dict[str, Ref]) -> Locations:
 
 def _opponents(plan: Plan, state: State) -> tuple[str, ...]:
     """The parts that no stage learns."""
-    return opponents.parts(state.team, plan.opponents) if state.team else ()
+    return opponents.parts(state.team, plan.inputs.opponents) if state.team else ()
 
 
 def _objects(state: State, work: str) -> dict[str, Ref]:

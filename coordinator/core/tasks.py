@@ -115,7 +115,7 @@ def samples(plan: Plan, state: State) -> list[PlannedTask]:
         **_rollout_fields(plan, state),
         environment=plan.config.task,
         team=_team(state),
-        policies=() if plan.dataset else state.policies,
+        policies=() if plan.inputs.dataset else state.policies,
         rollouts=(),
         behaviour=behaviour(plan, state),
         recorded=_recorded(plan, state),
@@ -173,7 +173,7 @@ def unfinished_episodes(plan: Plan, state: State) -> tuple[Unfinished, ...]:
 def fragments(plan: Plan, state: State) -> bool:
     """Whether rollouts are shorter than an episode, so that their episodes go on in the next round."""
     steps, horizon = plan.config.actors.rollout_length, state.env_spec.horizon
-    return steps is not None and steps < horizon and plan.dataset is None
+    return steps is not None and steps < horizon and plan.inputs.dataset is None
 
 
 def _sample_items(plan: Plan, state: State, sizes: Sequence[int], gets: int) -> list[WorkItem]:
@@ -198,9 +198,11 @@ def _sample_items(plan: Plan, state: State, sizes: Sequence[int], gets: int) -> 
 
 def _recorded(plan: Plan, state: State) -> Recorded | None:
     """Where the round's rollouts are read from, if they are not played."""
-    if plan.dataset is None:
+    if plan.inputs.dataset is None:
         return None
-    return Recorded(dataset=plan.dataset, first=state.env_steps // _rollout_fields(plan, state)["rollout_length"])
+    return Recorded(
+        dataset=plan.inputs.dataset, first=state.env_steps // _rollout_fields(plan, state)["rollout_length"]
+    )
 
 
 def _whole(plan: Plan, state: State) -> PlannedTask:

@@ -19,9 +19,9 @@ NOTHING = Usage()
 
 def kept_dataset(plan: Plan, state: State, function: str, number: int, memory_mb: int) -> Usage:
     """The hit of a task that reads the run's dataset in the environment `number` of its function, or no hit."""
-    if plan.dataset is None or number >= len(state.served.get(function, ())):
+    if plan.inputs.dataset is None or number >= len(state.served.get(function, ())):
         return NOTHING
-    size = plan.dataset.size
+    size = plan.inputs.dataset.size
     return Usage(hits=1, hit_bytes=size) if size <= share_of(memory_mb) else NOTHING
 
 
@@ -47,7 +47,7 @@ def served_after(plan: Plan, state: State, wave: Iterable[WorkItem]) -> dict[str
 
 def keeps(plan: Plan) -> bool:
     """Whether functions keep anything of the run."""
-    return plan.dataset is not None or plan.config.algorithm.replayed_steps > 0
+    return plan.inputs.dataset is not None or plan.config.algorithm.replayed_steps > 0
 
 
 def billed(usage: Usage, kept: Usage, attempt: int) -> Usage:

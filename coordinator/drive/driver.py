@@ -157,7 +157,7 @@ class Driver:
         if record is None or not isinstance(decide(self._plan, self.state), Stop):
             self._apply(_loaded(record))
             if record is None:
-                for ref in self._plan.inputs:
+                for ref in self._plan.inputs.refs():
                     self._apply(Persisted(Usage(puts=1, bytes_written=ref.size)))
             # Listed before the commit, so that no object of a later driver is among them.
             listed = self._ports.storage.list("rounds/")
@@ -465,7 +465,7 @@ class Driver:
             record = self._ports.ledger.load(CHECKPOINT)
             self._apply(_loaded(record))
             refs = (*refs, *(decode_state(record.body).durable_refs if record else ()))
-        kept = {ref.key for ref in (*refs, *self._plan.inputs)} | set(self.state.checkpointed)
+        kept = {ref.key for ref in (*refs, *self._plan.inputs.refs())} | set(self.state.checkpointed)
         unfinished = [key for key in listed if key not in kept and not self._half_written(key)]
         if unfinished and (record := self._ports.ledger.load(STATE)) is not None and record.version != self._version:
             raise StaleVersion("another driver continued the run")

@@ -3,14 +3,15 @@
 import msgspec
 
 from coordinator.config.schema import RunConfig
-from coordinator.core.opponents import Fixed
-from coordinator.core.state import Plan
+from coordinator.core.state import NO_INPUTS, Plan, RunInputs
 from coordinator.drive.ports import Ledger
 from coordinator.pricing.prices import load_prices
-from functions.contract import Platform, Ref
-from functions.encoding import JsonDecoder, to_json
+from functions.contract import Platform
+from functions.encoding import JsonDecoder, Undecodable, from_json, to_json
 
 MANIFEST = "plan"
+# Programs before the inputs were one field of plan.json and of a manifest wrote each beside the other fields.
+_ONCE_SEPARATE = ("opponents", "dataset")
 
 
 class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -26,8 +27,7 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     # Qualified names of the actor, the learner, the evaluator and the coordinator.
     functions: dict[str, str]
     platform: Platform
-    opponents: Fixed | None = None
-    dataset: Ref | None = None
+    inputs: RunInputs = NO_INPUTS
     # The study whose governor began the run and says what it may use; '' without one.
     study: str = ""
 
@@ -39,13 +39,11 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             code=self.code,
             prices=load_prices(self.config.pricing.region),
             platform=self.platform,
-            opponents=self.opponents,
-            dataset=self.dataset,
+            inputs=self.inputs,
         )
 
 
 _DECODER = JsonDecoder(RunManifest)
-_NAME = "its manifest"
 
 
 def write(ledger: Ledger, manifest: RunManifest) -> None:
@@ -55,11 +53,25 @@ def write(ledger: Ledger, manifest: RunManifest) -> None:
     """
     record = ledger.load(MANIFEST)
     if record is not None:
-        manifest = msgspec.structs.replace(manifest, study=_DECODER.decode(record.body, _NAME).study)
+        manifest = msgspec.structs.replace(manifest, study=_decode(record.body).study)
     ledger.commit(MANIFEST, to_json(manifest), record.version if record else 0)
 
 
 def read(ledger: Ledger) -> RunManifest | None:
     """The run's manifest; None when the ledger has no such run. Raises `Undecodable`."""
     record = ledger.load(MANIFEST)
-    return _DECODER.decode(record.body, _NAME) if record else None
+    return _decode(record.body) if record else None
+
+
+def _decode(body: bytes) -> RunManifest:
+    return _DECODER.decode(with_inputs_together(body), "its manifest")
+
+
+def with_inputs_together(body: bytes) -> bytes:
+    """The JSON of a plan.json or a manifest with the run's inputs in the field `inputs`, whichever version wrote it."""
+    try:
+        fields = from_json(body, dict[str, msgspec.Raw])
+    except Undecodable:
+        return body  # whoever decodes it says what it should have been
+    separate = {name: fields.pop(name) for name in _ONCE_SEPARATE if name in fields}
+    return to_json({**fields, "inputs": separate}) if separate else body

@@ -9,10 +9,10 @@ from coordinator.drive import lease, run_manifest
 from coordinator.drive.ledger_items import CHECKPOINT, STATE
 from coordinator.errors import UserError
 from functions.contract import StorageFault
-from functions.encoding import Undecodable, from_json
+from functions.encoding import Undecodable
 from marless.backends import registry
 from marless.backends.base import LocatedDeployment
-from marless.runs.folder import CONFIG, Identity, RunFolder, require_name
+from marless.runs.folder import CONFIG, Identity, RunFolder, decode_identity, require_name
 
 if TYPE_CHECKING:
     from infra.aws.dynamodb import DynamoLedger
@@ -42,7 +42,7 @@ def forget(ledger: "DynamoLedger", identity: Identity) -> None:
     """
     with suppress(StorageFault, Undecodable):
         found = run_manifest.read(ledger)
-        if found is None or from_json(found.identity, Identity) != identity:
+        if found is None or decode_identity(found.identity) != identity:
             return
         for item in (STATE, CHECKPOINT, run_manifest.MANIFEST, lease.LEASE):
             ledger.remove(item)
@@ -52,7 +52,7 @@ def _create_folder(run: str, found: LocatedDeployment) -> RunFolder:
     ledger = found.deployed.outside(run).ledger
     try:
         manifest = run_manifest.read(ledger)
-        identity = from_json(manifest.identity, Identity) if manifest else None
+        identity = decode_identity(manifest.identity) if manifest else None
     except Undecodable as error:
         raise UserError(f"{run} was started by another version of marless: {error}") from error
     if manifest is None or identity is None:

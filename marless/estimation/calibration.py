@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from coordinator.config.schema import RunConfig, Stop
-from coordinator.core.state import Plan, RoundLine, State
+from coordinator.core.state import Plan, RoundLine, RunInputs, State
 from coordinator.drive.answers import decode_answer
 from coordinator.drive.driver import Driver, Ports
 from coordinator.drive.ports import Invoker
@@ -106,8 +106,8 @@ def calibrate(config: RunConfig, workers: int) -> Calibration:
         closing(registry.backend(registry.DEFAULT).open(Path(folder), workers)) as backend,
     ):
         backend.prewarm()
-        dataset = store_dataset(short, "estimate", backend.storage)
-        plan = Plan("estimate", short, "", load_prices(config.pricing.region), backend.platform, dataset=dataset)
+        inputs = RunInputs(dataset=store_dataset(short, "estimate", backend.storage))
+        plan = Plan("estimate", short, "", load_prices(config.pricing.region), backend.platform, inputs)
         recorder = _Recorder(backend.invoker)
         driver = Driver(plan, Ports(backend.storage, backend.ledger, recorder, NoJournal()))
         round_s = _play_rounds(driver)

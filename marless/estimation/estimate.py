@@ -59,7 +59,7 @@ def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:
 def estimate(config: RunConfig, calibration: Calibration, target: Target) -> tuple[Estimate, Bill]:
     """Estimates the run and its bill without a target return, since the round that meets it is unknown."""
     config = replace(_without_switches(config), stop=replace(config.stop, return_=None)).effective()
-    plan = target.plan(config, calibration.plan.dataset)
+    plan = target.plan(config, calibration.plan.inputs)
     state = target.rehearse(_limit_rounds(plan, LONG), calibration)
     whole = Estimate(state.round, state.seconds, state.meter)
     if state.round >= LONG:

@@ -58,7 +58,7 @@ def plan_placement(config: RunConfig, workers: int, target: Target) -> Placement
     """Plays a few rounds here, to which the planner fits the durations of tasks; raises `UserError` when they fail.
     Functions elsewhere also wait for storage, which the planner measures in the run."""
     calibration = calibrate(config, workers)
-    plan, state = target.plan(calibration.plan.config, calibration.plan.dataset), calibration.state
+    plan, state = target.plan(calibration.plan.config, calibration.plan.inputs), calibration.state
     most_rounds = 1 if looks_at_rounds(config) else min(config.placement.rounds, config.evaluation.every)
     work = dataclasses.replace(planning.workload(plan, state), most_rounds=most_rounds)
     terms = planning.terms(plan, state)

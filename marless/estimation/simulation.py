@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from coordinator.config.schema import RANDOM, League, RunConfig, Stop
 from coordinator.core.attempt_record import AttemptRecord
-from coordinator.core.state import Plan, RoundLine, State
+from coordinator.core.state import NO_INPUTS, Plan, RoundLine, State
 from coordinator.drive.driver import Driver, Ports
 from coordinator.errors import UserError
 from coordinator.pricing.bill import INIT_LIMIT_MS
@@ -152,7 +152,7 @@ def _plan(plan: Plan, setting: Setting) -> Plan:
     if setting.deployed:
         platform = Platform(concurrency=setting.slots, init_limit_ms=INIT_LIMIT_MS, fixed_sizes=True, cpu_scaling=False)
     config = _config(plan.config, setting)
-    return dataclasses.replace(plan, config=config, platform=platform, opponents=None)
+    return dataclasses.replace(plan, config=config, platform=platform, inputs=NO_INPUTS)
 
 
 def _config(config: RunConfig, setting: Setting) -> RunConfig:

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from coordinator.config.schema import RunConfig
-from coordinator.core.state import Plan, State
+from coordinator.core.state import Plan, RunInputs, State
 from coordinator.placement.coordination_cost import COORDINATOR_MB
 from coordinator.pricing.bill import INIT_LIMIT_MS
 from coordinator.pricing.latency import Latency
 from coordinator.pricing.prices import load_prices
-from functions.contract import Platform, Ref
+from functions.contract import Platform
 from marless.backends.base import Backend
 from marless.estimation.calibration import Calibration
 from marless.estimation.platforms import DeployedFunctions, LocalWorkers
@@ -31,15 +31,15 @@ class Target:
         """The name for tables."""
         return self.backend.name + (", detached" if self.detached else "")
 
-    def plan(self, config: RunConfig, dataset: Ref | None) -> Plan:
-        """The plan of a run on the target that learns from `dataset`, if there is one."""
+    def plan(self, config: RunConfig, inputs: RunInputs) -> Plan:
+        """The plan of a run on the target that is given `inputs`."""
         deployed = self.backend.remote
         return Plan(
             run="estimate",
             config=config,
             code="",
             prices=load_prices(config.pricing.region),
-            dataset=dataset,
+            inputs=inputs,
             platform=Platform(
                 concurrency=self.width,
                 init_limit_ms=INIT_LIMIT_MS if deployed else 0,

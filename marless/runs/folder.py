@@ -16,11 +16,12 @@ from typing import Self
 import msgspec
 
 from coordinator.config.schema import RunConfig, load
-from coordinator.core.opponents import Fixed
+from coordinator.core.state import NO_INPUTS, RunInputs
+from coordinator.drive.run_manifest import with_inputs_together
 from coordinator.errors import UserError, broken_path
-from coordinator.file_reading import read_file, read_json
-from functions.contract import Ref, StorageFault
-from functions.encoding import to_json_file
+from coordinator.file_reading import UnreadableFile, read_file
+from functions.contract import StorageFault
+from functions.encoding import Undecodable, from_json, to_json_file
 from functions.system_errors import explained
 from infra.aws.deployment_ref import DeploymentRef
 from infra.local.sqlite import LEDGER_FILE
@@ -46,8 +47,7 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     `code_sha256` and `commit` are of the program that began it, `environment_fingerprint` has what else its bytes
     depend on, `created` is UTC in ISO format. `configs` are the hashes of the config.toml files that marless wrote for
-    it, in order. `deployment_ref` locates a run in the cloud. `opponents` are those that have policies,
-    `dataset` is what the run learns from in place of its own rollouts.
+    it, in order. `deployment_ref` locates a run in the cloud.
     """
 
     run: str
@@ -58,8 +58,12 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     created: str
     configs: tuple[str, ...]
     deployment_ref: DeploymentRef | None = None
-    opponents: Fixed | None = None
-    dataset: Ref | None = None
+    inputs: RunInputs = NO_INPUTS
+
+
+def decode_identity(body: bytes | msgspec.Raw, source: str = "") -> Identity:
+    """What a plan.json of this or an earlier version says; raises `Undecodable`, which names the `source`."""
+    return from_json(with_inputs_together(bytes(body)), Identity, source)
 
 
 class RunFolder:
@@ -134,7 +138,11 @@ class RunFolder:
 
     def identity(self) -> Identity:
         """The content of plan.json; raises `UserError` when it cannot be read."""
-        return read_json(self.path / IDENTITY, Identity)
+        path = self.path / IDENTITY
+        try:
+            return decode_identity(read_file(path), str(path))
+        except Undecodable as error:
+            raise UnreadableFile(str(error)) from error
 
     def config(self) -> RunConfig:
         """The run's configuration; raises `ConfigError`."""

@@ -61,6 +61,5 @@ def manifest_of(
         identity=msgspec.Raw(to_json(identity)),
         functions=deployment_ref.functions,
         platform=msgspec.structs.replace(platform, concurrency=deployment_ref.width, can_inline=not detached),
-        opponents=identity.opponents,
-        dataset=identity.dataset,
+        inputs=identity.inputs,
     )

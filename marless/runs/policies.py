@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from coordinator.config.schema import RANDOM, RunConfig
 from coordinator.core import opponents
-from coordinator.core.opponents import Fixed
+from coordinator.core.opponents import FixedOpponents
 from coordinator.core.scripts import unscripted
 from coordinator.core.sides import Side, sides_of
 from coordinator.drive.ports import Storage
@@ -136,7 +136,7 @@ def with_absolute_policies(config: RunConfig) -> RunConfig:
     return replace(config, opponents=replace(config.opponents, policies=str(path.resolve())))
 
 
-def store_opponents(config: RunConfig, run: str, storage: Storage) -> Fixed | None:
+def store_opponents(config: RunConfig, run: str, storage: Storage) -> FixedOpponents | None:
     """Stores a copy of the opponents' policies for a new run; None when there are none.
 
     Raises `UserError` for policies that cannot play, and `StorageFault`.
@@ -150,7 +150,7 @@ def store_opponents(config: RunConfig, run: str, storage: Storage) -> Fixed | No
     # An existing object belongs to a run of this name that never began.
     storage.delete([opponents.KEY])
     storage.put(opponents.KEY, body)
-    return Fixed(policies=codec.reference(opponents.KEY, body), greedy=team.greedy)
+    return FixedOpponents(policies=codec.reference(opponents.KEY, body), greedy=team.greedy)
 
 
 def _side(team: TeamPolicy, number: int) -> Side:

@@ -93,6 +93,5 @@ def plan_of(identity: Identity, config: RunConfig, backend: Connection) -> Plan:
         code=identity.code_sha256,
         prices=load_prices(config.pricing.region),
         platform=backend.platform,
-        opponents=identity.opponents,
-        dataset=identity.dataset,
+        inputs=identity.inputs,
     )

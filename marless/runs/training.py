@@ -5,12 +5,12 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from coordinator.config import dump
 from coordinator.config.schema import Functions, RunConfig, convert, override
+from coordinator.core.state import RunInputs
 from coordinator.drive import run_manifest
 from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
 from coordinator.pricing.prices import ELSEWHERE, USUAL, priced_as
@@ -27,9 +27,6 @@ from marless.runs.drive import Drive, Place
 from marless.runs.folder import CONFIG, Identity, RunFolder, now, sha256
 from marless.runs.integrity.origin import seal
 from marless.signals import Signals
-
-if TYPE_CHECKING:
-    from marless.runs.given.inputs import Inputs
 
 # Settings that do not change a byte of the weights.
 _LIMITS = ("stop.", "log.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
@@ -131,7 +128,7 @@ def priced(config: RunConfig, there: str) -> RunConfig:
 
 
 def identify(
-    folder: RunFolder, config: RunConfig, backend: str, deployment_ref: DeploymentRef | None, inputs: "Inputs"
+    folder: RunFolder, config: RunConfig, backend: str, deployment_ref: DeploymentRef | None, inputs: RunInputs
 ) -> Identity:
     """Writes the configuration and then the plan, which makes the folder a run. Raises `StorageFault`."""
     text = dump.document(config).encode()
@@ -146,8 +143,7 @@ def identify(
         created=now(),
         configs=(sha256(text),),
         deployment_ref=deployment_ref,
-        opponents=inputs.opponents,
-        dataset=inputs.dataset,
+        inputs=inputs,
     )
     folder.write(CONFIG, text, durable=True)
     seal(folder, config)

@@ -16,7 +16,7 @@ from coordinator.errors import FINISHED, UserError
 from coordinator.file_reading import read_json
 from coordinator.governor.study_state import StudyPlan, StudyState
 from functions.contract import CorruptObject, Platform, StorageFault
-from functions.encoding import Undecodable, from_json, to_json, to_json_file
+from functions.encoding import Undecodable, to_json, to_json_file
 from functions.system_errors import explained
 from infra.aws.deployment_ref import DeploymentRef
 from infra.aws.detached import Deployed
@@ -26,7 +26,7 @@ from marless.cloud.deployments import fit
 from marless.cloud.watching import Watch
 from marless.reports.files import replace
 from marless.runs import summary
-from marless.runs.folder import CONFIG, IDENTITY, Identity, RunFolder, require_name
+from marless.runs.folder import CONFIG, IDENTITY, RunFolder, decode_identity, require_name
 from marless.runs.given.inputs import store_inputs
 from marless.runs.lease_renewal import manifest_of
 from marless.runs.summary import Summary
@@ -150,7 +150,7 @@ class _Beginning:
         there = run_manifest.read(outside.ledger)
         if there is None:
             run_manifest.write(outside.ledger, manifest)
-        elif from_json(there.identity, Identity) != identity:
+        elif decode_identity(there.identity) != identity:
             raise UserError(f"tenant {ref.tenant} has a run {name} already; give the study's file another name")
         return name
 
@@ -253,7 +253,7 @@ def _run_folder(path: Path, name: str, there: Deployed) -> RunFolder:
         assert manifest is not None
         folder.path.mkdir(parents=True, exist_ok=True)
         folder.write(CONFIG, dump.document(manifest.config).encode(), durable=True)
-        folder.identify(from_json(manifest.identity, Identity))
+        folder.identify(decode_identity(manifest.identity))
     return folder
 
 

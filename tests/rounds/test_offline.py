@@ -17,7 +17,7 @@ from marless.estimation.calibration import calibrate
 from marless.estimation.estimate import estimate
 from marless.estimation.targets import Target
 from marless.reports.journal import read
-from marless.runs.given.datasets import store_dataset
+from marless.runs.given.inputs import store_inputs
 
 DYING = ("task.options.masked=true", "task.options.elimination=true", "task.agents=3", "task.options.mixed=true")
 REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=16", "algorithm.buffer_size=200")
@@ -48,10 +48,10 @@ def test_the_placement_and_a_kill_change_nothing(dataset, tmp_path, method):
 
     def weights(name, *more, **how):
         folder = tmp_path / name
-        stored = store_dataset(load(None, settings), "run", FileStorage(folder / "objects"))
-        trained = drive(folder, [*settings, *more], dataset=stored, **how)
+        inputs = store_inputs(load(None, settings), "run", FileStorage(folder / "objects"))
+        trained = drive(folder, [*settings, *more], inputs=inputs, **how)
         if "leave" in how:
-            trained = drive(folder, [*settings, *more], dataset=stored)
+            trained = drive(folder, [*settings, *more], inputs=inputs)
         assert trained.state.status == "finished"
         return trained.sha256, [line.env_steps for line in trained.lines]
 
@@ -67,8 +67,8 @@ def test_the_placement_and_a_kill_change_nothing(dataset, tmp_path, method):
 def test_each_actor_reads_the_dataset_once_on_the_bill_however_many_workers_there_are(dataset, tmp_path, workers):
     own = ("algorithm.name=bc", "algorithm.num_minibatches=2", "scaling.rollouts=2", "placement.rule=packed")
     settings = [*SIGNAL, *DYING, *own, f"offline.dataset={dataset}", "stop.rounds=5"]
-    stored = store_dataset(load(None, settings), "run", FileStorage(tmp_path / "run" / "objects"))
-    state = drive(tmp_path / "run", settings, dataset=stored, workers=workers).state
+    inputs = store_inputs(load(None, settings), "run", FileStorage(tmp_path / "run" / "objects"))
+    state = drive(tmp_path / "run", settings, inputs=inputs, workers=workers).state
     # Two actors begin with the dataset; each learner reads two trajectories and its state in two objects; two
     # evaluations during training, the final one and that of the best policies read one object each.
     assert state.meter.gets == 2 + 5 * (2 + 2) + 4

@@ -17,12 +17,11 @@ from pathlib import Path
 
 from coordinator.config.schema import load
 from coordinator.core import budget
-from coordinator.core.opponents import Fixed
-from coordinator.core.state import Plan, RoundLine, State
+from coordinator.core.state import NO_INPUTS, Plan, RoundLine, RunInputs, State
 from coordinator.drive.driver import Driver, Ports
 from coordinator.drive.ports import Storage
 from coordinator.pricing.prices import load_prices
-from functions.contract import NoSuchObject, Platform, Ref
+from functions.contract import NoSuchObject, Platform
 from marless.backends import local
 from marless.backends.base import Connection
 from marless.reports.journal import JsonLines, read
@@ -71,18 +70,17 @@ def train(
     workers: int = 1,
     leave: Callable[[State], bool] = lambda state: False,
     asking: Callable[[], bool] = lambda: True,
-    fixed: Fixed | None = None,
-    dataset: Ref | None = None,
+    inputs: RunInputs = NO_INPUTS,
     back_end: Callable[[Path, int], Connection] = local.BACKEND.open,
 ) -> Trained:
-    """Drives to the end, or until `leave` returns true and everything is dropped as by a kill; `fixed` are opponents,
-    and `dataset` is one, in the folder."""
+    """Drives to the end, or until `leave` returns true and everything is dropped as by a kill; `inputs` are
+    stored in the folder."""
     folder.mkdir(exist_ok=True)
     backend = back_end(folder, workers)
     try:
         config = load(None, overrides)
         platform = Platform(init_limit_ms=backend.platform.init_limit_ms, concurrency=workers)
-        plan = Plan("run", config, "code", load_prices(), platform, fixed, dataset)
+        plan = Plan("run", config, "code", load_prices(), platform, inputs)
         metrics = folder / "metrics.jsonl"
         driver = Driver(plan, Ports(backend.storage, backend.ledger, backend.invoker, JsonLines(metrics)))
         driver.begin()

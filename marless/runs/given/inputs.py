@@ -1,28 +1,22 @@
 """What is stored for a new run before it begins."""
 
-from typing import NamedTuple
-
 from coordinator.config.schema import RunConfig
-from coordinator.core.opponents import Fixed
+from coordinator.core.state import RunInputs
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
-from functions.contract import BadRequest, Ref
+from functions.contract import BadRequest
 from functions.environments.scripted import registry
 from marless.runs.given.datasets import store_dataset
 from marless.runs.policies import store_opponents
 
 
-class Inputs(NamedTuple):
-    """Opponents that have policies, and what the run learns from in place of its own rollouts."""
-
-    opponents: Fixed | None = None
-    dataset: Ref | None = None
-
-
-def store_inputs(config: RunConfig, run: str, storage: Storage) -> Inputs:
+def store_inputs(config: RunConfig, run: str, storage: Storage) -> RunInputs:
     """Stores the inputs of a new run; raises `UserError` for unusable ones, and `StorageFault`."""
     _require_scripts(config)
-    return Inputs(store_opponents(config, run, storage), store_dataset(config, run, storage))
+    return RunInputs(
+        opponents=store_opponents(config, run, storage),
+        dataset=store_dataset(config, run, storage),
+    )
 
 
 def _require_scripts(config: RunConfig) -> None:

@@ -107,9 +107,12 @@ def plan_hash(identity: Identity) -> str:
     """The hash of what plan.json says for as long as the run lasts.
 
     The configuration's hashes are more after a change of limits; its file is compared with them. Empty fields do not
-    count, so that a field which a later program adds changes no hash.
+    count, so that a field which a later program adds changes no hash; inputs count as fields of the plan, which they
+    once were.
     """
-    return sha256(to_json(_filled(msgspec.to_builtins(msgspec.structs.replace(identity, configs=())))))
+    fields = msgspec.to_builtins(msgspec.structs.replace(identity, configs=()))
+    inputs = fields.pop("inputs", {})
+    return sha256(to_json(_filled(fields | inputs)))
 
 
 def _filled(value: object) -> object:

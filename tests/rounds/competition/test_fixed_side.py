@@ -16,7 +16,7 @@ from coordinator.config.schema import load
 from coordinator.errors import UserError
 from infra.local.files import FileStorage
 from marless.reports import load_policy
-from marless.runs.policies import store_opponents
+from marless.runs.given.inputs import store_inputs
 
 TAG = ("task.name=mpe/simple_tag", "algorithm.hidden=[8]", "stop.rounds=3")
 SMALL = (*TINY, *TAG)
@@ -108,10 +108,10 @@ class Against:
 
     def __init__(self, folder, *settings):
         self.folder, self.settings = folder, [*SMALL, *settings]
-        self.fixed = store_opponents(load(None, self.settings), "run", FileStorage(folder / "objects"))
+        self.inputs = store_inputs(load(None, self.settings), "run", FileStorage(folder / "objects"))
 
     def drive(self, *more, **how):
-        return drive(self.folder, [*self.settings, *more], fixed=self.fixed, **how)
+        return drive(self.folder, [*self.settings, *more], inputs=self.inputs, **how)
 
 
 def against(folder, source, *settings):

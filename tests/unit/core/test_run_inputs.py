@@ -1,0 +1,73 @@
+"""Inputs of runs that earlier versions began: their plan.json and their manifests are read, and hash as they did."""
+
+import hashlib
+import json
+
+import msgspec
+import pytest
+
+from coordinator.config.schema import load
+from coordinator.core.opponents import FixedOpponents
+from coordinator.core.state import RunInputs
+from coordinator.drive import run_manifest
+from functions.contract import Platform, Ref
+from functions.encoding import Undecodable
+from infra.local.sqlite import SqliteLedger
+from marless.runs.folder import decode_identity
+from marless.runs.integrity.file_hashes import plan_hash
+
+POLICIES = {"key": "rounds/opponents/policies", "sha256": "0" * 64, "size": 5}
+DATASET = {"key": "dataset/0", "sha256": "1" * 64, "size": 7}
+# The fields of plan.json in their order, without those that are empty.
+ORIGIN = {
+    "run": "r",
+    "backend": "local",
+    "code_sha256": "2" * 64,
+    "environment_fingerprint": {"python": "3.11.2", "numpy": "2.2.0", "machine": "x86_64"},
+    "created": "2026-11-25T10:00:00+00:00",
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "inputs"),
+    [
+        ({"opponents": None, "dataset": None}, RunInputs()),
+        (
+            {"opponents": {"policies": POLICIES, "greedy": True}, "dataset": None},
+            RunInputs(opponents=FixedOpponents(policies=Ref(**POLICIES), greedy=True)),
+        ),
+        ({"opponents": None, "dataset": DATASET}, RunInputs(dataset=Ref(**DATASET))),
+    ],
+)
+def test_a_plan_of_an_earlier_version_is_read_and_has_its_old_hash(given, inputs):
+    fingerprint = {**ORIGIN["environment_fingerprint"], "environment": None}
+    document = {**ORIGIN, "environment_fingerprint": fingerprint, "commit": None, "configs": ["3" * 64], **given}
+    identity = decode_identity(json.dumps(document).encode())
+    assert identity.inputs == inputs
+    assert decode_identity(msgspec.json.encode(identity)) == identity
+    filled = {name: value for name, value in given.items() if value is not None}
+    old = json.dumps({**ORIGIN, **filled}, separators=(",", ":")).encode()
+    assert plan_hash(identity) == hashlib.sha256(old).hexdigest()
+
+
+def test_a_manifest_of_an_earlier_version_is_read(tmp_path):
+    manifest = run_manifest.RunManifest(
+        run="r",
+        tenant="t",
+        config=load(None, []),
+        code="",
+        identity=msgspec.Raw(b"{}"),
+        functions={},
+        platform=Platform(),
+        inputs=RunInputs(dataset=Ref(**DATASET)),
+    )
+    document = json.loads(msgspec.json.encode(manifest))
+    del document["inputs"]
+    ledger = SqliteLedger(tmp_path / "ledger")
+    ledger.commit(run_manifest.MANIFEST, json.dumps({**document, "opponents": None, "dataset": DATASET}).encode(), 0)
+    assert run_manifest.read(ledger) == manifest
+
+
+def test_a_plan_that_is_damaged_is_refused_where_it_is_read():
+    with pytest.raises(Undecodable, match=r"plan\.json cannot be read: "):
+        decode_identity(b'{"run": ', "plan.json")
