@@ -8,8 +8,9 @@ from dataclasses import replace
 from benchmarks.launch import measured
 from benchmarks.learner import TASK, Array, Round
 from benchmarks.table import Row, quotients
-from functions.algorithms.base import AlgorithmConfig, Context
 from functions.algorithms.ppo import mappo
+from functions.algorithms.specification import AlgorithmConfig
+from functions.algorithms.stage import Context
 from functions.environments.base import EnvTask
 
 # Task, environments, rollouts: the default round, two of its rollouts, and six agents with 5,000 steps each.

@@ -14,7 +14,7 @@ SCHEMA = 1
 Hyperparameters = dict[str, str | int | float | bool | list[int]]
 
 SummaryName = Literal["behaviour", "gaussian", "density", "curvature", "noise", "rewards"]
-"""Summaries of policies that a learner can report; see `functions.algorithms.base.Summary`."""
+"""Summaries of policies that a learner can report; see `functions.algorithms.stage.Summary`."""
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, gc=False):

@@ -32,9 +32,9 @@ from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.similarity import DISTANCES
 from coordinator.rules.trend import TRENDS
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec
 from functions.algorithms.ppo.mappo import MappoConfig
 from functions.algorithms.ppo.ppo import PpoConfig
+from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
 from functions.bounds import (
     LARGEST,
     MOST_AGENTS,

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from coordinator.config.schema import RunConfig
 from coordinator.placement.rules import PACKED, PLACEMENTS, Work
-from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.registry import algorithm
+from functions.algorithms.specification import AlgorithmSpec
 from functions.contract import BadRequest, Team
 from functions.environments.base import EnvSpec
 

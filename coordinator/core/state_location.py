@@ -6,8 +6,8 @@ from coordinator.core import opponents
 from coordinator.core.state import Plan, State
 from coordinator.placement.rules import PLACEMENTS, Packs, Work
 from functions import keys
-from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.registry import algorithm
+from functions.algorithms.specification import AlgorithmSpec
 from functions.contract import Ref
 
 # Objects are read in the order of their keys, and later ones overwrite earlier ones: the objects of a new team come

@@ -12,7 +12,7 @@ from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import LEARNER_PLACEMENTS, PLACEMENTS
 from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.tariff import Tariff
-from functions.algorithms.base import StageSpec
+from functions.algorithms.specification import StageSpec
 
 # One step of one agent, sampled and learned from, on a whole vCPU: `packed` takes 9.6 us with three agents and the
 # default networks (docs/results/benchmarks.md). A nominal speed: networks of other sizes have the same price.

@@ -10,7 +10,7 @@ from typing import Protocol
 from coordinator.pricing.prices import Prices, StorageClass
 from coordinator.registry import Family, Rule
 from functions.algorithms import schedule
-from functions.algorithms.base import Share, StageSpec
+from functions.algorithms.specification import Share, StageSpec
 from functions.keys import group_name
 
 

@@ -15,7 +15,7 @@ from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import PACKED, PLACEMENTS, WHOLE, Packs, Work
 from coordinator.placement.timings import Fit, line, predict
 from coordinator.pricing.bill import Charge, Meter
-from functions.algorithms.base import StageSpec
+from functions.algorithms.specification import StageSpec
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.base import Context
+from functions.algorithms.stage import Context
 from functions.nn.mlp import Array
 
 Flags = NDArray[np.bool_]

@@ -12,8 +12,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.base import AlgorithmConfig, Context
 from functions.algorithms.rows import Mask, learned_from, members, pooled, starts
+from functions.algorithms.specification import AlgorithmConfig
+from functions.algorithms.stage import Context
 from functions.nn.mlp import Array
 from functions.nn.networks import Weights
 

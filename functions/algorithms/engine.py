@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from functions.algorithms.base import Context, Tensors
 from functions.algorithms.chunks import Minibatch, RowIndices
+from functions.algorithms.stage import Context, Tensors
 from functions.contract import MissingExtra
 from functions.nn.mlp import Array
 from functions.nn.networks import Weights

@@ -12,8 +12,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.base import AlgorithmConfig, Context
 from functions.algorithms.rows import own_observation, pooled
+from functions.algorithms.specification import AlgorithmConfig
+from functions.algorithms.stage import Context
 from functions.data.batch import Batch, side_by_side
 from functions.keys import group_name
 from functions.nn.mlp import Array

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
-from functions.algorithms.base import AlgorithmConfig, Context
+from functions.algorithms.specification import AlgorithmConfig
+from functions.algorithms.stage import Context
 from functions.keys import agent_name
 from functions.nn.mlp import Array
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functions.algorithms.base import NetworkConfig
 from functions.algorithms.engine import engine_of
+from functions.algorithms.specification import NetworkConfig
 from functions.algorithms.trainable import moments
 from functions.keys import group_name
 from functions.nn import recurrent

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.base import Tensors
 from functions.algorithms.chunks import Minibatch
 from functions.algorithms.engine import Engine, L, LossOf, Moments, OptimiserSettings
+from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
 from functions.nn import recurrent
 from functions.nn.adam import Adam

@@ -14,12 +14,13 @@ from typing import cast
 
 import msgspec
 
-from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Implementation
 from functions.algorithms.ddpg import iddpg, maddpg
 from functions.algorithms.imitation import bc
 from functions.algorithms.ppo import happo, ippo, mappo
 from functions.algorithms.sac import isac, masac
-from functions.algorithms.specification import missing_stages, violation
+from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
+from functions.algorithms.stage import Implementation
+from functions.algorithms.validation import missing_stages, violation
 from functions.algorithms.value import iql, qmix, qplex, vdn
 from functions.contract import BadRequest, Hyperparameters, MissingExtra
 from functions.isolation.keeper import settled

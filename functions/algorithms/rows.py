@@ -9,7 +9,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.base import AlgorithmConfig, Context
+from functions.algorithms.specification import AlgorithmConfig
+from functions.algorithms.stage import Context
 from functions.contract import Team
 from functions.data.batch import Batch
 from functions.environments.base import EnvSpec

@@ -1,103 +1,197 @@
-"""Validation of an algorithm's specification, without importing its stages."""
+"""The description of an algorithm: its configuration, and a small graph of stages that read and write its state.
 
-import re
-from collections.abc import Iterator
-from typing import Any, get_args
+The coordinator, the command line and the functions load descriptions. The stages are in the module that
+`implementation` names, which is imported only where stages run.
+"""
 
-from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, StageSpec
-from functions.contract import SummaryName
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self
 
-# Names are part of object keys, tensor names and run names.
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_ATTRIBUTES = ("STAGES", "SUMMARIES", "initialise", "merge")
+import msgspec
+from msgspec import Meta
 
+from functions.contract import Behaviour, SummaryName, Team
+from functions.environments.base import EnvSpec
 
-def violation(spec: object) -> str:
-    """The first violation of an `AlgorithmSpec`'s rules; '' when there is none."""
-    if not isinstance(spec, AlgorithmSpec):
-        return f"it is of type {type(spec).__name__}, not AlgorithmSpec"
-    return next(_violations(spec), "")
-
-
-def missing_stages(spec: AlgorithmSpec, code: Any) -> str:
-    """The first attribute or stage that the implementing module lacks; '' when it is complete."""
-    missing = [name for name in _ATTRIBUTES if not hasattr(code, name)]
-    if missing:
-        return f"it has no {missing[0]}"
-    stages = [stage.name for stage in spec.stages]
-    if sorted(code.STAGES) != sorted(stages):
-        return f"STAGES has {', '.join(code.STAGES)}, and the specification {', '.join(stages)}"
-    missing = [name for name in spec.summaries if name not in code.SUMMARIES]
-    return f"SUMMARIES has no {missing[0]}, which the specification lists" if missing else ""
+# What a setting is multiplied by after a share p of the run. Cosine: Loshchilov and Hutter, "SGDR", 2017, once.
+SCHEDULES: Mapping[str, Callable[[float], float]] = {
+    "constant": lambda progress: 1.0,
+    "linear": lambda progress: 1.0 - progress,
+    "cosine": lambda progress: (1.0 + math.cos(math.pi * progress)) / 2,
+}
+ScheduleName = Literal["constant", "linear", "cosine"]
 
 
-def ordered(spec: AlgorithmSpec, first: StageSpec, second: StageSpec) -> bool:
-    """Whether `second` waits for `first`, directly or through others."""
-    return any(name == first.name or ordered(spec, first, spec.stage(name)) for name in second.after)
+class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of every algorithm's configuration; `name` is the tag."""
+
+    @property
+    def name(self) -> str:
+        """The algorithm's name."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def engine(self) -> str:
+        """What computes networks, see `functions.algorithms.engine`."""
+        return "numpy"
+
+    @property
+    def device(self) -> str:
+        """Where it computes."""
+        return "cpu"
+
+    @property
+    def network(self) -> str:
+        """What makes networks, see `functions.algorithms.new_networks`."""
+        return "mlp"
+
+    @property
+    def needs_torch(self) -> bool:
+        """Whether numpy cannot compute what these settings name."""
+        return False
+
+    @property
+    def updates_per_round(self) -> int:
+        """How many times the stages run in a round."""
+        return 1
+
+    @property
+    def idle_parts(self) -> tuple[str, ...]:
+        """Parts of the algorithm's state that do not exist with these settings."""
+        return ()
+
+    @property
+    def replayed_steps(self) -> int:
+        """The size of the replay buffer in environment steps; 0 for learning from the round's data alone."""
+        return 0
+
+    def behaviour(self, env_steps: int) -> Behaviour:
+        """How actors act in a round that begins after `env_steps` environment steps."""
+        return Behaviour()
+
+    def incompatibility(self, steps: int) -> str:
+        """Why rollouts of `steps` steps do not suit these settings, as ``key: reason; what to set``; '' if they do."""
+        return ""
+
+    @property
+    def schedules(self) -> Mapping[str, ScheduleName]:
+        """The schedules of settings that change during a run, by setting."""
+        return {}
+
+    def at(self, progress: float) -> Self:
+        """The resolved configuration of a round before which a share `progress` of the run is over."""
+        changed = {
+            name: getattr(self, name) * SCHEDULES[kind](progress)
+            for name, kind in self.schedules.items()
+            if kind != "constant" and getattr(self, name) is not None
+        }
+        return msgspec.structs.replace(self, **changed) if changed else self
+
+    def resolved(self, spec: EnvSpec) -> "AlgorithmConfig":
+        """The configuration with every default that depends on the task filled in."""
+        return self
 
 
-def _violations(spec: AlgorithmSpec) -> Iterator[str]:
-    if not all(isinstance(stage, StageSpec) for stage in spec.stages):
-        yield "its stages are not all of type StageSpec"
-    names = [spec.name, *(stage.name for stage in spec.stages), *spec.parts]
-    yield from (f"the name {name!r} is not made of letters, digits, _ and -" for name in names if not _is_name(name))
-    if not isinstance(spec.implementation, str):
-        yield f"its implementation is {spec.implementation!r}, not the name of a module"
-    if spec.part_bytes is not None and not callable(spec.part_bytes):
-        yield f"its part_bytes is of type {type(spec.part_bytes).__name__}, not a function"
-    yield from _of_config(spec)
-    yield from _of_parts(spec)
-    yield from _of_stages(spec)
-    yield from _races(spec)
+class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
+    """Base of configurations whose networks either engine can compute."""
+
+    engine: Annotated[
+        Literal["auto", "numpy", "torch"],
+        Meta(description="what computes networks: numpy, torch, or the faster one for their width (auto)"),
+    ] = "auto"
+    device: Annotated[Literal["cpu", "cuda"], Meta(description="where torch computes; actors use the CPU")] = "cpu"
+    network: Annotated[
+        str,
+        Meta(
+            description="mlp or gru; cnn for images, attention for entities; or a torch module's package.module:factory"
+        ),
+    ] = "mlp"
+    lr_schedule: Annotated[
+        ScheduleName, Meta(description="how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer")
+    ] = "constant"
+
+    @property
+    def needs_torch(self) -> bool:
+        return self.network != "mlp"
+
+    @property
+    def schedules(self) -> Mapping[str, ScheduleName]:
+        return {"lr": self.lr_schedule}
 
 
-def _is_name(name: object) -> bool:
-    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+@dataclass(frozen=True)
+class StageSpec:
+    """A node of the graph.
+
+    `after`: stages of the same round whose tensors it reads. `scope`: under the placement rule `split`, a `team` stage
+    runs in one function for all groups, a `group` stage in one function per group. `reads` and `writes` are parts of
+    the learner's state (`policy`, `critic`, ...), one instance of each per group. A stage that `couples` reads earlier
+    stages' tensors of other groups, so a function with a single group cannot run both. A team stage `in_turn`
+    trains its groups in a random order, which is drawn for every update, and a group reads the tensors of this stage
+    that the groups before it made.
+    """
+
+    name: str
+    after: tuple[str, ...]
+    scope: Literal["team", "group"]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    couples: bool = False
+    in_turn: bool = False
 
 
-def _of_config(spec: AlgorithmSpec) -> Iterator[str]:
-    if not (isinstance(spec.config, type) and issubclass(spec.config, AlgorithmConfig)):
-        yield f"its configuration {spec.config!r} is no subclass of AlgorithmConfig"
-        return
-    how = spec.config.__struct_config__
-    if (how.tag_field, how.tag) != ("name", spec.name):
-        yield f'its configuration {spec.config.__name__} needs tag_field="name", tag="{spec.name}"'
-    if not (how.frozen and how.forbid_unknown_fields):
-        yield f"its configuration {spec.config.__name__} can be changed, or takes fields that it does not have"
+class Share(NamedTuple):
+    """The part of a round's learning that one function does: these stages, for these groups, in these updates."""
+
+    stages: Sequence[str]
+    groups: Sequence[int]
+    updates: range = range(1)
 
 
-def _of_parts(spec: AlgorithmSpec) -> Iterator[str]:
-    if "policy" not in spec.parts:
-        yield "its parts have no 'policy', which actors read"
-    yield from (f"it has two parts {part!r}" for part in spec.parts if spec.parts.count(part) > 1)
-    yield from (f"the resizable part {part!r} is none of its parts" for part in {*spec.resizable_parts} - {*spec.parts})
-    for stage in spec.stages:
-        unknown = [part for part in (*stage.reads, *stage.writes) if part not in spec.parts]
-        yield from (f"stage {stage.name!r} reads or writes {part!r}, which is none of its parts" for part in unknown)
-    if not any("policy" in stage.writes for stage in spec.stages):
-        yield "none of its stages writes 'policy', so nothing would ever be learned"
-    unknown = [name for name in spec.summaries if name not in get_args(SummaryName)]
-    yield from (f"there is no summary {name!r}; there are {', '.join(get_args(SummaryName))}" for name in unknown)
+class PartBytes(Protocol):
+    """The bytes of the parts of a group's state, by part, computed without allocating them.
+
+    It may omit parts, and raises `BadRequest` where `Implementation.initialise` does. A part with a `<part>_optimiser`
+    counts as a network that `trainable.Trainable` trains, which copies both and allocates a gradient and a scratch
+    array, each as large as the network.
+    """
+
+    def __call__(self, spec: EnvSpec, team: Team, config: Any, group: int) -> Mapping[str, int]: ...
 
 
-def _of_stages(spec: AlgorithmSpec) -> Iterator[str]:
-    seen: list[str] = []
-    for stage in spec.stages:
-        if stage.name in seen:
-            yield f"it has two stages {stage.name!r}"
-        if stage.scope not in ("team", "group"):
-            yield f"the scope of stage {stage.name!r} is {stage.scope!r}, neither 'team' nor 'group'"
-        if stage.in_turn and not (stage.scope == "team" and stage.couples):
-            yield f"stage {stage.name!r} is in_turn, and no team stage that couples"
-        late = [name for name in stage.after if name not in seen]
-        yield from (f"stage {stage.name!r} comes after {name!r}, which is no stage before it" for name in late)
-        seen.append(stage.name)
+@dataclass(frozen=True, eq=False)
+class AlgorithmSpec:
+    """An algorithm as the registry lists it; compared by identity, because every decision looks up what it implies.
 
+    `parts` are all parts of a group's state, including `policy`. `summaries` are those that it can compute of its
+    policies. `member_rows`: the stages can learn from one member's share of a group's rows (`rows.learned_from`). The
+    arrays of `resizable_parts` have a row for each rollout or segment in the replay buffer, so their first axis may
+    change. With `part_bytes`, a run whose functions cannot hold the state is refused before it creates anything. An
+    algorithm that `imitates` learns what recorded agents did, so it needs a dataset.
+    """
 
-def _races(spec: AlgorithmSpec) -> Iterator[str]:
-    """Stages that may run in parallel although one writes what the other reads or writes."""
-    for index, second in enumerate(spec.stages):
-        for first in spec.stages[:index]:
-            shared = {*first.writes} & {*second.reads, *second.writes} | {*first.reads} & {*second.writes}
-            if shared and not ordered(spec, first, second):
-                yield f"stages {first.name!r} and {second.name!r} share {min(shared)!r}, and neither is after the other"
+    name: str
+    config: type[AlgorithmConfig]
+    stages: tuple[StageSpec, ...]
+    parts: tuple[str, ...]
+    implementation: str
+    summaries: tuple[SummaryName, ...] = ()
+    resizable_parts: tuple[str, ...] = ()
+    part_bytes: PartBytes | None = None
+    member_rows: bool = False
+    imitates: bool = False
+
+    def without(self, idle: tuple[str, ...]) -> "AlgorithmSpec":
+        """The specification without the parts `idle`, see `AlgorithmConfig.idle_parts`."""
+
+        def kept(parts: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(part for part in parts if part not in idle)
+
+        stages = tuple(replace(stage, reads=kept(stage.reads), writes=kept(stage.writes)) for stage in self.stages)
+        return replace(self, stages=stages, parts=kept(self.parts)) if idle else self
+
+    def stage(self, name: str) -> StageSpec:
+        """The stage called `name`."""
+        return next(stage for stage in self.stages if stage.name == name)

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils import deterministic
 
-from functions.algorithms.base import Tensors
 from functions.algorithms.chunks import Minibatch
 from functions.algorithms.engine import Engine, L, LossOf, Moments, OptimiserSettings
+from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
 from functions.nn import modules, recurrent, torch_networks
 from functions.nn.adam import BETA_FIRST, BETA_SECOND

@@ -5,9 +5,9 @@ from typing import Generic, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from functions.algorithms.base import Context
 from functions.algorithms.chunks import Minibatch, RowIndices, Samples, shuffled_minibatches
 from functions.algorithms.engine import Descent, EngineConfig, L, LossOf, Moments, OptimiserSettings, engine_of
+from functions.algorithms.stage import Context
 from functions.nn.mlp import Array
 from functions.nn.networks import Trace, Weights
 from functions.randomness import generator

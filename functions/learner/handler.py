@@ -1,7 +1,7 @@
 """The learner function: computes new policies and learner state from trajectories and the old learner state."""
 
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Share
+from functions.algorithms.specification import Share
 from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, Past, RegroupTask, WholeTask
 from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, replay_buffer_of

@@ -13,8 +13,9 @@ All networks take the agent's one-hot, so shapes never change.
 
 from functions.actor.handler import play
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import AlgorithmConfig, Context
-from functions.algorithms.base import Tensors as Known
+from functions.algorithms.specification import AlgorithmConfig
+from functions.algorithms.stage import Context
+from functions.algorithms.stage import Tensors as Known
 from functions.contract import BadRequest, RegroupReply, RegroupTask, Team
 from functions.data import batch
 from functions.keys import group_name

@@ -7,16 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.base import (
-    AlgorithmConfig,
-    AlgorithmSpec,
-    Context,
-    Implementation,
-    Share,
-    StageResult,
-    StageSpec,
-    SummaryResult,
-)
+from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share, StageSpec
+from functions.algorithms.stage import Context, Implementation, StageResult, SummaryResult
 from functions.codec import pack_table
 from functions.contract import NotFinite, SummaryName, Table
 from functions.isolation.keeper import settle

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context, Share
+from functions.algorithms.specification import Share
+from functions.algorithms.stage import Context
 from functions.contract import LearnTask, WholeTask
 from functions.data import batch
 from functions.data.replay_buffer import ReplayBuffer

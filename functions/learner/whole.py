@@ -7,7 +7,7 @@ functions and passing objects between them costs more than the rounds themselves
 from functions.actor.handler import Played, play, unfinished_object
 from functions.actor.recorded import recorded_rollouts
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Share
+from functions.algorithms.specification import Share
 from functions.contract import LearnReply, Past, SampleReply, Team, WholeReply, WholeTask
 from functions.data.replay_buffer import ReplayBuffer, newest_rounds
 from functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of

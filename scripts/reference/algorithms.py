@@ -7,8 +7,8 @@ import msgspec
 
 from coordinator.config.schema import description, load
 from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
-from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.registry import BUILT_IN, implementation
+from functions.algorithms.specification import AlgorithmSpec
 from functions.contract import BadRequest, Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask

@@ -1,7 +1,7 @@
 """The families of the built-in algorithms, by capability."""
 
-from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.registry import BUILT_IN
+from functions.algorithms.specification import AlgorithmSpec
 
 
 def family(spec: AlgorithmSpec) -> str:

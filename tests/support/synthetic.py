@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context
+from functions.algorithms.stage import Context
 from functions.contract import Team
 from functions.data.batch import join
 from functions.data.trajectory import rollout_prefix

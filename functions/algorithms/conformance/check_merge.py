@@ -1,7 +1,8 @@
 """Checks that a merge of two agents' networks gives a valid state."""
 
-from functions.algorithms.base import AlgorithmConfig, Context, Implementation
 from functions.algorithms.conformance.tools import digest, hint, require, stage_inputs
+from functions.algorithms.specification import AlgorithmConfig
+from functions.algorithms.stage import Context, Implementation
 from functions.contract import Team
 from functions.keys import group_name
 

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from functions import codec
-from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Context, Implementation, Share
 from functions.algorithms.conformance.tools import Found, Tensors, after, digest, expect, instances, part_of, require
 from functions.algorithms.schedule import SCHEDULES, Schedule
+from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share
+from functions.algorithms.stage import Context, Implementation
 from functions.contract import TaskHeader
 from functions.learner import stages
 from functions.learner.update import as_stored, split_by_lifetime

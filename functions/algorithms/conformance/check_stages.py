@@ -7,15 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.base import (
-    AlgorithmConfig,
-    AlgorithmSpec,
-    Context,
-    Implementation,
-    Share,
-    StageResult,
-    StageSpec,
-)
 from functions.algorithms.conformance.tools import (
     Tensors,
     after,
@@ -29,6 +20,8 @@ from functions.algorithms.conformance.tools import (
     require,
     stage_inputs,
 )
+from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share, StageSpec
+from functions.algorithms.stage import Context, Implementation, StageResult
 from functions.keys import group_name
 from functions.learner.stages import turns
 

@@ -1,4 +1,4 @@
-"""The conformance suite: tests algorithms on random tasks against the rules of `functions.algorithms.base`.
+"""The conformance suite: tests algorithms on random tasks against the rules of `functions.algorithms.stage`.
 
 Plug-in authors run ``check(SPEC)`` in a test of their own.
 """
@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from functions.actor.rollout import collect
 from functions.algorithms import registry
-from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Context, Implementation
 from functions.algorithms.conformance.check_merge import check_merge
 from functions.algorithms.conformance.check_schedule import check_placements, check_whole
 from functions.algorithms.conformance.check_stages import check_stages
 from functions.algorithms.conformance.random_tasks import TASKS, RandomTask, teams
 from functions.algorithms.conformance.tools import digest, expect, first, hint, instances, require
-from functions.algorithms.specification import missing_stages, violation
+from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
+from functions.algorithms.stage import Context, Implementation
+from functions.algorithms.validation import missing_stages, violation
 from functions.contract import BadRequest, Behaviour, Hyperparameters, MissingExtra, Past, Team
 from functions.data import batch
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey, newest_rounds, rollout_keys

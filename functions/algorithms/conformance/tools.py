@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions import codec
-from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Context
+from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
+from functions.algorithms.stage import Context
 from functions.contract import Table
 from functions.keys import group_name
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from functions.algorithms.advantages import Flags
-from functions.algorithms.base import Context
 from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.engine import weights_of
 from functions.algorithms.metrics import ByAgent
@@ -24,6 +23,7 @@ from functions.algorithms.off_policy.networks import (
     observation_inputs,
 )
 from functions.algorithms.rows import members
+from functions.algorithms.stage import Context
 from functions.keys import group_name
 from functions.nn import gumbel
 from functions.nn.continuous import Deterministic

@@ -1,6 +1,5 @@
 """Critics of deterministic policies: their training, and the gradient of their values with respect to the actions."""
 
-from functions.algorithms.base import Context, StageResult
 from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.metrics import due
 from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions, View
@@ -10,6 +9,7 @@ from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.replay import learning_signal
 from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.rows import members
+from functions.algorithms.stage import Context, StageResult
 from functions.keys import group_name
 from functions.nn.mlp import Array
 from functions.nn.networks import Weights

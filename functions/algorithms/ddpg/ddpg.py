@@ -5,7 +5,6 @@ Gradient Algorithms", 2014; replay and target networks after Lillicrap et al., "
 reinforcement learning", 2016; choices by the Gumbel-softmax as in Lowe et al., 2017.
 """
 
-from functions.algorithms.base import Context, StageResult
 from functions.algorithms.ddpg.actors import entropy_metrics, policy_actions
 from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.metrics import due
@@ -22,6 +21,7 @@ from functions.algorithms.off_policy.networks import by_column, grad_output_for,
 from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.rows import members, observation_shape
+from functions.algorithms.stage import Context, StageResult
 from functions.algorithms.trainable import Trainable, trained_bytes
 from functions.contract import BadRequest, Team
 from functions.environments.base import EnvSpec

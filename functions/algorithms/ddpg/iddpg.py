@@ -6,7 +6,6 @@ Lillicrap et al., "Continuous control with deep reinforcement learning", 2016, p
 from collections.abc import Mapping
 from functools import partial
 
-from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.ddpg import ddpg
 from functions.algorithms.ddpg.actors import current_actions, next_actions
 from functions.algorithms.ddpg.config import DdpgConfig
@@ -17,6 +16,8 @@ from functions.algorithms.off_policy.critic_inputs import OWN_VIEW
 from functions.algorithms.off_policy.critics import CRITIC_PARTS
 from functions.algorithms.off_policy.replay import with_minibatch
 from functions.algorithms.rows import members
+from functions.algorithms.specification import AlgorithmSpec, StageSpec
+from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
 from functions.contract import SummaryName
 
 

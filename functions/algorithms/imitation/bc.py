@@ -13,21 +13,13 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from functions.algorithms.base import (
-    AlgorithmSpec,
-    Context,
-    NetworkConfig,
-    Stage,
-    StageResult,
-    StageSpec,
-    Summary,
-    as_base,
-)
 from functions.algorithms.chunks import RowIndices, training_samples
 from functions.algorithms.metrics import ByAgent
 from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.off_policy.replay import Count
 from functions.algorithms.rows import learned_from, members, observation_shape, observations, pooling
+from functions.algorithms.specification import AlgorithmSpec, NetworkConfig, StageSpec
+from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
 from functions.algorithms.trainable import Trainable, last_epoch, minibatches, trained_bytes
 from functions.bounds import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UPDATES
 from functions.contract import SummaryName, Team

@@ -13,7 +13,6 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from functions.algorithms.advantages import next_values
-from functions.algorithms.base import Context
 from functions.algorithms.off_policy.networks import ONE_CHOICE, NetworkInputs, by_agent
 from functions.algorithms.off_policy.replay import ReplayConfig
 from functions.algorithms.rows import (
@@ -25,6 +24,7 @@ from functions.algorithms.rows import (
     team_state,
     with_identity,
 )
+from functions.algorithms.stage import Context
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
 from functions.environments.base import AgentClass, EnvSpec

@@ -13,7 +13,6 @@ import numpy as np
 from msgspec import Meta
 
 from functions.algorithms.advantages import Flags
-from functions.algorithms.base import Context, ScheduleName
 from functions.algorithms.engine import weights_of
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.new_networks import Part, as_target, new_network
@@ -29,6 +28,8 @@ from functions.algorithms.off_policy.replay import ReplayConfig, learning_signal
 from functions.algorithms.off_policy.reward_scale import scale_rewards
 from functions.algorithms.off_policy.td import TdLoss, one_step, td_loss
 from functions.algorithms.rows import members
+from functions.algorithms.specification import ScheduleName
+from functions.algorithms.stage import Context
 from functions.algorithms.trainable import Trainable, trained_bytes
 from functions.bounds import LARGEST_STEP
 from functions.keys import group_name

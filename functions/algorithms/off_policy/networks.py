@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functions.algorithms.advantages import Flags, next_values
-from functions.algorithms.base import Context
 from functions.algorithms.engine import weights_of
 from functions.algorithms.off_policy.replay import ReplayConfig
 from functions.algorithms.rows import members, own_observation, starts, with_identity
+from functions.algorithms.stage import Context
 from functions.keys import group_name
 from functions.nn.mlp import Array
 from functions.nn.networks import Trace, Weights, unroll

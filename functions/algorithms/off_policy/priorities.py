@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
-from functions.algorithms.base import Context
 from functions.algorithms.off_policy.replay import Indices, M, MinibatchConfig, require_replay_buffer, with_minibatch
+from functions.algorithms.stage import Context
 from functions.nn.mlp import Array
 from functions.randomness import generator
 

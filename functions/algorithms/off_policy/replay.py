@@ -13,8 +13,9 @@ from msgspec import Meta, structs
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import LearningSignal
-from functions.algorithms.base import Context, NetworkConfig
 from functions.algorithms.rows import members
+from functions.algorithms.specification import NetworkConfig
+from functions.algorithms.stage import Context
 from functions.bounds import LARGEST, LARGEST_STEP, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS, MOST_UNITS, MOST_UPDATES
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch

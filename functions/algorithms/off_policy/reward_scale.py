@@ -7,9 +7,9 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from functions.algorithms.advantages import LearningSignal
-from functions.algorithms.base import Context
 from functions.algorithms.off_policy.replay import ReplayConfig
 from functions.algorithms.off_policy.td import n_step_returns
+from functions.algorithms.stage import Context
 from functions.nn.mlp import Array
 from functions.nn.normaliser import Normaliser
 

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms import reward_models
-from functions.algorithms.base import Context, Summary, SummaryResult, Tensors
 from functions.algorithms.chunks import training_samples
 from functions.algorithms.engine import engine_of, weights_of
 from functions.algorithms.ppo.curvature import Derivatives, DifferenceHessian, Hessian, extremes, policy_derivatives
 from functions.algorithms.ppo.distil import branchwise
 from functions.algorithms.ppo.ppo import PolicyRows, PpoConfig
 from functions.algorithms.rows import members, normalised, observations, pooled, starts, with_identity
+from functions.algorithms.stage import Context, Summary, SummaryResult, Tensors
 from functions.contract import SummaryName
 from functions.environments.base import AgentClass
 from functions.keys import group_name

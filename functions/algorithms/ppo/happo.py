@@ -16,13 +16,14 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary
 from functions.algorithms.engine import weights_of
 from functions.algorithms.off_policy.replay import groups_of, side_of
 from functions.algorithms.ppo.mappo import TEAM, CentralisedConfig
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, PolicyRows, Ppo, train_policy
 from functions.algorithms.rows import members, observations, pooled, starts
+from functions.algorithms.specification import AlgorithmSpec, StageSpec
+from functions.algorithms.stage import Context, Stage, StageResult, Summary
 from functions.contract import SummaryName
 from functions.keys import group_name
 from functions.nn.heads import distribution

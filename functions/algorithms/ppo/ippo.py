@@ -4,11 +4,11 @@ De Witt et al., "Is Independent Learning All You Need in the StarCraft Multi-Age
 in `ppo.py`; IPPO only adds the independent critic's inputs.
 """
 
-from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, CriticView, Ppo, PpoConfig
 from functions.algorithms.rows import observation_width, own_observation
+from functions.algorithms.specification import AlgorithmSpec
 
 
 class IppoConfig(PpoConfig, frozen=True, kw_only=True, tag_field="name", tag="ippo"):

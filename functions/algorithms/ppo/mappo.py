@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, CriticView, Ppo, PpoConfig
 from functions.algorithms.rows import agent_state, agent_state_width, state_width, team_state
+from functions.algorithms.specification import AlgorithmSpec
 
 CriticInput = Literal["state", "state+observation"]
 TEAM = CriticView(state_width, team_state)

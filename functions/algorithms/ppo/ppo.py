@@ -15,7 +15,6 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import LearningSignal, gae, next_values
-from functions.algorithms.base import Context, NetworkConfig, ScheduleName, Stage, StageResult, StageSpec
 from functions.algorithms.chunks import RowIndices, training_samples
 from functions.algorithms.engine import weights_of
 from functions.algorithms.input_statistics import initial_statistics, updated_statistics
@@ -35,6 +34,8 @@ from functions.algorithms.rows import (
     starts,
     with_identity,
 )
+from functions.algorithms.specification import NetworkConfig, ScheduleName, StageSpec
+from functions.algorithms.stage import Context, Stage, StageResult
 from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, minibatches, trained_bytes
 from functions.bounds import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UNITS, MOST_UPDATES
 from functions.contract import BadRequest, Team

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from functions.algorithms.advantages import Flags
-from functions.algorithms.base import Context
 from functions.algorithms.engine import weights_of
 from functions.algorithms.off_policy.critic_inputs import kind_of
 from functions.algorithms.off_policy.networks import (
@@ -23,6 +22,7 @@ from functions.algorithms.off_policy.networks import (
 from functions.algorithms.rows import members
 from functions.algorithms.sac.config import SacConfig
 from functions.algorithms.sac.distributions import Choices, Numbers, sampled
+from functions.algorithms.stage import Context
 from functions.environments.base import AgentClass
 from functions.keys import group_name
 from functions.nn.mlp import Array

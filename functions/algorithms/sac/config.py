@@ -5,8 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from functions.algorithms.base import ScheduleName
 from functions.algorithms.off_policy.critics import CriticConfig
+from functions.algorithms.specification import ScheduleName
 from functions.bounds import LARGEST
 
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functions.algorithms.base import Context, StageResult
 from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions, View
 from functions.algorithms.off_policy.critics import CriticRows, learn_values, least_after, least_value
 from functions.algorithms.off_policy.networks import NetworkInputs, by_column
@@ -19,6 +18,7 @@ from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.rows import members
 from functions.algorithms.sac.config import SacConfig
 from functions.algorithms.sac.temperature import temperature
+from functions.algorithms.stage import Context, StageResult
 from functions.keys import group_name
 from functions.nn.mlp import Array
 from functions.nn.networks import Weights

@@ -6,7 +6,6 @@ Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018, per agen
 from collections.abc import Mapping
 from functools import partial
 
-from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.metrics import OWN, due
 from functions.algorithms.off_policy.critic_inputs import OWN_VIEW
 from functions.algorithms.off_policy.critics import CRITIC_PARTS
@@ -17,6 +16,8 @@ from functions.algorithms.sac.actors import actions_after, current_actions
 from functions.algorithms.sac.config import SacConfig
 from functions.algorithms.sac.critics import Followed, train_step
 from functions.algorithms.sac.sac import PARTS, POLICY_PARTS, policy
+from functions.algorithms.specification import AlgorithmSpec, StageSpec
+from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
 from functions.contract import SummaryName
 
 

@@ -8,7 +8,6 @@ critics' targets. A critic sees the agents of all sides that learn, and learns f
 from collections.abc import Mapping
 from functools import partial
 
-from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.metrics import OWN, due
 from functions.algorithms.off_policy.critic_inputs import TEAM_VIEW
 from functions.algorithms.off_policy.critics import CRITIC_PARTS
@@ -19,6 +18,8 @@ from functions.algorithms.sac.actors import After, actions_after, current_action
 from functions.algorithms.sac.config import SacConfig
 from functions.algorithms.sac.critics import Followed, train_step
 from functions.algorithms.sac.sac import PARTS, POLICY_PARTS, policy
+from functions.algorithms.specification import AlgorithmSpec, StageSpec
+from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
 from functions.contract import SummaryName
 from functions.keys import group_name
 from functions.nn.mlp import Array

@@ -9,7 +9,6 @@ Cooperative-Competitive Environments", 2017. There a critic has an output per ac
 
 import numpy as np
 
-from functions.algorithms.base import Context, StageResult
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.off_policy.critic_inputs import View, kind_of
@@ -21,6 +20,7 @@ from functions.algorithms.rows import members, observation_shape
 from functions.algorithms.sac.actors import group_kind, legal_rows, policy_samples
 from functions.algorithms.sac.config import SacConfig
 from functions.algorithms.sac.temperature import TEMPERATURE_PARTS, new_temperature, temperature, temperature_step
+from functions.algorithms.stage import Context, StageResult
 from functions.algorithms.trainable import Trainable, trained_bytes
 from functions.contract import Team
 from functions.environments.base import EnvSpec

@@ -7,8 +7,8 @@ it.
 
 import numpy as np
 
-from functions.algorithms.base import Context
 from functions.algorithms.sac.config import SacConfig
+from functions.algorithms.stage import Context
 from functions.algorithms.trainable import moments
 from functions.nn.adam import Adam
 from functions.nn.mlp import Array

@@ -12,13 +12,14 @@ from typing import Generic, NamedTuple, Self, TypeVar
 import numpy as np
 
 from functions.algorithms.advantages import LearningSignal
-from functions.algorithms.base import Context, StageResult, StageSpec
 from functions.algorithms.metrics import OWN, ByAgent, due
 from functions.algorithms.off_policy.priorities import PART, Draw, PriorityUpdate
 from functions.algorithms.off_policy.replay import groups_of, joint_signal, side_of, with_minibatch
 from functions.algorithms.off_policy.reward_scale import ScaledRewards, scale_rewards
 from functions.algorithms.off_policy.td import TdLoss, td_loss
 from functions.algorithms.rows import members
+from functions.algorithms.specification import StageSpec
+from functions.algorithms.stage import Context, StageResult
 from functions.algorithms.value import utilities as utility_networks
 from functions.algorithms.value.utilities import Utilities, UtilityConfig, agent_utilities, train_step
 from functions.contract import Team

@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.priorities import PART, Draw, PriorityUpdate
@@ -19,6 +18,8 @@ from functions.algorithms.off_policy.replay import learning_signal
 from functions.algorithms.off_policy.reward_scale import scale_rewards, value_scale
 from functions.algorithms.off_policy.td import multi_step_returns, td_loss
 from functions.algorithms.rows import members
+from functions.algorithms.specification import AlgorithmSpec, StageSpec
+from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
 from functions.algorithms.value.utilities import (
     PARTS,
     UtilityConfig,

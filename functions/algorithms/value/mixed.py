@@ -11,7 +11,6 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import next_values
-from functions.algorithms.base import Context, StageResult, StageSpec
 from functions.algorithms.metrics import OWN, due
 from functions.algorithms.new_networks import as_target
 from functions.algorithms.off_policy.networks import update_target
@@ -19,6 +18,8 @@ from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.replay import joint_signal, learning_signal
 from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.off_policy.td import multi_step_returns
+from functions.algorithms.specification import StageSpec
+from functions.algorithms.stage import Context, StageResult
 from functions.algorithms.trainable import moments, trained_bytes
 from functions.algorithms.value import decomposed
 from functions.algorithms.value import utilities as utility_networks

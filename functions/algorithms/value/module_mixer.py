@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from functions.algorithms.base import Tensors
+from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
 from functions.nn import modules
 from functions.nn.mlp import Array

@@ -12,11 +12,12 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from functions.algorithms.base import AlgorithmSpec, Context, Stage, Summary, as_base
 from functions.algorithms.engine import engine_of
 from functions.algorithms.off_policy.priorities import PART
 from functions.algorithms.off_policy.replay import side_of
 from functions.algorithms.rows import members, state_width
+from functions.algorithms.specification import AlgorithmSpec
+from functions.algorithms.stage import Context, Stage, Summary, as_base
 from functions.algorithms.value import mixed
 from functions.algorithms.value import utilities as utility_networks
 from functions.algorithms.value.decomposed import policy, utility

@@ -12,11 +12,12 @@ import numpy as np
 from msgspec import Meta
 
 from functions.algorithms.advantages import Flags
-from functions.algorithms.base import AlgorithmSpec, Context, Stage, Summary, as_base
 from functions.algorithms.off_policy.networks import by_agent
 from functions.algorithms.off_policy.priorities import PART
 from functions.algorithms.off_policy.replay import learning_signal, side_of
 from functions.algorithms.rows import members, state_width
+from functions.algorithms.specification import AlgorithmSpec
+from functions.algorithms.stage import Context, Stage, Summary, as_base
 from functions.algorithms.value import decomposed, mixed
 from functions.algorithms.value.decomposed import policy, sent_by, utility
 from functions.algorithms.value.duelling_mixer import DuellingMixer, duelling_mixer_of

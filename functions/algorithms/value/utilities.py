@@ -10,7 +10,6 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
-from functions.algorithms.base import Context
 from functions.algorithms.engine import weights_of
 from functions.algorithms.new_networks import Part, as_target, new_network
 from functions.algorithms.off_policy import priorities
@@ -29,6 +28,7 @@ from functions.algorithms.off_policy.replay import Count, ReplayConfig
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.td import double_q, gather_actions, scatter_actions
 from functions.algorithms.rows import members, observation_shape
+from functions.algorithms.stage import Context
 from functions.algorithms.trainable import Trainable, trained_bytes
 from functions.algorithms.value.conservative import ConservativeGap
 from functions.bounds import LARGEST, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS

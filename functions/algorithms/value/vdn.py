@@ -8,13 +8,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.metrics import OWN, ByAgent, due
 from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.priorities import PART
 from functions.algorithms.off_policy.replay import joint_signal, learning_signal
 from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.off_policy.td import joint_sum, multi_step_returns
+from functions.algorithms.specification import AlgorithmSpec, StageSpec
+from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
 from functions.algorithms.value.decomposed import (
     STAGE_SPECS,
     Mixing,

@@ -7,7 +7,8 @@ from synthetic import KINDS
 
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context, Share
+from functions.algorithms.specification import Share
+from functions.algorithms.stage import Context
 from functions.contract import Team
 from functions.data import batch
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey

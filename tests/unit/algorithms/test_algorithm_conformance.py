@@ -10,10 +10,11 @@ import pytest
 from msgspec import Meta
 
 from functions.algorithms import registry
-from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, StageResult, StageSpec, SummaryResult
 from functions.algorithms.conformance import check_schedule
 from functions.algorithms.conformance.random_tasks import TASKS, RandomTask, teams
 from functions.algorithms.conformance.suite import check
+from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, StageSpec
+from functions.algorithms.stage import StageResult, SummaryResult
 from functions.contract import BadRequest, Behaviour
 from functions.environments import conformance as environments
 from functions.keys import group_name

@@ -18,13 +18,14 @@ from coordinator.drive.run_manifest import RunManifest
 from coordinator.placement.rules import LEARNER_PLACEMENTS
 from functions.algorithms import registry
 from functions.algorithms.schedule import SCHEDULES
-from functions.algorithms.specification import missing_stages, violation
+from functions.algorithms.validation import missing_stages, violation
 from functions.contract import BadRequest, Hyperparameters, MissingExtra, Platform, Record, Team
 
 HEADER = """
 from typing import Annotated, Literal
 import msgspec
-from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, StageSpec, as_base
+from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, StageSpec
+from functions.algorithms.stage import as_base
 """
 CONFIG = """
 class Config(AlgorithmConfig, frozen=True, kw_only=True, tag_field="name", tag="house"):

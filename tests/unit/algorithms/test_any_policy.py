@@ -11,7 +11,7 @@ from plain_ppo import Group
 
 from functions import codec
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Share
+from functions.algorithms.specification import Share
 from functions.contract import TaskHeader
 from functions.learner import stages
 

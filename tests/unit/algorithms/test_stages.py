@@ -13,8 +13,9 @@ import torch
 from functions import codec
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context, Share, SummaryResult
 from functions.algorithms.chunks import Independent
+from functions.algorithms.specification import Share
+from functions.algorithms.stage import Context, SummaryResult
 from functions.algorithms.trainable import minibatches
 from functions.contract import NotFinite, TaskHeader, Team
 from functions.data import batch

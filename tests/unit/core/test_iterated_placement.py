@@ -16,7 +16,7 @@ from coordinator.core.state import Plan
 from coordinator.placement.rules import LEARNER_PLACEMENTS, Work, balance, fused, packed, split, whole
 from coordinator.placement.workload import Layout
 from coordinator.pricing.prices import load_prices
-from functions.algorithms.base import StageSpec
+from functions.algorithms.specification import StageSpec
 from functions.algorithms.value import iql, qmix, vdn
 from functions.contract import InitialiseTask, LearnTask, Platform, WholeTask
 

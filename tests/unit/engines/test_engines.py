@@ -9,10 +9,11 @@ from coordinator.config.schema import ConfigError, load
 from functions.actor.rollout import collect
 from functions.algorithms import engine
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context, Share
 from functions.algorithms.conformance.random_tasks import TASKS, RandomTask, teams
 from functions.algorithms.conformance.suite import check
 from functions.algorithms.ppo.ippo import IppoConfig
+from functions.algorithms.specification import Share
+from functions.algorithms.stage import Context
 from functions.contract import BadRequest, MissingExtra, Past
 from functions.data import batch
 from functions.data.replay_buffer import ReplayBuffer, newest_rounds, rollout_keys

@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 
 from functions.actor.rollout import collect
-from functions.algorithms.base import Context, Share
 from functions.algorithms.registry import algorithm, implementation
+from functions.algorithms.specification import Share
+from functions.algorithms.stage import Context
 from functions.contract import Team
 from functions.data import batch
 from functions.environments import registry

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context, Share
+from functions.algorithms.specification import Share
+from functions.algorithms.stage import Context
 from functions.algorithms.value.conservative import ConservativeGap
 from functions.contract import Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey

@@ -8,9 +8,10 @@ from seeds import each_seed, slow
 
 from coordinator.placement.rules import fused, split
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context, Share
 from functions.algorithms.ddpg.actors import current_actions, next_actions
 from functions.algorithms.off_policy.critic_inputs import recorded_actions
+from functions.algorithms.specification import Share
+from functions.algorithms.stage import Context
 from functions.contract import BadRequest, Behaviour, Opponents, Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, EnvSpec

@@ -11,7 +11,8 @@ from synthetic import SIZE, meddled, rollout_of
 
 from coordinator.placement.rules import LEARNER_PLACEMENTS
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context, Share
+from functions.algorithms.specification import Share
+from functions.algorithms.stage import Context
 from functions.contract import Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, EnvSpec

@@ -7,7 +7,7 @@ import pytest
 from value_scenes import APART, NUM_ENVS, PAIRED, STEPS, Scene
 
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Share
+from functions.algorithms.specification import Share
 from functions.learner import stages
 
 GAMMA = 0.8

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context, Share
 from functions.algorithms.off_policy.priorities import Draw, Priorities, PriorityUpdate
+from functions.algorithms.specification import Share
+from functions.algorithms.stage import Context
 from functions.contract import Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, EnvSpec

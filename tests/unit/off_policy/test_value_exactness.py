@@ -11,8 +11,8 @@ from value_scenes import APART, FIRST, NUM_ENVS, STEPS, TOGETHER, WIDE, Scene
 
 from functions import codec
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Share
 from functions.algorithms.off_policy.networks import observation_inputs
+from functions.algorithms.specification import Share
 from functions.algorithms.value import decomposed
 from functions.algorithms.value.utilities import agent_utilities
 from functions.contract import TaskHeader

@@ -16,8 +16,8 @@ from coordinator.placement.rules import (
     split,
     whole,
 )
-from functions.algorithms.base import StageSpec
 from functions.algorithms.ppo.ppo import PPO_STAGES
+from functions.algorithms.specification import StageSpec
 
 ORDERS = {
     "ppo": PPO_STAGES,

@@ -9,7 +9,6 @@ import torch
 from plain_ppo import Group, Network
 
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Share
 from functions.algorithms.ppo import diagnostics
 from functions.algorithms.ppo.diagnostics import (
     behaviour,
@@ -22,6 +21,7 @@ from functions.algorithms.ppo.diagnostics import (
     noise_estimate,
 )
 from functions.algorithms.rows import starts
+from functions.algorithms.specification import Share
 from functions.learner import stages
 
 SETTINGS = {"data_chunk_length": 4, "epochs": 2, "num_minibatches": 2, "ent_coef": 0.02, "lr": 0.05}

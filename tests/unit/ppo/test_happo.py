@@ -8,8 +8,8 @@ import synthetic
 from plain_ppo import Group
 
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Share, StageSpec
-from functions.algorithms.specification import violation
+from functions.algorithms.specification import Share, StageSpec
+from functions.algorithms.validation import violation
 from functions.learner import stages
 from functions.randomness import generator
 

@@ -7,8 +7,8 @@ import pytest
 from synthetic import context, spec
 
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Share
 from functions.algorithms.rows import learned_from, share
+from functions.algorithms.specification import Share
 from functions.keys import group_name
 from functions.learner import stages
 

@@ -7,7 +7,7 @@ import pytest
 from synthetic import SIZE, context, spec
 
 from functions.algorithms import registry
-from functions.algorithms.base import Share
+from functions.algorithms.specification import Share
 from functions.contract import Team
 from functions.learner import stages
 

@@ -13,8 +13,9 @@ from scipy.special import log_softmax
 from functions import codec
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context, Share
 from functions.algorithms.ppo import merge
+from functions.algorithms.specification import Share
+from functions.algorithms.stage import Context
 from functions.contract import Answer, BadRequest, NotFinite, RegroupTask, TaskHeader, Team
 from functions.data import batch
 from functions.environments import registry

@@ -1,0 +1,95 @@
+"""The stages of an algorithm: pure functions of named tensors, and what the module of its stages has to define."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from numpy.typing import NDArray
+
+from functions.algorithms.specification import AlgorithmConfig
+from functions.contract import Rows, SummaryName, Team
+from functions.data.batch import Batch
+from functions.data.replay_buffer import ReplayBuffer
+from functions.environments.base import EnvSpec
+
+Tensors = Mapping[str, NDArray[Any]]
+
+C = TypeVar("C", covariant=True)
+
+
+@dataclass(frozen=True)
+class Context(Generic[C]):
+    """The inputs of a stage: the task, the round's random address and data, and the tensors that exist before it runs.
+
+    `C` is the type of the configuration: its class, or a protocol of the settings that the reader needs.
+
+    `batch` is the round's data; `replay_buffer` holds it and that of earlier rounds, for algorithms with replay.
+    `update` counts the completed updates of this round. `rows` is as in `contract.LearnTask`. `memo` caches results
+    that the stages of an update share in this function; no result depends on it.
+    """
+
+    spec: EnvSpec
+    team: Team
+    config: C
+    seed: int
+    round: int
+    batch: Batch
+    tensors: Tensors
+    replay_buffer: ReplayBuffer | None = None
+    update: int = 0
+    memo: dict[object, Any] = field(default_factory=dict, compare=False)
+    rows: Rows = "pooled"
+
+
+class StageResult(NamedTuple):
+    """New tensors by name, and metrics to report."""
+
+    tensors: dict[str, NDArray[Any]]
+    metrics: dict[str, float]
+
+
+class Stage(Protocol):
+    """One stage for one group; pure."""
+
+    def __call__(self, context: Context[Any], group: int) -> StageResult: ...
+
+
+class Summary(Protocol):
+    """Summarises the policy that one group trains in this round; pure.
+
+    `before` is the context of the stage that trains the policy, with the incoming weights and the tensors of earlier
+    stages of the round; `after` are the tensors of that stage, including the new weights.
+    """
+
+    def __call__(self, before: Context[Any], after: Tensors, group: int) -> "SummaryResult": ...
+
+
+class SummaryResult(NamedTuple):
+    """Metrics of the group, and arrays by agent, which are sent as `Table`."""
+
+    metrics: dict[str, float]
+    tables: dict[int, NDArray[Any]]
+
+
+def as_base(context: Context[AlgorithmConfig], target: Team, group: int, base: int, distil_steps: int) -> StageResult:
+    """`Implementation.merge` of algorithms whose merged groups continue with an unchanged copy of the base."""
+    return StageResult({}, {})
+
+
+class Implementation(Protocol):
+    """The attributes of the module that `AlgorithmSpec.implementation` names."""
+
+    STAGES: Mapping[str, Stage]
+    SUMMARIES: Mapping[SummaryName, Summary]
+
+    def initialise(self, spec: EnvSpec, team: Team, config: Any, seed: int, group: int) -> dict[str, NDArray[Any]]:
+        """The parts of round 0 for one group, drawn at the address (seed, 'initialise', group)."""
+
+    def merge(self, context: Context[Any], target: Team, group: int, base: int, distil_steps: int) -> StageResult:
+        """The tensors that change in a copy of the base's parts when the members of `group` in the team `target` merge.
+
+        In `context` every agent is a separate group with the networks of its old group; `base` is one of these groups.
+        With `distil_steps` the new networks are distilled for this many steps from the members' own networks on the
+        round's data, and the metrics `distil_kl_before` and `distil_kl_after` are the mean KL divergence from the
+        members' policies. Tensors are under the name of `group`; pure.
+        """
