@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from functions.algorithms.chunks import Minibatch
 from functions.algorithms.engine import Descent, OptimiserSettings, engine_of
 from functions.algorithms.ppo import ippo
-from functions.algorithms.ppo.ippo import IppoConfig
+from functions.algorithms.ppo.specs import IppoConfig
 from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec
 from functions.nn import recurrent

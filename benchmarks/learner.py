@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
-from functions.algorithms.ppo.mappo import MappoConfig
-from functions.algorithms.ppo.ppo import PpoConfig
+from functions.algorithms.ppo.specs import MappoConfig, PpoConfig
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
 from functions.contract import SummaryName, Team

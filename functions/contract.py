@@ -15,6 +15,10 @@ Hyperparameters = dict[str, str | int | float | bool | list[int]]
 
 SummaryName = Literal["behaviour", "gaussian", "density", "curvature", "noise", "rewards"]
 """Summaries of policies that a learner can report; see `functions.algorithms.stage.Summary`."""
+# The number of observations that policies are compared on, over all agents of a class.
+COMPARED_OBSERVATIONS = 256
+# Steps of every agent that its density is estimated from, and the dimensions that are kept of them.
+DENSITY_SAMPLES, DENSITY_DIMENSIONS = 250, 4
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, gc=False):

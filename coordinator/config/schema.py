@@ -32,8 +32,6 @@ from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.similarity import DISTANCES
 from coordinator.rules.trend import TRENDS
 from functions.algorithms import registry as algorithms
-from functions.algorithms.ppo.mappo import MappoConfig
-from functions.algorithms.ppo.ppo import PpoConfig
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
 from functions.bounds import (
     LARGEST,
@@ -347,7 +345,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
         int, Meta(ge=1, le=MOST_ROUNDS, description="rounds between checkpoints that survive a power loss")
     ] = 25
     task: EnvTask = EnvTask(name="mpe/simple_spread")
-    algorithm: AnyConfig = MappoConfig()
+    algorithm: AnyConfig = field(default_factory=lambda: algorithms.algorithm(_ALGORITHM).config())
     actors: Actors = Actors()
     trend: Trend = Trend()
     sharing: Sharing = Sharing()
@@ -456,9 +454,9 @@ def _anneal_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunCon
     limit the run and the document sets none of these settings: both can then be larger at first."""
     algorithm, settings = config.algorithm, PPO_TASKS.get(config.task.name, {})
     limited = config.stop.rounds is not None or config.stop.env_steps is not None
-    ours = isinstance(algorithm, PpoConfig) and algorithm.name in algorithms.ALGORITHMS and algorithm.network == "mlp"
+    has_them = settings.keys() <= {*algorithm.__struct_fields__} and algorithm.name in algorithms.ALGORITHMS
     if (
-        not (limited and ours and (config.task.agents or 0) <= FEW)
+        not (limited and has_them and algorithm.network == "mlp" and (config.task.agents or 0) <= FEW)
         or settings.keys() & document.get("algorithm", {}).keys()
     ):
         return config

@@ -16,7 +16,7 @@ from coordinator.placement.workload import Workload
 from coordinator.pricing.latency import EMULATED, STORAGE
 from coordinator.rules import similarity
 from coordinator.rules.sharing import SHARING_MODES
-from functions.algorithms.ppo.diagnostics import DIMENSIONS, OBSERVATIONS, SAMPLES
+from functions.contract import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES
 from functions.environments.base import EnvSpec
 from functions.warm import share_of
 
@@ -161,10 +161,9 @@ def _table_bytes(config: RunConfig, spec: EnvSpec) -> int:
     compared = (
         SHARING_MODES[config.sharing.rule].switches and similarity.DISTANCES[config.sharing.distance].needs == "density"
     )
-    density = SAMPLES * DIMENSIONS if compared else 0
-    return 4 * sum(
-        len(kind.agents) * (OBSERVATIONS * kind.actions * (1 + kind.continuous) + density) for kind in spec.classes
-    )
+    density = DENSITY_SAMPLES * DENSITY_DIMENSIONS if compared else 0
+    outputs = sum(len(kind.agents) * kind.actions * (1 + kind.continuous) for kind in spec.classes)
+    return 4 * (COMPARED_OBSERVATIONS * outputs + density * len(spec.agents))
 
 
 def rollout_bytes(spec: EnvSpec, steps: int, episodes: int) -> float:

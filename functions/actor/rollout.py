@@ -97,7 +97,7 @@ def _play(
     for t in range(steps):
         choice = player.act(seen, tuple(block[t] for block in noise))
         step = environment.step(choice.played)
-        recorder.record(t, seen, choice, step)
+        recorder.record(t, seen, choice.actions, choice.log_probability, step)
         returns.add(step)
         player.forget(step.ended)
         seen = step.observation

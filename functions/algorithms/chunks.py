@@ -12,7 +12,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.rows import Mask, learned_from, members, pooled, starts
+from functions.algorithms.groups import members
+from functions.algorithms.rows import Mask, learned_from, pooled, starts
 from functions.algorithms.specification import AlgorithmConfig
 from functions.algorithms.stage import Context
 from functions.nn.mlp import Array

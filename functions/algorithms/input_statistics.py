@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.rows import own_observation, pooled
+from functions.algorithms.rows import pooled
 from functions.algorithms.specification import AlgorithmConfig
 from functions.algorithms.stage import Context
+from functions.algorithms.views import own_observation
 from functions.data.batch import Batch, side_by_side
 from functions.keys import group_name
 from functions.nn.mlp import Array

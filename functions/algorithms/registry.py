@@ -14,34 +14,21 @@ from typing import cast
 
 import msgspec
 
-from functions.algorithms.ddpg import iddpg, maddpg
-from functions.algorithms.imitation import bc
-from functions.algorithms.ppo import happo, ippo, mappo
-from functions.algorithms.sac import isac, masac
+from functions.algorithms.ddpg.specs import IDDPG, MADDPG
+from functions.algorithms.imitation.specs import BC
+from functions.algorithms.ppo.specs import HAPPO, IPPO, MAPPO
+from functions.algorithms.sac.specs import ISAC, MASAC
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
 from functions.algorithms.stage import Implementation
 from functions.algorithms.validation import missing_stages, violation
-from functions.algorithms.value import iql, qmix, qplex, vdn
+from functions.algorithms.value.specs import IQL, QMIX, QPLEX, VDN
 from functions.contract import BadRequest, Hyperparameters, MissingExtra
 from functions.isolation.keeper import settled
 from functions.plug_ins import plug_ins
 
 GROUP = "marless.algorithms"
 
-BUILT_IN: tuple[AlgorithmSpec, ...] = (
-    ippo.SPEC,
-    mappo.SPEC,
-    happo.SPEC,
-    iql.SPEC,
-    vdn.SPEC,
-    qmix.SPEC,
-    qplex.SPEC,
-    iddpg.SPEC,
-    maddpg.SPEC,
-    isac.SPEC,
-    masac.SPEC,
-    bc.SPEC,
-)
+BUILT_IN = (IPPO, MAPPO, HAPPO, IQL, VDN, QMIX, QPLEX, IDDPG, MADDPG, ISAC, MASAC, BC)
 
 ALGORITHMS: dict[str, AlgorithmSpec] = {spec.name: spec for spec in BUILT_IN}
 

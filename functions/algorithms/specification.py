@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self
 import msgspec
 from msgspec import Meta
 
+from functions.bounds import MOST_UNITS
 from functions.contract import Behaviour, SummaryName, Team
 from functions.environments.base import EnvSpec
 
@@ -22,6 +23,10 @@ SCHEDULES: Mapping[str, Callable[[float], float]] = {
     "cosine": lambda progress: (1.0 + math.cos(math.pi * progress)) / 2,
 }
 ScheduleName = Literal["constant", "linear", "cosine"]
+
+
+Width = Annotated[int, Meta(ge=1, le=MOST_UNITS)]
+"""Units of a hidden layer."""
 
 
 class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -159,6 +164,12 @@ class PartBytes(Protocol):
     """
 
     def __call__(self, spec: EnvSpec, team: Team, config: Any, group: int) -> Mapping[str, int]: ...
+
+
+def trained_bytes(part: str, parameters: int) -> dict[str, int]:
+    """The bytes of a network of single precision and of its Adam moments, by part."""
+    network = 4 * parameters
+    return {part: network, f"{part}_optimiser": 2 * network}
 
 
 @dataclass(frozen=True, eq=False)

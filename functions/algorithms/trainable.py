@@ -113,12 +113,6 @@ def outputs(weights: Weights, pieces: Samples) -> Array:
     return ordered
 
 
-def trained_bytes(part: str, parameters: int) -> dict[str, int]:
-    """The bytes of a network and of its Adam moments, by part."""
-    network = parameters * np.dtype(np.float32).itemsize
-    return {part: network, f"{part}_optimiser": 2 * network}
-
-
 def moments(prefix: str, size: int) -> dict[str, Array]:
     """The moments of an optimiser before its first step, by name."""
     return {

@@ -1,14 +1,21 @@
 """Tensor names of a rollout's trajectory, and the recorder that fills it step by step."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from functions.contract import NotFinite
-from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, Observation, Step
-from functions.policies import Choice
+from functions.environments.base import (
+    ActionArray,
+    AgentClass,
+    EnvironmentFault,
+    EnvSpec,
+    FloatArray,
+    Observation,
+    Step,
+)
 
 Array = NDArray[Any]
 
@@ -49,15 +56,25 @@ class Recorder:
         self._ended = np.empty(shape, np.bool_)
         self._cuts: list[tuple[Array, Observation]] = []
 
-    def record(self, t: int, seen: Observation, choice: Choice, step: Step) -> None:
-        """Writes step `t`; raises `EnvironmentFault` for ends that are no booleans."""
+    def record(
+        self,
+        t: int,
+        seen: Observation,
+        actions: Sequence[ActionArray],
+        log_probability: Sequence[FloatArray] | None,
+        step: Step,
+    ) -> None:
+        """Writes step `t`, whose `actions` and `log_probability` are those of `policies.Choice`.
+
+        Raises `EnvironmentFault` for ends that are no booleans.
+        """
         if t == 0:
             _require_booleans(step)
         for index, values in enumerate(seen.values):
             self._observations[index][:, t] = values.swapaxes(0, 1)
-            self._actions[index][:, t] = choice.actions[index]
-        if choice.log_probability is not None:
-            self._record_log_probability(t, choice.log_probability)
+            self._actions[index][:, t] = actions[index]
+        if log_probability is not None:
+            self._record_log_probability(t, log_probability)
         if seen.masks is not None:
             for index, masks in enumerate(seen.masks):
                 self._masks[index][:, t] = masks.swapaxes(0, 1)
@@ -70,7 +87,7 @@ class Recorder:
         self._ended[t] = step.ended
         self._record_cut(t, step)
 
-    def _record_log_probability(self, t: int, of_classes: tuple[Array, ...]) -> None:
+    def _record_log_probability(self, t: int, of_classes: Sequence[Array]) -> None:
         if self._log_probability is None:
             self._log_probability = [np.empty(actions.shape[:3], np.float32) for actions in self._actions]
         for index, log_probability in enumerate(of_classes):

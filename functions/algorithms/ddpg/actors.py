@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from functions.algorithms.advantages import Flags
-from functions.algorithms.ddpg.config import DdpgConfig
+from functions.algorithms.ddpg.specs import DdpgConfig
 from functions.algorithms.engine import weights_of
+from functions.algorithms.groups import members
 from functions.algorithms.metrics import ByAgent
-from functions.algorithms.off_policy.critic_inputs import kind_of
 from functions.algorithms.off_policy.networks import (
     alive_next,
     by_agent,
@@ -22,7 +22,7 @@ from functions.algorithms.off_policy.networks import (
     legal_next,
     observation_inputs,
 )
-from functions.algorithms.rows import members
+from functions.algorithms.off_policy.specs import kind_of
 from functions.algorithms.stage import Context
 from functions.keys import group_name
 from functions.nn import gumbel

@@ -1,14 +1,15 @@
 """Critics of deterministic policies: their training, and the gradient of their values with respect to the actions."""
 
-from functions.algorithms.ddpg.config import DdpgConfig
+from functions.algorithms.ddpg.specs import DdpgConfig
+from functions.algorithms.groups import members
 from functions.algorithms.metrics import due
-from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions, View
+from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions
 from functions.algorithms.off_policy.critics import CriticRows, learn_values, least_after, least_value
 from functions.algorithms.off_policy.networks import NetworkInputs, by_column
 from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.replay import learning_signal
 from functions.algorithms.off_policy.reward_scale import value_scale
-from functions.algorithms.rows import members
+from functions.algorithms.off_policy.specs import View
 from functions.algorithms.stage import Context, StageResult
 from functions.keys import group_name
 from functions.nn.mlp import Array

@@ -6,64 +6,36 @@ reinforcement learning", 2016; choices by the Gumbel-softmax as in Lowe et al., 
 """
 
 from functions.algorithms.ddpg.actors import entropy_metrics, policy_actions
-from functions.algorithms.ddpg.config import DdpgConfig
+from functions.algorithms.ddpg.specs import POLICY_PARTS, DdpgConfig
+from functions.algorithms.groups import members
 from functions.algorithms.metrics import due
 from functions.algorithms.new_networks import Part, as_target, new_network
-from functions.algorithms.off_policy.critic_inputs import View, kind_of
-from functions.algorithms.off_policy.critics import (
-    CRITIC_PARTS,
-    critic_bytes,
-    new_critics,
-    policies_move,
-    unchanged,
-)
+from functions.algorithms.off_policy.critics import new_critics, policies_move, unchanged
 from functions.algorithms.off_policy.networks import by_column, grad_output_for, update_target
 from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
-from functions.algorithms.rows import members, observation_shape
+from functions.algorithms.off_policy.specs import View, actor_and_critic, kind_of
 from functions.algorithms.stage import Context, StageResult
-from functions.algorithms.trainable import Trainable, trained_bytes
+from functions.algorithms.trainable import Trainable
+from functions.algorithms.views import observation_shape
 from functions.contract import BadRequest, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.mlp import Array
-from functions.nn.shape import Network
 from functions.randomness import generator
-
-POLICY_PARTS = ("policy", "policy_optimiser", "target")
-PARTS = (*POLICY_PARTS, *CRITIC_PARTS)
 
 
 def initialise(view: View, spec: EnvSpec, team: Team, config: DdpgConfig, seed: int, group: int) -> dict[str, Array]:
     """A group's networks, their targets, zero moments and normaliser; raises `BadRequest` for unsupported actions."""
     _require(spec, team, config)
     name, rng = group_name(group), generator(seed, "initialise", group)
-    actor, critic = _networks(view, spec, team, config, group)
+    actor, critic = actor_and_critic(view, spec, team, config, group, stochastic=False)
     tensors: dict[str, Array] = {f"normaliser/{name}": RewardScale().tensor}
     # Initially discrete actions are almost equally probable, and continuous actions near the middle of their range.
     agent = members(team, group)[0]
     made = new_network(config, Part("policy", observation_shape(spec, agent), 0.01, acts=True), actor, group, rng)
     tensors |= made | as_target(made, "policy", "target")
     return tensors | new_critics(config, view.shape(spec, agent), critic, group, rng)
-
-
-def part_bytes(view: View, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> dict[str, int]:
-    """The bytes of a group's networks, targets and moments; raises `BadRequest` for several choices at once."""
-    actor, critic = _networks(view, spec, team, config, group)
-    if config.network != "mlp":
-        return {}  # which only its factory knows
-    sizes = trained_bytes("policy", actor.parameters)
-    return {**sizes, "target": sizes["policy"], **critic_bytes(config, critic.parameters)}
-
-
-def _networks(view: View, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> tuple[Network, Network]:
-    """The group's policy and critic."""
-    agent, identity = members(team, group)[0], len(spec.agents) if team.identity else 0
-    kind = kind_of(spec, agent)
-    acting = kind.observation_size + identity, *config.hidden, kind.actions
-    valuing = view.whole_width(spec, team, agent) + identity, *config.hidden, 1
-    actor, critic = (Network(sizes, config.recurrent, layer_norm=config.layer_norm) for sizes in (acting, valuing))
-    return actor, critic
 
 
 def policy(context: Context[DdpgConfig], group: int) -> StageResult:

@@ -10,23 +10,17 @@ from functools import partial
 
 from functions.algorithms.ddpg import ddpg
 from functions.algorithms.ddpg.actors import current_actions, next_actions
-from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.ddpg.critics import train_step
-from functions.algorithms.ddpg.ddpg import PARTS, POLICY_PARTS, policy
+from functions.algorithms.ddpg.ddpg import policy
+from functions.algorithms.ddpg.specs import DdpgConfig
+from functions.algorithms.groups import members
 from functions.algorithms.metrics import OWN, due
-from functions.algorithms.off_policy.critic_inputs import TEAM_VIEW
-from functions.algorithms.off_policy.critics import CRITIC_PARTS
 from functions.algorithms.off_policy.replay import with_minibatch
-from functions.algorithms.rows import members
-from functions.algorithms.specification import AlgorithmSpec, StageSpec
+from functions.algorithms.off_policy.specs import TEAM_VIEW
 from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
 from functions.contract import SummaryName
 from functions.keys import group_name
 from functions.nn.mlp import Array
-
-
-class MaddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag="maddpg"):
-    """Multi-agent DDPG."""
 
 
 def actors(context: Context[DdpgConfig], group: int) -> StageResult:
@@ -60,15 +54,3 @@ initialise = partial(ddpg.initialise, TEAM_VIEW)
 STAGES: Mapping[str, Stage] = {"actors": actors, "critic": critic, "policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
-SPEC = AlgorithmSpec(
-    "maddpg",
-    MaddpgConfig,
-    (
-        StageSpec("actors", (), "group", ("policy", "target"), ()),
-        StageSpec("critic", ("actors",), "group", CRITIC_PARTS, CRITIC_PARTS, couples=True),
-        StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
-    ),
-    PARTS,
-    __name__,
-    part_bytes=partial(ddpg.part_bytes, TEAM_VIEW),
-)

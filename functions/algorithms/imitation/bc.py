@@ -7,49 +7,27 @@ outputs, in [-1, 1], summed over them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.algorithms.chunks import RowIndices, training_samples
+from functions.algorithms.groups import members
+from functions.algorithms.imitation.specs import BcConfig, policy_network
 from functions.algorithms.metrics import ByAgent
 from functions.algorithms.new_networks import Part, new_network
-from functions.algorithms.off_policy.replay import Count
-from functions.algorithms.rows import learned_from, members, observation_shape, observations, pooling
-from functions.algorithms.specification import AlgorithmSpec, NetworkConfig, StageSpec
+from functions.algorithms.rows import learned_from, observations, pooling
 from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
-from functions.algorithms.trainable import Trainable, last_epoch, minibatches, trained_bytes
-from functions.bounds import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UPDATES
+from functions.algorithms.trainable import Trainable, last_epoch, minibatches
+from functions.algorithms.views import observation_shape
 from functions.contract import SummaryName, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.heads import Distribution, Head, head_of
 from functions.nn.losses import mask_logits
 from functions.nn.mlp import Array
-from functions.nn.shape import Network
 from functions.randomness import generator
-
-PARTS = ("policy", "policy_optimiser")
-
-
-class BcConfig(NetworkConfig, frozen=True, kw_only=True, tag_field="name", tag="bc"):
-    """Behaviour cloning."""
-
-    lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step")] = 1e-3
-    epochs: Annotated[int, Meta(ge=1, le=MOST_EPOCHS, description="passes over the round's data")] = 1
-    num_minibatches: Annotated[int, Meta(ge=1, le=MOST_UPDATES, description="optimiser steps per pass")] = 8
-    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm")] = 10.0
-    adam_eps: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's denominator guard")] = 1e-5
-    hidden: Annotated[
-        tuple[Count, ...], Meta(min_length=1, max_length=MOST_LAYERS, description="widths of the hidden layers")
-    ] = (64, 64)
-    recurrent: Annotated[bool, Meta(description="the last hidden layer is recurrent (a GRU)")] = False
-    data_chunk_length: Annotated[
-        int, Meta(ge=1, le=MOST_STEPS, description="steps that a recurrent network's gradients go back through")
-    ] = 10
-    layer_norm: Annotated[bool, Meta(description="hidden layers are normalised (LayerNorm)")] = False
 
 
 @dataclass(frozen=True)
@@ -105,20 +83,9 @@ def squared_error(outputs: Array, actions: Array) -> ImitationLoss:
 def initialise(spec: EnvSpec, team: Team, config: BcConfig, seed: int, group: int) -> dict[str, Array]:
     """A group's network and moments at round 0."""
     part = Part("policy", observation_shape(spec, members(team, group)[0]), 0.01, acts=True)
-    return new_network(config, part, _network(spec, team, config, group), group, generator(seed, "initialise", group))
-
-
-def part_bytes(spec: EnvSpec, team: Team, config: BcConfig, group: int) -> dict[str, int]:
-    """The bytes of network and moments."""
-    if config.network != "mlp":
-        return {}  # which only its factory knows
-    return trained_bytes("policy", _network(spec, team, config, group).parameters)
-
-
-def _network(spec: EnvSpec, team: Team, config: BcConfig, group: int) -> Network:
-    kind = spec.classes[spec.class_of[members(team, group)[0]]]
-    width = kind.observation_size + (len(spec.agents) if team.identity else 0)
-    return Network((width, *config.hidden, kind.actions), config.recurrent, layer_norm=config.layer_norm)
+    return new_network(
+        config, part, policy_network(spec, team, config, group), group, generator(seed, "initialise", group)
+    )
 
 
 def policy(context: Context[BcConfig], group: int) -> StageResult:
@@ -139,13 +106,3 @@ def policy(context: Context[BcConfig], group: int) -> StageResult:
 STAGES: Mapping[str, Stage] = {"policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
-SPEC = AlgorithmSpec(
-    "bc",
-    BcConfig,
-    (StageSpec("policy", (), "group", PARTS, PARTS),),
-    PARTS,
-    __name__,
-    part_bytes=part_bytes,
-    member_rows=True,
-    imitates=True,
-)

@@ -6,44 +6,23 @@ in [-1, 1]; the actions of a dead agent are all zeros. The hidden state of a rec
 actions; the policy's own action, or the actions after a step, are one step from it, whose hidden state is discarded.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from functions.algorithms.advantages import next_values
-from functions.algorithms.off_policy.networks import ONE_CHOICE, NetworkInputs, by_agent
-from functions.algorithms.off_policy.replay import ReplayConfig
-from functions.algorithms.rows import (
-    critic_shape,
-    observation_width,
-    own_observation,
-    starts,
-    state_width,
-    team_state,
-    with_identity,
-)
+from functions.algorithms.off_policy.networks import NetworkInputs, by_agent
+from functions.algorithms.off_policy.specs import ReplayConfig, View, kind_of
+from functions.algorithms.rows import starts, with_identity
 from functions.algorithms.stage import Context
-from functions.contract import BadRequest, Team
-from functions.data.batch import Batch
-from functions.environments.base import AgentClass, EnvSpec
 from functions.nn import gumbel
 from functions.nn.mlp import Array
 from functions.nn.networks import Trace, Weights
 
 Actions = Mapping[int, Array]
 """Actions at the steps of a minibatch, by agent ``[T, E, width]``."""
-
-
-def kind_of(spec: EnvSpec, agent: int) -> AgentClass:
-    """The agent's class; raises `BadRequest` where the agent makes several choices at once."""
-    kind = next(kind for kind in spec.classes if agent in kind.agents)
-    if kind.branches:
-        raise BadRequest(
-            f"{spec.agents[agent]} makes several choices at once; the algorithm takes one, or numbers: {ONE_CHOICE}"
-        )
-    return kind
 
 
 def recorded_actions(context: Context[ReplayConfig], agent: int) -> Array:
@@ -53,33 +32,6 @@ def recorded_actions(context: Context[ReplayConfig], agent: int) -> Array:
     if not kind.continuous:
         recorded = gumbel.one_hot(recorded.ravel(), kind.actions, precision).reshape(*recorded.shape, kind.actions)
     return np.asarray(recorded * batch.alive[agent][..., None], precision)
-
-
-class View(NamedTuple):
-    """The inputs of an agent's critic: `inputs` ``[T, E, width]`` and, after each cut, ``[K, width]``, and the actions
-    of `agents`."""
-
-    width: Callable[[EnvSpec, int], int]
-    inputs: Callable[[Batch, int], tuple[Array, Array]]
-    agents: Callable[[EnvSpec, Team, int], list[int]]
-
-    def whole_width(self, spec: EnvSpec, team: Team, agent: int) -> int:
-        """The width of all inputs of the agent's critic, without identity."""
-        return self.width(spec, agent) + sum(kind_of(spec, other).actions for other in self.agents(spec, team, agent))
-
-    def shape(self, spec: EnvSpec, agent: int) -> tuple[int, ...]:
-        """See `rows.critic_shape`."""
-        return critic_shape(spec, agent, self.width(spec, agent))
-
-
-def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
-    """All agents except fixed opponents, which are part of the environment; the critic sees its state."""
-    return list(team.learners)
-
-
-# Independent critics see their agent, centralised ones all learners.
-OWN_VIEW = View(observation_width, own_observation, agents=lambda spec, team, agent: [agent])
-TEAM_VIEW = View(state_width, team_state, agents=_learners)
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,18 @@ A maximised value that is uncertain is biased upwards, and the lesser of two val
 the same minibatches, and differ by their first weights.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from msgspec import Meta
 
 from functions.algorithms.advantages import Flags
 from functions.algorithms.engine import weights_of
+from functions.algorithms.groups import members
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.new_networks import Part, as_target, new_network
-from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, View, values_after
+from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, values_after
 from functions.algorithms.off_policy.networks import (
     NetworkInputs,
     by_agent,
@@ -24,51 +24,16 @@ from functions.algorithms.off_policy.networks import (
     grad_output_for,
     update_target,
 )
-from functions.algorithms.off_policy.replay import ReplayConfig, learning_signal, with_minibatch
+from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import scale_rewards
+from functions.algorithms.off_policy.specs import CriticConfig, View
 from functions.algorithms.off_policy.td import TdLoss, one_step, td_loss
-from functions.algorithms.rows import members
-from functions.algorithms.specification import ScheduleName
 from functions.algorithms.stage import Context
-from functions.algorithms.trainable import Trainable, trained_bytes
-from functions.bounds import LARGEST_STEP
+from functions.algorithms.trainable import Trainable
 from functions.keys import group_name
 from functions.nn.mlp import Array
 from functions.nn.networks import Weights
 from functions.nn.shape import Network
-
-TWIN_PARTS = ("twin", "twin_optimiser", "twin_target")
-CRITIC_PARTS = ("critic", "critic_optimiser", "critic_target", *TWIN_PARTS, "normaliser")
-
-
-class CriticConfig(ReplayConfig, frozen=True, kw_only=True):
-    """The settings of policies that follow critics.
-
-    Critics have larger step sizes than policies, ten times as large in Lillicrap et al., "Continuous control with deep
-    reinforcement learning", 2016: a policy that learns faster than its critic saturates softmax and tanh, whose
-    gradients then vanish. Agents learn from the reward of their side by default, as in Papoudakis et al., "Benchmarking
-    Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021.
-    """
-
-    lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step for policies")] = 1e-3
-    critic_lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step for critics")] = 3e-3
-    reward: Annotated[
-        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
-    ] = "team"
-
-    @property
-    def critics(self) -> tuple[str, ...]:
-        """The parts that are critics."""
-        return ("critic", "twin")
-
-    @property
-    def target_delay(self) -> int:
-        """Updates of critics for each one of policies and targets."""
-        return 1
-
-    @property
-    def schedules(self) -> Mapping[str, ScheduleName]:
-        return {"lr": self.lr_schedule, "critic_lr": self.lr_schedule}
 
 
 def new_critics(
@@ -80,15 +45,6 @@ def new_critics(
         made = new_network(config, Part(part, shape, 1.0), network, group, rng)
         tensors |= made | as_target(made, part, f"{part}_target")
     return tensors
-
-
-def critic_bytes(config: CriticConfig, parameters: int) -> dict[str, int]:
-    """The bytes of a group's critics, targets and moments, by part."""
-    sizes: dict[str, int] = {}
-    for part in config.critics:
-        sizes |= trained_bytes(part, parameters)
-        sizes[f"{part}_target"] = sizes[part]
-    return sizes
 
 
 class CriticRows(NamedTuple):

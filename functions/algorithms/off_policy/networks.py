@@ -10,15 +10,14 @@ import numpy as np
 
 from functions.algorithms.advantages import Flags, next_values
 from functions.algorithms.engine import weights_of
-from functions.algorithms.off_policy.replay import ReplayConfig
-from functions.algorithms.rows import members, own_observation, starts, with_identity
+from functions.algorithms.groups import members
+from functions.algorithms.off_policy.specs import ReplayConfig
+from functions.algorithms.rows import starts, with_identity
 from functions.algorithms.stage import Context
+from functions.algorithms.views import own_observation
 from functions.keys import group_name
 from functions.nn.mlp import Array
 from functions.nn.networks import Trace, Weights, unroll
-
-# The advice where an agent makes several choices at once, which only the PPO family supports.
-ONE_CHOICE = "use ippo or mappo, or with PettingZoo and RWARE task.options.joint_actions=true"
 
 
 class NetworkInputs(NamedTuple):

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from functions.algorithms.advantages import LearningSignal
 from functions.algorithms.metrics import ByAgent
-from functions.algorithms.off_policy.replay import ReplayConfig
 from functions.algorithms.off_policy.reward_scale import value_scale
+from functions.algorithms.off_policy.specs import ReplayConfig
 from functions.algorithms.off_policy.td import n_step_returns
 from functions.algorithms.stage import Context
 from functions.nn.mlp import Array

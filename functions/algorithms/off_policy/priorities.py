@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
 from functions.algorithms.off_policy.replay import Indices, M, MinibatchConfig, require_replay_buffer, with_minibatch
+from functions.algorithms.off_policy.specs import PRIORITIES
 from functions.algorithms.stage import Context
 from functions.nn.mlp import Array
 from functions.randomness import generator
 
 Floats = NDArray[np.float64]
 
-PART = "priorities"
 # Added to every error, so that a segment without error can be drawn again; as in OpenAI's baselines.
 _EPSILON = 1e-6
 
@@ -81,7 +81,9 @@ class Priorities(NamedTuple):
     def load(cls, context: Context[PriorityConfig], name: str) -> Self:
         """The priorities of group `name`, aligned with the context's replay buffer."""
         replay_buffer, length = require_replay_buffer(context)
-        rollouts, values, steps = (context.tensors[f"{PART}/{name}/{key}"] for key in ("units", "values", "steps"))
+        rollouts, values, steps = (
+            context.tensors[f"{PRIORITIES}/{name}/{key}"] for key in ("units", "values", "steps")
+        )
         segments = replay_buffer.segments_per_rollout(length)
         return cls(rollouts, values, int(steps[0])).aligned(replay_buffer.rollouts, segments, segments * length)
 
@@ -107,7 +109,7 @@ class Priorities(NamedTuple):
             "values": self.values,
             "steps": np.array([self.steps], np.int64),
         }
-        return {f"{PART}/{name}/{key}": array for key, array in arrays.items()}
+        return {f"{PRIORITIES}/{name}/{key}": array for key, array in arrays.items()}
 
 
 def initial_priorities(config: PriorityConfig, name: str) -> dict[str, Array]:

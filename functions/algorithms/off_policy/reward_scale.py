@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from functions.algorithms.advantages import LearningSignal
-from functions.algorithms.off_policy.replay import ReplayConfig
+from functions.algorithms.off_policy.specs import ReplayConfig
 from functions.algorithms.off_policy.td import n_step_returns
 from functions.algorithms.stage import Context
 from functions.nn.mlp import Array

@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from functions.algorithms import reward_models
 from functions.algorithms.chunks import training_samples
 from functions.algorithms.engine import engine_of, weights_of
+from functions.algorithms.groups import members
 from functions.algorithms.ppo.curvature import Derivatives, DifferenceHessian, Hessian, extremes, policy_derivatives
 from functions.algorithms.ppo.distil import branchwise
-from functions.algorithms.ppo.ppo import PolicyRows, PpoConfig
-from functions.algorithms.rows import members, normalised, observations, pooled, starts, with_identity
+from functions.algorithms.ppo.ppo import PolicyRows
+from functions.algorithms.ppo.specs import PpoConfig
+from functions.algorithms.rows import normalised, observations, pooled, starts, with_identity
 from functions.algorithms.stage import Context, Summary, SummaryResult, Tensors
-from functions.contract import SummaryName
+from functions.contract import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES, SummaryName
 from functions.environments.base import AgentClass
 from functions.keys import group_name
 from functions.nn import recurrent
@@ -33,10 +35,6 @@ from functions.nn.networks import Weights
 from functions.nn.shape import SHAPE, Mlp
 from functions.randomness import generator
 
-# The number of observations that policies are compared on, over all agents of a class.
-OBSERVATIONS = 256
-# Steps of every agent that its density is estimated from, and the dimensions that are kept of them.
-SAMPLES, DIMENSIONS = 250, 4
 # The curvature is computed on one in `ONE_IN` of the group's rows, at least `LEAST`. Lanczos' method ends after
 # `PRODUCTS` products, or at a residual of `RESIDUAL` that decreases with the number of rows. It takes a twentieth of
 # the time of a learner of 1,600 rows.
@@ -59,7 +57,7 @@ def behaviour(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
     kind = before.spec.classes[index]
     if kind.continuous:
         return SummaryResult({}, {})
-    rows = drawn(before, index, "behaviour", OBSERVATIONS)
+    rows = drawn(before, index, "behaviour", COMPARED_OBSERVATIONS)
     legal = None if batch.masks is None else _at(batch.masks[index], rows)
     weights = engine_of(before.config).weights(after, f"policy/{group_name(group)}")
     new, sizes = replace(before, tensors=after), kind.branches or (kind.actions,)
@@ -81,7 +79,7 @@ def gaussian(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryR
     weights = engine_of(before.config).weights(after, f"policy/{group_name(group)}")
     if weights.log_std is None:
         return SummaryResult({}, {})
-    rows, deviation = drawn(before, index, "behaviour", OBSERVATIONS), np.exp(weights.log_std)
+    rows, deviation = drawn(before, index, "behaviour", COMPARED_OBSERVATIONS), np.exp(weights.log_std)
 
     def moments(agent: int) -> Array:
         means = _outputs(replace(before, tensors=after), weights, agent, index, rows)
@@ -100,11 +98,11 @@ def density(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryRe
     batch, agents = before.batch, members(before.team, group)
     index, _ = batch.place(agents[0])
     kind = before.spec.classes[index]
-    rows = drawn(before, index, "density", SAMPLES * len(kind.agents))
+    rows = drawn(before, index, "density", DENSITY_SAMPLES * len(kind.agents))
     clipped = engine_of(before.config).weights(after, f"policy/{group_name(group)}").clipped
     done = _features(kind, clipped, _at(_wide(batch.actions[index]), rows))
     joint = np.concatenate([_at(batch.observations[index], rows), done], axis=1)
-    compressed = compress(joint, DIMENSIONS).reshape(len(kind.agents), SAMPLES, -1)
+    compressed = compress(joint, DENSITY_DIMENSIONS).reshape(len(kind.agents), DENSITY_SAMPLES, -1)
     return SummaryResult({}, {agent: compressed[kind.agents.index(agent)] for agent in agents})
 
 

@@ -10,19 +10,16 @@ As in MAPPO each group has a centralised critic; with the team's reward, the def
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Literal
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.algorithms.engine import weights_of
-from functions.algorithms.off_policy.replay import groups_of, side_of
-from functions.algorithms.ppo.mappo import TEAM, CentralisedConfig
+from functions.algorithms.groups import groups_of, members, side_of
 from functions.algorithms.ppo.merge import Merging
-from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, PolicyRows, Ppo, train_policy
-from functions.algorithms.rows import members, observations, pooled, starts
-from functions.algorithms.specification import AlgorithmSpec, StageSpec
+from functions.algorithms.ppo.ppo import PolicyRows, Ppo, train_policy
+from functions.algorithms.ppo.specs import TEAM, HappoConfig
+from functions.algorithms.rows import observations, pooled, starts
 from functions.algorithms.stage import Context, Stage, StageResult, Summary
 from functions.contract import SummaryName
 from functions.keys import group_name
@@ -30,14 +27,6 @@ from functions.nn.heads import distribution
 from functions.nn.losses import mask_logits
 from functions.nn.mlp import Array
 from functions.nn.networks import Weights, unroll
-
-
-class HappoConfig(CentralisedConfig, frozen=True, kw_only=True, tag_field="name", tag="happo"):
-    """PPO with a centralised critic, group after group."""
-
-    reward: Annotated[
-        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
-    ] = "team"
 
 
 def policy(context: Context[HappoConfig], group: int) -> StageResult:
@@ -80,22 +69,3 @@ STAGES: Mapping[str, Stage] = {**_PPO.stages, "policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 initialise = _PPO.initialise
 merge = Merging(TEAM).merge
-SPEC = AlgorithmSpec(
-    "happo",
-    HappoConfig,
-    (
-        *PPO_STAGES[:2],
-        StageSpec(
-            "policy",
-            ("postprocess",),
-            "team",
-            ("policy", "policy_optimiser"),
-            ("policy", "policy_optimiser"),
-            couples=True,
-            in_turn=True,
-        ),
-    ),
-    PPO_PARTS,
-    __name__,
-    part_bytes=_PPO.part_bytes,
-)

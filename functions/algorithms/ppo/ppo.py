@@ -6,40 +6,34 @@ al., 2017; details after Huang et al., "The 37 Implementation Details of PPO", 2
 Effectiveness of PPO in Cooperative Multi-Agent Games", 2022.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Self
 
-import msgspec
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import LearningSignal, gae, next_values
 from functions.algorithms.chunks import RowIndices, training_samples
 from functions.algorithms.engine import weights_of
+from functions.algorithms.groups import members
 from functions.algorithms.input_statistics import initial_statistics, updated_statistics
 from functions.algorithms.metrics import ByAgent
 from functions.algorithms.new_networks import Part, new_network
+from functions.algorithms.ppo.specs import PpoConfig, actor_and_critic, part_bytes
 from functions.algorithms.rows import (
     after_cuts,
-    critic_shape,
     learned_from,
-    members,
     normalised,
-    observation_shape,
-    observation_width,
     observations,
     pooling,
     share,
     starts,
     with_identity,
 )
-from functions.algorithms.specification import NetworkConfig, ScheduleName, StageSpec
 from functions.algorithms.stage import Context, Stage, StageResult
-from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, minibatches, trained_bytes
-from functions.bounds import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UNITS, MOST_UPDATES
+from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, minibatches
+from functions.algorithms.views import CriticView, critic_shape, observation_shape, observation_width
 from functions.contract import BadRequest, Team
-from functions.data.batch import Batch
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.discrete import OneChoice
@@ -54,95 +48,9 @@ from functions.nn.losses import (
 )
 from functions.nn.networks import unroll
 from functions.nn.normaliser import Normaliser
-from functions.nn.shape import Network
 from functions.randomness import generator
 
 Array = NDArray[Any]
-Count = Annotated[int, Meta(ge=1, le=MOST_UNITS)]
-
-
-class CriticView(NamedTuple):
-    """The inputs of an algorithm's critic for an agent, without the one-hot identity: their width, and the arrays
-    ``[T, E, width]`` for all steps and ``[K, width]`` for the states after each cut."""
-
-    width: Callable[[EnvSpec, int], int]
-    inputs: Callable[[Batch, int], tuple[Array, Array]]
-
-
-class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
-    """The settings of the PPO family.
-
-    MPE needs a short horizon: with gamma 0.99 separate networks stay on a plateau for a time that depends on the seed.
-    `recurrent` and `data_chunk_length` are as in the code of MAPPO; `time_limit` as in Pardo et al., "Time Limits in
-    Reinforcement Learning", 2018.
-    """
-
-    lr: (
-        Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step; default 1e-3, 7e-4 from six agents on")]
-        | None
-    ) = None
-    gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9
-    gae_lambda: Annotated[float, Meta(ge=0, le=1, description="λ of generalised advantage estimation")] = 0.95
-    clip_coef: Annotated[float, Meta(gt=0, le=LARGEST, description="how far the probability ratio may move from 1")] = (
-        0.2
-    )
-    ent_coef: Annotated[float, Meta(ge=0, le=LARGEST, description="weight of the entropy bonus")] = 0.01
-    clip_schedule: Annotated[ScheduleName, Meta(description="how clip_coef falls, as lr_schedule")] = "constant"
-    ent_schedule: Annotated[ScheduleName, Meta(description="how ent_coef falls, as lr_schedule")] = "constant"
-    epochs: Annotated[int, Meta(ge=1, le=MOST_EPOCHS, description="passes over the round's data")] = 4
-    num_minibatches: Annotated[int, Meta(ge=1, le=MOST_UPDATES, description="optimiser steps per pass")] = 8
-    value_clip: Annotated[
-        float, Meta(gt=0, le=LARGEST, description="how far a value may move, in normalised units")
-    ] = 0.2
-    huber_delta: Annotated[
-        float, Meta(gt=0, le=LARGEST, description="where the value loss turns linear, in normalised units")
-    ] = 10.0
-    value_decay: Annotated[float, Meta(ge=0, lt=1, description="memory of the value normaliser per round")] = 0.99
-    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm")] = 10.0
-    adam_eps: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's denominator guard")] = 1e-5
-    hidden: Annotated[
-        tuple[Count, ...], Meta(min_length=1, max_length=MOST_LAYERS, description="widths of the hidden layers")
-    ] = (
-        64,
-        64,
-    )
-    recurrent: Annotated[bool, Meta(description="the last hidden layer of policy and critic remembers (a GRU)")] = False
-    data_chunk_length: Annotated[
-        int, Meta(ge=1, le=MOST_STEPS, description="steps that a recurrent network's gradients go back through")
-    ] = 10
-    layer_norm: Annotated[bool, Meta(description="hidden layers are normalised (LayerNorm)")] = False
-    normalise_observations: Annotated[
-        bool, Meta(description="what networks see is normalised by its running mean and variance, and cut off at ±10")
-    ] = False
-    reward: Annotated[
-        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
-    ] = "own"
-    clipped: Annotated[bool, Meta(description="numbers are cut off at their bounds, and not squashed by tanh")] = False
-    time_limit: Annotated[
-        Literal["bootstrap", "terminal"], Meta(description="value what a time limit cut off, or take it for an end")
-    ] = "bootstrap"
-
-    @property
-    def schedules(self) -> Mapping[str, ScheduleName]:
-        return {"lr": self.lr_schedule, "clip_coef": self.clip_schedule, "ent_coef": self.ent_schedule}
-
-    def critic_view(self, view: CriticView) -> CriticView:
-        """What critics see with these settings, in an algorithm whose critics see `view`."""
-        return view
-
-    def resolved(self, spec: EnvSpec) -> Self:
-        """Fills in the learning rate, which is lower for larger teams, whose agents move each other's targets."""
-        if self.lr is not None:
-            return self
-        return msgspec.structs.replace(self, lr=1e-3 if len(spec.agents) < 6 else 7e-4)
-
-
-PPO_PARTS = ("policy", "policy_optimiser", "critic", "critic_optimiser", "normaliser")
-PPO_STAGES = (
-    StageSpec("postprocess", (), "team", reads=("critic", "normaliser"), writes=("normaliser",)),
-    StageSpec("critic", ("postprocess",), "group", ("critic", "critic_optimiser"), ("critic", "critic_optimiser")),
-    StageSpec("policy", ("postprocess",), "group", ("policy", "policy_optimiser"), ("policy", "policy_optimiser")),
-)
 
 
 class Ppo:
@@ -155,7 +63,7 @@ class Ppo:
     def initialise(self, spec: EnvSpec, team: Team, config: PpoConfig, seed: int, group: int) -> dict[str, Array]:
         """Networks, optimiser moments and normaliser of a group at round 0."""
         name, rng = group_name(group), generator(seed, "initialise", group)
-        actor, critic = self._networks(spec, team, config, group)
+        actor, critic = actor_and_critic(self._view, spec, team, config, group)
         agent, view = members(team, group)[0], config.critic_view(self._view)
         acting, valued = observation_shape(spec, agent), critic_shape(spec, agent, view.width(spec, agent))
         made = {
@@ -169,11 +77,8 @@ class Ppo:
         return made
 
     def part_bytes(self, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:
-        """The bytes of networks and moments."""
-        if config.network != "mlp":
-            return {}  # which only its factory knows
-        actor, critic = self._networks(spec, team, config, group)
-        return trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
+        """See `specs.part_bytes`."""
+        return part_bytes(self._view, spec, team, config, group)
 
     def postprocess(self, context: Context[PpoConfig], group: int) -> StageResult:
         """Advantages ``[rows]`` of `learned_from`, and normalised value targets and old values of the critic's rows."""
@@ -235,18 +140,6 @@ class Ppo:
     def _statistics(self, context: Context[PpoConfig], group: int) -> dict[str, Array]:
         view = context.config.critic_view(self._view)
         return updated_statistics(context, "critic", group, lambda batch, agent: view.inputs(batch, agent)[0])
-
-    def _networks(self, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> tuple[Network, Network]:
-        """The group's policy and critic."""
-        agent = members(team, group)[0]
-        kind = next(kind for kind in spec.classes if agent in kind.agents)
-        identity = len(spec.agents) if team.identity else 0
-        head, wide = distribution(kind), config.critic_view(self._view).width(spec, agent)
-        widths = (kind.observation_size + identity, *config.hidden, head.width)
-        gaussian = head.log_std_size > 0
-        clipped, norm = gaussian and config.clipped, config.layer_norm
-        actor = Network(widths, config.recurrent, gaussian, clipped=clipped, layer_norm=norm)
-        return actor, Network((wide + identity, *config.hidden, 1), config.recurrent, layer_norm=norm)
 
     def _values(self, context: Context[PpoConfig], group: int) -> tuple[Array, Array]:
         """The critic's values of the group's steps ``[n, T, E]``, and of the states after each cut ``[n, K]``."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from functions.algorithms.advantages import Flags
 from functions.algorithms.engine import weights_of
-from functions.algorithms.off_policy.critic_inputs import kind_of
+from functions.algorithms.groups import members
 from functions.algorithms.off_policy.networks import (
     alive_next,
     by_agent,
@@ -19,9 +19,9 @@ from functions.algorithms.off_policy.networks import (
     legal_next,
     observation_inputs,
 )
-from functions.algorithms.rows import members
-from functions.algorithms.sac.config import SacConfig
+from functions.algorithms.off_policy.specs import kind_of
 from functions.algorithms.sac.distributions import Choices, Numbers, sampled
+from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.stage import Context
 from functions.environments.base import AgentClass
 from functions.keys import group_name

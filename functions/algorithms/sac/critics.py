@@ -9,14 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions, View
+from functions.algorithms.groups import members
+from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions
 from functions.algorithms.off_policy.critics import CriticRows, learn_values, least_after, least_value
 from functions.algorithms.off_policy.networks import NetworkInputs, by_column
 from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.replay import learning_signal
 from functions.algorithms.off_policy.reward_scale import value_scale
-from functions.algorithms.rows import members
-from functions.algorithms.sac.config import SacConfig
+from functions.algorithms.off_policy.specs import View
+from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.sac.temperature import temperature
 from functions.algorithms.stage import Context, StageResult
 from functions.keys import group_name

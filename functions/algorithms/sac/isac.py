@@ -6,23 +6,17 @@ Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018, per agen
 from collections.abc import Mapping
 from functools import partial
 
+from functions.algorithms.groups import members
 from functions.algorithms.metrics import OWN, due
-from functions.algorithms.off_policy.critic_inputs import OWN_VIEW
-from functions.algorithms.off_policy.critics import CRITIC_PARTS
 from functions.algorithms.off_policy.replay import with_minibatch
-from functions.algorithms.rows import members
+from functions.algorithms.off_policy.specs import OWN_VIEW
 from functions.algorithms.sac import sac
 from functions.algorithms.sac.actors import actions_after, current_actions
-from functions.algorithms.sac.config import SacConfig
 from functions.algorithms.sac.critics import Followed, train_step
-from functions.algorithms.sac.sac import PARTS, POLICY_PARTS, policy
-from functions.algorithms.specification import AlgorithmSpec, StageSpec
+from functions.algorithms.sac.sac import policy
+from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
 from functions.contract import SummaryName
-
-
-class IsacConfig(SacConfig, frozen=True, kw_only=True, tag_field="name", tag="isac"):
-    """Independent SAC."""
 
 
 def critic(context: Context[SacConfig], group: int) -> StageResult:
@@ -40,14 +34,3 @@ initialise = partial(sac.initialise, OWN_VIEW)
 STAGES: Mapping[str, Stage] = {"critic": critic, "policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
-SPEC = AlgorithmSpec(
-    "isac",
-    IsacConfig,
-    (
-        StageSpec("critic", (), "group", ("policy", "temperature", *CRITIC_PARTS), CRITIC_PARTS),
-        StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
-    ),
-    PARTS,
-    __name__,
-    part_bytes=partial(sac.part_bytes, OWN_VIEW),
-)

@@ -8,25 +8,19 @@ critics' targets. A critic sees the agents of all sides that learn, and learns f
 from collections.abc import Mapping
 from functools import partial
 
+from functions.algorithms.groups import members
 from functions.algorithms.metrics import OWN, due
-from functions.algorithms.off_policy.critic_inputs import TEAM_VIEW
-from functions.algorithms.off_policy.critics import CRITIC_PARTS
 from functions.algorithms.off_policy.replay import with_minibatch
-from functions.algorithms.rows import members
+from functions.algorithms.off_policy.specs import TEAM_VIEW
 from functions.algorithms.sac import sac
 from functions.algorithms.sac.actors import After, actions_after, current_actions
-from functions.algorithms.sac.config import SacConfig
 from functions.algorithms.sac.critics import Followed, train_step
-from functions.algorithms.sac.sac import PARTS, POLICY_PARTS, policy
-from functions.algorithms.specification import AlgorithmSpec, StageSpec
+from functions.algorithms.sac.sac import policy
+from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
 from functions.contract import SummaryName
 from functions.keys import group_name
 from functions.nn.mlp import Array
-
-
-class MasacConfig(SacConfig, frozen=True, kw_only=True, tag_field="name", tag="masac"):
-    """Multi-agent SAC."""
 
 
 def actors(context: Context[SacConfig], group: int) -> StageResult:
@@ -63,15 +57,3 @@ initialise = partial(sac.initialise, TEAM_VIEW)
 STAGES: Mapping[str, Stage] = {"actors": actors, "critic": critic, "policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
-SPEC = AlgorithmSpec(
-    "masac",
-    MasacConfig,
-    (
-        StageSpec("actors", (), "group", ("policy",), ()),
-        StageSpec("critic", ("actors",), "group", ("temperature", *CRITIC_PARTS), CRITIC_PARTS, couples=True),
-        StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
-    ),
-    PARTS,
-    __name__,
-    part_bytes=partial(sac.part_bytes, TEAM_VIEW),
-)

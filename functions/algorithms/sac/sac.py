@@ -9,60 +9,37 @@ Cooperative-Competitive Environments", 2017. There a critic has an output per ac
 
 import numpy as np
 
+from functions.algorithms.groups import members
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.new_networks import Part, new_network
-from functions.algorithms.off_policy.critic_inputs import View, kind_of
-from functions.algorithms.off_policy.critics import CRITIC_PARTS, critic_bytes, new_critics
+from functions.algorithms.off_policy.critics import new_critics
 from functions.algorithms.off_policy.networks import by_agent, by_column, grad_output_for
 from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
-from functions.algorithms.rows import members, observation_shape
+from functions.algorithms.off_policy.specs import View, actor_and_critic
 from functions.algorithms.sac.actors import group_kind, legal_rows, policy_samples
-from functions.algorithms.sac.config import SacConfig
-from functions.algorithms.sac.temperature import TEMPERATURE_PARTS, new_temperature, temperature, temperature_step
+from functions.algorithms.sac.specs import SacConfig
+from functions.algorithms.sac.temperature import new_temperature, temperature, temperature_step
 from functions.algorithms.stage import Context, StageResult
-from functions.algorithms.trainable import Trainable, trained_bytes
+from functions.algorithms.trainable import Trainable
+from functions.algorithms.views import observation_shape
 from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.mlp import Array
-from functions.nn.shape import Network
 from functions.randomness import generator
-
-POLICY_PARTS = ("policy", "policy_optimiser", *TEMPERATURE_PARTS)
-PARTS = (*POLICY_PARTS, *CRITIC_PARTS)
 
 
 def initialise(view: View, spec: EnvSpec, team: Team, config: SacConfig, seed: int, group: int) -> dict[str, Array]:
     """A group's networks, their targets, zero moments, normaliser and temperature; raises `BadRequest` for several
     choices at once."""
     name, rng = group_name(group), generator(seed, "initialise", group)
-    actor, critic = _networks(view, spec, team, config, group)
+    actor, critic = actor_and_critic(view, spec, team, config, group, stochastic=True)
     agent = members(team, group)[0]
     # Initially discrete actions are almost equally probable, and continuous ones have a standard deviation near 1.
     tensors = new_network(config, Part("policy", observation_shape(spec, agent), 0.01, acts=True), actor, group, rng)
     tensors |= new_critics(config, view.shape(spec, agent), critic, group, rng)
     return tensors | {f"normaliser/{name}": RewardScale().tensor} | new_temperature(config, name)
-
-
-def part_bytes(view: View, spec: EnvSpec, team: Team, config: SacConfig, group: int) -> dict[str, int]:
-    """The bytes of a group's networks, targets and moments; raises `BadRequest` for several choices at once."""
-    actor, critic = _networks(view, spec, team, config, group)
-    if config.network != "mlp":
-        return {}  # which only its factory knows
-    sizes = trained_bytes("policy", actor.parameters) | trained_bytes("temperature", 1)
-    return sizes | critic_bytes(config, critic.parameters)
-
-
-def _networks(view: View, spec: EnvSpec, team: Team, config: SacConfig, group: int) -> tuple[Network, Network]:
-    """The group's policy and critic."""
-    agent, identity = members(team, group)[0], len(spec.agents) if team.identity else 0
-    kind = kind_of(spec, agent)
-    outputs = 2 * kind.actions if kind.continuous else kind.actions
-    acting = kind.observation_size + identity, *config.hidden, outputs
-    valuing = view.whole_width(spec, team, agent) + identity, *config.hidden, 1
-    actor, critic = (Network(sizes, config.recurrent, layer_norm=config.layer_norm) for sizes in (acting, valuing))
-    return actor, critic
 
 
 def policy(context: Context[SacConfig], group: int) -> StageResult:

@@ -7,13 +7,11 @@ it.
 
 import numpy as np
 
-from functions.algorithms.sac.config import SacConfig
+from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.stage import Context
 from functions.algorithms.trainable import moments
 from functions.nn.adam import Adam
 from functions.nn.mlp import Array
-
-TEMPERATURE_PARTS = ("temperature", "temperature_optimiser")
 
 
 def new_temperature(config: SacConfig, name: str) -> dict[str, Array]:

@@ -12,26 +12,20 @@ from typing import Generic, NamedTuple, Self, TypeVar
 import numpy as np
 
 from functions.algorithms.advantages import LearningSignal
+from functions.algorithms.groups import groups_of, leads_side, members, side_of
 from functions.algorithms.metrics import OWN, ByAgent, due
-from functions.algorithms.off_policy.priorities import PART, Draw, PriorityUpdate
-from functions.algorithms.off_policy.replay import groups_of, joint_signal, side_of, with_minibatch
+from functions.algorithms.off_policy.priorities import Draw, PriorityUpdate
+from functions.algorithms.off_policy.replay import joint_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import ScaledRewards, scale_rewards
 from functions.algorithms.off_policy.td import TdLoss, td_loss
-from functions.algorithms.rows import members
-from functions.algorithms.specification import StageSpec
 from functions.algorithms.stage import Context, StageResult
 from functions.algorithms.value import utilities as utility_networks
-from functions.algorithms.value.utilities import Utilities, UtilityConfig, agent_utilities, train_step
+from functions.algorithms.value.specs import UtilityConfig
+from functions.algorithms.value.utilities import Utilities, agent_utilities, train_step
 from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.mlp import Array
-
-_OWN_PARTS = ("policy", "policy_optimiser", "target", PART)
-STAGE_SPECS: Mapping[str, StageSpec] = {
-    "utility": StageSpec("utility", (), "group", _OWN_PARTS, ()),
-    "policy": StageSpec("policy", ("mix",), "group", _OWN_PARTS, _OWN_PARTS),
-}
 
 
 def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
@@ -40,11 +34,6 @@ def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, grou
     if not leads_side(spec, team, group):
         del tensors[f"normaliser/{group_name(group)}"]
     return tensors
-
-
-def leads_side(spec: EnvSpec, team: Team, group: int) -> bool:
-    """Whether the group is its side's first, which stores the state that a side has once."""
-    return group == groups_of(team, side_of(spec, team, group))[0]
 
 
 Sent = Callable[[Context[UtilityConfig], int, Utilities], Mapping[str, Array]]

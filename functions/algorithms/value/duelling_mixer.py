@@ -10,17 +10,15 @@ alone: its gradient reaches neither w nor the utilities.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.value.hypernetworks import Hypernetworks
+from functions.algorithms.value.specs import QplexSizes
 from functions.nn.mlp import Array
-from functions.nn.shape import Mlp
 
-NAMES = ("weight", "bias", "key", "agent", "action")
 # The authors' code adds it to absolute values, so that weights are positive.
 _POSITIVE = 1e-10
 
@@ -43,28 +41,13 @@ class DuellingTrace(NamedTuple):
     activations: list[list[Array]]
 
 
-@dataclass(frozen=True)
-class DuellingMixer:
-    """The shape of a mixing network: `agents` utilities, a state of width `state`, one-hots of the joint action of
-    width `actions`, and `heads` of λ.
-
-    The hypernetworks have a hidden layer of `hyper` units, or none if `hyper` is 0.
-    """
-
-    agents: int
-    state: int
-    actions: int
-    heads: int = 4
-    hyper: int = 64
+class DuellingMixer(QplexSizes):
+    """A mixing network."""
 
     @property
     def hypernetworks(self) -> Hypernetworks:
         """The networks that compute w, b and the factors of λ."""
-        hidden = (self.hyper,) if self.hyper else ()
-        by_head = self.heads * self.agents
-        widths = {"weight": self.agents, "bias": self.agents, "key": self.heads, "agent": by_head}
-        shapes = {name: Mlp((self.state, *hidden, width)) for name, width in widths.items()}
-        return Hypernetworks({**shapes, "action": Mlp((self.state + self.actions, *hidden, by_head))})
+        return Hypernetworks(self.shapes)
 
     def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
         """See `Hypernetworks.to_tensors`."""
@@ -87,7 +70,7 @@ class DuellingMixer:
         zero = utilities.dtype.type(0)
         utilities, advantages = np.where(alive, utilities, zero), np.where(alive, advantages, zero)
         both = np.concatenate([state, actions], axis=1)
-        activations = self.hypernetworks.forward(flat, [*[state] * (len(NAMES) - 1), both])
+        activations = self.hypernetworks.forward(flat, [*[state] * (len(self.names) - 1), both])
         weight, bias, key, agent, action = (outputs[-1] for outputs in activations)
         heads = (len(state), self.heads, self.agents)
         agent, action = _sigmoid(agent).reshape(heads), _sigmoid(action).reshape(heads)
@@ -118,7 +101,7 @@ class DuellingMixer:
 
 def duelling_mixer_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[DuellingMixer, Array]:
     """Shape and flat vector (a copy) of a network stored by `Hypernetworks.to_tensors`; raises `KeyError`."""
-    networks, flat = Hypernetworks.of(tensors, prefix, NAMES)
+    networks, flat = Hypernetworks.of(tensors, prefix, DuellingMixer.names)
     state, *hidden, agents = networks.shapes["weight"].sizes
     heads, both = networks.shapes["key"].sizes[-1], networks.shapes["action"].sizes[0]
     return DuellingMixer(agents, state, both - state, heads, hidden[0] if hidden else 0), flat

@@ -7,39 +7,21 @@ Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorit
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Literal
 
-from msgspec import Meta
-
+from functions.algorithms.groups import members
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.off_policy.overestimation import overestimation
-from functions.algorithms.off_policy.priorities import PART, Draw, PriorityUpdate
+from functions.algorithms.off_policy.priorities import Draw, PriorityUpdate
 from functions.algorithms.off_policy.replay import learning_signal
 from functions.algorithms.off_policy.reward_scale import scale_rewards, value_scale
 from functions.algorithms.off_policy.td import multi_step_returns, td_loss
-from functions.algorithms.rows import members
-from functions.algorithms.specification import AlgorithmSpec, StageSpec
 from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
-from functions.algorithms.value.utilities import (
-    PARTS,
-    UtilityConfig,
-    agent_utilities,
-    initialise,
-    part_bytes,
-    train_step,
-)
+from functions.algorithms.value.specs import IqlConfig
+from functions.algorithms.value.utilities import agent_utilities, initialise, train_step
 from functions.contract import SummaryName
 from functions.keys import group_name
 
-__all__ = ["SPEC", "STAGES", "SUMMARIES", "IqlConfig", "initialise", "merge"]
-
-
-class IqlConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag="iql"):
-    """Independent Q-learning."""
-
-    reward: Annotated[
-        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
-    ] = "team"
+__all__ = ["STAGES", "SUMMARIES", "initialise", "merge"]
 
 
 def policy(context: Context[IqlConfig], group: int) -> StageResult:
@@ -74,12 +56,3 @@ def _overestimation(context: Context[IqlConfig], group: int) -> dict[str, float]
 STAGES: Mapping[str, Stage] = {"policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
-SPEC = AlgorithmSpec(
-    "iql",
-    IqlConfig,
-    (StageSpec("policy", (), "group", PARTS, PARTS),),
-    PARTS,
-    __name__,
-    resizable_parts=(PART,),
-    part_bytes=part_bytes,
-)

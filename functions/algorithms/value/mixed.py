@@ -3,14 +3,14 @@
 An update has two phases: the mixing network trains on the agents' utilities, then their networks on its gradients.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import next_values
+from functions.algorithms.groups import leads_side
 from functions.algorithms.metrics import OWN, due
 from functions.algorithms.new_networks import as_target
 from functions.algorithms.off_policy.networks import update_target
@@ -18,47 +18,18 @@ from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.replay import joint_signal, learning_signal
 from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.off_policy.td import multi_step_returns
-from functions.algorithms.specification import StageSpec
 from functions.algorithms.stage import Context, StageResult
-from functions.algorithms.trainable import moments, trained_bytes
+from functions.algorithms.trainable import moments
 from functions.algorithms.value import decomposed
-from functions.algorithms.value import utilities as utility_networks
-from functions.algorithms.value.decomposed import STAGE_SPECS, Mixing, SideUtilities, leads_side, mixed_agents
+from functions.algorithms.value.decomposed import Mixing, SideUtilities, mixed_agents
 from functions.algorithms.value.hypernetworks import Hypernetworks
-from functions.algorithms.value.utilities import UtilityConfig
-from functions.bounds import LARGEST, MOST_UNITS
+from functions.algorithms.value.specs import MixedConfig
 from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.adam import Adam
 from functions.nn.mlp import Array
 from functions.randomness import generator
-
-_MIXING = ("mixer", "mixer_optimiser", "mixer_target", "normaliser")
-PARTS = (*utility_networks.PARTS, "mixer", "mixer_optimiser", "mixer_target")
-STAGES = (
-    STAGE_SPECS["utility"],
-    StageSpec("mix", ("utility",), "team", _MIXING, _MIXING, couples=True),
-    STAGE_SPECS["policy"],
-)
-
-
-class MixedConfig(UtilityConfig, frozen=True, kw_only=True):
-    """The settings of both.
-
-    Targets are slower, gradients are clipped at a lower norm and the loss is Huber's, because a mixing network
-    multiplies the effect of an error on its agents' networks: without these settings returns of `qmix` on simple_spread
-    rose to -55 and fell again.
-    """
-
-    tau: Annotated[float, Meta(gt=0, le=1, description="part of the way targets go in an update (Polyak)")] = 0.003
-    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm")] = 1.0
-    huber_delta: (
-        Annotated[float, Meta(gt=0, le=LARGEST, description="where the loss turns linear; default: 1")] | None
-    ) = 1.0
-    hypernet_embed: Annotated[
-        int, Meta(ge=0, le=MOST_UNITS, description="hidden units of its hypernetworks; 0: linear ones")
-    ] = 64
 
 
 class MixingNetwork(Protocol):
@@ -85,11 +56,13 @@ C = TypeVar("C", bound=MixedConfig)
 
 
 class MixedValue(Generic[C]):
-    """The stage `mix` and the state of an algorithm whose joint value is a mixing network's."""
+    """The stage `mix` and the state of an algorithm whose joint value is a mixing network's.
 
-    def network(self, spec: EnvSpec, team: Team, config: C, group: int) -> HypernetworkMixer:
-        """The shape of the built-in mixing network of the side that `group` leads."""
-        raise NotImplementedError
+    `network`: that of the side that a group leads.
+    """
+
+    def __init__(self, network: Callable[[EnvSpec, Team, C, int], HypernetworkMixer]) -> None:
+        self.network = network
 
     def made(
         self, spec: EnvSpec, team: Team, config: C, group: int, rng: np.random.Generator
@@ -119,14 +92,6 @@ class MixedValue(Generic[C]):
         parameters = sum(array.size for array in mixer.values() if array.dtype.kind == "f")
         optimiser = moments(f"mixer_optimiser/{name}", parameters)
         return {**tensors, **mixer, **as_target(mixer, "mixer", "mixer_target"), **optimiser}
-
-    def part_bytes(self, spec: EnvSpec, team: Team, config: C, group: int) -> dict[str, int]:
-        """As `utilities.part_bytes`, and of the side's mixing network if the group is the side's first."""
-        own = utility_networks.part_bytes(spec, team, config, group)
-        if not leads_side(spec, team, group):
-            return own
-        mixer = trained_bytes("mixer", self.network(spec, team, config, group).hypernetworks.parameters)
-        return {**own, **mixer, "mixer_target": mixer["mixer"]}
 
     def mix(self, context: Context[C], group: int) -> StageResult:
         """One step of the side's mixing network, and the loss's gradient at its agents' utilities before that step."""

@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.value.hypernetworks import Hypernetworks
+from functions.algorithms.value.specs import QmixSizes
 from functions.nn.mlp import Array
-from functions.nn.shape import Mlp
-
-NAMES = ("first_weight", "first_bias", "last_weight", "last_bias")
 
 
 @dataclass(frozen=True)
@@ -38,30 +36,13 @@ class MixerTrace:
     activations: list[list[Array]]
 
 
-@dataclass(frozen=True)
-class Mixer:
-    """The shape of a mixing network: `agents` utilities, a state of width `state`, `embed` hidden units.
-
-    The hypernetworks of weights have a hidden layer of `hyper` units, as in the authors' later code, or none if `hyper`
-    is 0, as in the paper. The one of the first bias is linear, the one of the last bias has `embed` hidden units.
-    """
-
-    agents: int
-    state: int
-    embed: int = 32
-    hyper: int = 64
+class Mixer(QmixSizes):
+    """A mixing network."""
 
     @property
     def hypernetworks(self) -> Hypernetworks:
         """The networks that compute the weights from the state."""
-        first = (self.state, self.hyper) if self.hyper else (self.state,)
-        widths = (
-            (*first, self.agents * self.embed),
-            (self.state, self.embed),
-            (*first, self.embed),
-            (self.state, self.embed, 1),
-        )
-        return Hypernetworks(dict(zip(NAMES, map(Mlp, widths), strict=True)))
+        return Hypernetworks(self.shapes)
 
     def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
         """See `Hypernetworks.to_tensors`."""
@@ -76,7 +57,7 @@ class Mixer:
         """
         if alive is not None:
             utilities = np.where(alive, utilities, utilities.dtype.type(0))
-        activations = self.hypernetworks.forward(flat, [state] * len(NAMES))
+        activations = self.hypernetworks.forward(flat, [state] * len(self.names))
         weight, first_bias, last, last_bias = (outputs[-1] for outputs in activations)
         weight = weight.reshape(len(state), self.agents, self.embed)
         hidden = np.einsum("bn,bnm->bm", utilities, np.abs(weight))
@@ -108,7 +89,7 @@ class Mixer:
 
 def mixer_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Mixer, Array]:
     """Shape and flat vector (a copy) of a mixing network stored by `Hypernetworks.to_tensors`; raises `KeyError`."""
-    networks, flat = Hypernetworks.of(tensors, prefix, NAMES)
+    networks, flat = Hypernetworks.of(tensors, prefix, Mixer.names)
     first, last_bias = networks.shapes["first_weight"].sizes, networks.shapes["last_bias"].sizes
     state, embed = last_bias[0], last_bias[1]
     hyper = first[1] if len(first) > 2 else 0

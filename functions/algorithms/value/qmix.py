@@ -6,24 +6,17 @@ Rashid et al., "QMIX: Monotonic Value Function Factorisation for Deep Multi-Agen
 import importlib
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.algorithms.engine import engine_of
-from functions.algorithms.off_policy.priorities import PART
-from functions.algorithms.off_policy.replay import side_of
-from functions.algorithms.rows import members, state_width
-from functions.algorithms.specification import AlgorithmSpec
 from functions.algorithms.stage import Context, Stage, Summary, as_base
-from functions.algorithms.value import mixed
-from functions.algorithms.value import utilities as utility_networks
 from functions.algorithms.value.decomposed import policy, utility
-from functions.algorithms.value.mixed import MixedConfig, MixedValue, MixingNetwork
+from functions.algorithms.value.mixed import MixedValue, MixingNetwork
 from functions.algorithms.value.mixer import Mixer, mixer_of
-from functions.bounds import MOST_UNITS
+from functions.algorithms.value.specs import QmixConfig
 from functions.contract import BadRequest, SummaryName, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
@@ -31,38 +24,14 @@ from functions.nn.mlp import Array
 from functions.nn.shape import MixerShape
 
 
-class QmixConfig(MixedConfig, frozen=True, kw_only=True, tag_field="name", tag="qmix"):
-    """Monotonic mixing, or that of a factory."""
-
-    mixing_embed_dim: Annotated[int, Meta(ge=1, le=MOST_UNITS, description="hidden units of the mixing network")] = 32
-    mixer: (
-        Annotated[str, Meta(description="a torch module's package.module:factory in place of QMIX's mixing network")]
-        | None
-    ) = None
-
-    def __post_init__(self) -> None:
-        """Raises `ValueError` also for a mixing network that is no factory's."""
-        super().__post_init__()
-        if self.mixer is not None and ":" not in self.mixer:
-            raise ValueError(f"mixer is {self.mixer!r}, and a factory's name is package.module:factory")
-
-    @property
-    def needs_torch(self) -> bool:
-        return super().needs_torch or self.mixer is not None
-
-
 class _Qmix(MixedValue[QmixConfig]):
-    def network(self, spec: EnvSpec, team: Team, config: QmixConfig, group: int) -> Mixer:
-        width = state_width(spec, members(team, group)[0])
-        return Mixer(len(side_of(spec, team, group)), width, config.mixing_embed_dim, config.hypernet_embed)
-
     def made(
         self, spec: EnvSpec, team: Team, config: QmixConfig, group: int, rng: np.random.Generator
     ) -> Mapping[str, NDArray[Any]]:
         """See `MixedValue.made`; raises `BadRequest` for a factory that will not do."""
         if config.mixer is None:
             return super().made(spec, team, config, group, rng)
-        built_in = self.network(spec, team, config, group)
+        built_in = Mixer.of(spec, team, config, group)
         shape = MixerShape(
             factory=config.mixer,
             agents=built_in.agents,
@@ -82,11 +51,6 @@ class _Qmix(MixedValue[QmixConfig]):
         )
         return found
 
-    def part_bytes(self, spec: EnvSpec, team: Team, config: QmixConfig, group: int) -> dict[str, int]:
-        if config.mixer is None:
-            return super().part_bytes(spec, team, config, group)
-        return utility_networks.part_bytes(spec, team, config, group)  # only its factory knows the rest
-
 
 def _by_torch(config: QmixConfig) -> ModuleType:
     """What trains modules, once the engine has set torch up; raises `MissingExtra` without torch."""
@@ -96,11 +60,8 @@ def _by_torch(config: QmixConfig) -> ModuleType:
     return importlib.import_module("functions.algorithms.value.module_mixer")
 
 
-_QMIX = _Qmix()
+_QMIX = _Qmix(Mixer.of)
 initialise = _QMIX.initialise
 STAGES: Mapping[str, Stage] = {"utility": utility, "mix": _QMIX.mix, "policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
-SPEC = AlgorithmSpec(
-    "qmix", QmixConfig, mixed.STAGES, mixed.PARTS, __name__, resizable_parts=(PART,), part_bytes=_QMIX.part_bytes
-)

@@ -3,18 +3,17 @@
 `policy` is the network whose highest-valued actions agents take, and `target` its slower copy.
 """
 
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
 from functions.algorithms.engine import weights_of
+from functions.algorithms.groups import members
 from functions.algorithms.new_networks import Part, as_target, new_network
 from functions.algorithms.off_policy import priorities
 from functions.algorithms.off_policy.networks import (
-    ONE_CHOICE,
     NetworkInputs,
     by_agent,
     by_column,
@@ -24,98 +23,25 @@ from functions.algorithms.off_policy.networks import (
     observation_inputs,
     update_target,
 )
-from functions.algorithms.off_policy.replay import Count, ReplayConfig
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.td import double_q, gather_actions, scatter_actions
-from functions.algorithms.rows import members, observation_shape
 from functions.algorithms.stage import Context
-from functions.algorithms.trainable import Trainable, trained_bytes
+from functions.algorithms.trainable import Trainable
 from functions.algorithms.value.conservative import ConservativeGap
-from functions.bounds import LARGEST, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS
-from functions.contract import BadRequest, Behaviour, Team
+from functions.algorithms.value.specs import UtilityConfig, utility_network
+from functions.algorithms.views import observation_shape
+from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.losses import mask_logits
 from functions.nn.mlp import Array
 from functions.nn.networks import Trace
-from functions.nn.shape import Network
 from functions.randomness import generator
-
-PARTS = ("policy", "policy_optimiser", "target", "normaliser", priorities.PART)
-
-
-class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
-    """The settings of value methods; their networks have ReLU layers, with which IQL and QMIX learned faster here."""
-
-    hidden: Annotated[
-        tuple[Count, ...], Meta(min_length=1, max_length=MOST_LAYERS, description="widths of the hidden layers")
-    ] = (128, 128)
-    epsilon_start: Annotated[float, Meta(ge=0, le=1, description="chance of a random action at the beginning")] = 1.0
-    epsilon_end: Annotated[float, Meta(ge=0, le=1, description="chance of a random action in the end")] = 0.05
-    epsilon_steps: Annotated[
-        int, Meta(ge=1, le=MOST_ENV_STEPS, description="environment steps from the one to the other")
-    ] = 50_000
-    double: Annotated[bool, Meta(description="the online network picks the next action that the target values")] = True
-    n_step: Annotated[
-        int,
-        Meta(
-            ge=1, le=MOST_STEPS, description="rewards that a target sums, at most the steps of a segment less burn_in"
-        ),
-    ] = 1
-    td_lambda: Annotated[
-        float, Meta(ge=0, le=1, description="weight of longer returns in a target (λ of Peng's Q(λ)); 0: n_step alone")
-    ] = 0.0
-    cql_alpha: Annotated[
-        float,
-        Meta(ge=0, le=LARGEST, description="weight of conservative Q-learning, for learning from a dataset; 0: off"),
-    ] = 0.0
-    priority: Annotated[
-        float,
-        Meta(ge=0, le=1, description="exponent of TD errors in replay priorities (alpha of PER); 0: uniform"),
-    ] = 0.0
-    priority_beta: Annotated[
-        float,
-        Meta(ge=0, le=1, description="exponent of importance weights (beta of PER) at first; in the end 1"),
-    ] = 0.4
-    priority_steps: Annotated[
-        int, Meta(ge=1, le=MOST_ENV_STEPS, description="environment steps until that exponent is 1")
-    ] = 640_000
-
-    @property
-    def length(self) -> int | None:
-        """See `ReplayConfig.length`; the default for targets that look ahead is a whole rollout."""
-        looks_ahead = self.n_step > 1 or self.td_lambda > 0
-        return self.sequence_length or (None if looks_ahead else super().length)
-
-    def __post_init__(self) -> None:
-        """Raises `ValueError` also for targets that sum more rewards than a segment has."""
-        super().__post_init__()
-        if self.td_lambda and self.n_step > 1:
-            raise ValueError("td_lambda mixes returns of all lengths; leave algorithm.n_step at 1")
-        if self.length is not None and self.n_step > self.length - self.burn_in:
-            burn_in = f", {self.burn_in} of them burn-in" if self.burn_in else ""
-            raise ValueError(
-                f"n_step is {self.n_step}, and a sequence has {self.length} steps{burn_in}; set a longer"
-                " sequence_length or a lower algorithm.n_step"
-            )
-
-    @property
-    def idle_parts(self) -> tuple[str, ...]:
-        return () if self.priority else (priorities.PART,)
-
-    def beta(self, env_steps: int) -> float:
-        """The exponent of importance weights after `env_steps` environment steps, which increases linearly."""
-        return self.priority_beta + min(1.0, env_steps / self.priority_steps) * (1 - self.priority_beta)
-
-    def behaviour(self, env_steps: int) -> Behaviour:
-        """ε-greedy with linearly decreasing ε."""
-        share = min(1.0, env_steps / self.epsilon_steps)
-        return Behaviour(kind="epsilon", amount=self.epsilon_start + share * (self.epsilon_end - self.epsilon_start))
 
 
 def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
     """A group's network, target, moments and normaliser at round 0; raises `BadRequest` for unsupported actions."""
-    name, network = group_name(group), _network(spec, team, config, group)
+    name, network = group_name(group), utility_network(spec, team, config, group)
     part = Part("policy", observation_shape(spec, members(team, group)[0]), 1.0, acts=True)
     made = new_network(config, part, network, group, generator(seed, "initialise", group))
     return {
@@ -124,26 +50,6 @@ def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, grou
         f"normaliser/{name}": RewardScale().tensor,
         **priorities.initial_priorities(config, name),
     }
-
-
-def part_bytes(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> dict[str, int]:
-    """The bytes of network, target and moments; raises `BadRequest` for unsupported actions."""
-    if config.network != "mlp":
-        return {}  # which only its factory knows
-    sizes = trained_bytes("policy", _network(spec, team, config, group).parameters)
-    return {**sizes, "target": sizes["policy"]}
-
-
-def _network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> Network:
-    agent = members(team, group)[0]
-    kind = next(kind for kind in spec.classes if agent in kind.agents)
-    if kind.continuous or kind.branches:
-        what, advice = ("several choices at once", ONE_CHOICE)
-        if kind.continuous:
-            what, advice = "numbers", "use ippo, mappo, iddpg, maddpg, isac or masac"
-        raise BadRequest(f"{spec.agents[agent]} acts in {what}; the algorithm values single choices only: {advice}")
-    sizes = (kind.observation_size + (len(spec.agents) if team.identity else 0), *config.hidden, kind.actions)
-    return Network(sizes, config.recurrent, rectified=True, layer_norm=config.layer_norm)
 
 
 class NextValues(NamedTuple):

@@ -10,30 +10,16 @@ import numpy as np
 
 from functions.algorithms.metrics import OWN, ByAgent, due
 from functions.algorithms.off_policy.overestimation import overestimation
-from functions.algorithms.off_policy.priorities import PART
 from functions.algorithms.off_policy.replay import joint_signal, learning_signal
 from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.off_policy.td import joint_sum, multi_step_returns
-from functions.algorithms.specification import AlgorithmSpec, StageSpec
 from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
-from functions.algorithms.value.decomposed import (
-    STAGE_SPECS,
-    Mixing,
-    SideUtilities,
-    initialise,
-    mixed_agents,
-    policy,
-    utility,
-)
-from functions.algorithms.value.utilities import PARTS, UtilityConfig, part_bytes
+from functions.algorithms.value.decomposed import Mixing, SideUtilities, initialise, mixed_agents, policy, utility
+from functions.algorithms.value.specs import VdnConfig
 from functions.contract import SummaryName
 from functions.keys import group_name
 
-__all__ = ["SPEC", "STAGES", "SUMMARIES", "VdnConfig", "initialise", "merge"]
-
-
-class VdnConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag="vdn"):
-    """Value-decomposition networks."""
+__all__ = ["STAGES", "SUMMARIES", "initialise", "merge"]
 
 
 def mix(context: Context[VdnConfig], group: int) -> StageResult:
@@ -72,16 +58,3 @@ def _overestimation(context: Context[VdnConfig], side: list[int], group: int) ->
 STAGES: Mapping[str, Stage] = {"utility": utility, "mix": mix, "policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
-SPEC = AlgorithmSpec(
-    "vdn",
-    VdnConfig,
-    (
-        STAGE_SPECS["utility"],
-        StageSpec("mix", ("utility",), "team", ("normaliser",), ("normaliser",), couples=True),
-        STAGE_SPECS["policy"],
-    ),
-    PARTS,
-    __name__,
-    resizable_parts=(PART,),
-    part_bytes=part_bytes,
-)

@@ -3,9 +3,9 @@
 import pytest
 
 from coordinator.config.schema import ConfigError, load
-from functions.algorithms.ddpg.maddpg import MaddpgConfig
-from functions.algorithms.ppo.ippo import IppoConfig
-from functions.algorithms.sac.isac import IsacConfig
+from functions.algorithms.ddpg.specs import MaddpgConfig
+from functions.algorithms.ppo.specs import IppoConfig
+from functions.algorithms.sac.specs import IsacConfig
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from coordinator.config.schema import (
     valid_keys,
 )
 from functions.algorithms import registry as algorithms
-from functions.algorithms.ppo.ippo import IppoConfig
-from functions.algorithms.ppo.mappo import MappoConfig
+from functions.algorithms.ppo.specs import IppoConfig, MappoConfig
 
 
 def refusal(*overrides, path=None):

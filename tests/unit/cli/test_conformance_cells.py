@@ -19,6 +19,7 @@ from benchmarks.conformance.outcomes import Outcome
 from benchmarks.conformance.protocols import FULL, ON_POLICY, PLAYING, PROTOCOLS, QUICK, STARCRAFT
 from benchmarks.conformance.record import Measured, Record
 from functions.algorithms.ppo import ippo
+from functions.algorithms.ppo.specs import IppoConfig
 from functions.contract import Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
@@ -481,7 +482,7 @@ class EveryOtherWins:
 def test_wins_are_the_share_of_episodes_that_were_won(tmp_path, monkeypatch):
     task, team = EnvTask(name="mpe/simple_spread"), Team(groups=(0, 1, 2))
     spec = registry.spec(task)
-    networks = [ippo.initialise(spec, team, ippo.IppoConfig().resolved(spec), 1, group) for group in team.groups]
+    networks = [ippo.initialise(spec, team, IppoConfig().resolved(spec), 1, group) for group in team.groups]
     tensors = {name: tensor for network in networks for name, tensor in network.items()}
     (tmp_path / "policies.safetensors").write_bytes(export(TeamFile(task=task, spec=spec, team=team), tensors))
     make = registry.make

@@ -17,13 +17,13 @@ from coordinator.placement.rules import LEARNER_PLACEMENTS, Work, balance, fused
 from coordinator.placement.workload import Layout
 from coordinator.pricing.prices import load_prices
 from functions.algorithms.specification import StageSpec
-from functions.algorithms.value import iql, qmix, vdn
+from functions.algorithms.value.specs import IQL, QMIX, VDN
 from functions.contract import InitialiseTask, LearnTask, Platform, WholeTask
 
 # Agents 0 and 1 have utilities, the team mixes them: utility -> mix -> policy.
-MIXED = qmix.SPEC.stages
+MIXED = QMIX.stages
 GRAPHS = {
-    "one stage": iql.SPEC.stages,
+    "one stage": IQL.stages,
     "mixed": MIXED,
     # As in an actor-critic with central critics: groups share their actions, all else is per group.
     "coupled": (
@@ -57,7 +57,7 @@ def in_update(update):
 
 def test_a_mixed_value_is_split_update_after_update():
     assert split(MIXED, (0, 2), 3) == in_update(0) + in_update(1) + in_update(2)
-    assert split(vdn.SPEC.stages, (0, 2), 2) == in_update(0) + in_update(1)
+    assert split(VDN.stages, (0, 2), 2) == in_update(0) + in_update(1)
 
 
 def test_what_groups_cannot_go_on_into_alone_is_not_fused():

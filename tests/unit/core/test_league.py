@@ -14,6 +14,7 @@ from coordinator.rules.league import LEAGUE_RULES, probabilities
 from functions.actor.handler import play, play_match
 from functions.actor.match import mean_score
 from functions.algorithms.ppo import mappo
+from functions.algorithms.ppo.specs import MappoConfig
 from functions.contract import Match, Ref, SampleReply, SampleTask, Team
 from functions.data.batch import join
 from functions.environments import registry
@@ -175,7 +176,7 @@ def test_the_score_is_the_share_of_episodes_with_the_higher_return():
 
 
 def policies(seed, team=TEAM):
-    config, tensors = mappo.MappoConfig(hidden=(8,)), {}
+    config, tensors = MappoConfig(hidden=(8,)), {}
     for group in sorted({*team.groups}):
         tensors |= mappo.initialise(SPEC, team, config, seed, group)
     return {name: array for name, array in tensors.items() if name.startswith("policy/")}

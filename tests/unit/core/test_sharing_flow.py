@@ -11,7 +11,7 @@ from coordinator.core import planning
 from coordinator.core.controller import ControllerState, Proposal, accept_proposal
 from coordinator.core.tasks import learns
 from coordinator.placement.rules import list_overhead
-from functions.algorithms.ppo.ppo import PPO_STAGES
+from functions.algorithms.ppo.specs import PPO_STAGES
 from functions.codec import pack_table
 from functions.contract import (
     EvaluateReply,

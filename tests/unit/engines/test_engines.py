@@ -11,7 +11,7 @@ from functions.algorithms import engine
 from functions.algorithms import registry as algorithms
 from functions.algorithms.conformance.random_tasks import TASKS, RandomTask, teams
 from functions.algorithms.conformance.suite import check
-from functions.algorithms.ppo.ippo import IppoConfig
+from functions.algorithms.ppo.specs import IppoConfig
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
 from functions.contract import BadRequest, MissingExtra, Past

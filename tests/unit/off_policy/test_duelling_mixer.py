@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions.algorithms.value.duelling_mixer import NAMES, DuellingMixer, duelling_mixer_of
+from functions.algorithms.value.duelling_mixer import DuellingMixer, duelling_mixer_of
 
 TINY = DuellingMixer(agents=2, state=1, actions=2, heads=1, hyper=0)
 
@@ -87,7 +87,7 @@ def test_named_tensors_hold_the_whole_network():
     mixer = DuellingMixer(3, 5, 7, 2, 6)
     flat = mixer.hypernetworks.initialise(np.random.default_rng(0))
     named = mixer.hypernetworks.to_tensors(flat, "mixer/g00")
-    assert {name.split("/")[2] for name in named} == {*NAMES}
+    assert {name.split("/")[2] for name in named} == {*DuellingMixer.names}
     found, again = duelling_mixer_of(named, "mixer/g00")
     assert found == mixer
     np.testing.assert_array_equal(again, flat)

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions.algorithms.value.mixer import NAMES, Mixer, mixer_of
+from functions.algorithms.value.mixer import Mixer, mixer_of
 
 TINY = Mixer(agents=2, state=1, embed=1, hyper=0)
 
@@ -174,7 +174,7 @@ def test_a_pass_changes_none_of_its_inputs():
 def test_named_tensors_hold_the_whole_network(mixer):
     flat = mixer.hypernetworks.initialise(np.random.default_rng(0))
     named = mixer.hypernetworks.to_tensors(flat, "mixer/s0")
-    assert {name.split("/")[2] for name in named} == {*NAMES}
+    assert {name.split("/")[2] for name in named} == {*Mixer.names}
     assert sum(tensor.size for tensor in named.values()) == mixer.hypernetworks.parameters == flat.size
     found, again = mixer_of(named, "mixer/s0")
     assert found == mixer

@@ -8,7 +8,7 @@ from coordinator.placement.list_price import PricedRound, RoundPrice, list_price
 from coordinator.pricing.bill import Charge, Meter, bill
 from coordinator.pricing.prices import load_prices
 from coordinator.pricing.tariff import Tariff
-from functions.algorithms.ppo.ppo import PPO_STAGES
+from functions.algorithms.ppo.specs import PPO_STAGES
 
 PRICES = load_prices()
 TARIFF = Tariff.of(PRICES)

@@ -16,7 +16,7 @@ from coordinator.placement.rules import (
     split,
     whole,
 )
-from functions.algorithms.ppo.ppo import PPO_STAGES
+from functions.algorithms.ppo.specs import PPO_STAGES
 from functions.algorithms.specification import StageSpec
 
 ORDERS = {

@@ -29,7 +29,7 @@ from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.bill import Charge, Meter, bill
 from coordinator.pricing.prices import load_prices
 from coordinator.pricing.tariff import Tariff
-from functions.algorithms.ppo.ppo import PPO_STAGES
+from functions.algorithms.ppo.specs import PPO_STAGES
 from functions.algorithms.specification import StageSpec
 
 PRICES = load_prices()

@@ -8,9 +8,9 @@ import torch
 
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
+from functions.algorithms.groups import members
 from functions.algorithms.ppo import diagnostics, mappo
 from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES, compress, drawn, noise_estimate
-from functions.algorithms.rows import members
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
 from functions.contract import SummaryName, Team

@@ -27,7 +27,7 @@ from coordinator.rules.scaling_history import (
     noise_scale,
     share,
 )
-from functions.algorithms.ppo.ppo import PPO_STAGES
+from functions.algorithms.ppo.specs import PPO_STAGES
 from functions.contract import Usage
 from functions.randomness import generator
 

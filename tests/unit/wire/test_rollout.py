@@ -10,6 +10,7 @@ import torch
 from functions.actor.handler import sample
 from functions.actor.rollout import collect
 from functions.algorithms.ppo import mappo
+from functions.algorithms.ppo.specs import MappoConfig
 from functions.codec import encode, reference
 from functions.contract import BadRequest, Behaviour, SampleTask, TaskHeader, Team
 from functions.environments import registry
@@ -68,7 +69,7 @@ def zero_policy(spec, team):
 
 def toy_weights(seed=3):
     """Random policies, sharpened so that they are far from uniform."""
-    spec, config = registry.spec(TOY), mappo.MappoConfig(hidden=(8,))
+    spec, config = registry.spec(TOY), MappoConfig(hidden=(8,))
     tensors = {}
     for group in range(3):
         tensors |= mappo.initialise(spec, TEAM, config, seed, group)

@@ -11,6 +11,7 @@ from functions.actor import handler
 from functions.actor.handler import play
 from functions.actor.rollout import InBlocks, collect, collect_side_by_side
 from functions.algorithms.ppo import mappo
+from functions.algorithms.ppo.specs import MappoConfig
 from functions.contract import BadRequest, NotFinite, SampleTask, Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Observation, Step
@@ -102,7 +103,7 @@ def weights(spec, team, seed=3):
     """Random policies, sharpened so that they are far from uniform."""
     tensors = {}
     for group in sorted(set(team.groups)):
-        tensors |= mappo.initialise(spec, team, mappo.MappoConfig(hidden=(64, 64)), seed, group)
+        tensors |= mappo.initialise(spec, team, MappoConfig(hidden=(64, 64)), seed, group)
     return {name: array * (100 if "/w2" in name else 1) for name, array in tensors.items() if "policy/" in name}
 
 

@@ -1,16 +1,29 @@
-"""The settings of IDDPG and MADDPG."""
+"""IDDPG and MADDPG as the coordinator knows them: settings, stages, and the sizes of their networks."""
 
+from functools import partial
 from typing import Annotated, Self
 
 from msgspec import Meta
 from msgspec.structs import replace
 
-from functions.algorithms.off_policy.critics import TWIN_PARTS, CriticConfig
+from functions.algorithms.off_policy.specs import (
+    CRITIC_PARTS,
+    OWN_VIEW,
+    TEAM_VIEW,
+    TWIN_PARTS,
+    CriticConfig,
+    View,
+    actor_and_critic,
+    critic_bytes,
+)
+from functions.algorithms.specification import AlgorithmSpec, StageSpec, trained_bytes
 from functions.bounds import LARGEST, MOST_ENV_STEPS, MOST_UPDATES
-from functions.contract import Behaviour
+from functions.contract import Behaviour, Team
 from functions.environments.base import EnvSpec
 
 _NOISE = 0.5
+POLICY_PARTS = ("policy", "policy_optimiser", "target")
+PARTS = (*POLICY_PARTS, *CRITIC_PARTS)
 
 
 class DdpgConfig(CriticConfig, frozen=True, kw_only=True):
@@ -99,3 +112,45 @@ class DdpgConfig(CriticConfig, frozen=True, kw_only=True):
         if start is None:
             start = _NOISE if any(kind.continuous for kind in spec.classes) else 0.0
         return replace(super().resolved(spec), noise_start=start, noise_end=start / 10 if end is None else end)
+
+
+class IddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag="iddpg"):
+    """Independent DDPG."""
+
+
+class MaddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag="maddpg"):
+    """Multi-agent DDPG."""
+
+
+def part_bytes(view: View, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> dict[str, int]:
+    """The bytes of a group's networks, targets and moments; raises `BadRequest` for several choices at once."""
+    actor, critic = actor_and_critic(view, spec, team, config, group, stochastic=False)
+    if config.network != "mlp":
+        return {}  # which only its factory knows
+    sizes = trained_bytes("policy", actor.parameters)
+    return {**sizes, "target": sizes["policy"], **critic_bytes(config, critic.parameters)}
+
+
+IDDPG = AlgorithmSpec(
+    "iddpg",
+    IddpgConfig,
+    (
+        StageSpec("critic", (), "group", ("policy", "target", *CRITIC_PARTS), CRITIC_PARTS),
+        StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
+    ),
+    PARTS,
+    "functions.algorithms.ddpg.iddpg",
+    part_bytes=partial(part_bytes, OWN_VIEW),
+)
+MADDPG = AlgorithmSpec(
+    "maddpg",
+    MaddpgConfig,
+    (
+        StageSpec("actors", (), "group", ("policy", "target"), ()),
+        StageSpec("critic", ("actors",), "group", CRITIC_PARTS, CRITIC_PARTS, couples=True),
+        StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
+    ),
+    PARTS,
+    "functions.algorithms.ddpg.maddpg",
+    part_bytes=partial(part_bytes, TEAM_VIEW),
+)

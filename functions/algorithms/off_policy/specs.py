@@ -1,0 +1,215 @@
+"""What the coordinator knows of methods with a replay buffer: settings, critics' parts, networks and their sizes."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+
+from msgspec import Meta, structs
+from numpy.typing import NDArray
+
+from functions.algorithms.groups import members
+from functions.algorithms.specification import NetworkConfig, ScheduleName, Width, trained_bytes
+from functions.algorithms.views import critic_shape, observation_width, own_observation, state_width, team_state
+from functions.bounds import LARGEST, LARGEST_STEP, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS, MOST_UNITS, MOST_UPDATES
+from functions.contract import BadRequest, Team
+from functions.environments.base import AgentClass, EnvSpec
+from functions.nn.shape import Network
+
+if TYPE_CHECKING:  # descriptions of algorithms load without data
+    from functions.data.batch import Batch
+
+Array = NDArray[Any]
+
+# The default size of a minibatch in steps, and its fewest segments, because steps of one episode are correlated.
+_STEPS, _SEGMENTS = 256, 4
+_HUBER = 1.0
+# What to do where an algorithm takes one choice.
+# The advice where an agent makes several choices at once, which only the PPO family supports.
+ONE_CHOICE = "use ippo or mappo, or with PettingZoo and RWARE task.options.joint_actions=true"
+# The part with the sampling priorities of the replay buffer.
+PRIORITIES = "priorities"
+TWIN_PARTS = ("twin", "twin_optimiser", "twin_target")
+CRITIC_PARTS = ("critic", "critic_optimiser", "critic_target", *TWIN_PARTS, "normaliser")
+
+
+class ReplayConfig(NetworkConfig, frozen=True, kw_only=True):
+    """The settings of replay; `time_limit` as in Pardo et al., "Time Limits in Reinforcement Learning", 2018."""
+
+    lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step")] = 1e-3
+    gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9
+    updates_per_round: Annotated[
+        int, Meta(ge=1, le=MOST_UPDATES, description="optimiser steps per round, each on a minibatch of its own")
+    ] = 64
+    batch_size: (
+        Annotated[
+            int,
+            Meta(ge=1, le=MOST_UNITS, description="segments in a minibatch; default: 256 steps, at least 4 segments"),
+        ]
+        | None
+    ) = None
+    buffer_size: Annotated[
+        int, Meta(ge=1, le=MOST_ENV_STEPS, description="newest environment steps that minibatches are drawn from")
+    ] = 100_000
+    tau: Annotated[float, Meta(gt=0, le=1, description="step of the targets towards the networks (Polyak)")] = 0.01
+    target_update_interval: (
+        Annotated[
+            int, Meta(ge=1, le=MOST_UPDATES, description="updates between copies to the targets, in place of tau")
+        ]
+        | None
+    ) = None
+    standardise_rewards: Annotated[bool, Meta(description="divide rewards by their running standard deviation")] = True
+    huber_delta: (
+        Annotated[
+            float,
+            Meta(
+                gt=0,
+                le=LARGEST,
+                description="where the loss turns linear; default: nowhere, or 1 with terminal time limits",
+            ),
+        ]
+        | None
+    ) = None
+    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm")] = 10.0
+    adam_eps: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's denominator guard")] = 1e-5
+    hidden: Annotated[
+        tuple[Width, ...], Meta(min_length=1, max_length=MOST_LAYERS, description="widths of the hidden layers")
+    ] = (64, 64)
+    recurrent: Annotated[bool, Meta(description="the last hidden layer is recurrent (a GRU)")] = False
+    layer_norm: Annotated[bool, Meta(description="hidden layers are normalised (LayerNorm)")] = False
+    sequence_length: (
+        Annotated[
+            int,
+            Meta(
+                ge=1, le=MOST_STEPS, description="steps in a segment; default: 1, or a whole rollout if 1 is too short"
+            ),
+        ]
+        | None
+    ) = None
+    burn_in: Annotated[
+        int, Meta(ge=0, le=MOST_STEPS, description="first steps of a segment that only fill the networks' hidden state")
+    ] = 0
+    time_limit: Annotated[
+        Literal["bootstrap", "terminal"], Meta(description="value what a time limit cut off, or take it for an end")
+    ] = "bootstrap"
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a segment that is all burn-in."""
+        if self.length is not None and self.burn_in >= self.length:
+            raise ValueError(
+                f"burn_in is {self.burn_in}, and a sequence has {self.length} steps; set a longer sequence_length"
+            )
+
+    @property
+    def length(self) -> int | None:
+        """Steps in a segment; None for a whole rollout."""
+        return self.sequence_length or (None if self.recurrent else 1)
+
+    def resolved(self, spec: EnvSpec) -> Self:
+        """Fills in the size of minibatches and the Huber loss's threshold."""
+        batch_size = self.batch_size or max(_SEGMENTS, _STEPS // (self.length or spec.horizon))
+        # A termination that observations do not predict gives an outlier target, which would dominate a squared loss.
+        huber_delta = _HUBER if self.huber_delta is None and self.time_limit == "terminal" else self.huber_delta
+        return structs.replace(self, batch_size=batch_size, huber_delta=huber_delta)
+
+    def incompatibility(self, steps: int) -> str:
+        played = f"the {steps} that an actor plays"
+        if self.length is not None and steps % self.length:
+            return f"sequence_length: sequences of {self.length} steps do not fill {played}; set a divisor of {steps}"
+        if self.burn_in >= (self.length or steps):
+            return f"burn_in: {self.burn_in} steps leave none to learn from of {played}; set fewer"
+        return ""
+
+    @property
+    def replayed_steps(self) -> int:
+        return self.buffer_size
+
+
+class CriticConfig(ReplayConfig, frozen=True, kw_only=True):
+    """The settings of policies that follow critics.
+
+    Critics have larger step sizes than policies, ten times as large in Lillicrap et al., "Continuous control with deep
+    reinforcement learning", 2016: a policy that learns faster than its critic saturates softmax and tanh, whose
+    gradients then vanish. Agents learn from the reward of their side by default, as in Papoudakis et al., "Benchmarking
+    Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021.
+    """
+
+    lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step for policies")] = 1e-3
+    critic_lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step for critics")] = 3e-3
+    reward: Annotated[
+        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
+    ] = "team"
+
+    @property
+    def critics(self) -> tuple[str, ...]:
+        """The parts that are critics."""
+        return ("critic", "twin")
+
+    @property
+    def target_delay(self) -> int:
+        """Updates of critics for each one of policies and targets."""
+        return 1
+
+    @property
+    def schedules(self) -> Mapping[str, ScheduleName]:
+        return {"lr": self.lr_schedule, "critic_lr": self.lr_schedule}
+
+
+def kind_of(spec: EnvSpec, agent: int) -> AgentClass:
+    """The agent's class; raises `BadRequest` where the agent makes several choices at once."""
+    kind = next(kind for kind in spec.classes if agent in kind.agents)
+    if kind.branches:
+        raise BadRequest(
+            f"{spec.agents[agent]} makes several choices at once; the algorithm takes one, or numbers: {ONE_CHOICE}"
+        )
+    return kind
+
+
+class View(NamedTuple):
+    """The inputs of an agent's critic: `inputs` ``[T, E, width]`` and, after each cut, ``[K, width]``, and the actions
+    of `agents`."""
+
+    width: Callable[[EnvSpec, int], int]
+    inputs: Callable[["Batch", int], tuple[Array, Array]]
+    agents: Callable[[EnvSpec, Team, int], list[int]]
+
+    def whole_width(self, spec: EnvSpec, team: Team, agent: int) -> int:
+        """The width of all inputs of the agent's critic, without identity."""
+        return self.width(spec, agent) + sum(kind_of(spec, other).actions for other in self.agents(spec, team, agent))
+
+    def shape(self, spec: EnvSpec, agent: int) -> tuple[int, ...]:
+        """See `rows.critic_shape`."""
+        return critic_shape(spec, agent, self.width(spec, agent))
+
+
+def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
+    """All agents except fixed opponents, which are part of the environment; the critic sees its state."""
+    return list(team.learners)
+
+
+# Independent critics see their agent, centralised ones all learners.
+OWN_VIEW = View(observation_width, own_observation, agents=lambda spec, team, agent: [agent])
+TEAM_VIEW = View(state_width, team_state, agents=_learners)
+
+
+def actor_and_critic(
+    view: View, spec: EnvSpec, team: Team, config: CriticConfig, group: int, stochastic: bool
+) -> tuple[Network, Network]:
+    """The group's policy and critic; `stochastic` policies have two outputs for each number that agents act in.
+
+    Raises `BadRequest` for several choices at once.
+    """
+    agent, identity = members(team, group)[0], len(spec.agents) if team.identity else 0
+    kind = kind_of(spec, agent)
+    outputs = 2 * kind.actions if kind.continuous and stochastic else kind.actions
+    acting = kind.observation_size + identity, *config.hidden, outputs
+    valuing = view.whole_width(spec, team, agent) + identity, *config.hidden, 1
+    actor, critic = (Network(sizes, config.recurrent, layer_norm=config.layer_norm) for sizes in (acting, valuing))
+    return actor, critic
+
+
+def critic_bytes(config: CriticConfig, parameters: int) -> dict[str, int]:
+    """The bytes of a group's critics, targets and moments, by part."""
+    sizes: dict[str, int] = {}
+    for part in config.critics:
+        sizes |= trained_bytes(part, parameters)
+        sizes[f"{part}_target"] = sizes[part]
+    return sizes

@@ -1,0 +1,208 @@
+"""IPPO, MAPPO and HAPPO as the coordinator knows them: settings, stages, networks and their sizes."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Literal, Self, get_args
+
+import msgspec
+from msgspec import Meta
+
+from functions.algorithms.groups import members
+from functions.algorithms.specification import (
+    AlgorithmSpec,
+    NetworkConfig,
+    ScheduleName,
+    StageSpec,
+    Width,
+    trained_bytes,
+)
+from functions.algorithms.views import (
+    CriticView,
+    agent_state,
+    agent_state_width,
+    observation_width,
+    own_observation,
+    state_width,
+    team_state,
+)
+from functions.bounds import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UPDATES
+from functions.contract import SummaryName, Team
+from functions.environments.base import EnvSpec
+from functions.nn.shape import Network
+
+SUMMARIES: tuple[SummaryName, ...] = get_args(SummaryName)
+
+CriticInput = Literal["state", "state+observation"]
+
+
+class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
+    """The settings of the PPO family.
+
+    MPE needs a short horizon: with gamma 0.99 separate networks stay on a plateau for a time that depends on the seed.
+    `recurrent` and `data_chunk_length` are as in the code of MAPPO; `time_limit` as in Pardo et al., "Time Limits in
+    Reinforcement Learning", 2018.
+    """
+
+    lr: (
+        Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step; default 1e-3, 7e-4 from six agents on")]
+        | None
+    ) = None
+    gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9
+    gae_lambda: Annotated[float, Meta(ge=0, le=1, description="λ of generalised advantage estimation")] = 0.95
+    clip_coef: Annotated[float, Meta(gt=0, le=LARGEST, description="how far the probability ratio may move from 1")] = (
+        0.2
+    )
+    ent_coef: Annotated[float, Meta(ge=0, le=LARGEST, description="weight of the entropy bonus")] = 0.01
+    clip_schedule: Annotated[ScheduleName, Meta(description="how clip_coef falls, as lr_schedule")] = "constant"
+    ent_schedule: Annotated[ScheduleName, Meta(description="how ent_coef falls, as lr_schedule")] = "constant"
+    epochs: Annotated[int, Meta(ge=1, le=MOST_EPOCHS, description="passes over the round's data")] = 4
+    num_minibatches: Annotated[int, Meta(ge=1, le=MOST_UPDATES, description="optimiser steps per pass")] = 8
+    value_clip: Annotated[
+        float, Meta(gt=0, le=LARGEST, description="how far a value may move, in normalised units")
+    ] = 0.2
+    huber_delta: Annotated[
+        float, Meta(gt=0, le=LARGEST, description="where the value loss turns linear, in normalised units")
+    ] = 10.0
+    value_decay: Annotated[float, Meta(ge=0, lt=1, description="memory of the value normaliser per round")] = 0.99
+    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm")] = 10.0
+    adam_eps: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's denominator guard")] = 1e-5
+    hidden: Annotated[
+        tuple[Width, ...], Meta(min_length=1, max_length=MOST_LAYERS, description="widths of the hidden layers")
+    ] = (
+        64,
+        64,
+    )
+    recurrent: Annotated[bool, Meta(description="the last hidden layer of policy and critic remembers (a GRU)")] = False
+    data_chunk_length: Annotated[
+        int, Meta(ge=1, le=MOST_STEPS, description="steps that a recurrent network's gradients go back through")
+    ] = 10
+    layer_norm: Annotated[bool, Meta(description="hidden layers are normalised (LayerNorm)")] = False
+    normalise_observations: Annotated[
+        bool, Meta(description="what networks see is normalised by its running mean and variance, and cut off at ±10")
+    ] = False
+    reward: Annotated[
+        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
+    ] = "own"
+    clipped: Annotated[bool, Meta(description="numbers are cut off at their bounds, and not squashed by tanh")] = False
+    time_limit: Annotated[
+        Literal["bootstrap", "terminal"], Meta(description="value what a time limit cut off, or take it for an end")
+    ] = "bootstrap"
+
+    @property
+    def schedules(self) -> Mapping[str, ScheduleName]:
+        return {"lr": self.lr_schedule, "clip_coef": self.clip_schedule, "ent_coef": self.ent_schedule}
+
+    def critic_view(self, view: CriticView) -> CriticView:
+        """What critics see with these settings, in an algorithm whose critics see `view`."""
+        return view
+
+    def resolved(self, spec: EnvSpec) -> Self:
+        """Fills in the learning rate, which is lower for larger teams, whose agents move each other's targets."""
+        if self.lr is not None:
+            return self
+        return msgspec.structs.replace(self, lr=1e-3 if len(spec.agents) < 6 else 7e-4)
+
+
+TEAM = CriticView(state_width, team_state)
+OWN = CriticView(observation_width, own_observation)
+_VIEWS: Mapping[CriticInput, CriticView] = {
+    "state": TEAM,
+    "state+observation": CriticView(agent_state_width, agent_state),
+}
+
+
+class CentralisedConfig(PpoConfig, frozen=True, kw_only=True):
+    """The settings of PPO with centralised critics."""
+
+    critic_input: Annotated[
+        CriticInput, Meta(description="what a critic sees: the team's state, or with it its own agent's observation")
+    ] = "state"
+
+    def critic_view(self, view: CriticView) -> CriticView:
+        """See `PpoConfig`."""
+        return _VIEWS[self.critic_input]
+
+
+class IppoConfig(PpoConfig, frozen=True, kw_only=True, tag_field="name", tag="ippo"):
+    """Independent PPO."""
+
+
+class MappoConfig(CentralisedConfig, frozen=True, kw_only=True, tag_field="name", tag="mappo"):
+    """PPO with a centralised critic."""
+
+
+class HappoConfig(CentralisedConfig, frozen=True, kw_only=True, tag_field="name", tag="happo"):
+    """PPO with a centralised critic, group after group."""
+
+    reward: Annotated[
+        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
+    ] = "team"
+
+
+def actor_and_critic(
+    view: CriticView, spec: EnvSpec, team: Team, config: PpoConfig, group: int
+) -> tuple[Network, Network]:
+    """The group's policy, and its critic, whose inputs are those of `view` unless its settings say otherwise."""
+    agent = members(team, group)[0]
+    kind = next(kind for kind in spec.classes if agent in kind.agents)
+    identity, norm = len(spec.agents) if team.identity else 0, config.layer_norm
+    acting = (kind.observation_size + identity, *config.hidden, kind.actions)
+    valuing = (config.critic_view(view).width(spec, agent) + identity, *config.hidden, 1)
+    clipped = kind.continuous and config.clipped
+    actor = Network(acting, config.recurrent, kind.continuous, clipped=clipped, layer_norm=norm)
+    return actor, Network(valuing, config.recurrent, layer_norm=norm)
+
+
+def part_bytes(view: CriticView, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:
+    """The bytes of networks and moments."""
+    if config.network != "mlp":
+        return {}  # which only its factory knows
+    actor, critic = actor_and_critic(view, spec, team, config, group)
+    return trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
+
+
+PPO_PARTS = ("policy", "policy_optimiser", "critic", "critic_optimiser", "normaliser")
+PPO_STAGES = (
+    StageSpec("postprocess", (), "team", reads=("critic", "normaliser"), writes=("normaliser",)),
+    StageSpec("critic", ("postprocess",), "group", ("critic", "critic_optimiser"), ("critic", "critic_optimiser")),
+    StageSpec("policy", ("postprocess",), "group", ("policy", "policy_optimiser"), ("policy", "policy_optimiser")),
+)
+IPPO = AlgorithmSpec(
+    "ippo",
+    IppoConfig,
+    PPO_STAGES,
+    PPO_PARTS,
+    "functions.algorithms.ppo.ippo",
+    SUMMARIES,
+    part_bytes=partial(part_bytes, OWN),
+    member_rows=True,
+)
+MAPPO = AlgorithmSpec(
+    "mappo",
+    MappoConfig,
+    PPO_STAGES,
+    PPO_PARTS,
+    "functions.algorithms.ppo.mappo",
+    SUMMARIES,
+    part_bytes=partial(part_bytes, TEAM),
+    member_rows=True,
+)
+HAPPO = AlgorithmSpec(
+    "happo",
+    HappoConfig,
+    (
+        *PPO_STAGES[:2],
+        StageSpec(
+            "policy",
+            ("postprocess",),
+            "team",
+            ("policy", "policy_optimiser"),
+            ("policy", "policy_optimiser"),
+            couples=True,
+            in_turn=True,
+        ),
+    ),
+    PPO_PARTS,
+    "functions.algorithms.ppo.happo",
+    part_bytes=partial(part_bytes, TEAM),
+)

@@ -1,0 +1,94 @@
+"""ISAC and MASAC as the coordinator knows them: settings, stages, and the sizes of their networks."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated
+
+from msgspec import Meta
+
+from functions.algorithms.off_policy.specs import (
+    CRITIC_PARTS,
+    OWN_VIEW,
+    TEAM_VIEW,
+    CriticConfig,
+    View,
+    actor_and_critic,
+    critic_bytes,
+)
+from functions.algorithms.specification import AlgorithmSpec, ScheduleName, StageSpec, trained_bytes
+from functions.bounds import LARGEST
+from functions.contract import Team
+from functions.environments.base import EnvSpec
+
+TEMPERATURE_PARTS = ("temperature", "temperature_optimiser")
+POLICY_PARTS = ("policy", "policy_optimiser", *TEMPERATURE_PARTS)
+PARTS = (*POLICY_PARTS, *CRITIC_PARTS)
+
+
+class SacConfig(CriticConfig, frozen=True, kw_only=True):
+    """The settings of both: agents explore by sampling from their policies, whose entropy a temperature holds at a
+    target.
+
+    The target of a choice is a share of the entropy of an even choice among the legal actions. The entropy of
+    continuous actions is differential, of actions in [-1, 1], where -1 per dimension is that of an even choice from a
+    fifth of the range.
+    """
+
+    initial_temperature: Annotated[
+        float, Meta(gt=0, le=LARGEST, description="weight of the entropy at first, in scaled rewards per nat")
+    ] = 0.1
+    temperature_lr: Annotated[
+        float, Meta(gt=0, le=LARGEST, description="Adam's step for the logarithm of the temperature")
+    ] = 1e-3
+    entropy_share: Annotated[
+        float, Meta(ge=0, le=1, description="target entropy of a choice, of that of an even one")
+    ] = 0.5
+    entropy_per_number: Annotated[
+        float, Meta(ge=-LARGEST, le=LARGEST, description="target entropy of continuous actions, in nats per dimension")
+    ] = -1.0
+
+    @property
+    def schedules(self) -> Mapping[str, ScheduleName]:
+        return {**super().schedules, "temperature_lr": self.lr_schedule}
+
+
+class IsacConfig(SacConfig, frozen=True, kw_only=True, tag_field="name", tag="isac"):
+    """Independent SAC."""
+
+
+class MasacConfig(SacConfig, frozen=True, kw_only=True, tag_field="name", tag="masac"):
+    """Multi-agent SAC."""
+
+
+def part_bytes(view: View, spec: EnvSpec, team: Team, config: SacConfig, group: int) -> dict[str, int]:
+    """The bytes of a group's networks, targets and moments; raises `BadRequest` for several choices at once."""
+    actor, critic = actor_and_critic(view, spec, team, config, group, stochastic=True)
+    if config.network != "mlp":
+        return {}  # which only its factory knows
+    sizes = trained_bytes("policy", actor.parameters) | trained_bytes("temperature", 1)
+    return sizes | critic_bytes(config, critic.parameters)
+
+
+ISAC = AlgorithmSpec(
+    "isac",
+    IsacConfig,
+    (
+        StageSpec("critic", (), "group", ("policy", "temperature", *CRITIC_PARTS), CRITIC_PARTS),
+        StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
+    ),
+    PARTS,
+    "functions.algorithms.sac.isac",
+    part_bytes=partial(part_bytes, OWN_VIEW),
+)
+MASAC = AlgorithmSpec(
+    "masac",
+    MasacConfig,
+    (
+        StageSpec("actors", (), "group", ("policy",), ()),
+        StageSpec("critic", ("actors",), "group", ("temperature", *CRITIC_PARTS), CRITIC_PARTS, couples=True),
+        StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
+    ),
+    PARTS,
+    "functions.algorithms.sac.masac",
+    part_bytes=partial(part_bytes, TEAM_VIEW),
+)

@@ -1,0 +1,306 @@
+"""IQL, VDN, QMIX and QPLEX as the coordinator knows them: settings, stages, and the sizes of their networks."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar, Literal, Protocol, Self, TypeVar
+
+from msgspec import Meta
+
+from functions.algorithms.groups import leads_side, members, side_of
+from functions.algorithms.off_policy.specs import ONE_CHOICE, PRIORITIES, ReplayConfig
+from functions.algorithms.specification import AlgorithmSpec, StageSpec, Width, trained_bytes
+from functions.algorithms.views import state_width
+from functions.bounds import LARGEST, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS, MOST_UNITS
+from functions.contract import BadRequest, Behaviour, Team
+from functions.environments.base import EnvSpec
+from functions.nn.shape import Mlp, Network
+
+PARTS = ("policy", "policy_optimiser", "target", "normaliser", PRIORITIES)
+_WITHOUT_NORMALISER = ("policy", "policy_optimiser", "target", PRIORITIES)
+_MIXING = ("mixer", "mixer_optimiser", "mixer_target", "normaliser")
+_UTILITY = StageSpec("utility", (), "group", _WITHOUT_NORMALISER, ())
+_POLICY = StageSpec("policy", ("mix",), "group", _WITHOUT_NORMALISER, _WITHOUT_NORMALISER)
+_MIXED_STAGES = (_UTILITY, StageSpec("mix", ("utility",), "team", _MIXING, _MIXING, couples=True), _POLICY)
+_MIXED_PARTS = (*PARTS, "mixer", "mixer_optimiser", "mixer_target")
+
+
+class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
+    """The settings of value methods; their networks have ReLU layers, with which IQL and QMIX learned faster here."""
+
+    hidden: Annotated[
+        tuple[Width, ...], Meta(min_length=1, max_length=MOST_LAYERS, description="widths of the hidden layers")
+    ] = (128, 128)
+    epsilon_start: Annotated[float, Meta(ge=0, le=1, description="chance of a random action at the beginning")] = 1.0
+    epsilon_end: Annotated[float, Meta(ge=0, le=1, description="chance of a random action in the end")] = 0.05
+    epsilon_steps: Annotated[
+        int, Meta(ge=1, le=MOST_ENV_STEPS, description="environment steps from the one to the other")
+    ] = 50_000
+    double: Annotated[bool, Meta(description="the online network picks the next action that the target values")] = True
+    n_step: Annotated[
+        int,
+        Meta(
+            ge=1, le=MOST_STEPS, description="rewards that a target sums, at most the steps of a segment less burn_in"
+        ),
+    ] = 1
+    td_lambda: Annotated[
+        float, Meta(ge=0, le=1, description="weight of longer returns in a target (λ of Peng's Q(λ)); 0: n_step alone")
+    ] = 0.0
+    cql_alpha: Annotated[
+        float,
+        Meta(ge=0, le=LARGEST, description="weight of conservative Q-learning, for learning from a dataset; 0: off"),
+    ] = 0.0
+    priority: Annotated[
+        float,
+        Meta(ge=0, le=1, description="exponent of TD errors in replay priorities (alpha of PER); 0: uniform"),
+    ] = 0.0
+    priority_beta: Annotated[
+        float,
+        Meta(ge=0, le=1, description="exponent of importance weights (beta of PER) at first; in the end 1"),
+    ] = 0.4
+    priority_steps: Annotated[
+        int, Meta(ge=1, le=MOST_ENV_STEPS, description="environment steps until that exponent is 1")
+    ] = 640_000
+
+    @property
+    def length(self) -> int | None:
+        """See `ReplayConfig.length`; the default for targets that look ahead is a whole rollout."""
+        looks_ahead = self.n_step > 1 or self.td_lambda > 0
+        return self.sequence_length or (None if looks_ahead else super().length)
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` also for targets that sum more rewards than a segment has."""
+        super().__post_init__()
+        if self.td_lambda and self.n_step > 1:
+            raise ValueError("td_lambda mixes returns of all lengths; leave algorithm.n_step at 1")
+        if self.length is not None and self.n_step > self.length - self.burn_in:
+            burn_in = f", {self.burn_in} of them burn-in" if self.burn_in else ""
+            raise ValueError(
+                f"n_step is {self.n_step}, and a sequence has {self.length} steps{burn_in}; set a longer"
+                " sequence_length or a lower algorithm.n_step"
+            )
+
+    @property
+    def idle_parts(self) -> tuple[str, ...]:
+        return () if self.priority else (PRIORITIES,)
+
+    def beta(self, env_steps: int) -> float:
+        """The exponent of importance weights after `env_steps` environment steps, which increases linearly."""
+        return self.priority_beta + min(1.0, env_steps / self.priority_steps) * (1 - self.priority_beta)
+
+    def behaviour(self, env_steps: int) -> Behaviour:
+        """ε-greedy with linearly decreasing ε."""
+        share = min(1.0, env_steps / self.epsilon_steps)
+        return Behaviour(kind="epsilon", amount=self.epsilon_start + share * (self.epsilon_end - self.epsilon_start))
+
+
+class IqlConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag="iql"):
+    """Independent Q-learning."""
+
+    reward: Annotated[
+        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
+    ] = "team"
+
+
+class VdnConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag="vdn"):
+    """Value-decomposition networks."""
+
+
+class MixedConfig(UtilityConfig, frozen=True, kw_only=True):
+    """The settings of both.
+
+    Targets are slower, gradients are clipped at a lower norm and the loss is Huber's, because a mixing network
+    multiplies the effect of an error on its agents' networks: without these settings returns of `qmix` on simple_spread
+    rose to -55 and fell again.
+    """
+
+    tau: Annotated[float, Meta(gt=0, le=1, description="part of the way targets go in an update (Polyak)")] = 0.003
+    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm")] = 1.0
+    huber_delta: (
+        Annotated[float, Meta(gt=0, le=LARGEST, description="where the loss turns linear; default: 1")] | None
+    ) = 1.0
+    hypernet_embed: Annotated[
+        int, Meta(ge=0, le=MOST_UNITS, description="hidden units of its hypernetworks; 0: linear ones")
+    ] = 64
+
+
+class QmixConfig(MixedConfig, frozen=True, kw_only=True, tag_field="name", tag="qmix"):
+    """Monotonic mixing, or that of a factory."""
+
+    mixing_embed_dim: Annotated[int, Meta(ge=1, le=MOST_UNITS, description="hidden units of the mixing network")] = 32
+    mixer: (
+        Annotated[str, Meta(description="a torch module's package.module:factory in place of QMIX's mixing network")]
+        | None
+    ) = None
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` also for a mixing network that is no factory's."""
+        super().__post_init__()
+        if self.mixer is not None and ":" not in self.mixer:
+            raise ValueError(f"mixer is {self.mixer!r}, and a factory's name is package.module:factory")
+
+    @property
+    def needs_torch(self) -> bool:
+        return super().needs_torch or self.mixer is not None
+
+
+class QplexConfig(MixedConfig, frozen=True, kw_only=True, tag_field="name", tag="qplex"):
+    """Duplex dueling."""
+
+    mixing_heads: Annotated[int, Meta(ge=1, le=MOST_LAYERS, description="attention heads of the mixing network")] = 4
+
+
+def utility_network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> Network:
+    """The group's utility network; raises `BadRequest` for unsupported actions."""
+    agent = members(team, group)[0]
+    kind = next(kind for kind in spec.classes if agent in kind.agents)
+    if kind.continuous or kind.branches:
+        what, advice = "several choices at once", ONE_CHOICE
+        if kind.continuous:
+            what, advice = "numbers", "use ippo, mappo, iddpg, maddpg, isac or masac"
+        raise BadRequest(f"{spec.agents[agent]} acts in {what}; the algorithm values single choices only: {advice}")
+    sizes = (kind.observation_size + (len(spec.agents) if team.identity else 0), *config.hidden, kind.actions)
+    return Network(sizes, config.recurrent, rectified=True, layer_norm=config.layer_norm)
+
+
+C = TypeVar("C", bound=MixedConfig)
+
+
+class MixerSizes(Protocol):
+    """The shapes of the hypernetworks of a mixing network."""
+
+    @property
+    def shapes(self) -> Mapping[str, Mlp]:
+        """By name, in the order of the flat vector."""
+
+
+@dataclass(frozen=True)
+class QmixSizes:
+    """The shape of QMIX's mixing network: `agents` utilities, a state of width `state`, `embed` hidden units.
+
+    The hypernetworks of weights have a hidden layer of `hyper` units, as in the authors' later code, or none if `hyper`
+    is 0, as in the paper. The one of the first bias is linear, the one of the last bias has `embed` hidden units.
+    """
+
+    agents: int
+    state: int
+    embed: int = 32
+    hyper: int = 64
+    names: ClassVar = ("first_weight", "first_bias", "last_weight", "last_bias")
+
+    @classmethod
+    def of(cls, spec: EnvSpec, team: Team, config: QmixConfig, group: int) -> Self:
+        """That of the side that `group` leads."""
+        width = state_width(spec, members(team, group)[0])
+        return cls(len(side_of(spec, team, group)), width, config.mixing_embed_dim, config.hypernet_embed)
+
+    @property
+    def shapes(self) -> dict[str, Mlp]:
+        """The networks that compute the weights from the state, by name."""
+        first = (self.state, self.hyper) if self.hyper else (self.state,)
+        widths = (
+            (*first, self.agents * self.embed),
+            (self.state, self.embed),
+            (*first, self.embed),
+            (self.state, self.embed, 1),
+        )
+        return dict(zip(self.names, map(Mlp, widths), strict=True))
+
+
+@dataclass(frozen=True)
+class QplexSizes:
+    """The shape of QPLEX's mixing network: `agents` utilities, a state of width `state`, one-hots of the joint action
+    of width `actions`, and `heads` of λ.
+
+    The hypernetworks have a hidden layer of `hyper` units, or none if `hyper` is 0.
+    """
+
+    agents: int
+    state: int
+    actions: int
+    heads: int = 4
+    hyper: int = 64
+    names: ClassVar = ("weight", "bias", "key", "agent", "action")
+
+    @classmethod
+    def of(cls, spec: EnvSpec, team: Team, config: QplexConfig, group: int) -> Self:
+        """That of the side that `group` leads."""
+        side, width = side_of(spec, team, group), state_width(spec, members(team, group)[0])
+        return cls(len(side), width, sum(choices(spec, side)), config.mixing_heads, config.hypernet_embed)
+
+    @property
+    def shapes(self) -> dict[str, Mlp]:
+        """The networks that compute w, b and the factors of λ, by name."""
+        hidden = (self.hyper,) if self.hyper else ()
+        by_head, both = self.heads * self.agents, self.state + self.actions
+        ends = ((self.state, self.agents), (self.state, self.agents), (self.state, self.heads), (self.state, by_head))
+        shapes = (Mlp((inputs, *hidden, outputs)) for inputs, outputs in (*ends, (both, by_head)))
+        return dict(zip(self.names, shapes, strict=True))
+
+
+def choices(spec: EnvSpec, agents: list[int]) -> list[int]:
+    """The number of actions of each agent."""
+    return [next(kind.actions for kind in spec.classes if agent in kind.agents) for agent in agents]
+
+
+def part_bytes(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> dict[str, int]:
+    """The bytes of network, target and moments; raises `BadRequest` for unsupported actions."""
+    if config.network != "mlp":
+        return {}  # which only its factory knows
+    sizes = trained_bytes("policy", utility_network(spec, team, config, group).parameters)
+    return {**sizes, "target": sizes["policy"]}
+
+
+def mixed_bytes(
+    sizes: Callable[[EnvSpec, Team, C, int], MixerSizes], spec: EnvSpec, team: Team, config: C, group: int
+) -> dict[str, int]:
+    """As `part_bytes`, and of the side's mixing network if the group is the side's first."""
+    utility = part_bytes(spec, team, config, group)
+    if not leads_side(spec, team, group):
+        return utility
+    mixer = trained_bytes("mixer", sum(shape.parameters for shape in sizes(spec, team, config, group).shapes.values()))
+    return {**utility, **mixer, "mixer_target": mixer["mixer"]}
+
+
+def _qmix_bytes(spec: EnvSpec, team: Team, config: QmixConfig, group: int) -> dict[str, int]:
+    if config.mixer is None:
+        return mixed_bytes(QmixSizes.of, spec, team, config, group)
+    return part_bytes(spec, team, config, group)  # only its factory knows the rest
+
+
+IQL = AlgorithmSpec(
+    "iql",
+    IqlConfig,
+    (StageSpec("policy", (), "group", PARTS, PARTS),),
+    PARTS,
+    "functions.algorithms.value.iql",
+    resizable_parts=(PRIORITIES,),
+    part_bytes=part_bytes,
+)
+VDN = AlgorithmSpec(
+    "vdn",
+    VdnConfig,
+    (_UTILITY, StageSpec("mix", ("utility",), "team", ("normaliser",), ("normaliser",), couples=True), _POLICY),
+    PARTS,
+    "functions.algorithms.value.vdn",
+    resizable_parts=(PRIORITIES,),
+    part_bytes=part_bytes,
+)
+QMIX = AlgorithmSpec(
+    "qmix",
+    QmixConfig,
+    _MIXED_STAGES,
+    _MIXED_PARTS,
+    "functions.algorithms.value.qmix",
+    resizable_parts=(PRIORITIES,),
+    part_bytes=_qmix_bytes,
+)
+QPLEX = AlgorithmSpec(
+    "qplex",
+    QplexConfig,
+    _MIXED_STAGES,
+    _MIXED_PARTS,
+    "functions.algorithms.value.qplex",
+    resizable_parts=(PRIORITIES,),
+    part_bytes=partial(mixed_bytes, QplexSizes.of),
+)
