@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.table import Row
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from infra.local.sqlite import LEDGER_FILE, SqliteLedger
 from marless.estimation.recording import record
 from marless.estimation.service_times import fit

@@ -7,7 +7,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.training import UNEVALUATED
-from coordinator.config.schema import RunConfig, load
+from coordinator.config.loading import load
+from coordinator.config.schema import RunConfig
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
 from coordinator.drive.ports import Invoker

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from coordinator.config.schema import ConfigError, RunConfig, convert, read_toml
+from coordinator.config.loading import convert, read_toml
+from coordinator.config.schema import ConfigError, RunConfig
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.errors import USER_ERROR, Ending, UserError
 from infra.local.own_process import cores

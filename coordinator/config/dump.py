@@ -1,45 +1,46 @@
 """A configuration as a TOML file for `marless train`: every key with its meaning."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from coordinator.config.schema import RunConfig, explained_keys, valid_keys
+from coordinator.config.keys import explained_keys, valid_keys
+from coordinator.config.schema import RunConfig
 
 
-def document(config: RunConfig, plug_ins: bool = False) -> str:
+def document(config: RunConfig, plug_ins: bool = False, origins: Mapping[str, str] | None = None) -> str:
     """Valid TOML with every key; keys without a value are comments. Reading it returns `config`.
 
-    With `plug_ins` rules of other packages are explained too, which needs a scan of all installed packages.
+    With `plug_ins` rules of other packages are explained too, which needs a scan of all installed packages. What set a
+    value, by dotted key in `origins`, is a comment behind it.
     """
     values = msgspec.to_builtins(config)
     means = (explained_keys if plug_ins else valid_keys)(values["algorithm"]["name"])
-    return "\n".join(_table("", values, means)).lstrip("\n") + "\n"
+    return "\n".join(_table("", values, means, origins or {})).lstrip("\n") + "\n"
 
 
-def _table(path: str, values: dict[str, Any], means: dict[str, str]) -> list[str]:
+def _table(path: str, values: dict[str, Any], means: dict[str, str], origins: Mapping[str, str]) -> list[str]:
     """Plain values first: in TOML what follows a table's header belongs to that table."""
     prefix = f"{path}." if path else ""
     lines, tables = [], []
     for name, value in values.items():
-        if isinstance(value, dict) and f"{prefix}{name}" not in means:
-            tables += ["", f"[{prefix}{name}]", *_table(f"{prefix}{name}", value, means)]
+        key = f"{prefix}{name}"
+        if isinstance(value, dict) and key not in means:
+            tables += ["", f"[{key}]", *_table(key, value, means, origins)]
         elif isinstance(value, dict):
-            tables += [
-                "",
-                f"# {means[f'{prefix}{name}']}",
-                f"[{prefix}{name}]",
-                *(_line(*pair) for pair in value.items()),
-            ]
+            options = (_line(*option, origins.get(f"{key}.{option[0]}")) for option in value.items())
+            tables += ["", f"# {means[key]}", f"[{key}]", *options]
         else:
-            lines += [f"# {means[f'{prefix}{name}']}", _line(name, value)]
+            lines += [f"# {means[key]}", _line(name, value, origins.get(key))]
     return lines + tables
 
 
-def _line(name: str, value: Any) -> str:
+def _line(name: str, value: Any, origin: str | None) -> str:
     key = name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else json.dumps(name)
-    return f"# {key} =" if value is None else f"{key} = {toml_value(value)}"
+    note = f"  # {' '.join(origin.split())}" if origin else ""
+    return f"# {key} =" if value is None else f"{key} = {toml_value(value)}{note}"
 
 
 def toml_value(value: Any) -> str:

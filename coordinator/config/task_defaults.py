@@ -5,8 +5,7 @@ Where rewards come late, or every environment is a separate program, other value
 the reasons.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 Settings = Mapping[str, float | str | bool]
 
@@ -118,41 +117,3 @@ PPO_TASKS: Mapping[str, Settings] = {
     "mpe/simple_spread": _ANNEALING,
     "mpe/simple_speaker_listener": {**_ANNEALING, "normalise_observations": True},
 }
-
-
-def fill_defaults(document: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
-    """The document of a configuration, completed with the values of its task family for `keys` and task options.
-
-    A value in place of a table stays as it is: the type check refuses it later.
-    """
-    completed = dict(document)
-    for key, value in _family_settings(document).items():
-        *path, name = key.split(".")
-        if key in keys or key.startswith("task.options."):
-            _set(completed, path, name, value)
-    return completed
-
-
-def _family_settings(document: Mapping[str, Any]) -> Settings:
-    task, algorithm = (_name(document.get(table)) for table in ("task", "algorithm"))
-    if task is None:
-        return {}
-    prefix = next(prefix for prefix in FAMILIES if task.startswith(prefix))
-    return {**FAMILIES[prefix], **FAMILY_AND_ALGORITHM.get((prefix, algorithm or ""), {})}
-
-
-def _name(table: object) -> str | None:
-    name = table.get("name") if isinstance(table, Mapping) else None
-    return name if isinstance(name, str) else None
-
-
-def _set(document: dict[str, Any], path: list[str], name: str, value: float | str | bool) -> None:
-    """Sets ``path.name`` unless it is set; tables on the path are copied, since they belong to the caller."""
-    table = document
-    for step in path:
-        inner = table.get(step, {})
-        if not isinstance(inner, Mapping):
-            return
-        table[step] = dict(inner)
-        table = table[step]
-    table.setdefault(name, value)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.file_reading import UnreadableFile, read_json
 from marless.ablation.arms import Arm, Value
 from marless.studies.study import StudyRun

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from coordinator.config.schema import ConfigError, RunConfig, convert, override, read_toml
+from coordinator.config.loading import convert, override, read_toml
+from coordinator.config.schema import ConfigError, RunConfig
 from coordinator.config.tables import merge
 
 

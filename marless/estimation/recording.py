@@ -10,7 +10,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from coordinator.config import dump
-from coordinator.config.schema import RunConfig, Stop, convert, override
+from coordinator.config.loading import convert, override
+from coordinator.config.schema import RunConfig, Stop
 from coordinator.config.toml_files import parse_toml
 from coordinator.core.attempt_record import AttemptRecord
 from coordinator.core.state import Plan

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from coordinator.config.dump import toml_value
-from coordinator.config.schema import ConfigError, RunConfig, convert, load, valid_keys
+from coordinator.config.keys import valid_keys
+from coordinator.config.loading import convert, load
+from coordinator.config.schema import ConfigError, RunConfig
 from coordinator.config.tables import flatten
 from functions.text.redaction import is_secret
 

@@ -15,7 +15,8 @@ from typing import Self
 
 import msgspec
 
-from coordinator.config.schema import RunConfig, load
+from coordinator.config.loading import load
+from coordinator.config.schema import RunConfig
 from coordinator.core.state import NO_INPUTS, RunInputs
 from coordinator.drive.run_manifest import with_inputs_together
 from coordinator.errors import UserError, broken_path

@@ -9,7 +9,8 @@ from contextlib import closing
 import msgspec
 
 from coordinator.config import dump
-from coordinator.config.schema import Functions, RunConfig, convert, override
+from coordinator.config.loading import convert, override
+from coordinator.config.schema import Functions, RunConfig
 from coordinator.core.state import RunInputs
 from coordinator.drive import run_manifest
 from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError

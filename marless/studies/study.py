@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from coordinator.config.schema import ConfigError, RunConfig, convert
+from coordinator.config.loading import convert
+from coordinator.config.schema import ConfigError, RunConfig
 from coordinator.config.tables import flatten, merge, nest
 from coordinator.governor.purse import Purse
 from functions.contract import StorageFault

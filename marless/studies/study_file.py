@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from coordinator.config.schema import ConfigError, read_toml
+from coordinator.config.loading import read_toml
+from coordinator.config.schema import ConfigError
 from coordinator.config.tables import merge
 from functions.bounds import LARGEST, MOST_PROCESSES, MOST_ROUNDS, MOST_SEED
 

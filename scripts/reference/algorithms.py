@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.schema import description, load
+from coordinator.config.keys import description
+from coordinator.config.loading import load
 from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
 from functions.algorithms.registry import BUILT_IN, implementation
 from functions.algorithms.specification import AlgorithmSpec

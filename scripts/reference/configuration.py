@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.schema import RunConfig, valid_keys
+from coordinator.config.keys import valid_keys
+from coordinator.config.schema import RunConfig
 from scripts.reference import markdown
 
 _ABOUT = """\
@@ -15,6 +16,10 @@ prints the effective configuration with every key and its meaning as a file to e
 algorithm.name=vdn` that of an algorithm, `marless config task.name=smax/8m` that of an environment, since [families
 of environments](algorithms.md#by-family-of-environments) have defaults of their own. A key that does not exist, or
 a value that cannot be, is refused in one line that names the key.
+
+Behind a value `marless config` says what set it, where it is not the default of this page: the command line, the file,
+the task's family or the task itself, in this order of rank; or the algorithm or another key that implies it. `marless
+config --json` prints a line for each key with its value and what set it (`set_by`).
 
 The keys of the table `algorithm` are those of the algorithm: see [algorithms](algorithms.md#settings). Those of
 `task.options` are the environment's: see [environments](environments.md)."""

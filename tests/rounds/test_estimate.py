@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from commands import Commands
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.pricing.latency import STANDARD
 from functions.warm import WARM
 from marless.backends.registry import backend

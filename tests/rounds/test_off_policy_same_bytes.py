@@ -4,7 +4,7 @@ import pytest
 from driver import SMALL
 from driver import train as drive
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.drive.ledger_items import load_state
 from functions.algorithms.registry import algorithm
 from infra.local.sqlite import SqliteLedger

@@ -10,7 +10,7 @@ from commands import SMALL as SIGNAL
 from commands import Commands
 from driver import train as drive
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from infra.local.files import FileStorage
 from marless.backends.registry import backend
 from marless.estimation.calibration import calibrate

@@ -6,7 +6,7 @@ import pytest
 from driver import SMALL
 from driver import train as drive
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
 from coordinator.drive.ledger_items import Unresumable, load_state

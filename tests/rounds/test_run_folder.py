@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from commands import SMALL, Commands
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from marless.cli.app import main
 from marless.reports import load_policy
 from marless.runs.folder import RunFolder

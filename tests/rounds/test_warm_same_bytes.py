@@ -8,7 +8,7 @@ from algorithm_families import family
 from driver import SMALL
 from driver import train as drive
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
 from coordinator.pricing.prices import load_prices

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 from driver import train
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core import footprint, opponents
 from functions.algorithms.registry import BUILT_IN
 from functions.environments import registry

@@ -9,7 +9,7 @@ from collections import Counter, deque
 import msgspec
 from simulated import Lines, MemoryLedger, MemoryStorage
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core import budget
 from coordinator.core.state import Plan
 from coordinator.drive.completion_reports import Detached

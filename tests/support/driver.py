@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core import budget
 from coordinator.core.state import NO_INPUTS, Plan, RoundLine, RunInputs, State
 from coordinator.drive.driver import Driver, Ports

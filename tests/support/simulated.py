@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
 from coordinator.drive.ledger_items import CHECKPOINT, load_state

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.config import dump
-from coordinator.config.schema import ConfigError, RunConfig, load
+from coordinator.config.loading import load
+from coordinator.config.schema import ConfigError, RunConfig
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES

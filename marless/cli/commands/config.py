@@ -1,11 +1,14 @@
-"""marless config: prints the effective configuration as a file to keep and edit."""
+"""marless config: prints the effective configuration as a file to keep and edit, and what set each value."""
 
 from argparse import ArgumentParser, Namespace
 
+import msgspec
+
 from coordinator.config.dump import document
-from coordinator.config.schema import load
+from coordinator.config.loading import load_with_origins
+from coordinator.config.tables import flatten
 from marless.cli import arguments as common
-from marless.output import say_text
+from marless.output import say_json, say_text
 
 EXAMPLES = """examples:
   marless config > my_run.toml
@@ -15,9 +18,16 @@ EXAMPLES = """examples:
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     common.configuration(parser)
+    common.json(parser)
 
 
 def run(options: Namespace) -> int:
     """Prints the configuration; trained with, it gives the same run."""
-    say_text(document(load(*common.split(options.settings)), plug_ins=True))
+    config, origins = load_with_origins(*common.split(options.settings))
+    if not options.json:
+        say_text("# Behind a value stands what set it; without that it is the default.\n")
+        say_text(document(config, plug_ins=True, origins=origins))
+        return 0
+    for key, value in flatten(msgspec.to_builtins(config)).items():
+        say_json({"key": key, "value": value, "set_by": origins.get(key, "default")})
     return 0

@@ -2,7 +2,8 @@
 
 from argparse import ArgumentParser, Namespace
 
-from coordinator.config.schema import RunConfig, load
+from coordinator.config.loading import load
+from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
 from coordinator.pricing.bill import Bill
 from coordinator.rules.sharing import SHARING_MODES

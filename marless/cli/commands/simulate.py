@@ -4,7 +4,7 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.errors import FINISHED, UserError
 from marless.cli import arguments as common
 from marless.estimation.recording import record, recorded

@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cli.console import report_ending

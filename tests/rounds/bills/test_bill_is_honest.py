@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from driver import CONTROLLER, ROLES, SMALL
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
 from coordinator.pricing.bill import bill

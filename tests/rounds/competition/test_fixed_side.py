@@ -12,7 +12,7 @@ from driver import SMALL as TINY
 from driver import train as drive
 from safetensors.numpy import load_file
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.errors import UserError
 from infra.local.files import FileStorage
 from marless.reports import load_policy

@@ -4,7 +4,7 @@ import msgspec
 from ablated_runs import empty_line
 
 from coordinator.config import dump
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core.state import Evaluated
 from marless.reports.evaluations import Evaluation, document
 from marless.reports.provenance import EnvironmentFingerprint

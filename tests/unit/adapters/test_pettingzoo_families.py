@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.conformance import check

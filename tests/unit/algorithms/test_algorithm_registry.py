@@ -10,7 +10,9 @@ from simulated import SPEC as TASK
 from simulated import make_plan
 
 from coordinator.config.dump import document
-from coordinator.config.schema import ConfigError, RunConfig, convert, load, valid_keys
+from coordinator.config.keys import valid_keys
+from coordinator.config.loading import convert, load
+from coordinator.config.schema import ConfigError, RunConfig
 from coordinator.core.state import State
 from coordinator.core.tasks import in_flight
 from coordinator.drive import run_manifest

@@ -15,7 +15,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.errors import UserError
 from functions.codec import decode
 from functions.contract import Opponents, Team

@@ -2,7 +2,8 @@
 
 import pytest
 
-from coordinator.config.schema import ConfigError, load
+from coordinator.config.loading import load
+from coordinator.config.schema import ConfigError
 from functions.algorithms.ddpg.specs import MaddpgConfig
 from functions.algorithms.ppo.specs import IppoConfig
 from functions.algorithms.sac.specs import IsacConfig

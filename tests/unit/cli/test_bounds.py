@@ -7,7 +7,8 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from coordinator.config.schema import ConfigError, RunConfig, convert, load, override
+from coordinator.config.loading import convert, load, override
+from coordinator.config.schema import ConfigError, RunConfig
 from coordinator.config.toml_files import MOST_PARTS, parse_toml
 from functions.algorithms import registry as algorithms
 from functions.encoding import Undecodable

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.config.dump import document
-from coordinator.config.schema import Stop, convert, load, valid_keys
+from coordinator.config.keys import valid_keys
+from coordinator.config.loading import convert, load
+from coordinator.config.schema import Stop
 from coordinator.errors import UserError
 from functions.contract import MissingExtra
 from functions.environments import registry as environments

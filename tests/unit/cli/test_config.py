@@ -1,16 +1,10 @@
 import msgspec
 import pytest
 
+from coordinator.config.keys import valid_keys
+from coordinator.config.loading import convert, load
 from coordinator.config.renamed import RENAMED
-from coordinator.config.schema import (
-    DEFAULT_ROUNDS,
-    ConfigError,
-    RunConfig,
-    Stop,
-    convert,
-    load,
-    valid_keys,
-)
+from coordinator.config.schema import DEFAULT_ROUNDS, ConfigError, RunConfig, Stop
 from functions.algorithms import registry as algorithms
 from functions.algorithms.ppo.specs import IppoConfig, MappoConfig
 

@@ -3,8 +3,10 @@
 import msgspec
 import pytest
 
-from coordinator.config.schema import ConfigError, load
-from coordinator.config.task_defaults import FAMILIES, fill_defaults
+from coordinator.config.defaults import fill_family
+from coordinator.config.loading import load
+from coordinator.config.schema import ConfigError
+from coordinator.config.task_defaults import FAMILIES
 
 
 def changed(*settings):
@@ -145,12 +147,12 @@ def test_a_printed_configuration_keeps_its_values_whatever_task_it_is_then_for(n
     # All options of its algorithm, from which a run's configuration is completed.
     known = flat(config).keys() & {key for keys in FAMILIES.values() for key in keys}
     assert ("algorithm.n_step" in known) == (name in ("iql", "vdn", "qmix"))
-    assert fill_defaults({**document, "task": {"name": "smax/8m"}}, known) == {**document, "task": {"name": "smax/8m"}}
+    assert fill_family({**document, "task": {"name": "smax/8m"}}, known)[0] == {**document, "task": {"name": "smax/8m"}}
 
 
 def test_the_callers_document_is_left_as_it_is():
     document = {"task": {"name": "rware/tiny-2ag"}, "algorithm": {"lr": 1e-3}}
-    assert fill_defaults(document, ["algorithm.gamma"])["algorithm"] == {"lr": 1e-3, "gamma": 0.99}
+    assert fill_family(document, ["algorithm.gamma"])[0]["algorithm"] == {"lr": 1e-3, "gamma": 0.99}
     assert document == {"task": {"name": "rware/tiny-2ag"}, "algorithm": {"lr": 1e-3}}
 
 

@@ -6,7 +6,7 @@ import msgspec
 from ablated_runs import empty_line
 
 from coordinator.config import dump
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from functions.encoding import to_json
 from marless.reports.evaluations import Evaluation, document
 from marless.studies import decisions

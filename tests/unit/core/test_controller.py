@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core.controller import (
     ControllerState,
     RoundSignals,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core import footprint, opponents
 from coordinator.core.compatibility import incompatibility
 from functions.algorithms import registry

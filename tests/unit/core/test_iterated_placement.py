@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated import World, make_plan
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core import planning
 from coordinator.core.state import Plan
 from coordinator.placement.rules import LEARNER_PLACEMENTS, Work, balance, fused, packed, split, whole

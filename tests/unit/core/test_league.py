@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from coordinator.config.schema import ConfigError, League, load
+from coordinator.config.loading import load
+from coordinator.config.schema import ConfigError, League
 from coordinator.core import league
 from coordinator.core.compatibility import incompatibility
 from coordinator.core.league import Checkpoint, LeagueState

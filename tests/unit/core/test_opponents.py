@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from drawn_policies import NUMBERS, SPEC, observed, seen_at, tensors_of
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core.compatibility import incompatibility
 from coordinator.core.opponents import evaluated_side
 from functions import codec

@@ -6,7 +6,7 @@ import json
 import msgspec
 import pytest
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core.opponents import FixedOpponents
 from coordinator.core.state import RunInputs
 from coordinator.drive import run_manifest

@@ -5,7 +5,8 @@ import re
 import msgspec
 import pytest
 
-from coordinator.config.schema import RULES, load, valid_keys
+from coordinator.config.keys import RULES, valid_keys
+from coordinator.config.loading import load
 from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
 from functions.algorithms.registry import BUILT_IN
 from functions.environments import registry

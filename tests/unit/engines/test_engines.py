@@ -5,7 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from coordinator.config.schema import ConfigError, load
+from coordinator.config.loading import load
+from coordinator.config.schema import ConfigError
 from functions.actor.rollout import collect
 from functions.algorithms import engine
 from functions.algorithms import registry as algorithms

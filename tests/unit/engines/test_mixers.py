@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from value_scenes import APART, PAIRED, WIDE, Scene
 
-from coordinator.config.schema import ConfigError, load
+from coordinator.config.loading import load
+from coordinator.config.schema import ConfigError
 from functions.algorithms.conformance.suite import check
 from functions.contract import BadRequest
 

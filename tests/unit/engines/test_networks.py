@@ -7,7 +7,9 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from coordinator.config.schema import NETWORKS, ConfigError, load
+from coordinator.config.checks import NETWORKS
+from coordinator.config.loading import load
+from coordinator.config.schema import ConfigError
 from coordinator.core.opponents import takes_identity
 from functions.algorithms import registry as algorithms
 from functions.algorithms.conformance.random_tasks import RandomTask

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from simulated import MemoryLedger
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core.state import State
 from coordinator.drive import governor, lease, run_manifest
 from coordinator.drive.governor import STUDY, begin, govern, limited, read_state, stop

@@ -8,7 +8,8 @@ from seeds import each_seed, slow
 from simulated import MemoryStorage
 from trained_teams import invoke_learner, returned, trained_policy
 
-from coordinator.config.schema import ConfigError, load
+from coordinator.config.loading import load
+from coordinator.config.schema import ConfigError
 from functions import codec
 from functions.algorithms import registry as algorithms
 from functions.algorithms.value.mixer import mixer_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from functions.algorithms.registry import BUILT_IN
 from marless.page.settings import command, settings
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from simulated import Lines, MemoryLedger, MemoryStorage, World
 
-from coordinator.config.schema import load
+from coordinator.config.loading import load
 from coordinator.core import planning
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from coordinator.config.schema import ConfigError, Stop, load
+from coordinator.config.loading import load
+from coordinator.config.schema import ConfigError, Stop
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
 from marless.ablation.arms import (

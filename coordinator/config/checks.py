@@ -1,0 +1,257 @@
+"""What the types of a configuration do not say: values that do not exist, and settings that exclude each other.
+
+A check is a generator of messages, the key first; the first message of the first check that has one is the user's.
+"""
+
+import difflib
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from coordinator.config.keys import RULES
+from coordinator.config.schema import RANDOM, RunConfig
+from coordinator.config.tables import flatten
+from coordinator.placement.rules import PLACEMENTS
+from coordinator.pricing.prices import load_prices
+from coordinator.rules import scaling
+from coordinator.rules.league import LEAGUE_RULES
+from coordinator.rules.scaling import SCALING_RULES
+from coordinator.rules.sharing import BASES, SHARING_MODES
+from coordinator.rules.similarity import DISTANCES
+from functions.algorithms import registry as algorithms
+from functions.bounds import MOST_INT
+from functions.contract import BadRequest
+from functions.environments import registry as environments
+
+# What `algorithm.network` may be besides a factory of one's own.
+NETWORKS = ("mlp", "gru", "cnn", "attention")
+# Settings of perceptrons and GRUs that other networks do not have, and why.
+_PERCEPTRONS_ALONE = {
+    "recurrent": "has no hidden state",
+    "layer_norm": "has norms of its own, or none",
+    "normalise_observations": "takes observations as they are",
+}
+# Measurements that scaling rules need, for messages.
+_MEASUREMENTS = {"noise": "the gradient noise", "curvature": "the curvature of the loss"}
+
+
+def fault(config: RunConfig) -> str:
+    """The first value that is invalid although its type is right, and why; '' when all are valid."""
+    return next((message for check in CHECKS for message in check(config)), "")
+
+
+def _is_storable(config: RunConfig) -> Iterator[str]:
+    """No file or message of a run holds such values."""
+    for key, value in flatten(msgspec.to_builtins(config)).items():
+        match value:
+            case float() if not math.isfinite(value):
+                yield f"{key}: {value} is not a finite number"
+            case int() if abs(value) > MOST_INT:
+                yield f"{key}: {value:.0e} is a larger whole number than messages hold ({MOST_INT:,})"
+            case str() if f"{key}{value}".encode(errors="ignore").decode() != f"{key}{value}":
+                yield f"{key}: it is not valid Unicode text"
+
+
+def _rules_exist(config: RunConfig) -> Iterator[str]:
+    """Each rule has a name that is known, and can be loaded."""
+    for key, family in RULES.items():
+        section, field = key.split(".")
+        name = getattr(getattr(config, section), field)
+        try:
+            family[name]
+        except KeyError:
+            yield f"{key}: {family.unknown(name)}"
+        except BadRequest as error:
+            yield f"{key}: {error}"
+
+
+def _is_encodable(config: RunConfig) -> Iterator[str]:
+    """Messages encode the algorithm's settings."""
+    try:
+        algorithms.hyperparameters(config.algorithm)
+    except BadRequest as error:
+        yield f"algorithm.{error}"
+
+
+def _groups(config: RunConfig) -> Iterator[str]:
+    """Groups by hand, whatever the task."""
+    if SHARING_MODES[config.sharing.rule].by_hand and config.sharing.groups is None:
+        yield f'sharing.groups: sharing.rule={config.sharing.rule} needs them, such as [["agent_0", "agent_1"]]'
+    members = Counter(agent for group in config.sharing.groups or () for agent in group)
+    for agent, groups in members.items():
+        if groups > 1:
+            yield f"sharing.groups: {agent} is named twice; an agent is in one group"
+
+
+def _rows(config: RunConfig) -> Iterator[str]:
+    """Groups learn from one member's share only where the algorithm can."""
+    name = config.algorithm.name
+    if config.sharing.rows == "pooled" or algorithms.algorithm(name).member_rows:
+        return
+    why = "does not say that it can learn from a share of them"
+    if config.algorithm.replayed_steps:
+        why = "draws minibatches of algorithm.batch_size out of earlier rounds, so that fewer new ones save nothing"
+    yield f"sharing.rows=member leaves out rows, and {name} {why}; use pooled"
+
+
+def _engine(config: RunConfig) -> Iterator[str]:
+    """The engine computes the networks."""
+    settings = config.algorithm
+    if settings.engine == "numpy" and settings.device != "cpu":
+        yield f"algorithm.device: numpy does not compute on {settings.device}; set algorithm.engine=torch"
+    if settings.network == "mlp":
+        if settings.needs_torch and settings.engine == "numpy":
+            yield "algorithm.engine: numpy computes no torch modules; set algorithm.engine=torch"
+        return
+    if settings.network not in NETWORKS and ":" not in settings.network:
+        nearest = difflib.get_close_matches(settings.network, NETWORKS, n=1)
+        hint = f"did you mean {nearest[0]}? " if nearest else ""
+        names = ", ".join(NETWORKS)
+        yield f"algorithm.network: {settings.network!r} is no network; {hint}It is {names}, or package.module:factory"
+    if settings.engine == "numpy":
+        yield f"algorithm.network: numpy does not compute {settings.network}; set algorithm.engine=torch"
+
+
+def _perceptrons_alone(config: RunConfig) -> Iterator[str]:
+    """Settings and rules that need a perceptron or a GRU."""
+    settings, sharing = config.algorithm, config.sharing
+    if settings.network == "mlp":
+        return
+    for name, why in _PERCEPTRONS_ALONE.items():
+        if getattr(settings, name, False):
+            yield f"algorithm.{name}: {settings.network} {why}; set algorithm.network=mlp"
+    if "curvature" in scaling.needs(config.scaling.rule):
+        yield f"scaling.rule={config.scaling.rule} needs the curvature of the loss, which only mlp has; use gns"
+    if SHARING_MODES[sharing.rule].switches and "curvature" in BASES[sharing.base].needs:
+        yield f"sharing.base={sharing.base} needs the curvature of the loss, which only mlp has; use distil"
+
+
+def _schedules(config: RunConfig) -> Iterator[str]:
+    """A setting falls over a run whose length is known."""
+    if config.stop.rounds is not None or config.stop.env_steps is not None:
+        return
+    for name, kind in config.algorithm.schedules.items():
+        if kind != "constant":
+            yield f"algorithm.{name} falls over the run, whose length is not known; set stop.env_steps or stop.rounds"
+
+
+def _sharing(config: RunConfig) -> Iterator[str]:
+    """The algorithm's learners compute what the rule of sharing compares."""
+    name, mode = config.algorithm.name, SHARING_MODES[config.sharing.rule]
+    summaries: tuple[str, ...] = algorithms.algorithm(name).summaries
+    distance = config.sharing.distance
+    if mode.switches and DISTANCES[distance].needs not in summaries:
+        fit = ", ".join(rule for rule in DISTANCES.built_in if DISTANCES[rule].needs in summaries)
+        if not fit:
+            yield f"sharing.rule: teams of {name} cannot change during a run; use none or all"
+        yield f"sharing.distance: policies of {name} cannot be compared by {distance}; use one of {fit}"
+    if mode.roles and "rewards" not in summaries:
+        yield f"sharing.rule={config.sharing.rule} compares rewards, which learners of {name} do not; use dynamic"
+
+
+def _scaling(config: RunConfig) -> Iterator[str]:
+    """The rule of scaling has what it needs."""
+    settings, stop, rule = config.scaling, config.stop, SCALING_RULES[config.scaling.rule]
+    name, needs = config.algorithm.name, scaling.needs(settings.rule)
+    if not set(needs) <= set(algorithms.algorithm(name).summaries):
+        measurements = " and ".join(_MEASUREMENTS.get(summary, summary) for summary in needs)
+        yield f"scaling.rule={settings.rule} needs {measurements}, which learners of {name} do not report; use constant"
+    if settings.min_rollouts is not None and settings.min_rollouts > settings.rollouts:
+        yield f"scaling.min_rollouts: {settings.min_rollouts} is more than scaling.rollouts ({settings.rollouts})"
+    if settings.priced_as is not None and settings.priced_as not in PLACEMENTS:
+        yield f"scaling.priced_as: {PLACEMENTS.unknown(settings.priced_as)}"
+    if rule.spends and (stop.dollars is None or stop.rounds is None):
+        yield f"scaling.rule={settings.rule} divides dollars among rounds; set stop.dollars and stop.rounds"
+    if rule.returns and stop.return_ is None:
+        yield f"scaling.rule={settings.rule} compares returns with a target; set stop.return"
+
+
+def _opponents(config: RunConfig) -> Iterator[str]:
+    """Opponents' policies belong to a side."""
+    if config.opponents.side is None and config.opponents.policies != RANDOM:
+        yield "opponents.policies: name the side that does not learn as opponents.side"
+
+
+def _league(config: RunConfig) -> Iterator[str]:
+    """What a league excludes."""
+    rule, placement = config.league.rule, PLACEMENTS[config.placement.rule]
+    if LEAGUE_RULES[rule].weights is None:
+        if config.league.script is not None:
+            yield "league.script: there is no league; set league.rule=prioritised"
+        return
+    if config.opponents.side is not None:
+        yield f"league.rule={rule}: side {config.opponents.side} does not learn (opponents.side); leave one out"
+    if placement.one_function or placement.planned:
+        yield f"league.rule={rule}: placement.rule={config.placement.rule} may play without actors; use fused"
+    if config.scaling.rollouts < 2:
+        yield f"league.rule={rule}: a round's first rollout is not against checkpoints; set scaling.rollouts=4"
+
+
+def _offline(config: RunConfig) -> Iterator[str]:
+    """The algorithm learns from what the run gives it."""
+    name = config.algorithm.name
+    imitates = algorithms.algorithm(name).imitates
+    if config.offline.dataset is None:
+        if imitates:
+            yield f"algorithm.name: {name} imitates recorded episodes; name their folder: offline.dataset"
+        return
+    if not imitates and not config.algorithm.replayed_steps:
+        fit = ", ".join(spec.name for spec in algorithms.BUILT_IN if spec.imitates or spec.config().replayed_steps)
+        yield f"offline.dataset: {name} learns from its own newest policies alone; use one of {fit}"
+    if config.opponents.side is not None:
+        yield "offline.dataset: all agents act as they were recorded; leave opponents.side out"
+    if LEAGUE_RULES[config.league.rule].weights is not None:
+        yield "offline.dataset: all agents act as they were recorded; leave league.rule out"
+
+
+def _placement(config: RunConfig) -> Iterator[str]:
+    """Objects that messages hold, and goals that exclude each other."""
+    if config.placement.inline_objects and config.algorithm.replayed_steps:
+        name = config.algorithm.name
+        yield f"placement.inline_objects: {name} learns from earlier rounds, which stay in storage; leave it false"
+    if config.placement.deadline_s is not None and config.placement.dollars_per_hour is not None:
+        yield "placement.deadline_s: give a deadline or placement.dollars_per_hour, not both"
+
+
+def _stop(config: RunConfig) -> Iterator[str]:
+    """Limits that can be kept."""
+    if config.stop.dollars is not None and config.pricing.storage == "express":
+        yield "stop.dollars: a cap cannot be kept with pricing.storage = express, where bytes cost too; use standard"
+
+
+def _pricing(config: RunConfig) -> Iterator[str]:
+    """The region has a price list."""
+    try:
+        load_prices(config.pricing.region)
+    except ValueError as error:
+        yield f"pricing.region: {error}"
+
+
+def _task(config: RunConfig) -> Iterator[str]:
+    """The task exists."""
+    if not environments.known(config.task.name):
+        yield f"task.name: {environments.unknown(config.task.name)}"
+
+
+# In this order: later ones rely on rules that exist.
+CHECKS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
+    _is_storable,
+    _rules_exist,
+    _is_encodable,
+    _groups,
+    _rows,
+    _engine,
+    _perceptrons_alone,
+    _schedules,
+    _sharing,
+    _scaling,
+    _opponents,
+    _league,
+    _offline,
+    _placement,
+    _stop,
+    _pricing,
+    _task,
+)

@@ -1,0 +1,146 @@
+"""Defaults that depend on other settings, layer by layer.
+
+The default of a key is that of its class (`schema`, or the algorithm's own). The family of the task sets some of them
+anew, then the file and the command line, and last the layers of `DERIVED`, each from the configuration so far. What
+depends on the environment's spec is filled in when the run begins (`AlgorithmConfig.resolved`).
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from coordinator.config.schema import RunConfig, algorithm_name
+from coordinator.config.tables import nest
+from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM, FEW, PPO_TASKS
+from coordinator.placement.rules import fused
+from functions.algorithms import registry as algorithms
+
+
+class Layer(NamedTuple):
+    """Values by dotted key, and what set them, in words."""
+
+    origin: str
+    values: Mapping[str, Any]
+
+
+def fill_family(document: Mapping[str, Any], keys: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The document of a configuration, completed with the values of its task family for `keys` and task options; and by
+    dotted key the layer that set it.
+
+    A value in place of a table stays as it is: the type check refuses it later.
+    """
+    filled = dict(document)
+    origins: dict[str, str] = {}
+    for layer in _family_layers(document):
+        for key, value in layer.values.items():
+            *path, name = key.split(".")
+            if (key in keys or key.startswith("task.options.")) and _set_default(filled, path, name, value):
+                origins[key] = layer.origin
+    return filled, origins
+
+
+def _family_layers(document: Mapping[str, Any]) -> tuple[Layer, ...]:
+    """The strongest first."""
+    table = document.get("task")
+    task = table.get("name") if isinstance(table, Mapping) else None
+    if not isinstance(task, str):
+        return ()
+    algorithm = algorithm_name(document)
+    prefix = next(prefix for prefix in FAMILIES if task.startswith(prefix))
+    family = f"family {prefix or 'of other tasks'}"
+    of_algorithm = FAMILY_AND_ALGORITHM.get((prefix, algorithm), {})
+    return Layer(f"{family} with {algorithm}", of_algorithm), Layer(family, FAMILIES[prefix])
+
+
+def _set_default(document: dict[str, Any], path: list[str], name: str, value: float | str | bool) -> bool:
+    """Sets ``path.name`` unless it is set, and says whether it did; tables on the path are copied, since they belong to
+    the caller."""
+    table = document
+    for step in path:
+        inner = table.get(step, {})
+        if not isinstance(inner, Mapping):
+            return False
+        table[step] = dict(inner)
+        table = table[step]
+    if name in table:
+        return False
+    table[name] = value
+    return True
+
+
+def derive(config: RunConfig, fixed_keys: Collection[str]) -> tuple[RunConfig, dict[str, str]]:
+    """The configuration with the values of `DERIVED`, and by dotted key the layer that set it.
+
+    `fixed_keys` are those that the family, the file or the command line set.
+    """
+    origins: dict[str, str] = {}
+    for rule in DERIVED:
+        if layer := rule(config, fixed_keys):
+            tables = nest(layer.values).items()
+            sections = {name: msgspec.structs.replace(getattr(config, name), **values) for name, values in tables}
+            config = msgspec.structs.replace(config, **sections)
+            origins |= dict.fromkeys(layer.values, layer.origin)
+    return config.effective(), origins
+
+
+def _shared_networks(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
+    """The groups by hand, if there are any; else shared networks for algorithms with a replay buffer: all published
+    settings share, and with separate networks agents learned more slowly here, see docs/data/algorithms.toml."""
+    if "sharing.rule" in fixed_keys:
+        return None
+    if config.sharing.groups is not None:
+        return Layer("sharing.groups", {"sharing.rule": "groups"})
+    if config.algorithm.replayed_steps:
+        return Layer(f"algorithm {config.algorithm.name}", {"sharing.rule": "all"})
+    return None
+
+
+def _recurrent(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
+    """The network `gru` is a perceptron whose last hidden layer is a GRU."""
+    if config.algorithm.network != "gru" or not hasattr(config.algorithm, "recurrent"):
+        return None
+    return Layer("algorithm.network=gru", {"algorithm.network": "mlp", "algorithm.recurrent": True})
+
+
+def _engine(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
+    """The faster engine: numpy on the CPU, see docs/results/engines.md; torch where numpy cannot."""
+    if config.algorithm.engine != "auto":
+        return None
+    engine = "numpy" if config.algorithm.device == "cpu" and not config.algorithm.needs_torch else "torch"
+    return Layer("algorithm.engine=auto", {"algorithm.engine": engine})
+
+
+def _packed_learners(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
+    """One invocation for the learners of algorithms whose learners exchange tensors in every update of a round."""
+    algorithm = config.algorithm
+    if "placement.rule" in fixed_keys or algorithm.updates_per_round == 1:
+        return None
+    if len(fused(algorithms.algorithm(algorithm.name).stages, [0], 2)) == 1:
+        return None
+    return Layer(f"algorithm {algorithm.name}", {"placement.rule": "packed"})
+
+
+def _annealing(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
+    """PPO's step size and entropy bonus fall to 0 where that was measured, for perceptrons, if steps or rounds limit
+    the run and none of these settings is fixed: both can then be larger at first."""
+    algorithm, task, stop = config.algorithm, config.task, config.effective().stop
+    measured_settings = PPO_TASKS.get(task.name, {})
+    settings = {f"algorithm.{name}": value for name, value in measured_settings.items()}
+    if not measured_settings.keys() <= {*algorithm.__struct_fields__} or algorithm.name not in algorithms.ALGORITHMS:
+        return None
+    if algorithm.network != "mlp" or (task.agents or 0) > FEW or settings.keys() & fixed_keys:
+        return None
+    if stop.rounds is None and stop.env_steps is None:
+        return None
+    return Layer(f"task {task.name}", settings) if settings else None
+
+
+# In this order: a later one sees the values of those before it.
+DERIVED: tuple[Callable[[RunConfig, Collection[str]], Layer | None], ...] = (
+    _shared_networks,
+    _recurrent,
+    _engine,
+    _packed_learners,
+    _annealing,
+)

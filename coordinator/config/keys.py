@@ -1,0 +1,132 @@
+"""The keys of a configuration: those that exist, with their meanings, and what to say of one that does not."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, get_args
+
+import msgspec
+from msgspec import Meta
+
+from coordinator.config.renamed import RENAMED
+from coordinator.config.schema import DEFAULT_ALGORITHM, RunConfig
+from coordinator.placement.rules import PLACEMENTS
+from coordinator.registry import Family
+from coordinator.rules.grouping import GROUPINGS
+from coordinator.rules.league import LEAGUE_RULES
+from coordinator.rules.scaling import SCALING_RULES
+from coordinator.rules.sharing import BASES, SHARING_MODES
+from coordinator.rules.similarity import DISTANCES
+from coordinator.rules.trend import TRENDS
+from functions.algorithms import registry as algorithms
+from functions.algorithms.specification import AlgorithmSpec
+from functions.contract import BadRequest, MissingExtra
+
+# `EnvTask` is defined in `functions`, without descriptions.
+_TASK_KEYS = {
+    "task.name": "the environment, such as mpe/simple_spread, or pettingzoo:package.module:factory",
+    "task.agents": "number of agents, adversaries included; default: the environment's own",
+    "task.options": "keyword arguments of the environment",
+    "task.last_action": "observations end with the agent's last action, for recurrent networks",
+}
+# The keys that name a rule, and the rules that they may name.
+RULES: dict[str, Family[Any]] = {
+    "trend.rule": TRENDS,
+    "sharing.rule": SHARING_MODES,
+    "sharing.distance": DISTANCES,
+    "sharing.grouping": GROUPINGS,
+    "sharing.base": BASES,
+    "scaling.rule": SCALING_RULES,
+    "placement.rule": PLACEMENTS,
+    "league.rule": LEAGUE_RULES,
+}
+
+
+def valid_keys(algorithm: str | None = None) -> dict[str, str]:
+    """Every key a user can set, dotted, with its description; `algorithm` picks the hyper-parameters listed.
+
+    Raises `BadRequest` for an unknown algorithm.
+    """
+    return _keys(RunConfig, algorithms.algorithm(algorithm or DEFAULT_ALGORITHM), "")
+
+
+def explained_keys(algorithm: str | None = None) -> dict[str, str]:
+    """As `valid_keys`, with the rules of other packages explained too."""
+    return valid_keys(algorithm) | {key: family.described(plug_ins=True) for key, family in RULES.items()}
+
+
+def _keys(struct: type[msgspec.Struct], algorithm: AlgorithmSpec, prefix: str) -> dict[str, str]:
+    keys: dict[str, str] = {}
+    for item in _fields(struct):
+        name = f"{prefix}{item.encode_name}"
+        if name == "algorithm":
+            keys["algorithm.name"] = f"one of {', '.join(algorithms.names())}"
+            keys |= _keys(algorithm.config, algorithm, "algorithm.")
+        elif isinstance(item.type, type) and issubclass(item.type, msgspec.Struct):
+            keys |= _keys(item.type, algorithm, f"{name}.")
+        else:
+            keys[name] = _TASK_KEYS.get(name) or description(item.type)
+    return keys
+
+
+@lru_cache(maxsize=256)
+def _fields(struct: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """The fields of a table; a list of many runs asks for them many times."""
+    return msgspec.structs.fields(struct)
+
+
+def description(annotation: Any) -> str:
+    """The description in an annotated type, or in a member of a union."""
+    for meta in getattr(annotation, "__metadata__", ()):
+        if isinstance(meta, Meta) and meta.description:
+            return meta.description
+    return next((text for part in get_args(annotation) if (text := description(part))), "")
+
+
+def unknown_key(document: Mapping[str, Any], algorithm: str) -> str:
+    """The first key that does not exist, and a remedy, as a message; '' when all exist."""
+    keys = valid_keys(algorithm)
+    tables = {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 1)}
+    for key in _flatten(document, tables):
+        if key not in keys and not key.startswith("task.options."):
+            if new := RENAMED.get(key):
+                return f"{key} is now called {new}"
+            if others := _others_with(key):
+                return f"{key} is a key of {others}, not of {algorithm}"
+            nearest = difflib.get_close_matches(key, [*keys, *tables], n=1, cutoff=0.4)
+            hint = f"; did you mean {nearest[0]}?" if nearest else "; `marless config` lists all keys"
+            return f"there is no key {key}{hint}"
+    return ""
+
+
+def _others_with(key: str) -> str:
+    """The algorithms that have the key, in words; '' when none has."""
+    owners: list[str] = []
+    for name in algorithms.names():
+        # A plug-in that does not load is no fault of this configuration.
+        with suppress(BadRequest, MissingExtra):
+            owners += [name] if key in valid_keys(name) else []
+    return " and ".join(filter(None, (", ".join(owners[:-1]), *owners[-1:])))
+
+
+def _flatten(document: Mapping[str, Any], tables: set[str], prefix: str = "") -> Iterable[str]:
+    """Dotted keys of a document, without keys that should be tables but are not: the type check refuses these."""
+    for name, value in document.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, Mapping) and (key in tables or key == "task.options"):
+            yield from _flatten(value, tables, f"{key}.")
+        elif key not in tables:
+            yield key
+
+
+def readable(message: str, algorithm: str, document: Mapping[str, Any]) -> str:
+    """A validation message with the key first, in the user's notation, and the key's meaning."""
+    text, _, place = message.partition(" - at `$.")
+    key = place.rstrip("`")
+    # msgspec does not name the keys of a dict.
+    if key == "task.options[...]":
+        options = document["task"]["options"].items()
+        key = next(f"task.options.{name}" for name, value in options if not isinstance(value, str | int | float))
+    means = valid_keys(algorithm).get(key)
+    return f"{key}: {text}" + (f" ({means})" if means else "") if key else text

@@ -1,0 +1,120 @@
+"""Reads configurations: a TOML file and `key=value` pairs with dotted keys.
+
+Every error in them becomes a `ConfigError` of one line: the key, the fault, and a remedy.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coordinator.config import defaults
+from coordinator.config.checks import fault
+from coordinator.config.keys import readable, unknown_key, valid_keys
+from coordinator.config.schema import DEFAULT_ALGORITHM, ConfigError, RunConfig, algorithm_name
+from coordinator.config.tables import flatten
+from coordinator.config.toml_files import MOST_BYTES, MOST_PARTS, parse_toml
+from coordinator.file_reading import UnreadableFile, read_text
+from functions.algorithms import registry as algorithms
+from functions.contract import BadRequest, MissingExtra
+from functions.encoding import Undecodable
+from functions.environments.base import EnvTask
+from functions.text.redaction import is_secret, learn, placeholder
+
+COMMAND_LINE = "command line"
+
+
+def load(path: Path | None, overrides: Iterable[str] = ()) -> RunConfig:
+    """The configuration of a TOML file (or the defaults) with `key=value` overrides; raises `ConfigError`."""
+    return load_with_origins(path, overrides)[0]
+
+
+def load_with_origins(path: Path | None, overrides: Iterable[str]) -> tuple[RunConfig, dict[str, str]]:
+    """As `load`, and for each dotted key that has not the default of its class what set it: the command line, the file,
+    or a layer of `defaults`."""
+    document = {} if path is None else read_toml(path)
+    pairs: dict[str, Any] = {}
+    for text in overrides:
+        override(document, text)
+        override(pairs, text)
+    from_pairs = flatten(pairs).keys()
+    config, origins = _complete(document, "the command line" if path is None else str(path))
+    settings = {key: COMMAND_LINE if key in from_pairs else f"file {path}" for key in flatten(document)}
+    return config, {**settings, **origins}
+
+
+def convert(document: Mapping[str, Any], where: str) -> RunConfig:
+    """A parsed document as a configuration; raises `ConfigError` naming the key in `where`."""
+    return _complete(document, where)[0]
+
+
+def _complete(document: Mapping[str, Any], where: str) -> tuple[RunConfig, dict[str, str]]:
+    """The configuration of a document, and by dotted key the layer of `defaults` that set it."""
+    name = algorithm_name(document)
+    try:
+        algorithms.algorithm(name)
+    except (BadRequest, MissingExtra) as error:
+        raise ConfigError(f"{where}: algorithm.name: {error}") from error
+    if problem := unknown_key(document, name):
+        raise ConfigError(f"{where}: {problem}")
+    document, family = defaults.fill_family(document, valid_keys(name))
+    try:
+        config = msgspec.convert(_add_default_names(document), RunConfig)
+        config, derivations = defaults.derive(config, flatten(document).keys())
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {readable(str(error), name, document)}") from error
+    if problem := fault(config):
+        raise ConfigError(f"{where}: {problem}")
+    _learn_secrets(config.task, where)
+    return config, {**family, **derivations}
+
+
+def _learn_secrets(task: EnvTask, where: str) -> None:
+    """What the program says from now on has the names of options in place of their values, where these are secret."""
+    for name, value in task.options.items():
+        key = f"task.options.{name}"
+        if is_secret(name) and isinstance(value, str):
+            if value in (placeholder(name), placeholder(key)):
+                raise ConfigError(f"{where}: {key} has its name for a value, as in a file that was given away; set it")
+            learn(key, value)
+
+
+def _add_default_names(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with the default name in the tables `task` and `algorithm` if they have none."""
+    named_tables = dict(document)
+    for table, default in (("task", RunConfig().task.name), ("algorithm", DEFAULT_ALGORITHM)):
+        if isinstance(named_tables.get(table), Mapping):
+            named_tables[table] = {"name": default, **named_tables[table]}
+    return named_tables
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a file; raises `ConfigError`."""
+    try:
+        return parse_toml(read_text(path, MOST_BYTES))
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no file {path}; give a TOML file, or key=value pairs") from error
+    except UnreadableFile as error:
+        raise ConfigError(str(error)) from error
+    except Undecodable as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+
+
+def override(document: dict[str, Any], text: str) -> None:
+    """Sets a dotted key of `document` from `key=value`, the value as TOML or else a string; raises `ConfigError`."""
+    key, equals, value = text.partition("=")
+    names = key.strip().split(".")
+    if not equals or not all(names):
+        raise ConfigError(f"{text!r} is not key=value, such as algorithm.lr=3e-4")
+    if len(names) > MOST_PARTS:
+        raise ConfigError(f"{key[:40]}...: a key has at most {MOST_PARTS} parts")
+    table = document
+    for name in names[:-1]:
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{key}: {name} is a value, not a table")
+    try:
+        table[names[-1]] = parse_toml(f"value = {value}")["value"]
+    except Undecodable:
+        table[names[-1]] = value

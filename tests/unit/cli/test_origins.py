@@ -1,0 +1,86 @@
+"""What set a value of the configuration: its class, the task's family, the task, the file, or the command line."""
+
+import json
+
+import pytest
+
+from coordinator.config.loading import load, load_with_origins
+from marless.cli.app import main
+
+
+def changed_origins(path, *overrides):
+    return load_with_origins(path, overrides)[1]
+
+
+def test_a_value_names_the_highest_layer_that_sets_it(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text('algorithm = {name = "qmix", lr = 1e-3, gamma = 0.9}\ntask.name = "lbf/8x8-2p-3f"\nseed = 2')
+    origins = changed_origins(path, "algorithm.lr=1e-4", "seed=3")
+    # The family sets gamma too, but the file is above it; qmix has three settings of its own in this family.
+    file, family = f"file {path}", "family lbf/"
+    of_family = dict.fromkeys(("algorithm.updates_per_round", "algorithm.epsilon_steps", "algorithm.priority"), family)
+    of_both = dict.fromkeys(
+        ("algorithm.huber_delta", "algorithm.max_grad_norm", "algorithm.tau"), f"{family} with qmix"
+    )
+    assert origins == {
+        "seed": "command line",
+        "task.name": file,
+        "algorithm.name": file,
+        "algorithm.lr": "command line",
+        "algorithm.gamma": file,
+        "algorithm.engine": "algorithm.engine=auto",
+        **of_family,
+        **of_both,
+        "sharing.rule": family,
+        "placement.rule": "algorithm qmix",
+        "evaluation.episodes_per_invocation": family,
+        "functions.evaluator.timeout_s": family,
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ([], dict.fromkeys(("lr", "lr_schedule", "ent_coef", "ent_schedule"), "task mpe/simple_spread")),
+        (["algorithm.lr=1e-3"], {"lr": "command line"}),  # none of the four falls where one is set
+        (["stop.seconds=5"], {}),  # nor where the length of the run is not known
+    ],
+)
+def test_what_was_measured_for_a_task_counts_where_nobody_sets_it(settings, expected):
+    origins = changed_origins(None, *settings)
+    assert {key: origins.get(f"algorithm.{key}") for key in ("lr", "lr_schedule", "ent_coef", "ent_schedule")} == {
+        **dict.fromkeys(("lr", "lr_schedule", "ent_coef", "ent_schedule")),
+        **expected,
+    }
+
+
+def test_a_table_on_the_command_line_leaves_nothing_of_the_files(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("[actors]\nnum_envs = 4\nrollout_length = 5")
+    assert load(path, ["actors={num_envs=8}"]).actors.rollout_length is None
+    origins = changed_origins(path, "actors={num_envs=8}")
+    assert {key: origin for key, origin in origins.items() if key.startswith("actors")} == {
+        "actors.num_envs": "command line"
+    }
+
+
+def test_the_command_says_it_of_every_value(capsys):
+    assert main(["config", "--json", "algorithm.network=gru", "sharing.groups=[['agent_0']]"]) == 0
+    lines = {line["key"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert lines["algorithm.recurrent"] == {
+        "key": "algorithm.recurrent",
+        "value": True,
+        "set_by": "algorithm.network=gru",
+    }
+    assert lines["sharing.rule"]["set_by"] == "sharing.groups"
+    assert lines["actors.num_envs"] == {"key": "actors.num_envs", "value": 64, "set_by": "default"}
+
+
+def test_the_notes_are_comments_of_a_file_that_means_the_same(capsys, tmp_path):
+    settings = ["task.name=lbf/8x8-2p-3f", "algorithm.name=qmix"]
+    assert main(["config", *settings]) == 0
+    text = capsys.readouterr().out
+    assert "gamma = 0.95  # family lbf/\n" in text
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    assert load(path) == load(None, settings)
