@@ -14,7 +14,7 @@ from infra.local.own_process import cores
 from marless.backends import registry
 from marless.run import Run
 from marless.runs import evaluation, training
-from marless.runs.drive import Drive, Place
+from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import RunFolder
 from marless.runs.integrity.origin import require_trust
 from marless.runs.summary import Summary
@@ -71,8 +71,8 @@ def train(
     quiet: bool,
 ) -> Run:
     """See `marless.train`."""
-    place = Place(registry.backend(backend))
-    folder, ending = training.train(configuration(config, settings), place, _drive(workers, quiet), run)
+    location = RunLocation(registry.backend(backend))
+    folder, ending = training.train(configuration(config, settings), location, _drive(workers, quiet), run)
     return _ended(folder, ending)
 
 
@@ -111,8 +111,8 @@ def _playable(run: str | os.PathLike[str] | Run, trust: bool) -> RunFolder:
     return folder
 
 
-def _drive(workers: int | None, quiet: bool) -> Drive:
-    return Drive(workers or cores(), _Silent if quiet else _view, time.monotonic())
+def _drive(workers: int | None, quiet: bool) -> DriveSettings:
+    return DriveSettings(workers or cores(), _Silent if quiet else _view, time.monotonic())
 
 
 def _view() -> View:

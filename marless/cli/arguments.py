@@ -10,7 +10,7 @@ from infra.local.own_process import cores
 from marless.backends import registry
 from marless.backends.base import TENANT
 from marless.reports.evaluations import METRIC
-from marless.runs.drive import Drive
+from marless.runs.drive_settings import DriveSettings
 from marless.runs.view import View
 
 # Episodes, slots, rounds: a command does something with each of so many within a day.
@@ -105,7 +105,7 @@ def _tenant(text: str) -> str:
     return text
 
 
-def drive(options: Namespace) -> Drive:
+def drive(options: Namespace) -> DriveSettings:
     """How a command with `workers`, `detach` and `json` drives a run."""
 
     def view() -> View:
@@ -116,7 +116,7 @@ def drive(options: Namespace) -> Drive:
     def on_folder(path: Path) -> None:
         options.folder = path
 
-    return Drive(options.workers, view, options.started, options.detach, on_folder)
+    return DriveSettings(options.workers, view, options.started, options.detach, on_folder)
 
 
 def json(parser: ArgumentParser) -> None:

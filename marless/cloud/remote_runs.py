@@ -15,7 +15,7 @@ from marless.backends.base import LocatedDeployment
 from marless.runs.folder import CONFIG, Identity, RunFolder, decode_identity, require_name
 
 if TYPE_CHECKING:
-    from infra.aws.dynamodb import DynamoLedger
+    from infra.aws.detached import Outside
 
 
 def find_run(options: Namespace) -> RunFolder:
@@ -35,14 +35,17 @@ def find_run(options: Namespace) -> RunFolder:
     return _create_folder(options.run, found)
 
 
-def forget(ledger: "DynamoLedger", identity: Identity) -> None:
-    """Removes the ledger items of a run that never began, so that its name is free again.
+def forget(outside: "Outside", identity: Identity) -> None:
+    """Removes the objects and the ledger items of a run that never began, so that its name is free again.
 
-    Items of another run with that name stay.
+    Items of another run with that name stay. Raises `StorageFault` where objects cannot be removed.
     """
+    ledger, storage = outside.ledger, outside.storage
+    # With objects of a round the name would be that of a run whose ledger was lost.
+    storage.delete(storage.list("rounds/"))
     with suppress(StorageFault, Undecodable):
-        found = run_manifest.read(ledger)
-        if found is None or decode_identity(found.identity) != identity:
+        manifest = run_manifest.read(ledger)
+        if manifest is None or decode_identity(manifest.identity) != identity:
             return
         for item in (STATE, CHECKPOINT, run_manifest.MANIFEST, lease.LEASE):
             ledger.remove(item)

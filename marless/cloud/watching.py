@@ -10,7 +10,7 @@ from infra.local.own_process import has_ended
 from marless.backends import registry
 from marless.backends.base import Connection
 from marless.reports.journal import JsonLines
-from marless.reports.text import event, onwards
+from marless.reports.text import event, next_step_hint
 from marless.runs import summary
 from marless.runs.documents import Documents
 from marless.runs.folder import METRICS, Identity, RunFolder
@@ -102,5 +102,5 @@ class Watch:
         if state.refused:
             return Ending(USER_ERROR, f"nothing was trained: {state.reason}; then train under another name")
         why = f": {problem or state.reason}" if problem or state.reason else ""
-        go_on = onwards(state, f"marless resume --detach {self._folder.argument}")
+        go_on = next_step_hint(state, f"marless resume --detach {self._folder.argument}")
         return Ending(UNFINISHED, f"{status} after round {state.round}{why}; {go_on}")

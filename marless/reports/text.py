@@ -41,7 +41,7 @@ def seconds(value: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def onwards(state: State, command: str) -> str:
+def next_step_hint(state: State, command: str) -> str:
     """Advice for a run that has not finished, which `command` resumes."""
     return f"a resume would repeat it; {CALMER}" if state.diverged else f"go on with: {command}"
 

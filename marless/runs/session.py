@@ -5,6 +5,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from coordinator.config.schema import RunConfig
+from coordinator.core import budget
 from coordinator.core.decide import Stop, decide
 from coordinator.core.state import Plan, State
 from coordinator.drive.driver import PATIENCE_S, Driver, Ports
@@ -15,7 +16,7 @@ from functions.contract import FailureKind, NoSuchObject, StorageFault
 from marless.backends.base import Connection
 from marless.reports.attempts import AttemptLog
 from marless.reports.journal import JsonLines, read
-from marless.reports.text import event, onwards
+from marless.reports.text import event, next_step_hint
 from marless.runs import summary
 from marless.runs.documents import Documents
 from marless.runs.folder import ATTEMPTS, METRICS, Identity, RunFolder
@@ -91,6 +92,11 @@ class Session:
     def state(self) -> State:
         """The run's present state."""
         return self._driver.state
+
+    @property
+    def dollars(self) -> float:
+        """The run's bill so far."""
+        return float(budget.dollars(self._plan, self.state.meter))
 
     @property
     def listening(self) -> bool:
@@ -190,7 +196,7 @@ class Session:
         self._warn_of_plateau()  # no line holds the last evaluation
         self._log.finish(figures, wait=self._alone)
         self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
-        go_on = onwards(state, f"marless resume {self._folder.argument}")
+        go_on = next_step_hint(state, f"marless resume {self._folder.argument}")
         match state.status:
             case "finished":
                 return Ending(FINISHED, "", kept=True)
@@ -237,12 +243,22 @@ class Session:
         )
 
 
-def refused(plan: Plan, backend: Connection) -> Ending | None:
-    """The ending of a new run whose cap is too low to begin; None for one that may begin."""
+def open_session(
+    folder: RunFolder,
+    config: RunConfig,
+    identity: Identity,
+    backend: Connection,
+    view: View,
+    signals: Stopping,
+    started: float,
+    alone: bool = True,
+) -> Session | Ending:
+    """The session of a run, see `Session`; its ending where it is new and its cap is too low to begin."""
+    plan = plan_of(identity, config, backend)
     if load_state(backend.ledger) is None and isinstance(decide(plan, State()), Stop):
-        too_low = f"stop.dollars = {plan.config.stop.dollars:g} is less than a first attempt may cost; raise it"
+        too_low = f"stop.dollars = {config.stop.dollars:g} is less than a first attempt may cost; raise it"
         return Ending(USER_ERROR, too_low, kept=False)
-    return None
+    return Session(folder, plan, identity, backend, view, signals, started, alone)
 
 
 def launch(
@@ -255,10 +271,9 @@ def launch(
     started: float,
 ) -> Ending:
     """Drives the run; a full disk ends it resumably. `started` is the monotonic clock when the command began."""
-    plan = plan_of(identity, config, backend)
-    if ending := refused(plan, backend):
-        return ending
-    session = Session(folder, plan, identity, backend, view, signals, started)
+    session = open_session(folder, config, identity, backend, view, signals, started)
+    if isinstance(session, Ending):
+        return session
     try:
         with renew_lease(identity, config, backend) as renew:
             view.started(folder.name, str(folder.path))

@@ -3,39 +3,38 @@
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 import msgspec
 
-from coordinator.config import dump
 from coordinator.config.loading import convert, override
 from coordinator.config.schema import Functions, RunConfig
-from coordinator.core.state import RunInputs
 from coordinator.drive import run_manifest
 from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
 from coordinator.pricing.prices import ELSEWHERE, USUAL, priced_as
 from functions.contract import StorageFault
 from infra.aws.deployment_ref import DeploymentRef
 from marless.backends import registry
-from marless.backends.base import LocatedDeployment, RemoteBackend
+from marless.backends.base import Backend, Connection, LocatedDeployment, RemoteBackend
 from marless.loggers import registry as loggers
 from marless.output import note
 from marless.reports import provenance
 from marless.reports.evaluations import names
 from marless.runs.detach import detach
-from marless.runs.drive import Drive, Place
-from marless.runs.folder import CONFIG, Identity, RunFolder, now, sha256
-from marless.runs.integrity.origin import seal
+from marless.runs.drive_settings import DriveSettings, RunLocation
+from marless.runs.folder import CONFIG, Identity, RunFolder
 from marless.signals import Signals
 
 # Settings that do not change a byte of the weights.
 _LIMITS = ("stop.", "log.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
 
 
-def train(config: RunConfig, place: Place, drive: Drive, run: str | None = None) -> tuple[RunFolder, Ending]:
+def train(
+    config: RunConfig, location: RunLocation, drive: DriveSettings, run: str | None = None
+) -> tuple[RunFolder, Ending]:
     """Makes the folder and drives the run; deletes the folder of an impossible run. Raises `UserError`."""
-    backend = place.backend
+    backend = location.backend
     if drive.detach and not isinstance(backend, RemoteBackend):
         remote = ", or ".join(f"--backend {name}" for name in registry.remote_names())
         raise UserError(f"--detach needs a run in the cloud: {remote}")
@@ -45,7 +44,7 @@ def train(config: RunConfig, place: Place, drive: Drive, run: str | None = None)
     with Signals() as signals, folder.driving():
         folder.begin()
         try:
-            ending = _begin(folder, config, place, drive, signals)
+            ending = _begin(folder, config, location, drive, signals)
         except BaseException:
             if not folder.begun:
                 shutil.rmtree(folder.path, ignore_errors=True)
@@ -58,7 +57,7 @@ def train(config: RunConfig, place: Place, drive: Drive, run: str | None = None)
     return folder, ending
 
 
-def resume(folder: RunFolder, settings: list[str], drive: Drive) -> Ending:
+def resume(folder: RunFolder, settings: list[str], drive: DriveSettings) -> Ending:
     """Resumes a run, under new limits. Raises `UserError`."""
     with Signals() as signals, folder.driving():
         drive.on_folder(folder.path)
@@ -70,51 +69,84 @@ def resume(folder: RunFolder, settings: list[str], drive: Drive) -> Ending:
         loggers.require(config.log.to)
         if identity.deployment_ref is not None:
             _refuse_longer(config.functions, identity.deployment_ref)
-        return _go_on(folder, identity, old, config, drive, signals)
+
+        def go_on(connection: Connection) -> Identity | Ending:
+            from marless.runs.beginning import continue_run
+
+            return continue_run(folder, identity, old, config, connection)
+
+        backend = registry.backend(identity.backend)
+        return _drive(folder, config, backend, identity.deployment_ref, go_on, drive, signals)
 
 
-def _begin(folder: RunFolder, config: RunConfig, place: Place, drive: Drive, signals: Signals) -> Ending:
-    """Workers start first: while they import what they need, this process does."""
-    backend, located = place.backend, None
+def _begin(
+    folder: RunFolder, config: RunConfig, location: RunLocation, drive: DriveSettings, signals: Signals
+) -> Ending:
+    backend, located = location.backend, None
     try:
         if isinstance(backend, RemoteBackend):
-            config, located = _located(folder, config, place, backend)
+            config, located = _located(folder, config, location, backend)
         deployment_ref = located.deployment_ref if located else None
-        connection = backend.open(folder.path, drive.workers, deployment_ref=deployment_ref)
+
+        def begin(connection: Connection) -> Identity:
+            from marless.runs.beginning import begin_run
+
+            return begin_run(folder, config, backend.name, deployment_ref, connection.storage)
+
+        ending = _drive(folder, config, backend, deployment_ref, begin, drive, signals)
     except (StorageFault, UserError) as fault:
+        if folder.begun:
+            raise
         return Ending(USER_ERROR, str(fault), kept=False)
+    if located is not None and folder.begun and not ending.kept:
+        from marless.cloud.remote_runs import forget
+
+        forget(located.deployed.outside(located.deployment_ref.run), folder.identity())
+    return ending
+
+
+def _drive(
+    folder: RunFolder,
+    config: RunConfig,
+    backend: Backend,
+    deployment_ref: DeploymentRef | None,
+    begin: Callable[[Connection], Identity | Ending],
+    drive: DriveSettings,
+    signals: Signals,
+) -> Ending:
+    """Begins the run or goes on with it, and drives it or hands it over to the cloud.
+
+    Workers start first: while they import what they need, this process does.
+    """
+    try:
+        connection = backend.open(folder.path, drive.workers, deployment_ref=deployment_ref)
+    except StorageFault as fault:
+        return Ending(USER_ERROR, str(fault), kept=folder.begun)
     with closing(connection):
         connection.prewarm()
-        from marless.runs.given.inputs import store_inputs
         from marless.runs.session import launch
 
         try:
-            inputs = store_inputs(config, folder.path.name, connection.storage)
-            identity = identify(folder, config, backend.name, deployment_ref, inputs)
-        except (StorageFault, UserError) as fault:
-            return Ending(USER_ERROR, str(fault), kept=False)
+            identity = begin(connection)
+        except StorageFault as fault:
+            return Ending(USER_ERROR, str(fault), kept=folder.begun)
+        if isinstance(identity, Ending):
+            return identity
         if drive.detach:
             return detach(folder, config, identity, connection)
-        ending = launch(folder, config, identity, connection, drive.view(), signals, drive.started)
-        if located is not None and not ending.kept:
-            from marless.cloud.remote_runs import forget
-
-            # With objects of a round the name would be that of a run whose ledger was lost.
-            connection.storage.delete(connection.storage.list("rounds/"))
-            forget(located.deployed.outside(located.deployment_ref.run).ledger, identity)
-        return ending
+        return launch(folder, config, identity, connection, drive.view(), signals, drive.started)
 
 
 def _located(
-    folder: RunFolder, config: RunConfig, place: Place, backend: RemoteBackend
+    folder: RunFolder, config: RunConfig, location: RunLocation, backend: RemoteBackend
 ) -> tuple[RunConfig, LocatedDeployment]:
     """Where the run will live, and its configuration with the sizes that functions have there; raises `UserError`."""
     from marless.cloud.deployments import fit
 
     name = folder.path.name
-    located = backend.prepare(name, place.tenant, place.region)
+    located = backend.prepare(name, location.tenant, location.region)
     if run_manifest.read(located.deployed.outside(name).ledger) is not None:
-        raise UserError(f"tenant {place.tenant} has a run {name} already; pick another name with --run")
+        raise UserError(f"tenant {location.tenant} has a run {name} already; pick another name with --run")
     return fit(priced(config, located.deployment_ref.region), located), located
 
 
@@ -126,30 +158,6 @@ def priced(config: RunConfig, there: str) -> RunConfig:
     if priced_as(there) == ELSEWHERE:
         note(f"there is no price list of {there}: the bill and stop.dollars are at prices too high")
     return msgspec.structs.replace(config, pricing=msgspec.structs.replace(config.pricing, region=priced_as(there)))
-
-
-def identify(
-    folder: RunFolder, config: RunConfig, backend: str, deployment_ref: DeploymentRef | None, inputs: RunInputs
-) -> Identity:
-    """Writes the configuration and then the plan, which makes the folder a run. Raises `StorageFault`."""
-    text = dump.document(config).encode()
-    identity = Identity(
-        run=deployment_ref.run if deployment_ref else folder.path.name,
-        backend=backend,
-        code_sha256=provenance.code_sha256(),
-        commit=provenance.commit(),
-        environment_fingerprint=provenance.environment_fingerprint(
-            config.task, config.algorithm.name, config.algorithm.engine
-        ),
-        created=now(),
-        configs=(sha256(text),),
-        deployment_ref=deployment_ref,
-        inputs=inputs,
-    )
-    folder.write(CONFIG, text, durable=True)
-    seal(folder, config)
-    folder.identify(identity)
-    return identity
 
 
 def _suggestion(config: RunConfig) -> str:
@@ -197,39 +205,3 @@ def _refuse_longer(functions: Functions, deployment_ref: DeploymentRef) -> None:
         if size.timeout_s > deployment_ref.timeout_s[name]:
             most = deployment_ref.timeout_s[name]
             raise UserError(f"functions.{name}.timeout_s: the run's deployed {name} has {most} s; ask for no more")
-
-
-def _go_on(
-    folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, drive: Drive, signals: Signals
-) -> Ending:
-    try:
-        backend = registry.backend(identity.backend)
-        connection = backend.open(folder.path, drive.workers, deployment_ref=identity.deployment_ref)
-    except StorageFault as fault:
-        return Ending(USER_ERROR, str(fault))
-    with closing(connection):
-        connection.prewarm()
-        from marless.runs.finalise import outstanding
-        from marless.runs.session import launch
-
-        try:
-            if ending := outstanding(folder, identity, old, config, connection):
-                return ending
-            if config != old:
-                identity = record_limits(folder, identity, config)
-        except StorageFault as fault:
-            return Ending(USER_ERROR, str(fault))
-        if drive.detach:
-            return detach(folder, config, identity, connection)
-        return launch(folder, config, identity, connection, drive.view(), signals, drive.started)
-
-
-def record_limits(folder: RunFolder, identity: Identity, config: RunConfig) -> Identity:
-    """Writes the new limits; the plan knows the new file before it is there, so that a kill in between does no harm."""
-    text = dump.document(config).encode()
-    configs = tuple(dict.fromkeys((*identity.configs, sha256(text))))
-    identity = msgspec.structs.replace(identity, configs=configs)
-    folder.identify(identity)
-    folder.write(CONFIG, text, durable=True)
-    seal(folder, config)
-    return identity

@@ -26,11 +26,11 @@ from marless.cloud.deployments import fit
 from marless.cloud.watching import Watch
 from marless.reports.files import replace
 from marless.runs import summary
+from marless.runs.beginning import begin_run
 from marless.runs.folder import CONFIG, IDENTITY, RunFolder, decode_identity, require_name
-from marless.runs.given.inputs import store_inputs
 from marless.runs.lease_renewal import manifest_of
 from marless.runs.summary import Summary
-from marless.runs.training import identify, priced
+from marless.runs.training import priced
 from marless.runs.view import View
 from marless.studies.study import FILE, Study, StudyRun
 from marless.studies.study_file import StudyFile
@@ -143,8 +143,7 @@ class _Beginning:
             identity, config = folder.identity(), folder.config()
         else:
             config = self._fitted(run.config)
-            inputs = store_inputs(config, name, outside.storage)
-            identity = identify(folder, config, self._place.backend, ref, inputs)
+            identity = begin_run(folder, config, self._place.backend, ref, outside.storage)
         manifest = manifest_of(identity, ref, config, self._platform_of(folder, ref), detached=True)
         manifest = msgspec.structs.replace(manifest, study=STUDY + self._place.name)
         there = run_manifest.read(outside.ledger)

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from coordinator.config.schema import ConfigError
-from coordinator.core.budget import dollars
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive.ledger_items import Unresumable
 from coordinator.errors import FINISHED, Ending, UserError, one_line
@@ -17,14 +16,12 @@ from functions.contract import CorruptObject, NoSuchObject, StorageFault
 from functions.text.redaction import redact
 from infra.local.lane import Lane
 from marless.backends.local import LocalBackend
-from marless.runs.finalise import outstanding
+from marless.runs.beginning import begin_run, continue_run
 from marless.runs.folder import ERRORS, IDENTITY, RunFolder
-from marless.runs.given.inputs import store_inputs
 from marless.runs.run_log import LEAST_PATIENCE_S
-from marless.runs.session import Session, Stopping, refused
-from marless.runs.stored import plan_of
+from marless.runs.session import Session, Stopping, open_session
 from marless.runs.summary import Summary
-from marless.runs.training import identify, record_limits, unchanged, with_limits
+from marless.runs.training import unchanged, with_limits
 from marless.studies.study import StudyRun
 
 # What a run's own files, settings and objects may cause.
@@ -70,7 +67,6 @@ class PooledRun:
         self._folder = RunFolder(root / run.name)
         self._open_files = ExitStack()
         self._session: Session | None = None
-        self._plan: Plan | None = None
 
     def begin(self, concurrency: int) -> bool:
         """Starts or resumes the run; False if it is over already."""
@@ -103,9 +99,7 @@ class PooledRun:
 
     def spent(self) -> float:
         """The run's bill so far."""
-        if self._session is None or self._plan is None:
-            return self.run.dollars
-        return float(dollars(self._plan, self._session.state.meter))
+        return self.run.dollars if self._session is None else self._session.dollars
 
     def advance(self, concurrency: int, cap: float | None, pause_at: int | None) -> bool:
         """Steps until the run waits for a report; False when it is over or has paused after the round `pause_at`."""
@@ -152,23 +146,20 @@ class PooledRun:
             identity = folder.identity()
             old = unchanged(folder, identity)
             config = with_limits(old, self.run.limits)
-            if outstanding(folder, identity, old, config, connection):
+            continued = continue_run(folder, identity, old, config, connection)
+            if isinstance(continued, Ending):
                 return Ending(FINISHED, "")
-            if config != old:
-                identity = record_limits(folder, identity, config)
+            identity = continued
         else:
             config = self.run.config
-            inputs = store_inputs(config, path.name, connection.storage)
-            identity = identify(folder, config, self._backend.name, None, inputs)
-        self._plan = plan_of(identity, config, connection)
-        if ending := refused(self._plan, connection):
-            return ending
-        view = _Progress(self.run)
-        self._session = Session(
-            folder, self._plan, identity, connection, view, self._stopping, time.monotonic(), alone=False
-        )
-        self._open_files.callback(self._session.close)
-        self._session.begin()
+            identity = begin_run(folder, config, self._backend.name, None, connection.storage)
+        view, started = _Progress(self.run), time.monotonic()
+        session = open_session(folder, config, identity, connection, view, self._stopping, started, alone=False)
+        if isinstance(session, Ending):
+            return session
+        self._session = session
+        self._open_files.callback(session.close)
+        session.begin()
         return None
 
     def _end(self, ending: Ending, state: State, pause_at: int | None) -> None:

@@ -6,7 +6,7 @@ from coordinator.config.loading import load
 from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cli.console import report_ending
-from marless.runs.drive import Place
+from marless.runs.drive_settings import RunLocation
 from marless.runs.training import train
 
 EXAMPLES = """examples:
@@ -30,6 +30,6 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Trains; the exit code says how it ended."""
     config = load(*common.split(options.settings))
-    place = Place(registry.backend(options.backend), options.tenant, options.region)
-    _, ending = train(config, place, common.drive(options), options.run)
+    location = RunLocation(registry.backend(options.backend), options.tenant, options.region)
+    _, ending = train(config, location, common.drive(options), options.run)
     return report_ending(ending)

@@ -1,5 +1,8 @@
-"""Resuming a run that has ended: whether its limits leave rounds to train, and writing files that a kill prevented."""
+"""The beginning of a run, wherever it is driven: a new one is written down, one that stopped is checked and goes on."""
 
+import msgspec
+
+from coordinator.config import dump
 from coordinator.config.schema import RunConfig, Stop
 from coordinator.core.apply import apply
 from coordinator.core.decide import limit_reached
@@ -7,18 +10,76 @@ from coordinator.core.events import Resumed
 from coordinator.core.state import Plan, State
 from coordinator.core.tasks import in_flight
 from coordinator.drive.ledger_items import load_state
+from coordinator.drive.ports import Storage
 from coordinator.errors import FINISHED, USER_ERROR, Ending
+from infra.aws.deployment_ref import DeploymentRef
 from marless.backends.base import Connection
+from marless.reports import provenance
 from marless.runs import summary
 from marless.runs.documents import Documents
-from marless.runs.folder import Identity, RunFolder
+from marless.runs.folder import CONFIG, Identity, RunFolder, now, sha256
+from marless.runs.given.inputs import store_inputs
 from marless.runs.integrity.file_hashes import hashes_of
 from marless.runs.integrity.ledger_loss import refuse_lost
+from marless.runs.integrity.origin import seal
 from marless.runs.stored import plan_of
 from marless.runs.summary import Measured
 
 
-def outstanding(
+def begin_run(
+    folder: RunFolder, config: RunConfig, backend: str, deployment_ref: DeploymentRef | None, storage: Storage
+) -> Identity:
+    """Stores what a new run is given, then writes its configuration and its plan, which makes the folder a run.
+
+    Raises `UserError` for unusable inputs, and `StorageFault`.
+    """
+    name = deployment_ref.run if deployment_ref else folder.path.name
+    inputs = store_inputs(config, name, storage)
+    text = dump.document(config).encode()
+    identity = Identity(
+        run=name,
+        backend=backend,
+        code_sha256=provenance.code_sha256(),
+        commit=provenance.commit(),
+        environment_fingerprint=provenance.environment_fingerprint(
+            config.task, config.algorithm.name, config.algorithm.engine
+        ),
+        created=now(),
+        configs=(sha256(text),),
+        deployment_ref=deployment_ref,
+        inputs=inputs,
+    )
+    folder.write(CONFIG, text, durable=True)
+    seal(folder, config)
+    folder.identify(identity)
+    return identity
+
+
+def continue_run(
+    folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, backend: Connection
+) -> Identity | Ending:
+    """The plan of a run that goes on, with the limits of `config` in place of those of `old`; its ending where there
+    is nothing to train.
+
+    Raises `UserError` for a run whose ledger was lost, and `StorageFault`.
+    """
+    if ending := _outstanding(folder, identity, old, config, backend):
+        return ending
+    return identity if config == old else _record_limits(folder, identity, config)
+
+
+def _record_limits(folder: RunFolder, identity: Identity, config: RunConfig) -> Identity:
+    """Writes the new limits; the plan knows the new file before it is there, so that a kill in between does no harm."""
+    text = dump.document(config).encode()
+    configs = tuple(dict.fromkeys((*identity.configs, sha256(text))))
+    identity = msgspec.structs.replace(identity, configs=configs)
+    folder.identify(identity)
+    folder.write(CONFIG, text, durable=True)
+    seal(folder, config)
+    return identity
+
+
+def _outstanding(
     folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, backend: Connection
 ) -> Ending | None:
     """The ending of a resume that has nothing to train; None when there are rounds to train.

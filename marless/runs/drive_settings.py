@@ -1,4 +1,4 @@
-"""How a command drives a run, and the platform of a new one."""
+"""How a command drives a run, and where a new one lives."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from marless.runs.view import View
 
 
 @dataclass(frozen=True)
-class Drive:
+class DriveSettings:
     """How a command drives a run."""
 
     workers: int
@@ -23,8 +23,8 @@ class Drive:
 
 
 @dataclass(frozen=True)
-class Place:
-    """The platform of a new run."""
+class RunLocation:
+    """Where a new run lives."""
 
     backend: Backend
     tenant: str = TENANT
