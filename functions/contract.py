@@ -126,6 +126,11 @@ class Past(Message, frozen=True, kw_only=True):
     trajectories: tuple[Ref, ...]
 
 
+def past_objects(rounds: tuple[Past, ...]) -> tuple[Ref, ...]:
+    """The objects with the trajectories of earlier rounds; one may hold several rounds."""
+    return tuple({ref.key: ref for round_ in rounds for ref in round_.trajectories}.values())
+
+
 class ReportTo(Message, frozen=True, kw_only=True):
     """Where a task reports its completion when no caller waits for its answer; see `functions.completion`."""
 
@@ -138,19 +143,25 @@ class ReportTo(Message, frozen=True, kw_only=True):
     coordinator: str
 
 
-class Order(Message, frozen=True, kw_only=True):
-    """The fields of every task."""
+class Address(Message, frozen=True, kw_only=True):
+    """A task's place in its run, the same for every attempt."""
 
-    # The task's address (`<run>/000007/sample/00000-00003`), the same for every attempt.
+    # `<run>/000007/sample/00000-00003`.
     id: str
     run: str
     round: int
     # Key prefix of its objects.
     output: str
+    seed: int
+
+
+class Order(Message, frozen=True, kw_only=True):
+    """What every task has: its address, and how its attempt is served."""
+
+    address: Address
     attempt: int = 0
     # Time limit of this attempt.
-    timeout_s: float
-    seed: int
+    timeout_s: float = 0.0
     # The objects of the answer travel in its message instead of through storage.
     inline_objects: bool = False
     # Objects by key that this message holds.
@@ -158,31 +169,26 @@ class Order(Message, frozen=True, kw_only=True):
     # The whole answer is stored, because no caller waits for it.
     report_to: ReportTo | None = None
 
+    def reads(self) -> tuple[Ref, ...]:
+        """All objects that the task reads; one that it reads twice stands twice.
+
+        Whoever counts, sends along or plans reads takes them from here: the bill, the cap, estimates, the pool.
+        """
+        return ()
+
+    def reads_from_storage(self) -> tuple[Ref, ...]:
+        """The objects that the task reads from storage if its process has kept none."""
+        return tuple(ref for ref in self.reads() if ref.key not in self.inlined)
+
+    def writes(self) -> tuple[str, ...]:
+        """The kinds of the objects that the task stores, in this order; the header of the last holds its answer."""
+        return ()
+
 
 class DescribeTask(Order, frozen=True, kw_only=True, tag="describe"):
     """Return the `EnvSpec` of an env task."""
 
     environment: EnvTask
-
-
-class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
-    """Initialise the networks of round 0."""
-
-    spec: EnvSpec
-    algorithm: str
-    hyperparameters: Hyperparameters
-    team: Team
-
-
-class Match(Message, frozen=True, kw_only=True):
-    """Agents of one side play by the newest policies and learn; all others play by those of an earlier round, or by a
-    script."""
-
-    agents: tuple[int, ...]
-    # The team of the earlier round; one of opponents alone, if they play by a script.
-    team: Team
-    # Its policies are deterministic.
-    greedy: bool = False
 
 
 class Recorded(Message, frozen=True, kw_only=True):
@@ -201,37 +207,94 @@ class Unfinished(Message, frozen=True, kw_only=True):
     episodes: Ref
 
 
-class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
-    """Collect `rollouts`, each of `rollout_length` steps in `num_envs` environments."""
+class Sampling(Message, frozen=True, kw_only=True):
+    """The part of a task that collects `rollouts`, each of `rollout_length` steps in `num_envs` environments."""
 
     environment: EnvTask
-    team: Team
-    policies: tuple[Ref, ...]
     rollouts: tuple[int, ...]
     num_envs: int
     rollout_length: int
-    behaviour: Behaviour = Behaviour()
-    # The policies of the earlier round, where there is a match.
-    match: Match | None = None
-    match_policies: tuple[Ref, ...] = ()
     recorded: Recorded | None = None
     # Rollouts are shorter than an episode; their episodes go on in the next round.
     fragments: bool = False
     # The episodes that the rollouts go on with, oldest first; a rollout's newest count.
     unfinished: tuple[Ref, ...] = ()
 
+    def reads(self) -> tuple[Ref, ...]:
+        """What the rollouts begin with."""
+        return (*((self.recorded.dataset,) if self.recorded else ()), *self.unfinished)
+
+    def writes(self) -> tuple[str, ...]:
+        """What the next round's rollouts begin with."""
+        return ("unfinished",) if self.fragments else ()
+
 
 # Which rows a group of several agents learns from: those of all members, or one member's share of them.
 Rows = Literal["pooled", "member"]
 
 
-class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
-    """Run stages of the algorithm on the round's trajectories."""
+class Learning(Message, frozen=True, kw_only=True):
+    """The part of a task that makes or trains networks."""
 
     spec: EnvSpec
     algorithm: str
     hyperparameters: Hyperparameters
+    rows: Rows = "pooled"
+    # Computed for the groups whose policies the task trains.
+    summaries: tuple[SummaryName, ...] = ()
+    # How many updates the task computes in a round.
+    updates: int = 1
+    # Earlier rounds in the replay buffer, oldest first.
+    past: tuple[Past, ...] = ()
+
+    def reads(self) -> tuple[Ref, ...]:
+        """What fills the replay buffer."""
+        return past_objects(self.past)
+
+
+class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
+    """Initialise the networks of round 0."""
+
     team: Team
+    learning: Learning
+
+    def writes(self) -> tuple[str, ...]:
+        return ("policies", "learner")
+
+
+class Match(Message, frozen=True, kw_only=True):
+    """Agents of one side play by the newest policies and learn; all others play by those of an earlier round, or by a
+    script."""
+
+    agents: tuple[int, ...]
+    # The team of the earlier round and its policies; one of opponents alone, if they play by a script.
+    team: Team
+    policies: tuple[Ref, ...] = ()
+    # Its policies are deterministic.
+    greedy: bool = False
+
+
+class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
+    """Collect rollouts."""
+
+    team: Team
+    sampling: Sampling
+    policies: tuple[Ref, ...]
+    behaviour: Behaviour = Behaviour()
+    match: Match | None = None
+
+    def reads(self) -> tuple[Ref, ...]:
+        return (*self.policies, *(self.match.policies if self.match else ()), *self.sampling.reads())
+
+    def writes(self) -> tuple[str, ...]:
+        return (*self.sampling.writes(), "trajectory")
+
+
+class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
+    """Run stages of the algorithm on the round's trajectories."""
+
+    team: Team
+    learning: Learning
     stages: tuple[str, ...]
     groups: tuple[int, ...]
     rollouts: tuple[int, ...]
@@ -242,78 +305,71 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     tensors: tuple[Ref, ...] = ()
     # Store the intermediate tensors of the stages for later tasks of the round.
     publish_tensors: bool = False
-    # Computed for the groups whose policies this task trains.
-    summaries: tuple[SummaryName, ...] = ()
-    rows: Rows = "pooled"
     # The share of the run that is over before the round, for schedules.
     progress: float = 0.0
-    # Number of the first of `updates` updates in the round.
+    # Number of the first of its updates in the round.
     first_update: int = 0
-    updates: int = 1
-    # Earlier rounds in the replay buffer, oldest first.
-    past: tuple[Past, ...] = ()
+
+    def reads(self) -> tuple[Ref, ...]:
+        return (*self.trajectories, *self.state, *self.tensors, *self.learning.reads())
+
+    def writes(self) -> tuple[str, ...]:
+        # Policies only where a stage trains them.
+        return ("policies", *(("tensors",) if self.publish_tensors else ()), "learner")
 
 
 class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
-    """Sample and learn several rounds in one invocation, the first of them `round`.
+    """Sample and learn several rounds in one invocation, the first of them that of the address.
 
-    Fields are those of `SampleTask` and `LearnTask`; all stages run for all groups. Every round gives the same bytes as
-    separate tasks.
+    All stages run for all groups. Every round gives the same bytes as separate tasks.
     """
 
-    environment: EnvTask
-    spec: EnvSpec
-    algorithm: str
-    hyperparameters: Hyperparameters
     team: Team
-    rollouts: tuple[int, ...]
-    num_envs: int
-    rollout_length: int
+    sampling: Sampling
+    learning: Learning
     # One for each round.
     behaviours: tuple[Behaviour, ...]
     state: tuple[Ref, ...]
-    summaries: tuple[SummaryName, ...] = ()
-    rows: Rows = "pooled"
     # One for each round, or none for runs without schedules.
     progress: tuple[float, ...] = ()
-    updates: int = 1
     # Capacity of the replay buffer in environment steps; if positive, trajectories are stored for later rounds.
     replayed_steps: int = 0
-    past: tuple[Past, ...] = ()
-    recorded: Recorded | None = None
-    fragments: bool = False
-    unfinished: tuple[Ref, ...] = ()
 
     @property
     def rounds(self) -> int:
         """The number of rounds."""
         return len(self.behaviours)
 
+    def reads(self) -> tuple[Ref, ...]:
+        return (*self.state, *self.sampling.reads(), *self.learning.reads())
+
+    def writes(self) -> tuple[str, ...]:
+        return (*self.sampling.writes(), *(("played",) if self.replayed_steps else ()), "policies", "learner")
+
 
 class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
     """Make the networks of the team `target` from those of `team`."""
 
-    environment: EnvTask
-    spec: EnvSpec
-    algorithm: str
-    hyperparameters: Hyperparameters
     team: Team
     target: Team
+    # As in the `SampleTask`s of the round; what rollouts begin with is read only where they are collected again.
+    sampling: Sampling
+    learning: Learning
     # By new group, the old group whose networks it starts from; groups that do not change are absent.
     bases: dict[int, int]
-    rollouts: tuple[int, ...]
-    num_envs: int
-    rollout_length: int
     # The round's data; if empty, the rollouts are collected again with `policies`, which gives the same bytes.
     trajectories: tuple[Ref, ...]
     policies: tuple[Ref, ...]
     behaviour: Behaviour = Behaviour()
-    # As in the `SampleTask` of the rollouts that are collected again.
-    fragments: bool = False
-    unfinished: tuple[Ref, ...] = ()
     state: tuple[Ref, ...]
     # Steps of distillation from the members' policies into a merged one.
     distil_steps: int = 0
+
+    def reads(self) -> tuple[Ref, ...]:
+        return (*self.trajectories, *self.policies, *self.state, *self.sampling.reads())
+
+    def writes(self) -> tuple[str, ...]:
+        return ("policies", "learner")
 
 
 class EvaluateTask(Order, frozen=True, kw_only=True, tag="evaluate"):
@@ -330,6 +386,9 @@ class EvaluateTask(Order, frozen=True, kw_only=True, tag="evaluate"):
     greedy: bool = True
     # Returns are sums over the agents of this side (`EnvSpec.sides`), or over all.
     side: int | None = None
+
+    def reads(self) -> tuple[Ref, ...]:
+        return self.policies
 
 
 Request = DescribeTask | InitialiseTask | SampleTask | LearnTask | WholeTask | RegroupTask | EvaluateTask

@@ -55,7 +55,7 @@ from functions.contract import (
     WholeTask,
 )
 from functions.encoding import JsonDecoder, to_json
-from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+from functions.environments.base import EnvironmentFault, Unsupported
 from functions.isolation import keeper
 from functions.isolation.keeper import Keeper, ProcessChanged
 from functions.ports import Blobs
@@ -71,14 +71,6 @@ Work = Callable[[Any, Blobs], tuple[Objects, Reply]]
 
 _DECODER = JsonDecoder[Request](Request)
 
-# The object whose header holds a task's answer. Descriptions and evaluations have none: they are reproducible.
-_LAST_OBJECT: Mapping[type[Request], str] = {
-    InitialiseTask: "learner",
-    SampleTask: "trajectory",
-    LearnTask: "learner",
-    WholeTask: "learner",
-    RegroupTask: "learner",
-}
 _REPLIES: Mapping[type[Request], type[Reply]] = {
     DescribeTask: DescribeReply,
     InitialiseTask: InitialiseReply,
@@ -198,7 +190,7 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
     """
     counted = Counted(blobs)
     request = _DECODER.decode(body)
-    with Keeper(_owner(request), request.run) as kept:
+    with Keeper(_owner(request), request.address.run) as kept:
         try:
             work = works.get(type(request))
             if work is None:
@@ -208,7 +200,12 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
             failure, again = next(entry for kind, entry in _FAILURES.items() if isinstance(error, kind))
             message = redact(str(error))
             answer = Failed(
-                id=request.id, attempt=request.attempt, kind=failure, message=message, again=again, usage=counted.usage
+                id=request.address.id,
+                attempt=request.attempt,
+                kind=failure,
+                message=message,
+                again=again,
+                usage=counted.usage,
             )
     if kept.changed:
         answer = msgspec.structs.replace(answer, remarks=kept.remarks())
@@ -217,8 +214,12 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
 
 def _owner(request: Request) -> str:
     """Whose code the task runs: the environment's, or else the algorithm's."""
-    environment: EnvTask | None = getattr(request, "environment", None)
-    return environment.name if environment else getattr(request, "algorithm", "")
+    match request:
+        case DescribeTask() | EvaluateTask():
+            return request.environment.name
+        case SampleTask() | WholeTask() | RegroupTask():
+            return request.sampling.environment.name
+    return request.learning.algorithm
 
 
 def _answer(request: Request, counted: Counted, work: Work) -> Done:
@@ -248,8 +249,11 @@ def non_finite_fields(value: object, name: str = "") -> Iterator[str]:
 
 
 def last_object(request: Request) -> str | None:
-    """The kind of the object whose header holds the task's answer; None if the answer is not stored."""
-    return _LAST_OBJECT.get(type(request), _REPLY if request.report_to else None)
+    """The kind of the object whose header holds the task's answer; None if the answer is not stored.
+
+    Descriptions and evaluations store no object: they are reproducible.
+    """
+    return next(reversed(request.writes()), _REPLY if request.report_to else None)
 
 
 def _earlier(request: Request, blobs: Counted) -> Done | None:
@@ -258,7 +262,7 @@ def _earlier(request: Request, blobs: Counted) -> Done | None:
     if request.attempt == 0 or kind is None or request.inline_objects:
         return None
     try:
-        body = blobs.get(keys.object_key(request.output, kind))
+        body = blobs.get(keys.object_key(request.address.output, kind))
     except NoSuchObject:
         return None
     return _adopt(request, kind, body, blobs)
@@ -270,7 +274,7 @@ def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
     if last_object(request) == _REPLY:
         objects = [*objects, (_REPLY, {})]
     for kind, tensors in objects:
-        key, body = keys.object_key(request.output, kind), _encoded(request, kind, tensors, refs, reply)
+        key, body = keys.object_key(request.address.output, kind), _encoded(request, kind, tensors, refs, reply)
         try:
             blobs.put(key, body)
         except KeyTaken:
@@ -280,7 +284,7 @@ def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
             _require_own(request, key, body)
         refs = {**refs, kind: codec.reference(key, body)}
         _kept(refs[kind], body)
-    return Done(id=request.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage)
+    return Done(id=request.address.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage)
 
 
 def _inline(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
@@ -288,23 +292,25 @@ def _inline(request: Request, blobs: Counted, objects: Objects, reply: Reply) ->
     refs: dict[str, Ref] = {}
     inlined: dict[str, bytes] = {}
     for kind, tensors in objects:
-        key = keys.object_key(request.output, kind)
+        key = keys.object_key(request.address.output, kind)
         inlined[key] = _encoded(request, kind, tensors, refs, reply)
         refs = {**refs, kind: codec.reference(key, inlined[key])}
-    return Done(id=request.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage, inlined=inlined)
+    return Done(
+        id=request.address.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage, inlined=inlined
+    )
 
 
 def _encoded(request: Request, kind: str, tensors: Tensors, refs: dict[str, Ref], reply: Reply) -> bytes:
     """An object's bytes; `refs` are the objects before it, for the answer in the last object."""
     last = kind == last_object(request)
     # Without attempt, usage and inlined objects, so that every attempt gives the same bytes.
-    done = Done(id=request.id, attempt=0, objects=refs, reply=reply) if last else None
-    return codec.encode(tensors, TaskHeader(task=request.id, done=done))
+    done = Done(id=request.address.id, attempt=0, objects=refs, reply=reply) if last else None
+    return codec.encode(tensors, TaskHeader(task=request.address.id, done=done))
 
 
 def _adopt(request: Request, kind: str, body: bytes, blobs: Counted) -> Done:
     """The stored answer as this attempt's answer."""
-    key = keys.object_key(request.output, kind)
+    key = keys.object_key(request.address.output, kind)
     header = _require_own(request, key, body)
     return stored_answer(request, header, codec.reference(key, body), blobs.usage)
 
@@ -324,9 +330,9 @@ def stored_answer(request: Request, header: TaskHeader, last: Ref, usage: Usage)
     if isinstance(stored.reply, EvaluateReply) and len(stored.reply.returns) != getattr(request, "episodes", 0):
         raise CorruptObject(f"{last.key} does not hold a return of each episode that was asked for")
     objects = {**stored.objects, kind: last}
-    if any(ref.key != keys.object_key(request.output, name) for name, ref in objects.items()):
+    if any(ref.key != keys.object_key(request.address.output, name) for name, ref in objects.items()):
         raise CorruptObject(f"the answer in {last.key} names an object that its task did not make")
-    return Done(id=request.id, attempt=request.attempt, objects=objects, reply=stored.reply, usage=usage)
+    return Done(id=request.address.id, attempt=request.attempt, objects=objects, reply=stored.reply, usage=usage)
 
 
 def _require_own(request: Request, key: str, body: bytes) -> TaskHeader:
@@ -338,5 +344,5 @@ def _require_own(request: Request, key: str, body: bytes) -> TaskHeader:
 
 
 def _require_task(request: Request, header: TaskHeader, key: str) -> None:
-    if header.task != request.id:
-        raise ForeignObject(f"{key} was written by task {header.task}, not by {request.id}")
+    if header.task != request.address.id:
+        raise ForeignObject(f"{key} was written by task {header.task}, not by {request.address.id}")

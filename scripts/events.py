@@ -14,6 +14,7 @@ from functions import keys
 from functions.actor.handler import handle as act
 from functions.algorithms.registry import algorithm
 from functions.contract import (
+    Address,
     Answer,
     Behaviour,
     DescribeReply,
@@ -21,10 +22,12 @@ from functions.contract import (
     Done,
     EvaluateTask,
     InitialiseTask,
+    Learning,
     LearnTask,
     RegroupTask,
     Request,
     SampleTask,
+    Sampling,
     Team,
     WholeTask,
 )
@@ -41,9 +44,8 @@ _TASK = EnvTask(name="toy/signal", agents=2)
 _APART, _TOGETHER = Team(groups=(0, 1), identity=True), Team(groups=(0, 0), identity=True)
 # Small networks make small messages.
 _ALGORITHM = algorithm("ippo")
-_LEARNING: dict[str, Any] = {"algorithm": _ALGORITHM.name, "hyperparameters": {"hidden": [4]}}
 _STAGES = tuple(stage.name for stage in _ALGORITHM.stages)
-_SAMPLING: dict[str, Any] = {"environment": _TASK, "rollouts": (0,), "num_envs": 2, "rollout_length": 5}
+_SAMPLING = Sampling(environment=_TASK, rollouts=(0,), num_envs=2, rollout_length=5)
 
 
 def main() -> int:
@@ -61,13 +63,15 @@ def events() -> dict[str, Any]:
     describe = DescribeTask(environment=_TASK, **_order("describe"))
     described = _done(act, describe).reply
     assert isinstance(described, DescribeReply)
-    learning: dict[str, Any] = {"spec": described.spec, **_LEARNING}
-    initialise = InitialiseTask(team=_APART, **learning, **_order("initialise"))
+    learning = Learning(spec=described.spec, algorithm=_ALGORITHM.name, hyperparameters={"hidden": [4]})
+    initialise = InitialiseTask(team=_APART, learning=learning, **_order("initialise"))
     networks = _done(learn, initialise)
     state, policies = tuple(networks.objects.values()), (networks.objects["policies"],)
     having = networks.inlined
     only_policies = {ref.key: having[ref.key] for ref in policies}
-    sample = SampleTask(team=_APART, policies=policies, **_SAMPLING, **_order("sample/00000-00000", only_policies))
+    sample = SampleTask(
+        team=_APART, policies=policies, sampling=_SAMPLING, **_order("sample/00000-00000", only_policies)
+    )
     sampled = _done(act, sample)
     trajectories = (sampled.objects["trajectory"],)
     seen = {**having, **sampled.inlined}
@@ -77,15 +81,15 @@ def events() -> dict[str, Any]:
         "learner/initialise.json": initialise,
         "learner/learn.json": LearnTask(
             team=_APART, stages=_STAGES, groups=(0, 1), rollouts=(0,), trajectories=trajectories, state=state,
-            **learning, **_order("learn/all", seen),
+            learning=learning, **_order("learn/all", seen),
         ),
         "learner/whole.json": WholeTask(
-            team=_APART, behaviours=(Behaviour(), Behaviour()), state=state, **_SAMPLING, **learning,
+            team=_APART, behaviours=(Behaviour(), Behaviour()), state=state, sampling=_SAMPLING, learning=learning,
             **_order("whole", having),
         ),
         "learner/regroup.json": RegroupTask(
             team=_APART, target=_TOGETHER, bases={0: 0}, trajectories=trajectories, policies=policies, state=state,
-            **_SAMPLING, **learning, **_order("regroup", seen),
+            sampling=_SAMPLING, learning=learning, **_order("regroup", seen),
         ),
         "evaluator/evaluate.json": EvaluateTask(
             environment=_TASK, team=_APART, policies=policies, stream="greedy", part=0, episodes=2,
@@ -99,12 +103,8 @@ def events() -> dict[str, Any]:
 def _order(work: str, inlined: Mapping[str, bytes] | None = None) -> dict[str, Any]:
     """The common fields of the tasks."""
     return {
-        "id": keys.task_id(RUN, 0, work),
-        "run": RUN,
-        "round": 0,
-        "output": keys.output_prefix(0, work),
+        "address": Address(id=keys.task_id(RUN, 0, work), run=RUN, round=0, output=keys.output_prefix(0, work), seed=1),
         "timeout_s": 60.0,
-        "seed": 1,
         "inline_objects": True,
         "inlined": inlined or {},
     }

@@ -37,7 +37,8 @@ from coordinator.core.events import (
     Resumed,
     Stopped,
 )
-from coordinator.core.list_prices import round_price
+from coordinator.core.planning import round_price
+from coordinator.core.round_graph import LOOKS, MOST_PUTS, PHASES, served_after
 from coordinator.core.round_records import (
     RoundReplies,
     env_metrics_of,
@@ -47,6 +48,7 @@ from coordinator.core.round_records import (
     round_lines,
     side_returns_of,
 )
+from coordinator.core.rounds import remember_rounds, rollout_steps, unfinished_episodes
 from coordinator.core.sides import learning
 from coordinator.core.state import Best, Evaluated, Phase, Plan, Slot, State, WorkItem
 from coordinator.core.state_location import (
@@ -55,8 +57,7 @@ from coordinator.core.state_location import (
     locations_after_regrouping,
     spec_of,
 )
-from coordinator.core.tasks import LOOKS, MOST_PUTS, in_flight, remember_rounds, rollout_steps, unfinished_episodes
-from coordinator.core.warm_functions import NOTHING, billed, keeps, served_after
+from coordinator.core.warm_functions import NOTHING, billed, keeps
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.placement.timings import add_observation, whole_core_ms
 from coordinator.pricing.bill import LOG_BYTES, Invocation
@@ -93,7 +94,7 @@ def _on_dispatched(plan: Plan, state: State, event: Dispatched) -> State:
             timeout_s=task.request.timeout_s,
             failures=old.failures if old else 0,
         )
-    return replace(state, slots=slots)
+    return replace(state, slots=slots, seconds=state.seconds + event.seconds)
 
 
 def _on_reported(plan: Plan, state: State, event: Reported) -> State:
@@ -179,8 +180,8 @@ def _with_durations(plan: Plan, state: State, answered: list[tuple[WorkItem, Rep
 
 def _on_advanced(plan: Plan, state: State, event: Advanced) -> State:
     if keeps(plan):
-        state = replace(state, served=served_after(plan, state, (task.item for task in in_flight(plan, state))))
-    return _PHASES[state.phase](plan, replace(state, seconds=state.seconds + event.seconds))
+        state = replace(state, served=served_after(plan, state))
+    return _FOLLOWING[state.phase](plan, replace(state, seconds=state.seconds + event.seconds))
 
 
 def _after_describe(plan: Plan, state: State) -> State:
@@ -216,7 +217,7 @@ def _after_initialise(plan: Plan, state: State) -> State:
 
 def _start_round(plan: Plan, state: State) -> State:
     """The start of the coming round, with its placement chosen."""
-    return replace(state, phase="sample", wave=0, round_placement=planning.place_round(plan, state))
+    return replace(state, phase="sample", round_placement=planning.place_round(plan, state))
 
 
 def _after_sample(plan: Plan, state: State) -> State:
@@ -232,16 +233,9 @@ def _after_sample(plan: Plan, state: State) -> State:
     return _start_learning(plan, state)
 
 
-def _after_learn(plan: Plan, state: State) -> State:
-    """Continues with the next wave of learners, if there is one."""
-    if state.wave + 1 < len(learner_schedule(plan, state)):
-        return replace(state, wave=state.wave + 1)
-    return _end_learning(plan, state)
-
-
 def _start_learning(plan: Plan, state: State) -> State:
     """Continues with learning, or after it where the sampling functions have learned too."""
-    learning = replace(state, phase="learn", wave=0)
+    learning = replace(state, phase="learn")
     return learning if learner_schedule(plan, state) else _end_learning(plan, learning)
 
 
@@ -436,7 +430,7 @@ def _on_resumed(plan: Plan, state: State, event: Resumed) -> State:
         for work, slot in state.slots.items()
     }
     going_on = replace(state, status="running", slots=slots)
-    if state.phase in ("final", "absolute") and not (state.status == "running" and _target_reached(plan, state)):
+    if PHASES[state.phase].ends and not (state.status == "running" and _target_reached(plan, state)):
         return _start_round(plan, replace(_without_results(going_on), slots={}, reason=""))
     if state.round_placement is not None and not state.slots:
         return (
@@ -544,11 +538,11 @@ def _on_loaded(plan: Plan, state: State, event: Loaded) -> State:
 
 
 # What follows a phase when all its tasks are answered.
-_PHASES: dict[Phase, Callable[[Plan, State], State]] = {
+_FOLLOWING: dict[Phase, Callable[[Plan, State], State]] = {
     "describe": _after_describe,
     "initialise": _after_initialise,
     "sample": _after_sample,
-    "learn": _after_learn,
+    "learn": _end_learning,
     "regroup": _after_regroup,
     "trial": _after_trial,
     "final": _after_final,

@@ -6,9 +6,10 @@ from decimal import Decimal
 from fractions import Fraction
 
 from coordinator.config.schema import Function
+from coordinator.core.round_graph import LOOKS, MOST_PUTS, Node, ending
+from coordinator.core.rounds import fragments
 from coordinator.core.state import Plan, State, WorkItem
 from coordinator.core.state_location import learner_schedule
-from coordinator.core.tasks import LOOKS, MOST_PUTS, PlannedTask, evaluations, fragments
 from coordinator.placement.message_size import request_bytes
 from coordinator.pricing.bill import CLOUD_NOTE, NOTE, Bill, Invocation, Meter, bill, invocation
 from functions.contract import Report, Usage
@@ -44,19 +45,19 @@ def function_of(plan: Plan, name: str) -> Function:
     return {"actor": sizes.actor, "learner": sizes.learner, "evaluator": sizes.evaluator}[name]
 
 
-def allowed_s(plan: Plan, state: State, task: PlannedTask) -> float:
+def allowed_s(plan: Plan, state: State, node: Node) -> float:
     """How long the task's next attempt may run, in seconds.
 
     Without a cap, as the user set. Under a cap an attempt reserves its time-out, which therefore stays near the
     durations of such tasks; every failure doubles it. Time-outs never change a weight, only when an attempt is given
     up.
     """
-    item = task.item
+    item = node.item
     limit = function_of(plan, item.function).timeout_s
     cap = plan.config.stop.dollars
     if cap is None:
         return limit
-    slot = state.slots.get(task.work)
+    slot = state.slots.get(node.name)
     patience = 2.0 ** (slot.failures if slot else 0)
     share = Decimal(str(cap)) * UNSEEN_SHARE / item.peers / _dollars_per_second(plan, item.memory_mb)
     expected = max(LEAST_S, float(share))
@@ -70,18 +71,17 @@ def allowed_s(plan: Plan, state: State, task: PlannedTask) -> float:
     return min(limit, round(expected * patience, 3))
 
 
-def affordable(plan: Plan, state: State, tasks: list[PlannedTask]) -> bool:
-    """Whether the bill stays within the cap if all waiting attempts, `tasks` and the final evaluations cost their most.
+def affordable(plan: Plan, state: State, nodes: list[Node]) -> bool:
+    """Whether the bill stays within the cap if all waiting attempts, `nodes` and the final evaluations cost their most.
 
     Always true without a cap.
     """
     if plan.config.stop.dollars is None:
         return True
-    coming = [*tasks, *_ending(plan, state)]
     waiting = [(slot.item, slot.timeout_s) for slot in state.slots.values() if slot.waiting]
-    at_most = waiting + [(task.item, allowed_s(plan, state, task)) for task in coming]
+    at_most = waiting + [(node.item, allowed_s(plan, state, node)) for node in [*nodes, *ending(plan, state)]]
     meter = add_lost(plan, state.meter, at_most)
-    meter = _with_turns(plan, state, meter, len(tasks))
+    meter = _with_turns(plan, state, meter, len(nodes))
     meter = _with_events(plan, state, meter, [item for item, _ in at_most])
     size = _ledger_bytes(plan, state)
     meter = meter.add_commit(size).add_load(size).add_stored(Usage(puts=_checkpoint_puts(plan, state)))
@@ -163,21 +163,6 @@ def bill_of(plan: Plan, meter: Meter) -> Bill:
 def dollars(plan: Plan, meter: Meter) -> Decimal:
     """What the meter costs at the plan's prices."""
     return bill_of(plan, meter).total
-
-
-def _ending(plan: Plan, state: State) -> list[PlannedTask]:
-    """The evaluations that end every run and are not dispatched yet."""
-    sizes = plan.config.evaluation
-    coming = {"final": sizes.final_episodes, "absolute": 10 * sizes.episodes}
-    if state.phase in ("final", "absolute"):
-        del coming["final"]
-    if state.phase in ("describe", "initialise", "absolute"):
-        return []
-    return [
-        task
-        for stream, episodes in coming.items()
-        for task in evaluations(plan, state, stream, episodes, state.policies)
-    ]
 
 
 def _ledger_bytes(plan: Plan, state: State) -> int:

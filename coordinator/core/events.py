@@ -4,17 +4,18 @@ from dataclasses import dataclass
 
 import msgspec
 
+from coordinator.core.round_graph import Attempt
 from coordinator.core.state import Status
-from coordinator.core.tasks import Attempt
 from coordinator.pricing.bill import Meter
 from functions.contract import Answer, Report, Usage
 
 
 @dataclass(frozen=True)
 class Dispatched:
-    """These attempts are about to start."""
+    """These attempts are about to start, `seconds` of training after the last event that counts seconds."""
 
     tasks: tuple[Attempt, ...]
+    seconds: float = 0.0
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +36,7 @@ class Reported:
 
 @dataclass(frozen=True)
 class Advanced:
-    """The phase is complete, `seconds` of training after the last one."""
+    """The phase is complete, `seconds` of training after the last event that counts seconds."""
 
     seconds: float
 

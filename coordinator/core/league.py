@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from coordinator.config.schema import League, RunConfig
-from coordinator.core.scripts import scripted_team, unscripted
+from coordinator.core.opponents import scripted_team, unscripted
 from coordinator.core.sides import Side, sides_of
 from coordinator.rules.league import LEAGUE_RULES, probabilities
 from functions.contract import Message, Ref, SampleReply, Team

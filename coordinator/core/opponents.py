@@ -1,9 +1,9 @@
-"""The first team of a run, and the side that does not learn: how it acts, and where its policies are stored."""
+"""The first team of a run, the side that does not learn (how it acts, where its policies are stored), and scripted
+players."""
 
 from typing import Literal
 
 from coordinator.config.schema import RANDOM, RunConfig, Sharing
-from coordinator.core.scripts import unscripted
 from coordinator.core.sides import Side, classes_by_side, ranked_side, sides_of
 from coordinator.rules.sharing import SHARING_MODES, by_name
 from functions import keys
@@ -82,4 +82,25 @@ def incompatibility(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | No
         return unscripted("opponents.policies", text, config.task.name, spec)
     if text != RANDOM and fixed is None:
         return "opponents.policies: the run was begun without them"
+    return ""
+
+
+def scripted_team(agents: int, script: str) -> Team:
+    """The team of a task with so many agents, all of which act by a script; see `registry.reference`."""
+    everyone = tuple(range(agents))
+    return Team(groups=everyone, opponents=Opponents(agents=everyone, acting="scripted", script=script))
+
+
+def unscripted(setting: str, text: str, task: str, spec: EnvSpec) -> str:
+    """Why the scripted player that `setting` names cannot play the task; '' when it can."""
+    if any(kind.continuous for kind in spec.classes):
+        return f"{setting}={text}: scripted players choose among actions, and those of {task} are continuous"
+    if any(kind.branches for kind in spec.classes):
+        return f"{setting}={text}: scripted players make one choice, and agents of {task} make several at once"
+    if not registry.named(text):
+        return f"{setting}={text}: a scripted player is named scripted or package.module:function"
+    try:
+        registry.reference(text, task)
+    except ValueError as error:
+        return f"{setting}={text}: {error}"
     return ""

@@ -1,20 +1,23 @@
-"""The placement of the coming round: as the user set it, or as the planner finds cheapest."""
+"""The placement of the coming round, as the user set it or as the planner finds cheapest, and its list price."""
 
 from msgspec.structs import replace
 
 from coordinator.config.schema import RunConfig
 from coordinator.core import footprint
+from coordinator.core.rounds import agents_learned_from, fragments, rollout_steps, undisturbed
 from coordinator.core.state import Plan, State
 from coordinator.core.state_location import spec_of
-from coordinator.core.tasks import agents_learned_from, fragments, rollout_steps, undisturbed
 from coordinator.placement import coordination_cost, planner
 from coordinator.placement.candidates import Terms, reduce_to_limits
 from coordinator.placement.coordination_cost import CoordinationCost
+from coordinator.placement.list_price import PricedRound, RoundPrice, list_price
 from coordinator.placement.round_placement import RoundPlacement
-from coordinator.placement.rules import PLACEMENTS, Packs, balance
+from coordinator.placement.rules import PLACEMENTS, Packs, balance, list_overhead
 from coordinator.placement.workload import Workload
 from coordinator.pricing.latency import EMULATED, STORAGE
+from coordinator.pricing.tariff import Tariff
 from coordinator.rules import similarity
+from coordinator.rules.scaling import SCALING_RULES
 from coordinator.rules.sharing import SHARING_MODES
 from functions.contract import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES
 from functions.environments.base import EnvSpec
@@ -176,3 +179,27 @@ def rollout_bytes(spec: EnvSpec, steps: int, episodes: int) -> float:
         row += len(kind.agents) * (4 * kind.observation_size + 4 * acts + 10 + (kind.actions if spec.masked else 0))
         after += len(kind.agents) * (4 * kind.observation_size + (kind.actions if spec.masked else 0))
     return row * steps + after * episodes + _NAMED_BYTES * (7 + 5 * len(spec.classes))
+
+
+def round_price(plan: Plan, state: State) -> RoundPrice:
+    """The price of the coming round at list prices, for rules that change weights: no clock and no bill enters.
+
+    It is that of a round of the present team: of the configured placement where the scaling rule reads that, else
+    the overhead of the MARLess paper's decomposition."""
+    config = plan.config
+    assert state.team is not None
+    if SCALING_RULES[config.scaling.rule].floor is None:
+        stages, storage = spec_of(plan).stages, config.pricing.storage
+        return RoundPrice(list_overhead(plan.prices, len(state.env_spec.agents), stages, storage))
+    groups = state.team.groups
+    priced = PricedRound(
+        rule=config.scaling.priced_as or config.placement.rule,
+        rollouts_per_invocation=config.placement.rollouts_per_invocation,
+        inline_objects=config.placement.inline_objects,
+        members=tuple(groups.count(group) for group in state.groups),
+        stages=tuple(spec_of(plan).stages),
+        updates=config.algorithm.updates_per_round,
+        steps=rollout_steps(plan, state),
+        most=config.scaling.rollouts,
+    )
+    return list_price(priced, Tariff.of(plan.prices, config.pricing.architecture, config.pricing.storage))

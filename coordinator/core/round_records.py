@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from coordinator.core import budget, league, sides
 from coordinator.core.controller import Decision, RoundSignals
 from coordinator.core.opponents import evaluated_side
+from coordinator.core.rounds import behaviour, fragments
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
-from coordinator.core.tasks import behaviour, fragments
 from functions.contract import EvaluateReply, LearnReply, SampleReply, Table, WholeReply
 from functions.episodes import balancing
 

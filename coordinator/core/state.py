@@ -204,8 +204,6 @@ class State(Message, frozen=True, kw_only=True):
     """Which limit ended the training, or why the run stopped or failed."""
     phase: Phase = "describe"
     """The phase of the coming round whose tasks are in flight."""
-    wave: int = 0
-    """The wave of its learners, from 0."""
     round: int = 0
     """Finished rounds."""
     env_steps: int = 0

@@ -6,12 +6,8 @@ fits, and its replay buffer. How many processes serve a run here, and what else 
 the same everywhere; docs/decisions/0021 compares the model with what AWS may do.
 """
 
-from collections import Counter
-from collections.abc import Iterable
-
-from coordinator.core.state import Plan, State, WorkItem
-from functions.contract import Past, Usage
-from functions.references import past_objects
+from coordinator.core.state import Plan, State
+from functions.contract import Past, Usage, past_objects
 from functions.warm import share_of
 
 NOTHING = Usage()
@@ -34,15 +30,9 @@ def kept_past(state: State, number: int, past: tuple[Past, ...]) -> Usage:
     return Usage(hits=len(held), hit_bytes=sum(ref.size for ref in held))
 
 
-def served_after(plan: Plan, state: State, wave: Iterable[WorkItem]) -> dict[str, tuple[int, ...]]:
-    """`State.served` after a wave of tasks."""
-    kinds = [item for item in wave if item.kind.split(":")[0] in ("sample", "learn", "whole")]
-    served = dict(state.served)
-    for function, count in Counter(item.function for item in kinds).items():
-        # What a task of `whole` plays is not stored yet when it fills its buffer.
-        newest = state.round - any(item.kind == "whole" for item in kinds)
-        served[function] = (newest,) * count + served.get(function, ())[count:]
-    return served
+def served_by(state: State, function: str, environments: int, newest: int) -> dict[str, tuple[int, ...]]:
+    """`State.served` after so many environments of a function have kept the rounds up to `newest`."""
+    return {**state.served, function: (newest,) * environments + state.served.get(function, ())[environments:]}
 
 
 def keeps(plan: Plan) -> bool:

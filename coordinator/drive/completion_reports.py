@@ -50,7 +50,7 @@ def failure_of(request: Request, report: CompletionReport) -> Failed | None:
     if report.kind in _WITHOUT_FAILURE:
         return None
     return Failed(
-        id=request.id,
+        id=request.address.id,
         attempt=report.attempt,
         kind=cast(FailureKind, report.kind),
         message=report.message,

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 from msgspec.structs import replace
 
 from coordinator.core.events import CompletionsBilled, Ended, Lost, Reported
+from coordinator.core.round_graph import in_flight
 from coordinator.core.state import Plan, State
-from coordinator.core.tasks import in_flight
 from coordinator.drive.completion_reports import (
     Detached,
     best_first,
@@ -144,7 +144,7 @@ def _read_answers(
 ) -> tuple[dict[str, Answer | None], Usage]:
     """The answers of works that ended, None where there is none, and the storage operations of reading them."""
     stored = sorted(work for work, report in reports.items() if not report.kind)
-    last = {work: keys.object_key(requests[work].output, str(last_object(requests[work]))) for work in stored}
+    last = {work: keys.object_key(requests[work].address.output, str(last_object(requests[work]))) for work in stored}
     heads = cloud.heads([last[work] for work in stored])
     answers: dict[str, Answer | None] = {work: failure_of(requests[work], report) for work, report in reports.items()}
     for work, head in zip(stored, heads, strict=True):
@@ -157,9 +157,9 @@ def _dispatched_requests(plan: Plan, driver: Driver, detached: Detached) -> dict
     """The requests of the waiting attempts, as they were sent."""
     state, addresses = driver.state, report_addresses(driver.state, driver.version, detached)
     return {
-        task.work: replace(task.make(), attempt=state.slots[task.work].attempt, report_to=addresses[task.work])
-        for task in in_flight(plan, state)
-        if task.work in addresses
+        node.name: replace(node.request(), attempt=state.slots[node.name].attempt, report_to=addresses[node.name])
+        for node in in_flight(plan, state)
+        if node.name in addresses
     }
 
 
@@ -176,7 +176,9 @@ def _read_answer(request: Request, key: str, head: Head | None, report: Completi
 
 
 def _failed(request: Request, kind: FailureKind, message: str, report: CompletionReport, again: bool) -> Failed:
-    return Failed(id=request.id, attempt=request.attempt, kind=kind, message=message, again=again, usage=report.usage)
+    return Failed(
+        id=request.address.id, attempt=request.attempt, kind=kind, message=message, again=again, usage=report.usage
+    )
 
 
 def _send(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detached) -> bool:

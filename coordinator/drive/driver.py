@@ -31,8 +31,9 @@ from coordinator.core.events import (
     Resumed,
     Stopped,
 )
-from coordinator.core.state import Phase, Plan, RoundLine, State, WorkItem
-from coordinator.core.tasks import to_checkpoint
+from coordinator.core.round_graph import PHASES
+from coordinator.core.rounds import to_checkpoint
+from coordinator.core.state import Plan, RoundLine, State, WorkItem
 from coordinator.drive.answers import decode_answer
 from coordinator.drive.completion_reports import Detached, report_addresses
 from coordinator.drive.ledger_items import (
@@ -57,7 +58,6 @@ from functions.contract import (
     Usage,
 )
 from functions.encoding import to_json
-from functions.references import references
 
 # How long to wait for a report before checking whether the user wants to stop.
 PATIENCE_S = 0.5
@@ -253,7 +253,8 @@ class Driver:
         return True
 
     def _dispatch(self, command: Dispatch) -> None:
-        self._apply(Dispatched(command.tasks))
+        # Training time begins with the first tasks.
+        self._apply(Dispatched(command.tasks, 0.0 if self._marked is None else self._elapsed()))
         self._write()
         if self._marked is None:
             self._elapsed()
@@ -267,14 +268,13 @@ class Driver:
             body = to_json(request)
             if not self._detached:
                 self._in_flight[task.work, request.attempt] = task.item, self._clock()
-            self._ports.invoker.invoke(task.item.function, request.id, request.attempt, body, request.timeout_s)
+            self._ports.invoker.invoke(task.item.function, request.address.id, request.attempt, body, request.timeout_s)
         self._failed = False
         # After the invocations, which must start even where storage fails.
         self._finish_round()
 
     def _inlined_inputs(self, request: Request) -> dict[str, bytes]:
-        read = (ref.key for refs in references(request) for ref in refs)
-        return {key: self._inlined[key] for key in read if key in self._inlined}
+        return {ref.key: self._inlined[ref.key] for ref in request.reads() if ref.key in self._inlined}
 
     def _listen(self) -> bool:
         prefix, records = keys.task_id(self._plan.run, self._state.round, ""), []
@@ -431,7 +431,7 @@ class Driver:
         self.state = apply(self._plan, self.state, event)
 
     def _elapsed(self) -> float:
-        """Seconds since the last call; 0 the first time, so that training time begins with the first task."""
+        """Seconds since the last call; 0 the first time."""
         now = self._clock()
         passed = 0.0 if self._marked is None else now - self._marked
         self._marked = now
@@ -444,8 +444,8 @@ class Driver:
         if not problem:
             if not find_damaged(self._ports.storage, round_refs(state)):
                 return state
-            first = _first(state)
-            return msgspec.structs.replace(state, slots={}, wave=0, phase=first, proposal=None, decision=None)
+            phase = "sample" if PHASES[state.phase].in_round else state.phase
+            return msgspec.structs.replace(state, slots={}, phase=phase, proposal=None, decision=None)
         record = self._ports.ledger.load(CHECKPOINT)
         if record is None:
             raise Unresumable(f"{problem}; the run has no checkpoint to go back to")
@@ -480,8 +480,3 @@ class Driver:
 
 def _loaded(record: Record | None) -> Loaded:
     return Loaded(len(record.body) if record else 0)
-
-
-def _first(state: State) -> Phase:
-    """The phase that a round in flight begins with."""
-    return "sample" if state.phase in ("learn", "regroup", "trial") else state.phase

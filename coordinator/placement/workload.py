@@ -1,6 +1,6 @@
 """The tasks of a round in every placement, the objects that they read and write, and their durations.
 
-Counts and bytes are those of the tasks that `coordinator.core.tasks` makes; durations are composed of the
+Counts and bytes are those of the tasks that `coordinator.core.round_graph` makes; durations are composed of the
 `coordinator.placement.timings` of the run. Prices are not considered.
 """
 

@@ -59,24 +59,25 @@ class KeptEnvironments:
 
     def take(self, task: Playing, rollout: int) -> SeparateEnvironments | None:
         """The rollout's environments, which are kept no more; None, and there is room for new ones, if it has none."""
-        found = self._kept.pop((task.run, rollout), None)
-        if found is not None and found.of == (task.environment, task.num_envs):
-            return found.environment
-        if found is not None:
-            found.environment.close()
-        if self._most < task.num_envs:
+        before = self._kept.pop((task.address.run, rollout), None)
+        if before is not None and before.of == (task.sampling.environment, task.sampling.num_envs):
+            return before.environment
+        if before is not None:
+            before.environment.close()
+        if self._most < task.sampling.num_envs:
             self.close()
         return None
 
     def keep(self, task: Playing, rollout: int, round_: int, environment: SeparateEnvironments) -> None:
         """Keeps or closes the environments of a rollout of round `round_`."""
-        for key, kept in sorted(self._kept.items(), key=lambda item: (item[0][0] == task.run, item[1].round)):
-            if self._held + task.num_envs <= self._most:
+        run, sampling = task.address.run, task.sampling
+        for key, kept in sorted(self._kept.items(), key=lambda item: (item[0][0] == run, item[1].round)):
+            if self._held + sampling.num_envs <= self._most:
                 break
-            if key[0] != task.run or kept.round < round_ - 1 or self._most < task.num_envs:
+            if key[0] != run or kept.round < round_ - 1 or self._most < sampling.num_envs:
                 self._kept.pop(key).environment.close()
-        if not self._kept or self._held + task.num_envs <= self._most:
-            self._kept[task.run, rollout] = _Kept((task.environment, task.num_envs), round_, environment)
+        if not self._kept or self._held + sampling.num_envs <= self._most:
+            self._kept[run, rollout] = _Kept((sampling.environment, sampling.num_envs), round_, environment)
         else:
             environment.close()
 
@@ -108,22 +109,22 @@ def collect_fragment(
     All random numbers of the round depend on (seed, round, rollout) only. Raises what `registry.make` raises,
     `EnvironmentFault` for an environment that does not repeat its episodes, and `BadRequest` for recurrent policies.
     """
-    prefix = f"{rollout_prefix(rollout)}/"
+    prefix, sampling, seed = f"{rollout_prefix(rollout)}/", task.sampling, task.address.seed
     saved = named(unfinished, prefix)
     environment: Resumable | None = KEPT.take(task, rollout)
     if environment is None:
-        environment = resumable(lambda num_envs: registry.make(task.environment, num_envs), task.num_envs)
+        environment = resumable(lambda num_envs: registry.make(sampling.environment, num_envs), sampling.num_envs)
     with ExitStack() as opened:
         opened.callback(environment.close)
-        seen = _first(environment, saved, generator(task.seed, round_, "environment", rollout))
+        seen = _first(environment, saved, generator(seed, round_, "environment", rollout))
         policy = Policy(environment.spec, task.team, weights)
         if policy.recurrent:
             raise BadRequest(
-                f"actors.rollout_length is {task.rollout_length}, less than an episode, and a policy is recurrent: its"
-                f" memory is not carried to the next round; set at least {environment.spec.horizon}"
+                f"actors.rollout_length is {sampling.rollout_length}, less than an episode, and a policy is recurrent:"
+                f" its memory is not carried to the next round; set at least {environment.spec.horizon}"
             )
         played = collect(
-            environment, policy, task.rollout_length, task.seed, round_, rollout, behaviour, seen, saved.get(_RUNNING)
+            environment, policy, sampling.rollout_length, seed, round_, rollout, behaviour, seen, saved.get(_RUNNING)
         )
         left = {f"{_ENVIRONMENT}{name}": array for name, array in environment.save().items()}
         if isinstance(environment, SeparateEnvironments):

@@ -19,6 +19,7 @@ from functions.contract import (
     Match,
     SampleReply,
     SampleTask,
+    Sampling,
 )
 from functions.data.trajectory import EARLIER, rollout_prefix
 from functions.environments import language, registry
@@ -61,21 +62,20 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
 
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
     """Collects the task's rollouts into one object, which `functions.serving` stores."""
-    if task.recorded:
-        played = Played(
-            *recorded_rollouts(task, task.recorded, read(blobs, (task.recorded.dataset,), lasting=True)), {}
-        )
+    recorded = task.sampling.recorded
+    if recorded:
+        played = Played(*recorded_rollouts(task, recorded, read(blobs, (recorded.dataset,), lasting=True)), {})
     elif task.match:
-        played = play_match(task, task.match, read(blobs, task.policies), read(blobs, task.match_policies))
+        played = play_match(task, task.match, read(blobs, task.policies), read(blobs, task.match.policies))
     else:
-        unfinished = read(blobs, task.unfinished)
-        played = play(task, read(blobs, task.policies), task.round, task.behaviour, unfinished)
+        unfinished = read(blobs, task.sampling.unfinished)
+        played = play(task, read(blobs, task.policies), task.address.round, task.behaviour, unfinished)
     return [*unfinished_object(task, played.unfinished), ("trajectory", played.trajectories)], played.reply
 
 
 def unfinished_object(task: Playing, unfinished: Tensors) -> Objects:
     """The object of the unfinished episodes, if the rollouts are fragments."""
-    return [("unfinished", unfinished)] if task.fragments else []
+    return [("unfinished", unfinished)] if task.sampling.fragments else []
 
 
 def play(
@@ -86,10 +86,10 @@ def play(
     The bytes of a rollout do not depend on other rollouts. Raises `BadRequest` when rollouts are shorter than an
     episode and not called fragments, or agents do not support `behaviour`.
     """
-    if not task.fragments:
+    if not task.sampling.fragments:
         return Played(*_trajectories(task, list(_rollouts(task, weights, round_, behaviour))), {})
     rollouts, left = [], Tensors()
-    for number in task.rollouts:
+    for number in task.sampling.rollouts:
         rollout, own = collect_fragment(task, weights, round_, number, behaviour, unfinished or {})
         rollouts.append(rollout)
         left |= own
@@ -101,10 +101,10 @@ def play_match(task: SampleTask, match: Match, newest: Tensors, earlier: Tensors
 
     Raises `BadRequest` as `play` and `meet` do.
     """
-    task, weights = meet(task, match, registry.spec(task.environment), newest, earlier)
-    rollouts = list(_rollouts(task, weights, task.round, task.behaviour))
+    task, weights = meet(task, match, registry.spec(task.sampling.environment), newest, earlier)
+    rollouts = list(_rollouts(task, weights, task.address.round, task.behaviour))
     tensors, reply = _trajectories(task, rollouts)
-    who = {f"{rollout_prefix(number)}/{EARLIER}": earlier_agents(match) for number in task.rollouts}
+    who = {f"{rollout_prefix(number)}/{EARLIER}": earlier_agents(match) for number in task.sampling.rollouts}
     episodes = [rollout.episodes for rollout in rollouts]
     score = mean_score(match, [part.agent_returns() for part in episodes], whole_episodes(episodes))
     return Played({**tensors, **who}, replace(reply, score=score), {})
@@ -116,8 +116,8 @@ def _trajectories(task: Playing, rollouts: Sequence[Rollout]) -> tuple[Tensors, 
     tensors: Tensors = {}
     for rollout in rollouts:
         tensors |= rollout.tensors
-    env_steps = task.rollout_length * task.num_envs * len(task.rollouts)
-    return tensors, _results(env_steps, episodes, whole=not task.fragments)
+    env_steps = task.sampling.rollout_length * task.sampling.num_envs * len(task.sampling.rollouts)
+    return tensors, _results(env_steps, episodes, whole=not task.sampling.fragments)
 
 
 def _results(env_steps: int, episodes: Sequence[Episodes], whole: bool) -> SampleReply:
@@ -137,34 +137,33 @@ def _results(env_steps: int, episodes: Sequence[Episodes], whole: bool) -> Sampl
 
 def _rollouts(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour) -> Iterator[Rollout]:
     """The rollouts in order, collected side by side where the environment allows it."""
-    waiting = task.rollouts
+    waiting = task.sampling.rollouts
     while waiting:
-        with closing(_environment(task, len(waiting))) as environment:
-            _require_whole_episode(task, environment)
+        with closing(_environment(task.sampling, len(waiting))) as environment:
+            _require_whole_episode(task.sampling, environment)
             policy = Policy(environment.spec, task.team, weights)
-            together = environment.num_envs // task.num_envs
+            together = environment.num_envs // task.sampling.num_envs
             rollouts, waiting = waiting[:together], waiting[together:]
+            steps, seed = task.sampling.rollout_length, task.address.seed
             if together > 1 and isinstance(environment, InBlocks):
-                yield from collect_side_by_side(
-                    environment, policy, task.rollout_length, task.seed, round_, rollouts, behaviour
-                )
+                yield from collect_side_by_side(environment, policy, steps, seed, round_, rollouts, behaviour)
             else:
-                yield collect(environment, policy, task.rollout_length, task.seed, round_, rollouts[0], behaviour)
+                yield collect(environment, policy, steps, seed, round_, rollouts[0], behaviour)
 
 
-def _environment(task: Playing, rollouts: int) -> VectorEnvironment:
+def _environment(sampling: Sampling, rollouts: int) -> VectorEnvironment:
     """An environment for one rollout, or for as many of `rollouts` as fit side by side."""
-    environment = registry.make(task.environment, task.num_envs)
-    together = min(rollouts, ROWS // task.num_envs)
+    environment = registry.make(sampling.environment, sampling.num_envs)
+    together = min(rollouts, ROWS // sampling.num_envs)
     if together < 2 or not isinstance(environment, InBlocks):
         return environment
     environment.close()
-    return registry.make(task.environment, task.num_envs * together)
+    return registry.make(sampling.environment, sampling.num_envs * together)
 
 
-def _require_whole_episode(task: Playing, environment: VectorEnvironment) -> None:
-    if task.rollout_length < environment.spec.horizon:
+def _require_whole_episode(sampling: Sampling, environment: VectorEnvironment) -> None:
+    if sampling.rollout_length < environment.spec.horizon:
         raise BadRequest(
-            f"actors.rollout_length is {task.rollout_length}, shorter than an episode of {task.environment.name}"
-            f" ({environment.spec.horizon} steps)"
+            f"actors.rollout_length is {sampling.rollout_length}, shorter than an episode of"
+            f" {sampling.environment.name} ({environment.spec.horizon} steps)"
         )

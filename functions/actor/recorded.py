@@ -15,18 +15,22 @@ def recorded_rollouts(
 
     The bytes of a rollout do not depend on other rollouts. The returns are those of the recorded episodes.
     """
-    first = recorded.first + rounds_later * len(task.rollouts) * task.num_envs
+    sampling = task.sampling
+    count = sampling.num_envs
+    first = recorded.first + rounds_later * len(sampling.rollouts) * count
     tensors: Tensors = {}
     returns: list[float] = []
     by_rollout: list[tuple[float, ...]] = []
-    for number in task.rollouts:
-        columns = columns_at(task.seed, first + number * task.num_envs, task.num_envs, column_count(dataset))
+    for number in sampling.rollouts:
+        columns = columns_at(
+            task.address.seed, first + number * sampling.num_envs, sampling.num_envs, column_count(dataset)
+        )
         found = rollout(dataset, columns)
         ended = found.pop(RETURN)[:, found["ended"]]
         returns += ended.sum(axis=0).tolist()
         by_rollout.append(tuple(ended.sum(axis=1).tolist()))
         prefix = rollout_prefix(number)
         tensors |= {f"{prefix}/{name}": np.ascontiguousarray(array) for name, array in found.items()}
-    env_steps = task.rollout_length * task.num_envs * len(task.rollouts)
+    env_steps = sampling.rollout_length * sampling.num_envs * len(sampling.rollouts)
     reply = SampleReply(env_steps=env_steps, returns=tuple(returns), agent_returns=tuple(by_rollout), env_metrics={})
     return tensors, reply

@@ -29,7 +29,7 @@ def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
         blocks = -(-task.episodes // environment.num_envs)
         played: list[Episodes] = []
         for block in range(blocks):
-            address = (task.seed, "evaluate", task.stream, task.round, task.part, block)
+            address = (task.address.seed, "evaluate", task.stream, task.address.round, task.part, block)
             count = min(environment.num_envs, task.episodes - block * environment.num_envs)
             rng, luck = generator(*address), generator(*address, "opponents")
             played.append(play(environment, policy, rng, task.greedy, count, luck))

@@ -3,6 +3,7 @@
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
 from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, Past, RegroupTask, WholeTask
+from functions.data import batch
 from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, replay_buffer_of
 from functions.learner.regroup import regroup
@@ -19,12 +20,12 @@ def handle(body: bytes, blobs: Blobs) -> bytes:
 
 def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseReply]:
     """Initialises the networks of round 0, each group's at its own random address."""
-    algorithm = algorithms.algorithm(task.algorithm)
-    config = algorithms.configuration(algorithm, task.hyperparameters).resolved(task.spec)
+    spec, algorithm = task.learning.spec, algorithms.algorithm(task.learning.algorithm)
+    config = algorithms.configuration(algorithm, task.learning.hyperparameters).resolved(spec)
     code = algorithms.implementation(algorithm)
     tensors: Tensors = {}
     for group in task.team.learning:
-        tensors |= code.initialise(task.spec, task.team, config, task.seed, group)
+        tensors |= code.initialise(spec, task.team, config, task.address.seed, group)
     policies, learner, _ = split_by_lifetime(tensors, algorithm.parts)
     return [("policies", policies), ("learner", learner)], InitialiseReply()
 
@@ -32,10 +33,12 @@ def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseR
 def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
     """Runs the task's stages for its groups."""
     trajectories, known = read(blobs, task.trajectories), read(blobs, task.state + task.tensors)
-    share = Share(task.stages, task.groups, range(task.first_update, task.first_update + task.updates))
+    learning, first = task.learning, task.first_update
+    share = Share(task.stages, task.groups, range(first, first + learning.updates))
     replay_buffer = _replay_buffer(task, trajectories, blobs)
-    outcome = update(task, task.round, share, trajectories, known, replay_buffer, task.progress)
-    policies, learner, round_local = split_by_lifetime(outcome.tensors, algorithms.algorithm(task.algorithm).parts)
+    data = batch.join(learning.spec, trajectories, task.rollouts)
+    outcome = update(task, task.address.round, share, data, known, replay_buffer, task.progress)
+    policies, learner, round_local = split_by_lifetime(outcome.tensors, algorithms.algorithm(learning.algorithm).parts)
     objects: Objects = [("policies", policies)] if policies else []
     if task.publish_tensors:
         objects.append(("tensors", round_local))
@@ -44,12 +47,13 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
 
 def _replay_buffer(task: LearnTask, trajectories: Tensors, blobs: Blobs) -> ReplayBuffer | None:
     """The replay buffer with the present round as its last; None for algorithms without one."""
-    algorithm = algorithms.algorithm(task.algorithm)
-    if not algorithms.configuration(algorithm, task.hyperparameters).replayed_steps:
+    learning, round_ = task.learning, task.address.round
+    algorithm = algorithms.algorithm(learning.algorithm)
+    if not algorithms.configuration(algorithm, learning.hyperparameters).replayed_steps:
         return None
-    own = Past(round=task.round, rollouts=len(task.rollouts), trajectories=task.trajectories)
-    rounds = (*task.past, own)
-    replay_buffer = replay_buffer_of(task.spec, task.past, own)
-    load_rounds(replay_buffer, rounds, {task.round: trajectories}, blobs)
+    newest = Past(round=round_, rollouts=len(task.rollouts), trajectories=task.trajectories)
+    rounds = (*learning.past, newest)
+    replay_buffer = replay_buffer_of(learning.spec, learning.past, newest)
+    load_rounds(replay_buffer, rounds, {round_: trajectories}, blobs)
     keep(replay_buffer, rounds)
     return replay_buffer

@@ -27,7 +27,7 @@ from functions.serving import Objects, Tensors, read
 def regroup(task: RegroupTask, blobs: Blobs) -> tuple[Objects, RegroupReply]:
     """The parts of every group in `task.bases`; raises `BadRequest` for an impossible change of team."""
     require_possible(task)
-    parts = algorithms.algorithm(task.algorithm).parts
+    parts = algorithms.algorithm(task.learning.algorithm).parts
     state = read(blobs, task.state)
     new: Tensors = {}
     for group, base in sorted(task.bases.items()):
@@ -35,7 +35,7 @@ def regroup(task: RegroupTask, blobs: Blobs) -> tuple[Objects, RegroupReply]:
     metrics: dict[str, float] = {}
     if merges := [group for group in sorted(task.bases) if len(task.team.origins(task.target, group)) > 1]:
         context = _context(task, blobs, state, parts)
-        code = algorithms.implementation(algorithms.algorithm(task.algorithm))
+        code = algorithms.implementation(algorithms.algorithm(task.learning.algorithm))
         for group in merges:
             result = code.merge(context, task.target, group, task.bases[group], task.distil_steps)
             new |= result.tensors
@@ -62,8 +62,10 @@ def require_possible(task: RegroupTask) -> None:
     """Raises `BadRequest` naming the first group that is impossible."""
     if not (task.team.identity and task.target.identity):
         raise BadRequest("a team can change only where its networks, old and new, take the agent's identity")
-    if not len(task.team.groups) == len(task.target.groups) == len(task.spec.agents):
-        raise BadRequest(f"the task has {len(task.spec.agents)} agents; team and target must group all of them")
+    if not len(task.team.groups) == len(task.target.groups) == len(task.learning.spec.agents):
+        raise BadRequest(
+            f"the task has {len(task.learning.spec.agents)} agents; team and target must group all of them"
+        )
     for group in sorted({*task.target.groups, *task.bases}):
         if problem := _problem(task, group):
             raise BadRequest(f"group {group_name(group)} {problem}")
@@ -74,7 +76,7 @@ def _problem(task: RegroupTask, group: int) -> str:
     members = _members(task.target, group)
     if not members or members[0] != group:
         return "is no group of the new team, named after its first member"
-    if len({task.spec.class_of[agent] for agent in members}) > 1:
+    if len({task.learning.spec.class_of[agent] for agent in members}) > 1:
         return "has agents of several classes, whose networks differ"
     if group not in task.bases:
         return "" if members == _members(task.team, group) else "is new and has no base"
@@ -93,14 +95,14 @@ def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, 
     for group in task.bases:
         for agent in {*_members(task.target, group), task.bases[group]}:
             alone |= copied(state, parts, task.team.groups[agent], agent)
-    algorithm = algorithms.algorithm(task.algorithm)
+    algorithm = algorithms.algorithm(task.learning.algorithm)
     return Context(
-        spec=task.spec,
+        spec=task.learning.spec,
         team=Team(groups=tuple(range(len(task.team.groups))), identity=True),
-        config=algorithms.configuration(algorithm, task.hyperparameters).resolved(task.spec),
-        seed=task.seed,
-        round=task.round,
-        batch=batch.join(task.spec, _trajectories(task, blobs), task.rollouts),
+        config=algorithms.configuration(algorithm, task.learning.hyperparameters).resolved(task.learning.spec),
+        seed=task.address.seed,
+        round=task.address.round,
+        batch=batch.join(task.learning.spec, _trajectories(task, blobs), task.sampling.rollouts),
         tensors=alone,
     )
 
@@ -109,5 +111,5 @@ def _trajectories(task: RegroupTask, blobs: Blobs) -> Tensors:
     """The round's data; if the task names none, the rollouts are collected again as the actor did."""
     if task.trajectories:
         return read(blobs, task.trajectories)
-    unfinished = read(blobs, task.unfinished)
-    return play(task, read(blobs, task.policies), task.round, task.behaviour, unfinished).trajectories
+    unfinished = read(blobs, task.sampling.unfinished)
+    return play(task, read(blobs, task.policies), task.address.round, task.behaviour, unfinished).trajectories

@@ -8,7 +8,7 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
 from functions.contract import LearnTask, WholeTask
-from functions.data import batch
+from functions.data.batch import Batch
 from functions.data.replay_buffer import ReplayBuffer
 from functions.learner import stages
 from functions.serving import Tensors
@@ -18,29 +18,30 @@ def update(
     task: LearnTask | WholeTask,
     round_: int,
     share: Share,
-    trajectories: Tensors,
+    data: Batch,
     known: Tensors,
     replay_buffer: ReplayBuffer | None = None,
     progress: float = 0.0,
 ) -> stages.Outcome:
-    """Runs `share` of round `round_` on trajectories of the task's rollouts and on `replay_buffer`; pure.
+    """Runs `share` of round `round_` on the round's `data` and on `replay_buffer`; pure.
 
     `progress` is the share of the run that is over before the round.
     """
-    algorithm = algorithms.algorithm(task.algorithm)
+    learning = task.learning
+    algorithm = algorithms.algorithm(learning.algorithm)
     context = Context(
-        spec=task.spec,
+        spec=learning.spec,
         team=task.team,
-        config=algorithms.configuration(algorithm, task.hyperparameters).resolved(task.spec).at(progress),
-        seed=task.seed,
+        config=algorithms.configuration(algorithm, learning.hyperparameters).resolved(learning.spec).at(progress),
+        seed=task.address.seed,
         round=round_,
-        batch=batch.join(task.spec, trajectories, task.rollouts),
+        batch=data,
         tensors=known,
         replay_buffer=replay_buffer,
-        rows=task.rows,
+        rows=learning.rows,
     )
     code = algorithms.implementation(algorithm)
-    return stages.run(algorithm, code, context, share, task.summaries)
+    return stages.run(algorithm, code, context, share, learning.summaries)
 
 
 def split_by_lifetime(tensors: Tensors, parts: Sequence[str]) -> tuple[Tensors, Tensors, Tensors]:

@@ -9,6 +9,7 @@ from functions.actor.recorded import recorded_rollouts
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
 from functions.contract import LearnReply, Past, SampleReply, Team, WholeReply, WholeTask
+from functions.data import batch
 from functions.data.replay_buffer import ReplayBuffer, newest_rounds
 from functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
 from functions.isolation.keeper import restore
@@ -23,23 +24,25 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
 
     Every round gives the same bytes as a `SampleTask` and `LearnTask`s.
     """
-    algorithm = algorithms.algorithm(task.algorithm)
-    share = Share([stage.name for stage in algorithm.stages], task.team.learning, range(task.updates))
+    sampling, learning = task.sampling, task.learning
+    algorithm = algorithms.algorithm(learning.algorithm)
+    share = Share([stage.name for stage in algorithm.stages], task.team.learning, range(learning.updates))
     known = read(blobs, task.state)
-    dataset = read(blobs, (task.recorded.dataset,), lasting=True) if task.recorded else {}
+    dataset = read(blobs, (sampling.recorded.dataset,), lasting=True) if sampling.recorded else {}
     replay = _Replay(task, blobs) if task.replayed_steps else None
     samples: list[SampleReply] = []
     learns: list[LearnReply] = []
     progress = task.progress or (0.0,) * task.rounds
-    played = Played({}, SampleReply(env_steps=0), read(blobs, task.unfinished))
-    for round_, (behaviour, over) in enumerate(zip(task.behaviours, progress, strict=True), start=task.round):
-        if task.recorded:
-            played = Played(*recorded_rollouts(task, task.recorded, dataset, round_ - task.round), {})
+    played = Played({}, SampleReply(env_steps=0), read(blobs, sampling.unfinished))
+    for round_, (behaviour, over) in enumerate(zip(task.behaviours, progress, strict=True), start=task.address.round):
+        if sampling.recorded:
+            played = Played(*recorded_rollouts(task, sampling.recorded, dataset, round_ - task.address.round), {})
         else:
             played = play(task, known, round_, behaviour, played.unfinished)
         restore()
         replay_buffer = replay.with_round(round_, played.trajectories) if replay else None
-        outcome = update(task, round_, share, played.trajectories, known, replay_buffer, over)
+        data = batch.join(learning.spec, played.trajectories, sampling.rollouts)
+        outcome = update(task, round_, share, data, known, replay_buffer, over)
         policies, learner, _ = split_by_lifetime(outcome.tensors, algorithm.parts)
         known = {**known, **as_stored(policies), **as_stored(learner)}
         samples.append(played.reply)
@@ -63,16 +66,16 @@ class _Replay:
     """The replay buffer during one task, and the trajectories of the task's rounds."""
 
     def __init__(self, task: WholeTask, blobs: Blobs) -> None:
-        self._task, self._blobs, self._rounds = task, blobs, task.past
-        self._replay_buffer = replay_buffer_of(task.spec, task.past)
+        self._task, self._blobs, self._rounds = task, blobs, task.learning.past
+        self._replay_buffer = replay_buffer_of(task.learning.spec, task.learning.past)
         self.played: Tensors = {}
 
     def with_round(self, round_: int, trajectories: Tensors) -> ReplayBuffer:
         """The replay buffer with one more round."""
-        task = self._task
+        sampling, most = self._task.sampling, self._task.replayed_steps
         # Without references, because the trajectory is not stored yet; later tasks read it from storage.
-        own = Past(round=round_, rollouts=len(task.rollouts), trajectories=())
-        self._rounds = newest_rounds((*self._rounds, own), task.num_envs * task.rollout_length, task.replayed_steps)
+        newest = Past(round=round_, rollouts=len(sampling.rollouts), trajectories=())
+        self._rounds = newest_rounds((*self._rounds, newest), sampling.num_envs * sampling.rollout_length, most)
         self.played |= named_by_round(trajectories, round_)
         load_rounds(self._replay_buffer, self._rounds, {round_: trajectories}, self._blobs)
         return self._replay_buffer

@@ -69,13 +69,13 @@ class Worker:
         self._time.begin()
         body = to_json(event)
         request = _REQUESTS.decode(body)
-        self._log.set_correlation_id(request.id)
+        self._log.set_correlation_id(request.address.id)
         if request.report_to is None:
             # A synchronous caller reads the metering from the log.
             self._time.waive()
         try:
             with _limited(request.timeout_s):
-                answer = self._handle(body, self._objects(request.run))
+                answer = self._handle(body, self._objects(request.address.run))
             end = _ANSWERS.decode(answer)
         except Exception as error:
             return self._end(request, self._lost(request, error), reported_error(error))
@@ -88,9 +88,9 @@ class Worker:
         """Reports an end: to the completion set, or to a synchronous caller by the reply, which is returned."""
         if request.report_to is None:
             return reply
-        if report_completion(self._sets(request.run), request.report_to, report):
+        if report_completion(self._sets(request.address.run), request.report_to, report):
             self._lambda = self._lambda or self._cloud.client("lambda")
-            wake(self._lambda, request.report_to.coordinator, self._settings.tenant, request.run)
+            wake(self._lambda, request.report_to.coordinator, self._settings.tenant, request.address.run)
         self._time.end()
         return {"reported": True}
 

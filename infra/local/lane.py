@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, Self
 
 import msgspec
 
-from functions.contract import Ref, Report
+from functions.contract import Ref, RegroupTask, Report, Request, SampleTask, WholeTask
 from functions.encoding import JsonDecoder, Undecodable
 from infra.local.dispatch import Capacity, Task, Waiting
 from infra.local.worker_process import WorkerProcess
@@ -29,23 +29,13 @@ _NEWEST = 0.5
 _LEARNS = "learner"
 
 
-class _Inputs(msgspec.Struct):
-    """The objects that a request reads; other fields of the request are skipped."""
-
-    policies: tuple[Ref, ...] = ()
-    trajectories: tuple[Ref, ...] = ()
-    state: tuple[Ref, ...] = ()
-    tensors: tuple[Ref, ...] = ()
-    unfinished: tuple[Ref, ...] = ()
-
-
 class _Outputs(msgspec.Struct):
     """The objects of an answer; its other fields are skipped."""
 
     objects: dict[str, Ref] = {}
 
 
-_INPUTS = JsonDecoder(_Inputs)
+_REQUESTS = JsonDecoder[Request](Request)
 _OUTPUTS = JsonDecoder(_Outputs)
 
 
@@ -231,14 +221,15 @@ def _kind(work: str) -> str:
 
 
 def _inputs(body: bytes) -> Mapping[str, int]:
-    """The bytes of each object that a request reads, by hash; nothing for a request that cannot be read."""
+    """The bytes of each object that a request reads from storage, by hash; nothing for one that cannot be read."""
     try:
-        found = _INPUTS.decode(body)
+        request = _REQUESTS.decode(body)
     except Undecodable:
         return {}
-    read = (*found.policies, *found.trajectories, *found.state, *found.tensors)
-    unfinished = {ref.sha256: max(ref.size, _PLAYED_AGAIN_BYTES) for ref in found.unfinished}
-    return {ref.sha256: ref.size for ref in read} | unfinished
+    sizes = {ref.sha256: ref.size for ref in request.reads_from_storage()}
+    if isinstance(request, SampleTask | WholeTask | RegroupTask):
+        sizes |= {ref.sha256: max(ref.size, _PLAYED_AGAIN_BYTES) for ref in request.sampling.unfinished}
+    return sizes
 
 
 def outputs(body: bytes) -> Mapping[str, int]:

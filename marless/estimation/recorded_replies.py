@@ -39,13 +39,15 @@ class RecordedReplies:
 
     def to(self, request: Request, usage: Usage) -> Done:
         """The answer to `request`, whose objects have the bytes that `usage` says were written."""
-        kinds = _objects(request)
+        kinds = request.writes()
         size = usage.bytes_written // max(1, len(kinds))
-        named = {kind: keys.object_key(request.output, kind) for kind in kinds}
+        named = {kind: keys.object_key(request.address.output, kind) for kind in kinds}
         refs = {kind: Ref(key=key, sha256=_SHA256, size=size) for kind, key in named.items()}
         inlined = {ref.key: b"" for ref in refs.values()} if request.inline_objects else {}
         reply = self._reply(request)
-        return Done(id=request.id, attempt=request.attempt, objects=refs, reply=reply, usage=usage, inlined=inlined)
+        return Done(
+            id=request.address.id, attempt=request.attempt, objects=refs, reply=reply, usage=usage, inlined=inlined
+        )
 
     def _reply(self, request: Request) -> Reply:
         match request:
@@ -56,19 +58,19 @@ class RecordedReplies:
             case RegroupTask():
                 return RegroupReply()
             case LearnTask():
-                return self._learned(request.round, request.stages, request.groups)
+                return self._learned(request.address.round, request.stages, request.groups)
             case EvaluateTask():
-                line = self._line(request.round)
+                line = self._line(request.address.round)
                 return EvaluateReply(
                     returns=(line.return_mean or 0.0,) * request.episodes, agent_returns=line.agent_returns
                 )
             case WholeTask():
-                rounds = range(request.round, request.round + request.rounds)
+                rounds = range(request.address.round, request.address.round + request.rounds)
                 return WholeReply(
                     samples=tuple(self._sampled(request, number) for number in rounds),
                     learns=tuple(LearnReply(metrics=self._line(number).metrics) for number in rounds),
                 )
-        return self._sampled(request, request.round)
+        return self._sampled(request, request.address.round)
 
     def _line(self, round_: int) -> RoundLine:
         return self._lines[min(round_, len(self._lines) - 1)]
@@ -83,34 +85,15 @@ class RecordedReplies:
         return LearnReply(metrics=metrics)
 
     def _sampled(self, request: SampleTask | WholeTask, round_: int) -> SampleReply:
-        line, rollouts = self._line(round_), len(request.rollouts)
-        episodes = request.num_envs * (request.rollout_length // self._spec.horizon)
-        if request.fragments:
+        sampling = request.sampling
+        line, rollouts = self._line(round_), len(sampling.rollouts)
+        episodes = sampling.num_envs * (sampling.rollout_length // self._spec.horizon)
+        if sampling.fragments:
             episodes = line.episodes // line.rollouts
         agents = tuple(mean * episodes for mean in line.agent_returns)
         return SampleReply(
-            env_steps=request.num_envs * request.rollout_length * rollouts,
+            env_steps=sampling.num_envs * sampling.rollout_length * rollouts,
             returns=(line.return_mean or 0.0,) * (episodes * rollouts),
             agent_returns=(agents,) * rollouts if agents else (),
             env_metrics=line.env_metrics,
         )
-
-
-def _objects(request: Request) -> tuple[str, ...]:
-    """The kinds of objects that a task stores."""
-    match request:
-        case InitialiseTask() | RegroupTask():
-            return ("policies", "learner")
-        case WholeTask():
-            played = ("played",) if request.replayed_steps else ()
-            return (*_unfinished(request), *played, "policies", "learner")
-        case LearnTask():
-            tensors = ("tensors",) if request.publish_tensors else ()
-            return (*tensors, "policies", "learner")
-        case SampleTask():
-            return (*_unfinished(request), "trajectory")
-    return ()
-
-
-def _unfinished(request: SampleTask | WholeTask) -> tuple[str, ...]:
-    return ("unfinished",) if request.fragments else ()

@@ -33,7 +33,6 @@ from functions.contract import (
 from functions.encoding import JsonDecoder, to_json
 from functions.evaluator.handler import BLOCK
 from functions.ports import Head
-from functions.references import read_from_storage
 from functions.serving import last_object
 from marless.estimation.calibration import Calibration, NoJournal, WorkReports, work_of
 from marless.estimation.platforms import Call, DeployedFunctions, Platform
@@ -115,15 +114,17 @@ class _Answers:
         return self._evaluate(request) if isinstance(request, EvaluateTask) else self._work(request)
 
     def _work(self, request: Request) -> tuple[Done, float]:
-        measured = self._reports(work_of(request.id))
+        measured = self._reports(work_of(request.address.id))
         old = measured.done
         assert old is not None
-        objects = {kind: replace(ref, key=keys.object_key(request.output, kind)) for kind, ref in old.objects.items()}
+        objects = {
+            kind: replace(ref, key=keys.object_key(request.address.output, kind)) for kind, ref in old.objects.items()
+        }
         inlined = {
             objects[kind].key: old.inlined[ref.key] for kind, ref in old.objects.items() if ref.key in old.inlined
         }
         done = replace(old, objects=objects, inlined=inlined, usage=_with_reads(old.usage, request))
-        duration_ms = measured.duration_ms(first=request.round == 0)
+        duration_ms = measured.duration_ms(first=request.address.round == 0)
         if isinstance(request, WholeTask) and isinstance(done.reply, WholeReply):
             return _for_rounds(done, done.reply, request.rounds, duration_ms)
         return done, duration_ms
@@ -145,7 +146,7 @@ class _Answers:
 
 def _with_reads(usage: Usage, request: Request) -> Usage:
     """The operations of a function that has kept nothing; the driver bills what it would have kept."""
-    refs = list(read_from_storage(request))
+    refs = request.reads_from_storage()
     read = sum(ref.size for ref in refs)
     return replace(usage, gets=len(refs), bytes_read=read, hits=0, hit_bytes=0)
 
@@ -267,15 +268,17 @@ class _Events:
 
     def _store(self, request: Request, done: Done) -> Done:
         """The answer as stored with its last object."""
-        kind = last_object(request)
+        kind, id = last_object(request), request.address.id
         assert kind is not None
         others = {name: ref for name, ref in done.objects.items() if name != kind}
-        header = TaskHeader(task=request.id, done=Done(id=request.id, attempt=0, objects=others, reply=done.reply))
-        key, body = keys.object_key(request.output, kind), codec.encode({}, header)
+        header = TaskHeader(
+            task=request.address.id, done=Done(id=request.address.id, attempt=0, objects=others, reply=done.reply)
+        )
+        key, body = keys.object_key(request.address.output, kind), codec.encode({}, header)
         last = done.objects.get(kind) or codec.reference(key, body)
         self._stored[key] = Head(body, last.sha256, last.size)
         usage = done.usage if kind in done.objects else replace(done.usage, puts=1, bytes_written=len(body))
-        return replace(done, id=request.id, attempt=request.attempt, usage=usage)
+        return replace(done, id=id, attempt=request.attempt, usage=usage)
 
     def wait(self, timeout_s: float) -> list[Report]:
         """Events have no replies."""

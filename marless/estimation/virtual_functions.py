@@ -14,7 +14,6 @@ import numpy as np
 from coordinator.core.state import WorkItem
 from functions.contract import Record, Report, Request, Usage
 from functions.encoding import JsonDecoder, to_json
-from functions.references import read_from_storage
 from marless.estimation.recorded_replies import RecordedReplies
 from marless.estimation.service_times import ServiceTimes
 
@@ -116,11 +115,11 @@ class VirtualFunctions:
         start = max(self._clock.now, self._free[0])
         if chance[0] < faults.throttled:
             return self._clock.now + _REJECTED_S, self._report(function, request, "throttled", 0.0, 0.0, Usage())
-        item = self._item_of(request.id)
+        item = self._item_of(request.address.id)
         size, times = item.size or item.weight, self._times.of(item.kind)
         starts = self._starts(function, start) or chance[1] < faults.cold
         init_ms = self._init_ms(function) if starts else 0.0
-        usage = times.usage_of(size, sum(1 for _ in read_from_storage(request)))
+        usage = times.usage_of(size, len(request.reads_from_storage()))
         duration_ms = times.duration_ms(size, usage, starts, self._rng)
         if chance[2] < faults.slow:
             duration_ms *= faults.factor
@@ -158,7 +157,7 @@ class VirtualFunctions:
     ) -> Report:
         body = to_json(self._replies.to(request, usage)) if outcome == "answered" else b""
         return Report(
-            id=request.id,
+            id=request.address.id,
             attempt=request.attempt,
             function=function,
             outcome=outcome,  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from coordinator.core.scripts import scripted_team
+from coordinator.core.opponents import scripted_team
 from coordinator.errors import UserError, one_line
 from coordinator.file_reading import UnreadableFile, read_file
 from functions import codec

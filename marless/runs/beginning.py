@@ -7,8 +7,8 @@ from coordinator.config.schema import RunConfig, Stop
 from coordinator.core.apply import apply
 from coordinator.core.decide import limit_reached
 from coordinator.core.events import Resumed
+from coordinator.core.round_graph import in_flight
 from coordinator.core.state import Plan, State
-from coordinator.core.tasks import in_flight
 from coordinator.drive.ledger_items import load_state
 from coordinator.drive.ports import Storage
 from coordinator.errors import FINISHED, USER_ERROR, Ending

@@ -6,11 +6,11 @@ from dataclasses import replace
 import msgspec
 
 from coordinator.core.opponents import evaluated_side
+from coordinator.core.requests import address
 from coordinator.core.state import Plan, State
 from coordinator.drive.answers import decode_answer
 from coordinator.drive.ports import Invoker
 from coordinator.errors import UserError
-from functions import keys
 from functions.contract import Done, EvaluateReply, EvaluateTask, Failed, MissingExtra, Report, Team
 from functions.encoding import to_json
 from functions.environments import registry
@@ -53,12 +53,8 @@ def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[Evaluate
     side = evaluated_side(plan.config, state.env_spec)
     return [
         EvaluateTask(
-            id=keys.task_id(plan.run, state.round, f"{stream}/{part:05d}"),
-            run=plan.run,
-            round=state.round,
-            output=keys.output_prefix(state.round, f"{stream}/{part:05d}"),
+            address=address(plan, state, f"{stream}/{part:05d}"),
             timeout_s=plan.config.functions.evaluator.timeout_s,
-            seed=plan.config.seed,
             environment=plan.config.task,
             team=state.team,
             policies=state.policies,
@@ -73,7 +69,7 @@ def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[Evaluate
 
 def play(invoker: Invoker, asked: Sequence[EvaluateTask], attempts: int) -> list[tuple[EvaluateReply, Report]]:
     """Runs the tasks; returns replies in the order of `asked`. Raises `UserError` when one fails `attempts` times."""
-    waiting = {task.id: task for task in asked}
+    waiting = {task.address.id: task for task in asked}
     found: dict[str, tuple[EvaluateReply, Report]] = {}
     for task in asked:
         _ask(invoker, task)
@@ -90,8 +86,8 @@ def play(invoker: Invoker, asked: Sequence[EvaluateTask], attempts: int) -> list
                 raise UserError(answer.message if isinstance(answer, Failed) else f"{report.outcome}: {report.detail}")
             waiting[report.id] = msgspec.structs.replace(task, attempt=task.attempt + 1)
             _ask(invoker, waiting[report.id])
-    return [found[task.id] for task in asked]
+    return [found[task.address.id] for task in asked]
 
 
 def _ask(invoker: Invoker, task: EvaluateTask) -> None:
-    invoker.invoke("evaluator", task.id, task.attempt, to_json(task), task.timeout_s)
+    invoker.invoke("evaluator", task.address.id, task.attempt, to_json(task), task.timeout_s)

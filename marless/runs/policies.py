@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from coordinator.config.schema import RANDOM, RunConfig
 from coordinator.core import opponents
-from coordinator.core.opponents import FixedOpponents
-from coordinator.core.scripts import unscripted
+from coordinator.core.opponents import FixedOpponents, unscripted
 from coordinator.core.sides import Side, sides_of
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError

@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 from asking import ask, begin, collect, said, task
+from task_fields import make_task
 
+from functions.contract import EvaluateTask, Ref, Team
+from functions.encoding import to_json
+from functions.environments.base import EnvTask
 from infra.local.dispatch import Capacity
 from infra.local.files import FileStorage
 from infra.local.frames import Ended, frame
@@ -115,8 +119,13 @@ def test_waiting_tasks_are_expected_to_keep_as_much_busy_as_the_first_of_their_k
 
 def test_what_a_task_loaded_is_not_expected_of_the_next_like_it(tmp_path, local_invokers):
     def body(name):
-        state = [{"key": name, "sha256": name, "size": 400_000}]
-        return json.dumps({"deed": "sleep", "argument": 0.5, "timeout_s": 9.0, "state": state}).encode()
+        reads = (Ref(key=name, sha256=name, size=400_000),)
+        return to_json(
+            make_task(
+                EvaluateTask, id="a", run="a", round=0, output="a", seed=0, environment=EnvTask(name="toy/signal"),
+                team=Team(groups=(0,)), policies=reads, stream=task("sleep", 0.5).decode(), part=0, episodes=1,
+            )
+        )  # fmt: skip
 
     with Pool(Capacity(1, 1, load_s_per_byte=1e-6), {"actor": "echo"}, tmp_path / "workers") as pool:
         lane = pool.lane("a", tmp_path / "a")

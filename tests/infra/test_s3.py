@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from moto.s3.models import s3_backends
 from stand_in import answer, flipped, lost, moto, s3_error, stalled, standing, torn
+from task_fields import make_task
 
 from functions import codec
 from functions.contract import Answer, Done, InitialiseReply, InitialiseTask, KeyTaken, StorageFault, Team
@@ -125,7 +126,8 @@ def test_a_lost_reply_leaves_the_object_and_says_that_the_key_is_taken(service, 
 
 def test_a_function_to_which_no_word_of_success_comes_answers_all_the_same(service, storage):
     """Callers of `put` handle a key that they took themselves; see `functions.serving`."""
-    request = InitialiseTask(
+    request = make_task(
+        InitialiseTask,
         id="run/000000/initialise",
         run="run",
         round=0,

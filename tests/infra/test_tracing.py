@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from task_fields import make_task
 
 from functions.contract import DescribeTask
 from infra.packaging.packages import ENTRIES, ROOT
@@ -38,7 +39,7 @@ print(json.dumps([answer, "aws_xray_sdk" in sys.modules, "wrapt" in sys.modules]
 """
 _ROOT = "1-5759e988-bd862e3fe1be46a994272793"
 SAMPLED, SKIPPED = (f"Root={_ROOT};Parent=53995c3f42cd8ad8;Sampled={sampled}" for sampled in (1, 0))
-DESCRIBE = msgspec.json.encode(DescribeTask(environment=TASK, **order("describe")))
+DESCRIBE = msgspec.json.encode(make_task(DescribeTask, environment=TASK, **order("describe")))
 SWEEP = b'{"sweep": true}'
 
 

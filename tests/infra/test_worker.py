@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 from aws_lambda_powertools import Logger
+from task_fields import make_task
 
 from functions.actor.handler import handle
 from functions.completion import CompletionReport, set_name
@@ -59,7 +60,7 @@ def serving(variables, monkeypatch):
 
         def serve(request_id="r-1", **fields):
             limit = {"timeout_s": 0.4} if handle is slow else {}
-            task = DescribeTask(environment=TASK, **{**order("describe"), **limit, **fields})
+            task = make_task(DescribeTask, environment=TASK, **{**order("describe"), **limit, **fields})
             return handler(json.loads(msgspec.json.encode(task)), context(request_id))
 
         return serve

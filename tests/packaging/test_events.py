@@ -40,7 +40,7 @@ def test_a_function_answers_its_events_without_a_bucket(name):
     answer = msgspec.json.decode(handle(FILES[name], Nothing()), type=Answer)
     assert isinstance(answer, Done), answer
     task = msgspec.json.decode(FILES[name], type=Request)
-    assert answer.id == task.id
+    assert answer.id == task.address.id
     assert {ref.key for ref in answer.objects.values()} == answer.inlined.keys()
 
 

@@ -5,6 +5,7 @@ from functools import cache
 import pytest
 from driver import CONTROLLER, SMALL
 from driver import train as drive
+from task_fields import make_task
 
 from functions import codec
 from functions.actor.handler import play
@@ -126,7 +127,7 @@ def test_no_recurrent_policy_plays_fragments_whoever_named_it(tmp_path):
     weights = {}
     for ref in state.policies:
         weights |= codec.decode((tmp_path / "objects" / ref.key).read_bytes(), ref.key)
-    task = SampleTask(
+    task = make_task(SampleTask,
         id="", run="run", round=1, output="", timeout_s=1.0, seed=1, environment=EnvTask(name="mpe/simple_tag"),
         team=state.team, policies=(), rollouts=(0,), num_envs=2, rollout_length=7, fragments=True,
     )  # fmt: skip

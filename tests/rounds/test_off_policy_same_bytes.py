@@ -139,7 +139,9 @@ def in_flight(round_, phase, wave=0):
 
     def there(state):
         waits = any(slot.waiting for slot in state.slots.values())
-        return (state.round, state.phase, state.wave) == (round_, phase, wave) and waits
+        # Learners of a wave differ by group alone.
+        waves = {name.rsplit("/g", 1)[0] for name in state.slots if name.startswith("learn/")}
+        return (state.round, state.phase, max(0, len(waves) - 1)) == (round_, phase, wave) and waits
 
     return there
 

@@ -117,7 +117,7 @@ class World:
 
     def work(self, function, body):
         request = msgspec.json.decode(body, type=Request)
-        self.served[request.id, request.attempt] += 1
+        self.served[request.address.id, request.attempt] += 1
         answer = msgspec.json.decode(HANDLES[function](body, self.storage), type=Answer)
         if report_completion(self, request.report_to, completion_report(answer, 1.0, 0.0, 1.0)):
             self.send(WAKE)

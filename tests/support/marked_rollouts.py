@@ -93,6 +93,6 @@ def objects(request, made=simulated.objects):
     """The objects of tasks, with the trajectories of a task of whole rounds where later rounds learn from them."""
     found = made(request)
     if isinstance(request, WholeTask) and request.replayed_steps:
-        key = keys.object_key(request.output, "played")
+        key = keys.object_key(request.address.output, "played")
         found = {"played": codec.reference(key, key.encode()), **found}
     return found

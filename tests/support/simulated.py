@@ -70,7 +70,7 @@ def objects(request):
             kinds = ["policies"] * ("policy" in request.stages) + ["tensors"] * request.publish_tensors + ["learner"]
         case _:
             kinds = ["trajectory"]
-    named = {kind: keys.object_key(request.output, kind) for kind in kinds}
+    named = {kind: keys.object_key(request.address.output, kind) for kind in kinds}
     return {kind: codec.reference(key, key.encode()) for kind, key in named.items()}
 
 
@@ -97,13 +97,14 @@ def reply(request, returns=-1.0):
 
 def sample_reply(request, returns):
     """The answer to a request's rollouts if every episode returns `returns`."""
-    each = request.num_envs * request.rollout_length // SPEC.horizon
-    episodes = each * len(request.rollouts)
-    steps = request.num_envs * len(request.rollouts) * request.rollout_length
+    sampling = request.sampling
+    each = sampling.num_envs * sampling.rollout_length // SPEC.horizon
+    episodes = each * len(sampling.rollouts)
+    steps = sampling.num_envs * len(sampling.rollouts) * sampling.rollout_length
     return SampleReply(
         env_steps=steps,
         returns=(returns,) * episodes,
-        agent_returns=((each * returns / 2,) * 2,) * len(request.rollouts),
+        agent_returns=((each * returns / 2,) * 2,) * len(sampling.rollouts),
     )
 
 
@@ -111,7 +112,7 @@ def report(function, request, answer=None, outcome="answered", duration_ms=10.0,
     """The platform's report of an attempt; `answer` is None if the attempt gave none."""
     body = _ENCODER.encode(answer) if answer else b""
     return Report(
-        id=request.id,
+        id=request.address.id,
         attempt=request.attempt,
         function=function,
         outcome=outcome,
@@ -128,7 +129,7 @@ def answered(function, request, returns=-1.0, usage=None, **timing):
     usage = usage or Usage(puts=0 if request.inline_objects else len(made), gets=1)
     inlined = {ref.key: ref.key.encode() for ref in made.values()} if request.inline_objects else {}
     done = Done(
-        id=request.id,
+        id=request.address.id,
         attempt=request.attempt,
         objects=made,
         reply=reply(request, returns),
@@ -141,7 +142,7 @@ def answered(function, request, returns=-1.0, usage=None, **timing):
 def failed(function, request, again=True, message="it raised"):
     """The report of a failed attempt, with its error."""
     kind = "environment" if again else "not_finite"
-    answer = Failed(id=request.id, attempt=request.attempt, kind=kind, message=message, again=again)
+    answer = Failed(id=request.address.id, attempt=request.attempt, kind=kind, message=message, again=again)
     return report(function, request, answer)
 
 
@@ -208,7 +209,7 @@ class ScriptedInvoker:
 
     def invoke(self, function, id, attempt, body, timeout_s):
         request = _REQUESTS.decode(body)
-        assert (request.id, request.attempt, request.timeout_s) == (id, attempt, timeout_s)
+        assert (request.address.id, request.attempt, request.timeout_s) == (id, attempt, timeout_s)
         self.asked.append(request)
         reports = list(self.script(function, request))
         stores = not request.inline_objects and any(isinstance(said(item), Done) for item in reports)

@@ -3,6 +3,7 @@
 import msgspec
 import numpy as np
 from simulated import MemoryStorage
+from task_fields import make_task
 
 from functions import codec
 from functions.algorithms import registry as algorithms
@@ -27,9 +28,9 @@ def train(task, name, settings, rounds, num_envs=32, rollouts=1, steps=None, see
         "run": f"{name} {seed}", "round": 0, "timeout_s": 9.0, "seed": seed, "spec": spec, "algorithm": name,
         "hyperparameters": settings, "team": Team(groups=tuple(range(len(spec.agents))), identity=identity),
     }  # fmt: skip
-    initialised = invoke_learner(InitialiseTask(id="i", output="i", **common), storage)
+    initialised = invoke_learner(make_task(InitialiseTask, id="i", output="i", **common), storage)
     behaviours = tuple(config.behaviour(round_ * rollouts * num_envs * steps) for round_ in range(rounds))
-    whole = WholeTask(
+    whole = make_task(WholeTask,
         id="w", output="w", environment=task, rollouts=tuple(range(rollouts)), num_envs=num_envs, rollout_length=steps,
         behaviours=behaviours, state=tuple(initialised.objects.values()), updates=config.updates_per_round,
         replayed_steps=config.replayed_steps, **common,

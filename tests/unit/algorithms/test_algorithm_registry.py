@@ -13,8 +13,8 @@ from coordinator.config.dump import document
 from coordinator.config.keys import valid_keys
 from coordinator.config.loading import convert, load
 from coordinator.config.schema import ConfigError, RunConfig
+from coordinator.core.round_graph import in_flight
 from coordinator.core.state import State
-from coordinator.core.tasks import in_flight
 from coordinator.drive import run_manifest
 from coordinator.drive.run_manifest import RunManifest
 from coordinator.placement.rules import LEARNER_PLACEMENTS
@@ -248,9 +248,11 @@ def test_the_coordinator_sends_a_plug_in_s_settings_with_its_tasks():
     plan = make_plan(*OVERRIDES)
     state = State(phase="initialise", spec=TASK, team=Team(groups=(0, 1)))
     (task,) = in_flight(plan, state)
-    request = task.make()
-    assert request.algorithm == "house"
-    assert registry.configuration(registry.algorithm("house"), request.hyperparameters) == plan.config.algorithm
+    request = task.request()
+    assert request.learning.algorithm == "house"
+    assert (
+        registry.configuration(registry.algorithm("house"), request.learning.hyperparameters) == plan.config.algorithm
+    )
 
 
 def test_a_setting_that_cannot_travel_is_refused_before_a_run_begins():

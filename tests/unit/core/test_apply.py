@@ -11,8 +11,8 @@ from coordinator.core import apply as applying
 from coordinator.core.apply import apply, problem
 from coordinator.core.decide import Dispatch, decide
 from coordinator.core.events import Checkpointed, Committed, Dispatched, Ended, Loaded, Reported, Resumed
+from coordinator.core.round_graph import MOST_PUTS
 from coordinator.core.state import Slot, State, WorkItem
-from coordinator.core.tasks import MOST_PUTS
 from coordinator.drive import driver as loop
 from coordinator.drive.answers import decode_answer
 from coordinator.drive.ledger_items import StateEncoder
@@ -112,7 +112,7 @@ def test_reports_are_the_same_together_and_one_by_one():
 
 def test_a_failure_is_tried_again_while_other_answers_are_awaited():
     def script(function, request):
-        fails = isinstance(request, SampleTask) and request.rollouts == (1,) and request.attempt == 0
+        fails = isinstance(request, SampleTask) and request.sampling.rollouts == (1,) and request.attempt == 0
         return [failed(function, request) if fails else answered(function, request)]
 
     world = World(make_plan("scaling.rollouts=4", "stop.rounds=1"), script)
@@ -120,7 +120,7 @@ def test_a_failure_is_tried_again_while_other_answers_are_awaited():
     while len(world.invoker.asked) < 7:
         driver.step()
     # Describe, initialise, four rollouts, and the second attempt of one of them.
-    assert (world.invoker.asked[-1].rollouts, world.invoker.asked[-1].attempt) == ((1,), 1)
+    assert (world.invoker.asked[-1].sampling.rollouts, world.invoker.asked[-1].attempt) == ((1,), 1)
     assert sum(slot.waiting for slot in driver.state.slots.values()) == 3
     assert world.finish(driver).status == "finished"
 
@@ -198,7 +198,7 @@ def test_how_an_attempt_ended_badly_is_one_line(outcome, says):
 
 def test_a_finished_round_is_a_line_of_sums_and_means():
     def script(function, request):
-        rollout = request.rollouts[0] if isinstance(request, SampleTask) else 0
+        rollout = request.sampling.rollouts[0] if isinstance(request, SampleTask) else 0
         return [answered(function, request, returns=-1.0 - 2 * rollout)]
 
     world = World(make_plan("stop.rounds=2", "scaling.rollouts=2", "placement.rule=split"), script)
@@ -368,7 +368,7 @@ def test_time_that_a_failed_attempt_took_is_training_time():
 def test_a_failure_with_megabytes_to_say_is_one_short_line_in_the_ledger():
     _, _, (request,) = waiting_sample()
     slot = Slot(item=WorkItem(function="actor", kind="sample", memory_mb=1769), timeout_s=2.5)
-    answer = Failed(id=request.id, attempt=0, kind="environment", message="wrong\n" * 400_000, again=True)
+    answer = Failed(id=request.address.id, attempt=0, kind="environment", message="wrong\n" * 400_000, again=True)
     says = problem(slot, report("actor", request), answer)
     assert says.startswith("wrong wrong") and len(says) <= 400 and "\n" not in says
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from simulated import World, answered, failed, make_plan, promising, report
 
 from coordinator.core import budget
+from coordinator.core.round_graph import EXTRA_GETS, MOST_PUTS, in_flight
 from coordinator.core.state import Slot, State, WorkItem
-from coordinator.core.tasks import EXTRA_GETS, MOST_PUTS, in_flight
 from coordinator.pricing.bill import Meter
 from functions.contract import Report, SampleTask, Usage
 
@@ -179,7 +179,7 @@ def test_an_attempt_is_billed_by_the_millisecond_and_never_beyond_its_time_out(
 ):
     plan = make_plan(init_limit_ms=init_limit_ms)
     (task,) = in_flight(plan, State())
-    ended = report("actor", task.make(), outcome="timeout", duration_ms=duration_ms, init_ms=init_ms)
+    ended = report("actor", task.request(), outcome="timeout", duration_ms=duration_ms, init_ms=init_ms)
     assert budget.invocation_of(plan, ended, 2.0, 1769, Usage()).billed_ms == billed
 
 

@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 from simulated import World, answered, failed, make_plan, report
+from task_fields import make_task
 
 from coordinator.core.apply import apply
 from coordinator.core.decide import Advance, Dispatch, Finish, Stop, Wait, decide
@@ -96,14 +97,16 @@ def test_a_round_asks_for_its_rollouts_in_packs():
     sample = next(command for state, command in met if state.phase == "sample" and isinstance(command, Dispatch))
     assert works(sample) == ["sample/00000-00001", "sample/00002-00003", "sample/00004-00004"]
     requests = [request for request in world.invoker.asked if isinstance(request, SampleTask)]
-    assert [request.rollouts for request in requests] == [(0, 1), (2, 3), (4,)]
-    assert {request.id for request in requests} == {f"r/000000/{work}" for work in works(sample)}
-    assert {request.rollout_length for request in requests} == {5}
+    assert [request.sampling.rollouts for request in requests] == [(0, 1), (2, 3), (4,)]
+    assert {request.address.id for request in requests} == {f"r/000000/{work}" for work in works(sample)}
+    assert {request.sampling.rollout_length for request in requests} == {5}
 
 
 def test_learners_get_every_trajectory_and_only_the_state_they_read():
     _, _, world = journey("stop.rounds=2", "scaling.rollouts=2", "placement.rule=split")
-    second = [request for request in world.invoker.asked if isinstance(request, LearnTask) and request.round == 1]
+    second = [
+        request for request in world.invoker.asked if isinstance(request, LearnTask) and request.address.round == 1
+    ]
     for request in second:
         assert [ref.key for ref in request.trajectories] == [
             f"rounds/000001/sample/0000{rollout}-0000{rollout}.trajectory.safetensors" for rollout in (0, 1)
@@ -118,7 +121,9 @@ def test_learners_get_every_trajectory_and_only_the_state_they_read():
 
 def test_an_evaluation_comes_every_k_rounds_and_not_at_the_start():
     _, _, world = journey("stop.rounds=7", "evaluation.every=3")
-    streams = [(request.round, request.stream) for request in world.invoker.asked if isinstance(request, EvaluateTask)]
+    streams = [
+        (request.address.round, request.stream) for request in world.invoker.asked if isinstance(request, EvaluateTask)
+    ]
     assert streams == [(3, "evaluate"), (6, "evaluate"), (7, "final"), (7, "absolute")]
 
 
@@ -162,23 +167,23 @@ def test_a_limit_of_seconds_is_met_by_the_training_time():
 
 def test_a_target_return_ends_the_run_with_the_policies_that_reached_it():
     def script(function, request):
-        return [answered(function, request, returns=-30.0 if request.round >= 4 else -60.0)]
+        return [answered(function, request, returns=-30.0 if request.address.round >= 4 else -60.0)]
 
     _, met, world = journey("stop.return=-36", script=script)
     state = met[-1][0]
     assert (state.status, state.reason, state.round) == ("finished", "return", 4)
     final = next(r for r in world.invoker.asked if isinstance(r, EvaluateTask) and r.stream == "final")
     assert [ref.key for ref in final.policies] == ["rounds/000003/learn/all.policies.safetensors"]
-    assert not any(isinstance(request, LearnTask) and request.round == 4 for request in world.invoker.asked)
+    assert not any(isinstance(request, LearnTask) and request.address.round == 4 for request in world.invoker.asked)
 
 
 def test_a_failed_attempt_is_dispatched_again_with_the_next_number_up_to_the_limit():
     def script(function, request):
-        bad = isinstance(request, SampleTask) and request.round == 1
+        bad = isinstance(request, SampleTask) and request.address.round == 1
         return [report(function, request, outcome="crash") if bad else answered(function, request)]
 
     _, met, world = journey("stop.rounds=3", "attempts=4", script=script)
-    tries = [r.attempt for r in world.invoker.asked if isinstance(r, SampleTask) and r.round == 1]
+    tries = [r.attempt for r in world.invoker.asked if isinstance(r, SampleTask) and r.address.round == 1]
     assert tries == [0, 1, 2, 3]
     assert met[-1][1] == Stop(
         "failed", "sample/00000-00000 of round 1 failed after 4 attempts, last: the actor died: exit status 1"
@@ -227,11 +232,11 @@ def test_who_makes_what_is_no_number_has_diverged_and_whom_an_environment_fails_
 
 def test_one_failure_among_several_is_dispatched_again_alone():
     def script(function, request):
-        bad = isinstance(request, SampleTask) and request.rollouts == (1,) and request.attempt == 0
+        bad = isinstance(request, SampleTask) and request.sampling.rollouts == (1,) and request.attempt == 0
         return [failed(function, request) if bad else answered(function, request)]
 
     _, _, world = journey("stop.rounds=1", "scaling.rollouts=3", script=script)
-    asked = [(r.rollouts, r.attempt) for r in world.invoker.asked if isinstance(r, SampleTask)]
+    asked = [(r.sampling.rollouts, r.attempt) for r in world.invoker.asked if isinstance(r, SampleTask)]
     assert sorted(asked) == [((0,), 0), ((1,), 0), ((1,), 1), ((2,), 0)]
 
 
@@ -245,7 +250,7 @@ def test_a_run_that_ended_stays_ended(status):
 def test_a_late_report_wakes_nothing():
     plan, state = state_in("sample", Wait)
     (work,) = state.slots
-    request = SampleTask(
+    request = make_task(SampleTask,
         id="r/000000/" + work, run="r", round=0, output="x", attempt=7, timeout_s=1.0, seed=1,
         environment=plan.config.task, team=state.team, policies=(), rollouts=(0,), num_envs=2, rollout_length=5,
     )  # fmt: skip

@@ -145,7 +145,9 @@ def asked(name, rule):
 
 
 def of_round(name, rule, round_):
-    return [request for request in asked(name, rule) if isinstance(request, LearnTask) and request.round == round_]
+    return [
+        request for request in asked(name, rule) if isinstance(request, LearnTask) and request.address.round == round_
+    ]
 
 
 def made(refs, round_):
@@ -160,10 +162,10 @@ def test_every_wave_reads_what_the_wave_before_it_wrote_and_nothing_older(name):
     assert len(requests) == 3 * (2 + 1 + 2)
     for request in requests:
         update, stage = request.first_update, request.stages[0]
-        assert (request.updates, len(request.stages)) == (1, 1)
+        assert (request.learning.updates, len(request.stages)) == (1, 1)
         # The round's data, and the round before it.
         assert len(request.trajectories) == 2
-        assert [(past.round, past.rollouts) for past in request.past] == [(0, 2)]
+        assert [(past.round, past.rollouts) for past in request.learning.past] == [(0, 2)]
         where = (1, f"learn/{update - 1:05d}") if update else (0, "learn/00002")
         if stage in ("utility", "policy"):
             (group,) = request.groups
@@ -182,7 +184,7 @@ def test_every_wave_reads_what_the_wave_before_it_wrote_and_nothing_older(name):
 
 def test_the_first_round_reads_the_networks_of_round_0_and_remembers_nothing():
     for request in of_round("qmix", "split", 0):
-        assert request.past == ()
+        assert request.learning.past == ()
         if request.first_update == 0:
             assert {ref.key.rsplit("/", 1)[1].split(".")[0] for ref in request.state} == {"initialise"}
 
@@ -190,7 +192,7 @@ def test_the_first_round_reads_the_networks_of_round_0_and_remembers_nothing():
 @pytest.mark.parametrize(("name", "rule"), [("iql", "split"), ("iql", "fused"), ("iql", "packed"), ("qmix", "packed")])
 def test_who_has_all_stages_or_the_only_one_goes_through_all_updates(name, rule):
     requests = of_round(name, rule, 1)
-    assert {(request.first_update, request.updates, request.tensors) for request in requests} == {(0, 3, ())}
+    assert {(request.first_update, request.learning.updates, request.tensors) for request in requests} == {(0, 3, ())}
     assert [request.groups for request in requests] == ([(0, 1)] if rule == "packed" else [(0,), (1,)])
 
 
@@ -204,7 +206,7 @@ def test_exploration_is_part_of_the_task_and_falls_with_the_steps(monkeypatch):
         world.finish()
         samples = [request for request in world.invoker.asked if hasattr(request, "behaviour")]
         wholes = [request for request in world.invoker.asked if isinstance(request, WholeTask)]
-        behaviours[rule] = [request.behaviour for request in samples if request.rollouts == (0,)]
+        behaviours[rule] = [request.behaviour for request in samples if request.sampling.rollouts == (0,)]
         behaviours[rule] += [behaviour for request in wholes for behaviour in request.behaviours]
     amounts = [behaviour.amount for behaviour in behaviours["packed"]]
     assert amounts == pytest.approx([1.0, 0.875, 0.75, 0.625, 0.5, 0.5])
@@ -215,9 +217,9 @@ def test_exploration_is_part_of_the_task_and_falls_with_the_steps(monkeypatch):
 def test_the_settings_of_a_value_method_travel_to_who_draws_its_networks():
     (request,) = (request for request in asked("qmix", "split") if isinstance(request, InitialiseTask))
     assert (
-        request.algorithm,
-        request.hyperparameters["buffer_size"],
-        request.hyperparameters["updates_per_round"],
+        request.learning.algorithm,
+        request.learning.hyperparameters["buffer_size"],
+        request.learning.hyperparameters["updates_per_round"],
     ) == ("qmix", 60, 3)
 
 

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from task_fields import make_task
 
 from coordinator.config.loading import load
 from coordinator.config.schema import ConfigError, League
 from coordinator.core import league
 from coordinator.core.compatibility import incompatibility
 from coordinator.core.league import Checkpoint, LeagueState
-from coordinator.core.scripts import scripted_team
+from coordinator.core.opponents import scripted_team
 from coordinator.core.sides import sides_of
 from coordinator.rules.league import LEAGUE_RULES, probabilities
 from functions.actor.handler import play, play_match
@@ -185,7 +186,7 @@ def policies(seed, team=TEAM):
 
 def sampled(match=None, earlier=None):
     """A rollout of the policies of seed 1, in a match those against the `earlier` ones."""
-    task = SampleTask(
+    task = make_task(SampleTask,
         id="r/000000/x", run="r", round=0, output="x", timeout_s=9.0, seed=1, environment=TAG, team=TEAM,
         policies=(), rollouts=(2,), num_envs=8, rollout_length=25, match=match,
     )  # fmt: skip

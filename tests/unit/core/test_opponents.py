@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from drawn_policies import NUMBERS, SPEC, observed, seen_at, tensors_of
+from task_fields import changed, make_task
 
 from coordinator.config.loading import load
 from coordinator.core.compatibility import incompatibility
@@ -184,20 +185,24 @@ def test_evaluations_against_chance_give_what_cross_play_gives(side, agents, pre
     tensors, who = chase(prey), Team(groups=(0, 1, 2, 3))
     against = Team(groups=who.groups, opponents=Opponents(agents=agents, acting="random"))
     refs = (stored(blobs, "policies", tensors),)
-    task = EvaluateTask(
-        **ORDER, environment=TAG, side=side, team=against, policies=refs, stream="s", part=0, episodes=1600
+    task = make_task(
+        EvaluateTask,
+        **ORDER,
+        environment=TAG,
+        side=side,
+        team=against,
+        policies=refs,
+        stream="s",
+        part=0,
+        episodes=1600,
     )
     found = np.array(evaluate(task, blobs)[1].returns)
     name = ("adversary", "agent")[side]
     expected = totals(TAG, TeamPolicy(TeamFile(task=TAG, spec=spec, team=who), tensors), name, None, 1600, 9)
     error = np.hypot(found.std(), expected.std()) / 1600**0.5
     assert abs(found.mean() - expected.mean()) < 4 * error
-    undivided = evaluate(EvaluateTask(**{**fields(task), "team": who}), blobs)[1].returns
+    undivided = evaluate(changed(task, team=who), blobs)[1].returns
     assert abs(found.mean() - np.mean(undivided)) > 4 * error  # so that the first bound is meaningful
-
-
-def fields(task):
-    return {name: getattr(task, name) for name in task.__struct_fields__}
 
 
 @pytest.mark.parametrize("name", ["mappo", "ippo"])
@@ -208,13 +213,15 @@ def test_what_is_recorded_of_how_probable_opponents_were_changes_nothing_that_is
     from functions.contract import InitialiseTask
     from functions.learner.handler import initialise
 
-    objects, _ = initialise(InitialiseTask(**ORDER, **config, team=Team(groups=(0, 1, 2, 3))), blobs)
+    objects, _ = initialise(make_task(InitialiseTask, **ORDER, **config, team=Team(groups=(0, 1, 2, 3))), blobs)
     state = {key: array for _, tensors in objects for key, array in tensors.items()}
-    sampling = SampleTask(**ORDER, environment=TAG, team=who, policies=(), rollouts=(0,), num_envs=4, rollout_length=25)
+    sampling = make_task(
+        SampleTask, **ORDER, environment=TAG, team=who, policies=(), rollouts=(0,), num_envs=4, rollout_length=25
+    )
     played = play(sampling, state, 0).trajectories
 
     def learned(trajectory):
-        task = LearnTask(
+        task = make_task(LearnTask,
             **ORDER, **config, team=who, stages=("postprocess", "critic", "policy"), groups=who.learning, rollouts=(0,),
             trajectories=(stored(blobs, "t", trajectory),), state=(stored(blobs, "s", state),),
         )  # fmt: skip

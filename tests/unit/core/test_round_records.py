@@ -122,7 +122,7 @@ def remembering(storage):
         item = answered(function, request)
         if not isinstance(request, WholeTask):
             return [item]
-        done, key = said(item), keys.object_key(request.output, "played")
+        done, key = said(item), keys.object_key(request.address.output, "played")
         storage[key] = key.encode()
         objects = {**done.objects, "played": codec.reference(key, key.encode())}
         return [msgspec.structs.replace(item, body=msgspec.json.encode(msgspec.structs.replace(done, objects=objects)))]

@@ -9,7 +9,7 @@ from simulated import World, answered, failed, make_plan, said
 
 from coordinator.core import planning
 from coordinator.core.controller import ControllerState, Proposal, accept_proposal
-from coordinator.core.tasks import learns
+from coordinator.core.round_graph import learns
 from coordinator.placement.rules import list_overhead
 from functions.algorithms.ppo.specs import PPO_STAGES
 from functions.codec import pack_table
@@ -47,16 +47,16 @@ def alike_replies(new=-1.0, old=-1.0):
 
     def script(function, request):
         # The first round is worse than the others, so the run has gained ten points.
-        report = answered(function, request, returns=-11.0 if request.round == 0 else -1.0)
+        report = answered(function, request, returns=-11.0 if request.address.round == 0 else -1.0)
         done = said(report)
         match request:
             case LearnTask():
                 reply = LearnReply(metrics={}, tables=alike())
             case WholeTask():
                 reply = WholeReply(samples=done.reply.samples, learns=(LearnReply(tables=alike()),) * request.rounds)
-            case EvaluateTask() if "/trial/new/" in request.id:
+            case EvaluateTask() if "/trial/new/" in request.address.id:
                 reply = EvaluateReply(returns=(new,) * request.episodes)
-            case EvaluateTask() if "/trial/old/" in request.id:
+            case EvaluateTask() if "/trial/old/" in request.address.id:
                 reply = EvaluateReply(returns=(old,) * request.episodes)
             case _:
                 reply = done.reply
@@ -73,7 +73,7 @@ def test_learners_are_predicted_by_the_rows_that_they_learn_from(rows, agents):
     # By hand: 3 rollouts of 2 environments and 5 steps.
     [learner] = learns(plan, msgspec.structs.replace(state, phase="learn", slots={}), 0)
     assert learner.item.size == agents * 3 * 2 * 5
-    assert learner.make().rows == rows
+    assert learner.request().learning.rows == rows
     assert planning.workload(plan, state).agents_learned_from([0]) == agents
 
 
@@ -105,7 +105,7 @@ def role_replies(roles):
     def script(function, request):
         report = answered(function, request)
         done = said(report)
-        if isinstance(request, LearnTask) and "rewards" in request.summaries:
+        if isinstance(request, LearnTask) and "rewards" in request.learning.summaries:
             tables = {}
             for agent, group in enumerate(request.team.groups):
                 members = [other for other, of in enumerate(request.team.groups) if of == group]
@@ -125,7 +125,7 @@ def test_agents_of_different_roles_part_once_a_second_look_confirms_the_first(ru
     assert [line.team for line in world.journal] == [(0, 0)] * 2 + [(0, 1)] * 6
     split = next(request for request in world.invoker.asked if isinstance(request, RegroupTask))
     assert (split.bases, split.target.groups) == ({0: 0, 1: 0}, (0, 1))
-    assert not any("/trial/" in request.id for request in world.invoker.asked)
+    assert not any("/trial/" in request.address.id for request in world.invoker.asked)
     assert world.missing(state) == set()
 
 
@@ -133,7 +133,11 @@ def test_agents_of_one_role_stay_together_and_are_looked_at_less_and_less():
     world = World(make_plan(*ROLES, "stop.rounds=14"), role_replies((0, 0)))
     world.finish()
     assert events(world) == []
-    asked = {request.round for request in world.invoker.asked if "rewards" in getattr(request, "summaries", ())}
+    asked = {
+        request.address.round
+        for request in world.invoker.asked
+        if isinstance(request, LearnTask) and "rewards" in request.learning.summaries
+    }
     # By hand: pauses of 0, 0, 0, 1, 1, 1, 1 and 2 rounds after the looks.
     assert sorted(asked) == [0, 1, 2, 3, 5, 7, 9, 11]
 
@@ -142,10 +146,10 @@ def test_the_regrouping_reads_what_the_round_made_and_the_next_round_reads_what_
     world = World(make_plan(*DYNAMIC, "sharing.trial=false"), alike_replies())
     state = world.finish()
     share, split = [request for request in world.invoker.asked if isinstance(request, RegroupTask)]
-    assert (share.round, share.bases, share.target.groups) == (2, {0: 0}, (0, 0))
+    assert (share.address.round, share.bases, share.target.groups) == (2, {0: 0}, (0, 0))
     assert {ref.key.split("/")[1] for ref in share.state} == {"000002"}
     assert share.trajectories and share.distil_steps == 200
-    assert (split.round, split.bases, split.target.groups) == (5, {0: 0, 1: 0}, (0, 1))
+    assert (split.address.round, split.bases, split.target.groups) == (5, {0: 0, 1: 0}, (0, 1))
     samples = [request for request in world.invoker.asked if isinstance(request, SampleTask)]
     assert [ref.key for ref in samples[3].policies] == ["rounds/000002/team.policies.safetensors"]
     assert samples[3].team.groups == (0, 0)
@@ -155,8 +159,13 @@ def test_the_regrouping_reads_what_the_round_made_and_the_next_round_reads_what_
 def test_a_trial_plays_both_teams_on_the_same_start_states_and_takes_a_team_that_is_no_worse():
     world = World(make_plan(*DYNAMIC, "stop.rounds=4"), alike_replies(new=-1.0, old=-1.0))
     world.finish()
-    new, old = [request for request in world.invoker.asked if "/trial/" in request.id][:2]
-    assert (new.stream, new.part, new.round, new.episodes) == (old.stream, old.part, old.round, old.episodes)
+    new, old = [request for request in world.invoker.asked if "/trial/" in request.address.id][:2]
+    assert (new.stream, new.part, new.address.round, new.episodes) == (
+        old.stream,
+        old.part,
+        old.address.round,
+        old.episodes,
+    )
     assert (new.team.groups, old.team.groups) == ((0, 0), (0, 1))
     assert events(world) == [(3, "shared")]
     assert world.journal[2].trial_episodes == new.episodes
@@ -196,7 +205,7 @@ def test_the_episodes_of_a_trial_are_in_the_bill():
         World(make_plan(*DYNAMIC, "stop.rounds=4", *more), alike_replies()) for more in (["sharing.trial=false"], [])
     )
     states = [world.finish() for world in (plain, tried)]
-    trials = sum("/trial/" in request.id for request in tried.invoker.asked)
+    trials = sum("/trial/" in request.address.id for request in tried.invoker.asked)
     assert trials >= 2
     assert states[1].meter.evaluator.invocations - states[0].meter.evaluator.invocations == trials
 
@@ -204,7 +213,7 @@ def test_the_episodes_of_a_trial_are_in_the_bill():
 def test_the_absolute_metric_is_of_the_best_team_with_the_groups_it_had():
     def script(function, request):
         # The policies after two rounds are the best; sharing comes after the third.
-        best = isinstance(request, EvaluateTask) and request.stream == "evaluate" and request.round == 2
+        best = isinstance(request, EvaluateTask) and request.stream == "evaluate" and request.address.round == 2
         [report] = alike_replies()(function, request)
         if not best:
             return [report]
@@ -216,7 +225,7 @@ def test_the_absolute_metric_is_of_the_best_team_with_the_groups_it_had():
 
     world = World(make_plan(*DYNAMIC, "sharing.trial=false", "stop.rounds=5"), script)
     world.finish()
-    absolute = [request for request in world.invoker.asked if "/absolute/" in request.id]
+    absolute = [request for request in world.invoker.asked if "/absolute/" in request.address.id]
     assert {request.team.groups for request in absolute} == {(0, 1)}
     assert {ref.key for request in absolute for ref in request.policies} <= set(world.storage)
 
@@ -296,7 +305,7 @@ def test_a_team_that_cannot_be_made_or_tried_is_abandoned_and_training_goes_on(w
     def script(function, request):
         return (
             [failed(function, request, again=not not_retryable)]
-            if work in request.id
+            if work in request.address.id
             else alike_replies()(function, request)
         )
 
@@ -311,7 +320,9 @@ def test_long_trials_are_played_in_parts_of_the_size_of_an_evaluation():
     settings = ("stop.rounds=4", "evaluation.episodes_per_invocation=100", "sharing.trial_episodes=800")
     world = World(make_plan(*DYNAMIC, *settings), alike_replies())
     world.finish()
-    trials = [request for request in world.invoker.asked if "/trial/" in request.id]
+    trials = [request for request in world.invoker.asked if "/trial/" in request.address.id]
     assert max(request.episodes for request in trials) == 100
-    arms = [{(t.stream, t.part, t.episodes) for t in trials if f"/trial/{arm}/" in t.id} for arm in ("new", "old")]
+    arms = [
+        {(t.stream, t.part, t.episodes) for t in trials if f"/trial/{arm}/" in t.address.id} for arm in ("new", "old")
+    ]
     assert arms[0] == arms[1] and len(arms[0]) == len(trials) // 2

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from task_fields import make_task
 
 from functions.actor.handler import describe
 from functions.contract import BadRequest, DescribeTask, MissingExtra
@@ -77,8 +78,15 @@ def test_a_pettingzoo_environment_is_made_by_its_factory():
 
 
 def test_a_description_with_which_policies_could_not_be_read_is_refused_before_training(plug_ins):
-    order = DescribeTask(
-        id="i", output="o", run="r", round=0, timeout_s=9.0, seed=1, environment=EnvTask(name="house/contradictory")
+    order = make_task(
+        DescribeTask,
+        id="i",
+        output="o",
+        run="r",
+        round=0,
+        timeout_s=9.0,
+        seed=1,
+        environment=EnvTask(name="house/contradictory"),
     )
     with pytest.raises(
         EnvironmentFault, match="house/contradictory, its description: the keys of agents are not their"

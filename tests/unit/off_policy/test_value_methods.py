@@ -6,6 +6,7 @@ import pytest
 import trained_teams
 from seeds import each_seed, slow
 from simulated import MemoryStorage
+from task_fields import make_task
 from trained_teams import invoke_learner, returned, trained_policy
 
 from coordinator.config.loading import load
@@ -338,7 +339,7 @@ def test_settings_that_can_be_are_taken(settings):
 
 
 def initialised(name, spec, groups):
-    task = InitialiseTask(
+    task = make_task(InitialiseTask,
         id="i", run="r", round=0, output="i", timeout_s=1.0, seed=0, spec=spec, algorithm=name, hyperparameters={},
         team=Team(groups=groups, identity=True),
     )  # fmt: skip
@@ -382,7 +383,7 @@ def test_rivals_that_share_networks_have_no_joint_value(name):
 @pytest.mark.parametrize(("name", "parts"), [("iql", [0, 1, 2]), ("vdn", [0, 1]), ("qmix", [0, 1])])
 def test_what_a_side_has_once_its_first_group_keeps(name, parts):
     storage = MemoryStorage()
-    task = InitialiseTask(
+    task = make_task(InitialiseTask,
         id="i", run="r", round=0, output="i", timeout_s=1.0, seed=0, spec=RIVALS, algorithm=name, hyperparameters={},
         team=Team(groups=(0, 1, 2)),
     )  # fmt: skip

@@ -18,11 +18,11 @@ def core_ms(request):
     """Milliseconds on a whole core: 20 for a rollout and 30 for learning from it, beside 2 for every call."""
     match request:
         case SampleTask():
-            return 2 + 20 * len(request.rollouts)
+            return 2 + 20 * len(request.sampling.rollouts)
         case LearnTask():
             return 2 + 30 * len(request.rollouts)
         case WholeTask():
-            return request.rounds * (4 + 50 * len(request.rollouts))
+            return request.rounds * (4 + 50 * len(request.sampling.rollouts))
     return 5.0
 
 
@@ -33,7 +33,7 @@ def test_the_forecast_of_a_round_is_the_bill_of_its_tasks(by_lambda):
 
     def script(function, request):
         ms = core_ms(request)
-        billed[request.round] = billed.get(request.round, 0) + math.ceil(ms * stretch)
+        billed[request.address.round] = billed.get(request.address.round, 0) + math.ceil(ms * stretch)
         return [answered(function, request, duration_ms=ms * stretch if by_lambda else ms)]
 
     plan = promising(make_plan(*AUTO), fixed_sizes=True, cpu_scaling=not by_lambda)

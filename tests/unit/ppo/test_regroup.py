@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax
+from task_fields import make_task
 
 from functions import codec
 from functions.actor.rollout import collect
@@ -105,7 +106,7 @@ def scene(name, state=None, rollouts=None, **fields):
         "policies": (memory.keep("first", policies),),
         "state": (memory.keep("policies", halves[0]), memory.keep("learner", halves[1])),
     }  # fmt: skip
-    return memory, RegroupTask(**{**values, **fields})
+    return memory, make_task(RegroupTask, **{**values, **fields})
 
 
 def made(memory, task):

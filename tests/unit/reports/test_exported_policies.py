@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from task_fields import make_task
 
 from coordinator.errors import UserError
 from functions.algorithms import registry as algorithms
@@ -110,7 +111,7 @@ def team_of(name, settings, spec, shared, last_action=False):
         spec = msgspec.structs.replace(spec, classes=tuple(wider))
     firsts = tuple(kind.agents[0] for kind in (spec.classes[index] for index in spec.class_of))
     team = Team(groups=firsts if shared else tuple(range(len(spec.agents))), identity=shared)
-    task = InitialiseTask(
+    task = make_task(InitialiseTask,
         id="i", output="i", run="r", round=0, timeout_s=9.0, seed=1, spec=spec, algorithm=name,
         hyperparameters={"hidden": [16, 16], **settings}, team=team,
     )  # fmt: skip
@@ -124,7 +125,7 @@ def team_of(name, settings, spec, shared, last_action=False):
         elif array.dtype.kind == "f" and array.size:
             array = (array + 0.3 * rng.standard_normal(array.shape)).astype(array.dtype)
         tensors[key] = array
-    config = algorithms.configuration(algorithms.algorithm(name), task.hyperparameters).resolved(spec)
+    config = algorithms.configuration(algorithms.algorithm(name), task.learning.hyperparameters).resolved(spec)
     greedy = config.behaviour(0).kind != "sample"
     header = TeamFile(task=EnvTask(name="x", last_action=last_action), spec=spec, team=team, greedy=greedy)
     return TeamPolicy(header, tensors)

@@ -4,6 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 from simulated import MemoryStorage
+from task_fields import changed, make_task
 
 from functions import codec
 from functions.actor.handler import handle as act
@@ -57,7 +58,9 @@ class Nowhere:
 
 
 def order(kind, work, **fields):
-    return kind(id=f"run/1/{work}", run="run", round=1, output=f"rounds/1/{work}", timeout_s=9.0, seed=2, **fields)
+    return make_task(
+        kind, id=f"run/1/{work}", run="run", round=1, output=f"rounds/1/{work}", timeout_s=9.0, seed=2, **fields
+    )
 
 
 def ask(handler, task, blobs):
@@ -185,7 +188,7 @@ def test_inline_objects_in_the_request_alone_leave_the_answer_to_storage():
 def test_an_earlier_answer_in_storage_is_not_looked_up_by_a_task_with_inline_objects():
     handler, task = with_inline_objects("initialise", attempt=1)
     done = ask(handler, task, Nowhere())
-    other = ask(handler, msgspec.structs.replace(task, id="run/1/other"), STORED)  # under existing keys
+    other = ask(handler, changed(task, id="run/1/other"), STORED)  # under existing keys
     assert (other.usage, done.usage) == (Usage(), Usage())
     assert list(other.inlined) == list(done.inlined)
     assert other.inlined != done.inlined
@@ -200,7 +203,9 @@ def test_an_error_is_answered_as_without_inline_objects():
 
     failed = ask(lambda body, blobs: serve(body, blobs, {InitialiseTask: lost}), DRAW, MemoryStorage())
     told = "gone is missing; it was deleted or lost"
-    wanted = Failed(id=DRAW.id, attempt=0, kind="corrupt_object", message=told, again=False, usage=Usage(gets=1))
+    wanted = Failed(
+        id=DRAW.address.id, attempt=0, kind="corrupt_object", message=told, again=False, usage=Usage(gets=1)
+    )
     assert failed == wanted
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import simulated
 from simulated import World, answered, make_plan, said
+from task_fields import make_task
 
 from functions import codec
 from functions.contract import EvaluateTask, SampleTask, TaskHeader, Team
@@ -33,7 +34,7 @@ def evaluated(side):
         tensors[f"policy/g{agent:02d}/w0"] = rng.normal(size=shape).astype(np.float32)
         tensors[f"policy/g{agent:02d}/b0"] = np.zeros(kind.actions, np.float32)
     blobs["policies"] = codec.encode(tensors, TaskHeader(task="before"))
-    task = EvaluateTask(
+    task = make_task(EvaluateTask,
         id="r/000000/evaluate", run="r", round=0, output="x", timeout_s=9.0, seed=1, environment=CHASE, side=side,
         team=Team(groups=(0, 1, 2, 3)), policies=(codec.reference("policies", blobs["policies"]),), stream="s", part=0,
         episodes=5,
@@ -60,9 +61,9 @@ def competing(by_round):
         item = answered(function, request)
         done = said(item)
         if isinstance(request, EvaluateTask):
-            value = by_round[request.side][request.round]
+            value = by_round[request.side][request.address.round]
             reply = msgspec.structs.replace(
-                done.reply, returns=(value,) * request.episodes, agent_returns=(1.0, request.round, -2.0)
+                done.reply, returns=(value,) * request.episodes, agent_returns=(1.0, request.address.round, -2.0)
             )
         elif isinstance(request, SampleTask):
             reply = msgspec.structs.replace(done.reply, agent_returns=((0.0, 1.0, 2.0),))
@@ -102,7 +103,7 @@ def test_the_best_policies_are_those_of_the_best_return_of_the_side_or_the_final
     assert state.final_sides == {"a": 1.0, "b+c": 4.0}  # round 6: 6 - 2
     assert {line.evaluation.side for line in world.journal if line.evaluation} == {side}
     absolute = [r for r in world.invoker.asked if isinstance(r, EvaluateTask) and r.stream == "absolute"]
-    assert {request.round for request in absolute} == {6} and absolute[0].policies == state.best.policies
+    assert {request.address.round for request in absolute} == {6} and absolute[0].policies == state.best.policies
 
 
 def test_policies_that_are_no_longer_the_newest_are_deleted_where_both_sides_learn(sides):

@@ -58,7 +58,7 @@ def plan(rule, replay, *overrides, name="iql"):
 
 
 def rounds_of(request):
-    return [round_.round for round_ in request.past]
+    return [round_.round for round_ in request.learning.past]
 
 
 @pytest.mark.parametrize(("replay", "most"), [(1, 1), (20, 1), (39, 1), (40, 2), (70, 3), (10_000, 8)])
@@ -68,11 +68,11 @@ def test_every_learner_gets_the_rounds_before_its_own_that_fit_with_it(rule, rep
     world = World(plan(rule, replay, "stop.rounds=8"))
     state = world.finish()
     learned = [request for request in world.invoker.asked if isinstance(request, LearnTask)]
-    assert {request.round for request in learned} == set(range(8))
+    assert {request.address.round for request in learned} == set(range(8))
     for request in learned:
-        assert rounds_of(request) == list(range(max(0, request.round + 1 - most), request.round))
+        assert rounds_of(request) == list(range(max(0, request.address.round + 1 - most), request.address.round))
         assert len(request.trajectories) == 2 and len(request.rollouts) == 2
-        for round_ in request.past:
+        for round_ in request.learning.past:
             prefix = keys.output_prefix(round_.round, "sample/")
             assert round_.rollouts == 2 and [ref.key.startswith(prefix) for ref in round_.trajectories] == [True] * 2
     assert [round_.round for round_ in state.past] == list(range(8 - most, 8))
@@ -82,12 +82,12 @@ def test_every_learner_gets_the_rounds_before_its_own_that_fit_with_it(rule, rep
 def test_rounds_that_go_on_together_get_the_rounds_before_them(replay, most):
     world = World(plan("whole", replay, "stop.rounds=10", "evaluation.every=4", "placement.rounds=3"))
     state = world.finish()
-    asked = {request.round: request for request in world.invoker.asked if isinstance(request, WholeTask)}
+    asked = {request.address.round: request for request in world.invoker.asked if isinstance(request, WholeTask)}
     # No task spans an evaluation, after rounds 4 and 8.
     assert {round_: request.rounds for round_, request in asked.items()} == {0: 3, 3: 1, 4: 3, 7: 1, 8: 2}
     for first, request in asked.items():
         assert rounds_of(request) == list(range(max(0, first + 1 - most), first))
-        assert (request.replayed_steps, request.updates) == (replay, 2)
+        assert (request.replayed_steps, request.learning.updates) == (replay, 2)
     # Rounds of one task share its object.
     assert [round_.round for round_ in state.past] == list(range(10 - most, 10))
     assert len({ref.key for round_ in state.past for ref in round_.trajectories}) == {1: 1, 3: 2, 10: 5}[most]
@@ -97,7 +97,7 @@ def test_an_algorithm_that_learns_from_its_round_alone_keeps_no_round_and_stores
     world = World(make_plan("algorithm.name=ippo", "placement.rule=whole", "stop.rounds=4"))
     state = world.finish()
     asked = [request for request in world.invoker.asked if isinstance(request, WholeTask)]
-    assert asked and not any(request.past or request.replayed_steps for request in asked)
+    assert asked and not any(request.learning.past or request.replayed_steps for request in asked)
     assert state.past == ()
     assert not any("trajectory" in key or "played" in key for key in world.storage)
 
@@ -179,7 +179,7 @@ def test_a_run_that_goes_on_after_its_end_keeps_its_rounds():
     world.finish()
     world.plan = plan("packed", 60, "stop.rounds=6")
     state = world.finish(world.driver())
-    learned = {request.round: request for request in world.invoker.asked if isinstance(request, LearnTask)}
+    learned = {request.address.round: request for request in world.invoker.asked if isinstance(request, LearnTask)}
     assert rounds_of(learned[3]) == [1, 2]
     assert [round_.round for round_ in state.past] == [3, 4, 5]
 

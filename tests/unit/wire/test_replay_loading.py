@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from detached_runs import World
 from simulated import MemoryStorage
+from task_fields import changed, make_task
 
 from functions import codec, keys
 from functions.contract import (
@@ -249,15 +250,15 @@ def whole_task(**changes):
         "rollout_length": 5, "behaviours": (Behaviour(kind="epsilon", amount=1.0),) * 2, "state": (), "updates": 2,
         "replayed_steps": 1000,
     }  # fmt: skip
-    return WholeTask(**{**fields, **changes})
+    return make_task(WholeTask, **{**fields, **changes})
 
 
 def started(storage):
     """The networks of round 0 of `whole_task`, stored."""
     task = whole_task()
-    made = InitialiseTask(
-        id="r/0/i", run="r", round=0, output="i", timeout_s=9.0, seed=3, algorithm=task.algorithm,
-        hyperparameters=task.hyperparameters, spec=task.spec, team=task.team,
+    made = make_task(InitialiseTask,
+        id="r/0/i", run="r", round=0, output="i", timeout_s=9.0, seed=3, algorithm=task.learning.algorithm,
+        hyperparameters=task.learning.hyperparameters, spec=task.learning.spec, team=task.team,
     )  # fmt: skip
     return tuple(done(learn(msgspec.json.encode(made), storage)).objects.values())
 
@@ -284,7 +285,7 @@ def test_rounds_that_are_not_stored_yet_are_not_those_of_another_attempt(monkeyp
     again = whole_task(state=state, output="again")
     learned = done(learn(msgspec.json.encode(again), storage))
     WARM.clear()
-    fresh = done(learn(msgspec.json.encode(msgspec.structs.replace(again, output="fresh")), storage))
+    fresh = done(learn(msgspec.json.encode(changed(again, output="fresh")), storage))
     assert learned.objects["policies"].sha256 == fresh.objects["policies"].sha256
     assert learned.objects["policies"].sha256 != first.objects["policies"].sha256
     assert all(storage[key] == body for key, body in played_once.items())

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from task_fields import make_task
 
 from functions.actor.fragments import KeptEnvironments
 from functions.contract import SampleTask, Team
@@ -133,7 +134,7 @@ class Copies:
 
 
 def task_of(rollouts, num_envs=2, run="run", environment=TOY):
-    return SampleTask(
+    return make_task(SampleTask,
         id="", run=run, round=1, output="", timeout_s=1.0, seed=1, environment=environment, team=Team(groups=(0,)),
         policies=(), rollouts=rollouts, num_envs=num_envs, rollout_length=3, fragments=True,
     )  # fmt: skip
@@ -141,7 +142,7 @@ def task_of(rollouts, num_envs=2, run="run", environment=TOY):
 
 def keep(kept, task, rollout, round_=1):
     """What a task does with a rollout's environments: takes or makes them, and lets them be kept."""
-    environment = kept.take(task, rollout) or Copies(task.num_envs)
+    environment = kept.take(task, rollout) or Copies(task.sampling.num_envs)
     kept.keep(task, rollout, round_, environment)
     return environment
 

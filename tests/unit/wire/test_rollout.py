@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-import msgspec
 import numpy as np
 import pytest
 import torch
+from task_fields import changed, make_task
 
 from functions.actor.handler import sample
 from functions.actor.rollout import collect
@@ -100,11 +100,11 @@ class Shelf:
 
 def sample_rollouts(rollouts, **changes):
     body = encode(toy_weights(), TaskHeader(task="t"))
-    task = SampleTask(
+    task = make_task(SampleTask,
         id="t", run="r", round=2, output="o", timeout_s=1, seed=1, environment=TOY, team=TEAM,
         policies=(reference("k", body),), rollouts=rollouts, num_envs=6, rollout_length=9,
     )  # fmt: skip
-    objects, reply = sample(msgspec.structs.replace(task, **changes), Shelf(body))
+    objects, reply = sample(changed(task, **changes), Shelf(body))
     return dict(objects)["trajectory"], reply
 
 

@@ -3,6 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
+from task_fields import make_task
 
 from functions import codec, contract
 from functions.actor.handler import handle as act
@@ -33,7 +34,8 @@ from functions.serving import read, serve, stored_answer
 from functions.warm import WARM
 
 TOY = EnvTask(name="toy/signal")
-TASK = InitialiseTask(
+TASK = make_task(
+    InitialiseTask,
     id="run/000000/initialise",
     run="run",
     round=0,
@@ -100,7 +102,7 @@ def test_an_answer_names_what_was_stored_and_counts_what_it_cost():
     first, last = blobs.objects[POLICIES], blobs.objects[LEARNER]
     objects = {"policies": codec.reference(POLICIES, first), "learner": codec.reference(LEARNER, last)}
     usage = Usage(puts=2, bytes_written=len(first) + len(last))
-    assert done == Done(id=TASK.id, attempt=0, objects=objects, reply=REPLY, usage=usage)
+    assert done == Done(id=TASK.address.id, attempt=0, objects=objects, reply=REPLY, usage=usage)
     np.testing.assert_array_equal(codec.decode(last, LEARNER)["critic"], np.ones(5))
 
 
@@ -141,18 +143,18 @@ def test_every_attempt_writes_the_same_bytes():
     assert stores[0].objects == stores[1].objects
     stored = codec.header(stores[0].objects[LEARNER], LEARNER).done
     assert (stored.attempt, stored.usage, stored.reply) == (0, Usage(), REPLY)
-    assert codec.header(stores[0].objects[POLICIES], POLICIES) == TaskHeader(task=TASK.id)
+    assert codec.header(stores[0].objects[POLICIES], POLICIES) == TaskHeader(task=TASK.address.id)
 
 
 @pytest.mark.parametrize(("key", "attempt"), [(POLICIES, 0), (POLICIES, 1), (LEARNER, 0), (LEARNER, 1)])
 def test_an_object_of_another_task_under_the_key_is_refused(key, attempt):
     blobs = Memory(**{key: codec.encode({"x": np.zeros(1)}, TaskHeader(task="run/000009/other"))})
     failed = answer(blobs, Work(), attempt)
-    message = f"{key} was written by task run/000009/other, not by {TASK.id}"
+    message = f"{key} was written by task run/000009/other, not by {TASK.address.id}"
     assert (failed.kind, failed.message, failed.again) == ("foreign_object", message, False)
 
 
-WHOLE = codec.encode({"x": np.zeros(100)}, TaskHeader(task=TASK.id))
+WHOLE = codec.encode({"x": np.zeros(100)}, TaskHeader(task=TASK.address.id))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +194,7 @@ def test_a_store_that_takes_nothing_fails_the_task():
 )
 def test_an_expected_error_is_answered_by_its_kind(error, kind, again):
     assert answer(Memory(), Work(error=error), attempt=1) == Failed(
-        id=TASK.id, attempt=1, kind=kind, message=str(error), again=again, usage=Usage(gets=1)
+        id=TASK.address.id, attempt=1, kind=kind, message=str(error), again=again, usage=Usage(gets=1)
     )
 
 
@@ -220,8 +222,8 @@ def test_objects_are_read_together_and_checked_against_their_references():
 
 def later(kind, work, **fields):
     """A task of round 1."""
-    common = {field: getattr(TASK, field) for field in ("run", "timeout_s", "seed", "team")}
-    return kind(**common, id=f"run/000001/{work}", round=1, output=f"rounds/000001/{work}", **fields)
+    common = {"run": "run", "timeout_s": TASK.timeout_s, "seed": TASK.address.seed, "team": TASK.team}
+    return make_task(kind, **common, id=f"run/000001/{work}", round=1, output=f"rounds/000001/{work}", **fields)
 
 
 def one_round(blobs):
@@ -233,7 +235,7 @@ def one_round(blobs):
     )
     sampled = ask(act, sampling, blobs)
     learning = later(
-        LearnTask, "learn", spec=TASK.spec, algorithm=TASK.algorithm, hyperparameters=TASK.hyperparameters,
+        LearnTask, "learn", learning=TASK.learning,
         groups=(0, 1), rollouts=(0, 1), stages=("postprocess", "critic", "policy"),
         trajectories=(sampled.objects["trajectory"],), state=(policies, learner), publish_tensors=True,
     )  # fmt: skip
@@ -308,8 +310,8 @@ def test_policies_that_lack_a_group_are_refused_in_one_line():
 
 
 def header(**fields):
-    done = Done(id=TASK.id, attempt=0, **{"objects": {}, "reply": InitialiseReply(), **fields})
-    return TaskHeader(task=TASK.id, done=done)
+    done = Done(id=TASK.address.id, attempt=0, **{"objects": {}, "reply": InitialiseReply(), **fields})
+    return TaskHeader(task=TASK.address.id, done=done)
 
 
 LAST = Ref(key=LEARNER, sha256="", size=1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from task_fields import make_task
 
 from functions.actor import handler
 from functions.actor.handler import play
@@ -253,7 +254,7 @@ def test_rollouts_whose_episodes_end_at_any_time_are_recorded_separately(
 
 def sampling(task, rollouts, num_envs, steps):
     team = Team(groups=tuple(range(len(registry.spec(task).agents))), identity=True)
-    return SampleTask(
+    return make_task(SampleTask,
         id="t", run="r", round=2, output="o", timeout_s=1, seed=1, environment=task, team=team, policies=(),
         rollouts=rollouts, num_envs=num_envs, rollout_length=steps,
     ), weights(registry.spec(task), team)  # fmt: skip

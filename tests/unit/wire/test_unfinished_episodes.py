@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from task_fields import make_task
 from test_rollout import Shelf
 
 from coordinator.core.round_records import RoundReplies
@@ -36,7 +37,7 @@ WEIGHTS = {"policy/g00/w0": np.zeros((1, 2), np.float32), "policy/g00/b0": np.ze
 def sampled(kinds, steps, num_envs, rollouts=(0,), fragments=False, **options):
     """The actor's reply to rollouts of these kinds of episodes."""
     body = encode(WEIGHTS, TaskHeader(task="t"))
-    request = SampleTask(
+    request = make_task(SampleTask,
         id="t", run="r", round=0, output="o", timeout_s=1, seed=1, rollouts=rollouts, num_envs=num_envs, team=TEAM,
         environment=EnvTask(name="test/kinds", options={"kinds": kinds, **options}), policies=(reference("k", body),),
         rollout_length=steps, fragments=fragments,

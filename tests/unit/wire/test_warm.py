@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated import MemoryStorage
+from task_fields import make_task
 
 from functions import codec, serving
 from functions.contract import (
@@ -157,7 +158,7 @@ def test_any_sequence_gives_the_bytes_of_a_cold_read_or_its_error(bound, steps):
         assert 0 <= WARM.held <= bound
 
 
-TASK = InitialiseTask(
+TASK = make_task(InitialiseTask,
     id="r/0/i", run="r", round=0, output="o", timeout_s=1.0, seed=0, spec=registry.spec(EnvTask(name="toy/signal")),
     algorithm="mappo", hyperparameters={}, team=Team(groups=(0, 1)),
 )  # fmt: skip

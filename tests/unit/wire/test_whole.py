@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 from simulated import MemoryStorage
+from task_fields import changed, make_task
 
 from coordinator.placement.rules import LEARNER_PLACEMENTS, packs
 from functions import codec, keys
@@ -63,9 +64,9 @@ class Run:
         self.state = tuple(drawn.objects.values())
 
     def task(self, kind, round_, work, **fields):
-        return kind(
-            id=keys.task_id("run", round_, work), run="run", round=round_, output=keys.output_prefix(round_, work),
-            timeout_s=9.0, seed=3, team=self.team, **fields,
+        return make_task(
+            kind, id=keys.task_id("run", round_, work), run="run", round=round_, seed=3,
+            output=keys.output_prefix(round_, work), timeout_s=9.0, team=self.team, **fields,
         )  # fmt: skip
 
     def done(self, handler, task):
@@ -170,9 +171,7 @@ def test_a_round_begins_where_the_one_before_it_ended():
     other = Run("ippo", "with identity")
     first = other.done(learn, other.whole(behaviours=(Behaviour(),)))
     other.state = tuple(first.objects.values())
-    task = msgspec.structs.replace(
-        other.whole(behaviours=(Behaviour(),) * (ROUNDS - 1)), round=FIRST + 1, id="run/rest", output="rest"
-    )
+    task = changed(other.whole(behaviours=(Behaviour(),) * (ROUNDS - 1)), round=FIRST + 1, id="run/rest", output="rest")
     rest = other.done(learn, task)
     assert first.reply.samples + rest.reply.samples == done.reply.samples
     assert first.reply.learns + rest.reply.learns == done.reply.learns

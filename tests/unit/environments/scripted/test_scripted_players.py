@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coordinator.core.scripts import unscripted
+from coordinator.core.opponents import unscripted
 from coordinator.errors import UserError
 from functions.contract import BadRequest
 from functions.environments import registry as environments

@@ -1,0 +1,186 @@
+"""The requests of tasks, from plan and state alone, composed of the parts of `functions.contract`."""
+
+import msgspec
+
+from coordinator.core import controller, rounds
+from coordinator.core.rounds import begun_episodes, team_of
+from coordinator.core.sides import Side
+from coordinator.core.state import Plan, State
+from coordinator.core.state_location import REGROUP, WHOLE, locations_after_learning
+from coordinator.rules.sharing import BASES
+from functions import keys
+from functions.contract import (
+    Address,
+    DescribeTask,
+    EvaluateTask,
+    Hyperparameters,
+    InitialiseTask,
+    Learning,
+    LearnTask,
+    Match,
+    Recorded,
+    Ref,
+    RegroupTask,
+    SampleTask,
+    Sampling,
+    Team,
+    WholeTask,
+)
+
+
+def address(plan: Plan, state: State, work: str) -> Address:
+    """The address of a task of the round in flight."""
+    return Address(
+        id=keys.task_id(plan.run, state.round, work),
+        run=plan.run,
+        round=state.round,
+        output=keys.output_prefix(state.round, work),
+        seed=plan.config.seed,
+    )
+
+
+def sampling(plan: Plan, state: State, rollouts: tuple[int, ...] = ()) -> Sampling:
+    """How these rollouts of the round in flight are collected."""
+    return Sampling(
+        environment=plan.config.task,
+        rollouts=rollouts,
+        num_envs=plan.config.actors.num_envs,
+        rollout_length=plan.config.actors.rollout_length or state.env_spec.horizon,
+        recorded=_recorded(plan, state),
+        fragments=rounds.fragments(plan, state),
+        unfinished=begun_episodes(state, rollouts),
+    )
+
+
+def _recorded(plan: Plan, state: State) -> Recorded | None:
+    """Where the round's rollouts are read from, if they are not played."""
+    length = plan.config.actors.rollout_length or state.env_spec.horizon
+    return Recorded(dataset=plan.inputs.dataset, first=state.env_steps // length) if plan.inputs.dataset else None
+
+
+def learning(plan: Plan, state: State) -> Learning:
+    """The algorithm and its settings."""
+    settings = msgspec.to_builtins(plan.config.algorithm)
+    hyperparameters: Hyperparameters = {name: value for name, value in settings.items() if value is not None}
+    name = plan.config.algorithm.name
+    del hyperparameters["name"]
+    return Learning(spec=state.env_spec, algorithm=name, hyperparameters=hyperparameters)
+
+
+def training(plan: Plan, state: State) -> Learning:
+    """The algorithm and its settings, with the earlier rounds that this one learns from."""
+    return msgspec.structs.replace(learning(plan, state), rows=plan.config.sharing.rows, past=rounds.past(plan, state))
+
+
+def describe(plan: Plan, state: State) -> DescribeTask:
+    """The task that looks at the env task."""
+    return DescribeTask(address=address(plan, state, "describe"), environment=plan.config.task)
+
+
+def initialise(plan: Plan, state: State) -> InitialiseTask:
+    """The task that makes the networks of round 0."""
+    return InitialiseTask(
+        address=address(plan, state, "initialise"), team=team_of(state), learning=learning(plan, state)
+    )
+
+
+def sample(plan: Plan, state: State) -> SampleTask:
+    """What the round's sampling tasks have in common."""
+    return SampleTask(
+        address=address(plan, state, "sample"),
+        team=team_of(state),
+        sampling=sampling(plan, state),
+        policies=() if plan.inputs.dataset else state.policies,
+        behaviour=rounds.behaviour(plan, state),
+    )
+
+
+def match(state: State, like: SampleTask, side: Side, position: int) -> Match:
+    """A match of one side against the league's checkpoint at `position`."""
+    assert state.league is not None
+    checkpoint, greedy = state.league.checkpoints[position], like.behaviour.kind != "sample"
+    return Match(agents=side.agents, team=checkpoint.team, policies=checkpoint.policies, greedy=greedy)
+
+
+def learn(
+    plan: Plan, state: State, trajectories: tuple[Ref, ...], tensors: tuple[Ref, ...], refs: tuple[Ref, ...] = ()
+) -> LearnTask:
+    """What the round's learning tasks that read `tensors` have in common."""
+    return LearnTask(
+        address=address(plan, state, "learn"),
+        team=team_of(state),
+        learning=training(plan, state),
+        stages=(),
+        groups=(),
+        rollouts=tuple(range(state.controller.rollouts)),
+        trajectories=trajectories,
+        state=refs,
+        tensors=tensors,
+        progress=rounds.progress(plan, state) if rounds.scheduled(plan) else 0.0,
+    )
+
+
+def whole(plan: Plan, state: State) -> WholeTask:
+    """The task that samples and learns the rounds in flight."""
+    count = rounds.rounds_together(plan, state)
+    algorithm = plan.config.algorithm
+    # A resumed run may take another number of rounds at once while an attempt at the earlier number still writes.
+    output = keys.output_prefix(state.round, f"{WHOLE}-{count:03d}")
+    return WholeTask(
+        address=msgspec.structs.replace(address(plan, state, WHOLE), output=output),
+        team=team_of(state),
+        sampling=sampling(plan, state, tuple(range(state.controller.rollouts))),
+        learning=msgspec.structs.replace(
+            training(plan, state),
+            summaries=controller.summaries(plan.config, state.controller),
+            updates=algorithm.updates_per_round,
+        ),
+        behaviours=tuple(rounds.behaviour(plan, state, index) for index in range(count)),
+        state=state.refs(set(state.parts)),
+        progress=tuple(rounds.progress(plan, state, index) for index in range(count)) if rounds.scheduled(plan) else (),
+        replayed_steps=algorithm.replayed_steps,
+    )
+
+
+def regroup(plan: Plan, state: State) -> RegroupTask:
+    """The task that makes the networks of the proposed team."""
+    proposal, team = state.proposal, team_of(state)
+    assert proposal is not None
+    objects, parts = locations_after_learning(plan, state)
+    leaving = {team.groups[agent] for agent, group in enumerate(proposal.team.groups) if group in proposal.bases}
+    old = {keys.group_name(group) for group in leaving}
+    positions = sorted({index for part, index in parts.items() if part.split("/")[1] in old})
+    # Only networks that are merged learn from the round's data, which is played again where it is not stored.
+    merges = any(len(team.origins(proposal.team, group)) > 1 for group in proposal.bases)
+    sharing, stored = plan.config.sharing, rounds.trajectories(state) if merges else ()
+    plays = merges and not stored
+    rollouts = sampling(plan, state, tuple(range(state.controller.rollouts)))
+    return RegroupTask(
+        address=address(plan, state, REGROUP),
+        team=team,
+        target=proposal.team,
+        sampling=msgspec.structs.replace(rollouts, recorded=None, unfinished=rollouts.unfinished if plays else ()),
+        learning=learning(plan, state),
+        bases=proposal.bases,
+        trajectories=stored,
+        policies=state.policies if plays else (),
+        behaviour=rounds.behaviour(plan, state),
+        state=tuple(objects[index] for index in positions),
+        distil_steps=sharing.distil_steps if BASES[sharing.base].distils else 0,
+    )
+
+
+def evaluate(
+    plan: Plan, state: State, stream: str, policies: tuple[Ref, ...], team: Team | None, side: Side | None
+) -> EvaluateTask:
+    """What the tasks that play the stream's episodes have in common; `team` is by default the present one."""
+    return EvaluateTask(
+        address=address(plan, state, stream),
+        environment=plan.config.task,
+        team=team or team_of(state),
+        policies=policies,
+        stream=stream,
+        part=0,
+        episodes=0,
+        side=side.number if side else None,
+    )

@@ -1,0 +1,408 @@
+"""The round graph: the tasks of a phase, what each waits for, and how its request is made; from plan and state alone.
+
+What a task reads is asked of its request (`Order.reads` in `functions.contract`): the bill, the cap, the objects that
+travel along and the pool all count by that. A phase ends where the coordinator decides on results; within a phase a
+task may begin once all tasks of the gates that it waits for are answered.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from coordinator.core import controller, requests, rounds
+from coordinator.core.league import matches
+from coordinator.core.opponents import evaluated_side
+from coordinator.core.state import Phase, Plan, State, WorkItem
+from coordinator.core.state_location import (
+    REGROUP,
+    WHOLE,
+    learner_schedule,
+    locations_after_learning,
+    policies_in,
+    spec_of,
+)
+from coordinator.core.warm_functions import NOTHING, kept_dataset, kept_past, served_by
+from coordinator.placement.rules import PLACEMENTS, Work
+from coordinator.rules.trial import schedule
+from functions import keys
+from functions.contract import EvaluateTask, LearnTask, Ref, Request, SampleTask, Team, Usage
+
+# The most objects that one attempt stores: what a lost attempt may have cost.
+MOST_PUTS = 4
+# An attempt reads an earlier answer, and objects under keys that are taken.
+EXTRA_GETS = 1 + MOST_PUTS
+# Interim analyses of a trial, at most.
+LOOKS = 4
+# An object that a later task will read.
+_TO_COME = Ref(key="", sha256="", size=0)
+
+
+class Node(msgspec.Struct, frozen=True, gc=False):
+    """A task by name, with what serves it. `maker` makes its request from the name and the `part` of the work that it
+    is: only tasks that are dispatched need one."""
+
+    name: str
+    item: WorkItem
+    maker: Callable[[str, Any], Request]
+    part: Any = None
+
+    def request(self) -> Request:
+        """The request of the first attempt, without a time limit."""
+        return self.maker(self.name, self.part)
+
+
+class Gate(NamedTuple):
+    """Tasks that others wait for together; they may begin once the tasks of the gates `after` are answered."""
+
+    name: str
+    works: Collection[str]
+    nodes: Callable[[], list[Node]]
+    after: tuple[str, ...] = ()
+
+
+class Attempt(msgspec.Struct, frozen=True, gc=False):
+    """A work item under its name, with the request of one attempt."""
+
+    work: str
+    item: WorkItem
+    request: Request
+
+
+def in_flight(plan: Plan, state: State) -> list[Node]:
+    """The tasks of the phase that may begin, or have begun; without those of gates whose tasks are all answered."""
+    nodes, passed = list[Node](), set[str]()
+    for gate in PHASES[state.phase].gates(plan, state):
+        if not passed.issuperset(gate.after):
+            continue
+        if all((slot := state.slots.get(work)) and slot.done for work in gate.works):
+            passed.add(gate.name)
+        else:
+            nodes += gate.nodes()
+    return nodes
+
+
+def coming_learners(plan: Plan, state: State) -> list[Node]:
+    """The learners of the round that begins: none may begin yet, and each is as large as the largest may be."""
+    samples = () if PLACEMENTS[state.placement.rule].one_function else rounds.rollout_packs(state)
+    works = [work for wave in learner_schedule(plan, state) for work in wave]
+    request = requests.learn(plan, state, (_TO_COME,) * len(samples), (_TO_COME,) * len(works), state.objects)
+    return [
+        Node(work.name, _learner(plan, state, rounds.learning_kind(plan, work), request, peers=len(works)), _unready)
+        for work in works
+    ]
+
+
+def _unready(name: str, part: None) -> Request:
+    raise ValueError(f"{name} cannot begin yet")
+
+
+def ending(plan: Plan, state: State) -> list[Node]:
+    """The evaluations that end every run and are not in flight yet, of the present policies."""
+    streams = list(_final_episodes(plan))
+    if state.phase in streams:
+        del streams[: streams.index(state.phase) + 1]
+    return (
+        []
+        if PHASES[state.phase].sets_up
+        else [node for stream in streams for node in _last_evaluations(plan, state, stream, state.policies, state.team)]
+    )
+
+
+def served_after(plan: Plan, state: State) -> dict[str, tuple[int, ...]]:
+    """`State.served` after the phase in flight."""
+    if state.phase == "learn":
+        return served_by(state, "learner", max(map(len, learner_schedule(plan, state))), state.round)
+    if state.phase != "sample":
+        return state.served
+    if PLACEMENTS[state.placement.rule].one_function:
+        # What the task plays is not stored yet when it fills its buffer.
+        return served_by(state, "learner", 1, state.round - 1)
+    return served_by(state, "actor", len(rounds.rollout_packs(state)), state.round)
+
+
+def _describe(plan: Plan, state: State) -> list[Gate]:
+    item = _item(plan, state, "actor", "describe")
+    return [_gate("describe", [Node("describe", item, lambda name, part: requests.describe(plan, state))])]
+
+
+def _initialise(plan: Plan, state: State) -> list[Gate]:
+    item = _item(plan, state, "learner", "initialise")
+    return [_gate("initialise", [Node("initialise", item, lambda name, part: requests.initialise(plan, state))])]
+
+
+def _sampling(plan: Plan, state: State) -> list[Gate]:
+    whole = PLACEMENTS[state.placement.rule].one_function
+    gates = [Gate("sample", rounds.rollout_packs(state), partial(_whole if whole else samples, plan, state))]
+    if state.round and state.round % plan.config.evaluation.every == 0:
+        nodes = evaluations(plan, state, "evaluate", plan.config.evaluation.episodes, state.policies)
+        gates.append(_gate("evaluate", nodes))
+    return gates
+
+
+def _learning(plan: Plan, state: State) -> list[Gate]:
+    return [
+        Gate(
+            name=f"learn/{wave}",
+            works=[work.name for work in works],
+            nodes=partial(learns, plan, state, wave),
+            after=(f"learn/{wave - 1}",) if wave else (),
+        )
+        for wave, works in enumerate(learner_schedule(plan, state))
+    ]
+
+
+def _gate(name: str, nodes: list[Node]) -> Gate:
+    """A gate whose tasks wait for nothing."""
+    return Gate(name, [node.name for node in nodes], lambda: nodes)
+
+
+def samples(plan: Plan, state: State) -> list[Node]:
+    """The tasks that play the round."""
+    packs, like = rounds.rollout_packs(state), requests.sample(plan, state)
+    played = matches(plan.config, state.env_spec, state.league, state.round, state.controller.rollouts)
+
+    def make(name: str, pack: tuple[int, ...]) -> SampleTask:
+        sampling = replace(like.sampling, rollouts=pack, unfinished=rounds.begun_episodes(state, pack))
+        request = replace(like, address=requests.address(plan, state, name), sampling=sampling)
+        met = played.get(pack[0])
+        return replace(request, match=requests.match(state, like, *met)) if met else request
+
+    gets = EXTRA_GETS + len(_largest(state, like, packs.values()).reads())
+    items = _sample_items(plan, state, [len(pack) for pack in packs.values()], gets)
+    return [Node(name, item, make, pack) for (name, pack), item in zip(packs.items(), items, strict=True)]
+
+
+def _largest(state: State, like: SampleTask, packs: Collection[tuple[int, ...]]) -> SampleTask:
+    """A sampling task that reads as much as any of the round may."""
+    opponents = max((one.policies for one in state.league.checkpoints), key=len) if state.league else ()
+    begun = max((rounds.begun_episodes(state, pack) for pack in packs), key=len) if state.unfinished else ()
+    return replace(like, policies=like.policies + opponents, sampling=replace(like.sampling, unfinished=begun))
+
+
+def _sample_items(plan: Plan, state: State, sizes: list[int], gets: int) -> list[WorkItem]:
+    """The work items of tasks with so many rollouts, equal ones once."""
+    memory_mb, by_size, items = function_memory(plan, state, "actor"), dict[tuple[int, Usage], WorkItem](), []
+    for number, size in enumerate(sizes):
+        hits = kept_dataset(plan, state, "actor", number, memory_mb)
+        if (size, hits) not in by_size:
+            by_size[size, hits] = _item(plan, state, "actor", "sample", gets, size=size, peers=len(sizes), kept=hits)
+        items.append(by_size[size, hits])
+    return items
+
+
+def _whole(plan: Plan, state: State) -> list[Node]:
+    request = requests.whole(plan, state)
+    memory_mb = function_memory(plan, state, "learner")
+    item = _item(
+        plan,
+        state,
+        "learner",
+        "whole",
+        EXTRA_GETS + len(request.reads()),
+        weight=request.rounds,
+        size=state.controller.rollouts * request.rounds,
+        kept=kept_dataset(plan, state, "learner", 0, memory_mb) + kept_past(state, 0, request.learning.past),
+    )
+    return [Node(WHOLE, item, lambda name, part: request)]
+
+
+def learns(plan: Plan, state: State, wave: int) -> list[Node]:
+    """The tasks of one wave of the round's learning; earlier waves must be answered."""
+    waves = learner_schedule(plan, state)
+    before = [work for works in waves[:wave] for work in works]
+    tensors = _published(state, [work for work in before if work.first == waves[wave][0].first])
+    if wave:
+        objects, parts = locations_after_learning(plan, state, wave)
+        served = served_by(state, "learner", max(map(len, waves[:wave])), state.round)
+        state = replace(state, objects=objects, parts=parts, served=served)
+    like = requests.learn(plan, state, rounds.trajectories(state), tensors)
+    return [_learn(plan, state, work, number, like) for number, work in enumerate(waves[wave])]
+
+
+def _learn(plan: Plan, state: State, work: Work, number: int, like: LearnTask) -> Node:
+    """The `number`-th task of its wave."""
+    spec = spec_of(plan)
+    parts = {part for stage in work.stages for part in spec.stage(stage).reads}
+    refs = state.refs({f"{part}/{keys.group_name(group)}" for part in parts for group in work.groups})
+    trains = any("policy" in spec.stage(stage).writes for stage in work.stages)
+    item = _learner(
+        plan,
+        state,
+        rounds.learning_kind(plan, work),
+        replace(like, state=refs),
+        size=rounds.agents_learned_from(plan, state, work.groups)
+        * state.controller.rollouts
+        * rounds.rollout_steps(plan, state),
+        peers=sum(map(len, learner_schedule(plan, state))),
+        kept=kept_past(state, number, like.learning.past),
+    )
+
+    def make(name: str, part: None) -> LearnTask:
+        summaries = controller.summaries(plan.config, state.controller) if trains else ()
+        return replace(
+            like,
+            address=requests.address(plan, state, name),
+            learning=replace(like.learning, summaries=summaries, updates=work.updates),
+            stages=work.stages,
+            groups=work.groups,
+            state=refs,
+            publish_tensors=work.publish,
+            first_update=work.first,
+        )
+
+    return Node(work.name, item, make)
+
+
+def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:
+    names = [work.name for work in works if work.publish]
+    return tuple(done.objects["tensors"] for name in names if (done := state.slots[name].done))
+
+
+def _regrouping(plan: Plan, state: State) -> list[Gate]:
+    request = requests.regroup(plan, state)
+    item = _learner(plan, state, "regroup", request)
+    return [_gate("regroup", [Node(REGROUP, item, lambda name, part: request)])]
+
+
+def _trial(plan: Plan, state: State) -> list[Gate]:
+    """The trial's episodes up to its next look, of the new and the old team on the same start states."""
+    proposal, team = state.proposal, rounds.team_of(state)
+    assert proposal is not None
+    totals = (0, *schedule(plan.config.sharing.trial_episodes, LOOKS))
+    episodes, stream = totals[proposal.look + 1] - totals[proposal.look], f"trial-{proposal.look}"
+    arms = {
+        "new": (policies_in(proposal.objects, proposal.parts), proposal.team),
+        "old": (policies_in(*locations_after_learning(plan, state)), team),
+    }
+    nodes = [
+        node
+        for arm, (policies, members) in arms.items()
+        for node in evaluations(
+            plan, state, stream, episodes, policies, members, f"trial/{arm}/{proposal.look:03d}", not team.fixed
+        )
+    ]
+    return [_gate("trial", nodes)]
+
+
+def _last(plan: Plan, state: State) -> list[Gate]:
+    policies, team = state.policies, state.team
+    if state.phase == "absolute" and state.best:
+        policies, team = state.best.policies, state.best.team
+    return [_gate(state.phase, _last_evaluations(plan, state, state.phase, policies, team))]
+
+
+def _last_evaluations(
+    plan: Plan, state: State, stream: str, policies: tuple[Ref, ...], team: Team | None
+) -> list[Node]:
+    return evaluations(plan, state, stream, _final_episodes(plan)[stream], policies, team)
+
+
+def _final_episodes(plan: Plan) -> dict[str, int]:
+    """The episodes of the evaluations that end a run, in order."""
+    return {"final": plan.config.evaluation.final_episodes, "absolute": 10 * plan.config.evaluation.episodes}
+
+
+def evaluations(
+    plan: Plan,
+    state: State,
+    stream: str,
+    episodes: int,
+    policies: tuple[Ref, ...],
+    team: Team | None = None,
+    prefix: str = "",
+    everybody: bool = False,
+) -> list[Node]:
+    """`episodes` greedy episodes on the start states of `stream`, in parts of `evaluation.episodes_per_invocation`.
+
+    `policies` belong to `team`, by default the present one. `prefix` is that of the tasks' names, by default the
+    stream. Where sides compete, returns are those of the `evaluated_side`; with `everybody`, of all agents.
+    """
+    side = None if everybody else evaluated_side(plan.config, state.env_spec)
+    size = plan.config.evaluation.episodes_per_invocation
+    like = requests.evaluate(plan, state, stream, policies, team, side)
+
+    def make(name: str, share: tuple[int, int]) -> EvaluateTask:
+        return replace(like, address=requests.address(plan, state, name), part=share[0], episodes=share[1])
+
+    gets, nodes = EXTRA_GETS + len(like.reads()), []
+    for part, start in enumerate(starts := range(0, episodes, size)):
+        count = min(size, episodes - start)
+        item = _item(plan, state, "evaluator", "evaluate", gets, weight=count, peers=len(starts))
+        nodes.append(Node(f"{prefix or stream}/{part:03d}", item, make, (part, count)))
+    return nodes
+
+
+def _learner(
+    plan: Plan,
+    state: State,
+    kind: str,
+    request: Request,
+    size: float = 0.0,
+    peers: int = 1,
+    kept: Usage = NOTHING,
+) -> WorkItem:
+    """The work item of a learner that makes this request."""
+    return _item(plan, state, "learner", kind, EXTRA_GETS + len(request.reads()), size=size, peers=peers, kept=kept)
+
+
+def _item(
+    plan: Plan,
+    state: State,
+    function: str,
+    kind: str,
+    gets: int = EXTRA_GETS,
+    weight: int = 1,
+    size: float = 0.0,
+    peers: int = 1,
+    kept: Usage = NOTHING,
+) -> WorkItem:
+    return WorkItem(
+        function=function,
+        memory_mb=function_memory(plan, state, function),
+        kind=kind,
+        weight=weight,
+        size=size,
+        peers=peers,
+        gets=gets,
+        kept=kept,
+    )
+
+
+def function_memory(plan: Plan, state: State, function: str) -> int:
+    """Megabytes of a function: as the placement chose, else as the user set."""
+    sizes = plan.config.functions
+    usual = {"actor": sizes.actor, "learner": sizes.learner, "evaluator": sizes.evaluator}[function].memory_mb
+    return state.round_placement.memory_mb.get(function, usual) if state.round_placement else usual
+
+
+@dataclass(frozen=True)
+class PhaseOfRun:
+    """A phase: its tasks, and what others must know of it."""
+
+    gates: Callable[[Plan, State], list[Gate]]
+    doing: str = ""
+    """What views say of it."""
+    sets_up: bool = False
+    """There are no networks yet."""
+    in_round: bool = False
+    """Where its objects are damaged, its round begins anew."""
+    optional: bool = False
+    """The run can do without what it would bring."""
+    ends: bool = False
+    """It follows the last round."""
+
+
+PHASES: dict[Phase, PhaseOfRun] = {
+    "describe": PhaseOfRun(_describe, "starting", sets_up=True),
+    "initialise": PhaseOfRun(_initialise, "starting", sets_up=True),
+    "sample": PhaseOfRun(_sampling, in_round=True),
+    "learn": PhaseOfRun(_learning, in_round=True),
+    "regroup": PhaseOfRun(_regrouping, in_round=True, optional=True),
+    "trial": PhaseOfRun(_trial, in_round=True, optional=True),
+    "final": PhaseOfRun(_last, "final evaluation", ends=True),
+    "absolute": PhaseOfRun(_last, "absolute metric", ends=True),
+}

@@ -1,0 +1,152 @@
+"""What a round is, from plan and state alone: its rollouts, its share of the run, and what it goes on from."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from coordinator.core import controller
+from coordinator.core.state import Plan, State
+from coordinator.core.state_location import WHOLE, spec_of
+from coordinator.placement.rules import PLACEMENTS, Work, packs
+from functions import keys
+from functions.contract import Behaviour, Past, Ref, Team, Unfinished
+from functions.data.replay_buffer import newest_rounds
+
+
+def team_of(state: State) -> Team:
+    """The present team; raises `ValueError` before the task was looked at."""
+    if state.team is None:
+        raise ValueError("the team is known only after the task was looked at")
+    return state.team
+
+
+def rollout_steps(plan: Plan, state: State) -> int:
+    """Environment steps of one rollout."""
+    return plan.config.actors.num_envs * (plan.config.actors.rollout_length or state.env_spec.horizon)
+
+
+def rollout_packs(state: State) -> dict[str, tuple[int, ...]]:
+    """The rollouts of each task that plays, by the task's name."""
+    rollouts, placement = state.controller.rollouts, state.placement
+    if PLACEMENTS[placement.rule].one_function:
+        return {WHOLE: tuple(range(rollouts))}
+    # Each rollout of a league has opponents of its own.
+    return _packs(rollouts, 1 if state.league else placement.rollouts_per_invocation)
+
+
+@lru_cache(maxsize=8)
+def _packs(rollouts: int, per_invocation: int) -> dict[str, tuple[int, ...]]:
+    """Cached, because each decision needs all of them."""
+    return {f"sample/{keys.rollouts_name(pack)}": pack for pack in packs(rollouts, per_invocation)}
+
+
+def fragments(plan: Plan, state: State) -> bool:
+    """Whether rollouts are shorter than an episode, so that their episodes go on in the next round."""
+    steps, horizon = plan.config.actors.rollout_length, state.env_spec.horizon
+    return steps is not None and steps < horizon and plan.inputs.dataset is None
+
+
+def begun_episodes(state: State, rollouts: Iterable[int]) -> tuple[Ref, ...]:
+    """The objects with the episodes that the rollouts go on with."""
+    numbers = {*rollouts}
+    return tuple(one.episodes for one in state.unfinished if not numbers.isdisjoint(one.rollouts))
+
+
+def unfinished_episodes(plan: Plan, state: State) -> tuple[Unfinished, ...]:
+    """What rollouts have not finished after the round in flight, oldest first."""
+    if not fragments(plan, state):
+        return ()
+    new = [
+        Unfinished(rollouts=pack, episodes=done.objects["unfinished"])
+        for work, pack in rollout_packs(state).items()
+        if (done := state.slots[work].done)
+    ]
+    played = {rollout for one in new for rollout in one.rollouts}
+    old = [replace(one, rollouts=tuple(sorted({*one.rollouts} - played))) for one in state.unfinished]
+    return (*(one for one in old if one.rollouts), *new)
+
+
+def trajectories(state: State) -> tuple[Ref, ...]:
+    """The round's trajectories, where they are stored."""
+    dones = [slot.done for name, slot in sorted(state.slots.items()) if name.startswith("sample/")]
+    return tuple(done.objects["trajectory"] for done in dones if done and "trajectory" in done.objects)
+
+
+def past(plan: Plan, state: State) -> tuple[Past, ...]:
+    """The earlier rounds that this round learns from."""
+    newest = Past(round=state.round, rollouts=state.controller.rollouts, trajectories=())
+    most = plan.config.algorithm.replayed_steps
+    return newest_rounds((*state.past, newest), rollout_steps(plan, state), most)[:-1]
+
+
+def remember_rounds(plan: Plan, state: State, rounds: int) -> tuple[Past, ...]:
+    """The past rounds that may be learned from after the `rounds` rounds in flight."""
+    most = plan.config.algorithm.replayed_steps
+    whole = state.slots.get(WHOLE)
+    played = (whole.done.objects["played"],) if most and whole and whole.done else trajectories(state)
+    new = [
+        Past(round=state.round + index, rollouts=state.controller.rollouts, trajectories=played)
+        for index in range(rounds)
+    ]
+    return newest_rounds((*state.past, *new), rollout_steps(plan, state), most) if most else ()
+
+
+def behaviour(plan: Plan, state: State, rounds_later: int = 0) -> Behaviour:
+    """How actors act in the round in flight, or `rounds_later` rounds after it."""
+    steps = rounds_later * state.controller.rollouts * rollout_steps(plan, state)
+    return plan.config.algorithm.resolved(state.env_spec).behaviour(state.env_steps + steps)
+
+
+def scheduled(plan: Plan) -> bool:
+    """Whether some setting changes during the run."""
+    return any(kind != "constant" for kind in plan.config.algorithm.schedules.values())
+
+
+def progress(plan: Plan, state: State, rounds_later: int = 0) -> float:
+    """The share of the run that is over before the round in flight, or `rounds_later` rounds after it: of its steps or
+    of its rounds, whichever is the larger."""
+    stop, done = plan.config.stop, state.round + rounds_later
+    steps = state.env_steps + rounds_later * state.controller.rollouts * rollout_steps(plan, state)
+    limits = ((done, stop.rounds), (steps, stop.env_steps))
+    return min(1.0, max((over / limit for over, limit in limits if limit), default=0.0))
+
+
+def rounds_together(plan: Plan, state: State) -> int:
+    """How many rounds, this one included, run in one function."""
+    return max(1, min(state.placement.rounds, undisturbed(plan, state), to_checkpoint(state)))
+
+
+def to_checkpoint(state: State) -> int:
+    """Rounds until the next checkpoint; 0 or less when one is due.
+
+    One is due at once where objects begin to travel inside messages, because a resume needs stored objects.
+    """
+    if state.placement.inline_objects and state.saved is None:
+        return 0
+    return state.placement.checkpoint_every - (state.round - (state.saved or 0))
+
+
+def undisturbed(plan: Plan, state: State) -> int:
+    """How many rounds, this one included, need no decision in between, up to `placement.rounds`."""
+    config, first = plan.config, state.round
+    if controller.looks_at_rounds(config):
+        return 1
+    most = min(config.placement.rounds, config.evaluation.every - first % config.evaluation.every)
+    if config.stop.rounds is not None:
+        most = min(most, config.stop.rounds - first)
+    if config.stop.env_steps is not None:
+        steps = state.controller.rollouts * rollout_steps(plan, state)
+        most = min(most, -(-(config.stop.env_steps - state.env_steps) // steps))
+    return max(1, most)
+
+
+def agents_learned_from(plan: Plan, state: State, groups: Iterable[int]) -> int:
+    """How many agents' rows the learners of these groups learn from."""
+    members = team_of(state).groups
+    return sum(1 if plan.config.sharing.rows == "member" else members.count(group) for group in groups)
+
+
+def learning_kind(plan: Plan, work: Work) -> str:
+    """The kind of a learner's task, by its stages."""
+    return "learn" if len(work.stages) == len(spec_of(plan).stages) else f"learn:{'+'.join(work.stages)}"
