@@ -12,7 +12,7 @@ Examples:
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from marless.run import Run, open_run
@@ -20,7 +20,10 @@ from marless.run import Run, open_run
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from marless.comparison.curve import Axis
+    from marless.comparison.tournament import Tournament
     from marless.costs import CostEstimate
+    from marless.exports.export import Exported
     from marless.reports.policy import TeamPolicy
     from marless.runs.evaluation import EvaluationResult
 
@@ -29,11 +32,14 @@ __all__ = [
     "Run",
     "RunFailed",
     "UserError",
+    "crossplay",
     "estimate",
     "evaluate",
+    "export",
     "load_policy",
     "open_run",
     "replay",
+    "report",
     "resume",
     "train",
 ]
@@ -113,9 +119,9 @@ def evaluate(
         >>> marless.evaluate("runs/latest", episodes=320).returns.mean
         -33.4
     """
-    from marless import driving
+    from marless import results
 
-    return driving.evaluate(run, episodes, workers, trust)
+    return results.evaluate(run, episodes, workers, trust)
 
 
 def replay(
@@ -141,9 +147,99 @@ def replay(
         >>> marless.replay("runs/latest", "team.gif", beside="random")
         PosixPath('team.gif')
     """
-    from marless import driving
+    from marless import results
 
-    return driving.replay(run, path, episodes, beside, trust)
+    return results.replay(run, path, episodes, beside, trust)
+
+
+def export(
+    run: "str | os.PathLike[str] | Run",
+    to: str,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    best: bool = False,
+    episodes: int | None = None,
+    greedy: bool = False,
+    rounds: tuple[int, int] | None = None,
+    trust: bool = False,
+) -> "Exported":
+    """Writes a run's policies, or episodes, in a new folder for programs that do not know MARLess.
+
+    Args:
+        run: the run, its name or its folder.
+        to: of policies ``onnx``, ``torch`` or ``safetensors``; of episodes ``npz`` or ``parquet``.
+        path: the folder; ``exports/RUN-FORMAT`` without it.
+        best: the policies of the best evaluation in place of the newest.
+        episodes: how many to play.
+        greedy: episodes of the most probable actions.
+        rounds: the first and the last round whose stored rollouts are written, of runs with a replay buffer.
+        trust: as in `evaluate`, where episodes are played.
+
+    Raises `UserError` for what does not fit the format, for what the run does not have, and for a folder that is taken.
+
+    Examples:
+        >>> marless.export("runs/latest", "npz", "data", episodes=1000).line
+        '1,000 episodes, 25,000 steps, sampled'
+    """
+    from marless import results
+
+    return results.export(run, to, path, best, episodes, greedy, rounds, trust)
+
+
+def report(
+    runs: "str | os.PathLike[str] | Run | Sequence[str | os.PathLike[str] | Run]" = "latest",
+    path: str | os.PathLike[str] = "report.html",
+    *,
+    by: Sequence[str] = (),
+    at: "Axis" = "steps",
+    metric: str = "return",
+) -> "Path":
+    """Writes one page in HTML about a run, or about several that are compared, and returns its path.
+
+    Args:
+        runs: a run, or several; a folder that holds runs, as a study's, stands for all of them.
+        path: the page.
+        by: keys of the configuration that tell arms apart, such as ``algorithm.name``.
+        at: what is equal where runs are compared: ``steps``, ``seconds`` or ``dollars``.
+        metric: a metric of the environment to compare in place of the return.
+
+    Raises `UserError` for runs that cannot be compared, and for a page that cannot be written.
+
+    Examples:
+        >>> marless.report("studies/rates", "rates.html", by=["algorithm.lr"])
+        PosixPath('rates.html')
+    """
+    from marless import results
+
+    return results.report(runs, path, by, at, metric)
+
+
+def crossplay(
+    *runs: "str | os.PathLike[str] | Run",
+    episodes: int = 320,
+    sampled: bool = False,
+    path: str | os.PathLike[str] | None = None,
+    trust: bool = False,
+) -> "Tournament":
+    """Plays every team against every other with either side of the task; says who wins how much, and rates them.
+
+    Args:
+        runs: the first is a run; the others are runs, policy files, ``random`` or ``scripted``. A run alone is played
+            by the checkpoints of its league and its newest policies.
+        episodes: of each pair and side, 2 at least.
+        sampled: policies draw their actions; greedy games without chance are all alike.
+        path: the folder for crossplay.json and crossplay.png; nothing is written without it.
+        trust: as in `evaluate`.
+
+    Raises `UserError` for teams that cannot play each other.
+
+    Examples:
+        >>> marless.crossplay("chase", "scripted", "random").ratings
+        (1200.0, 1134.2, 871.5)
+    """
+    from marless import results
+
+    return results.crossplay(runs, episodes, sampled, path, trust)
 
 
 def estimate(

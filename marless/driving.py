@@ -13,14 +13,14 @@ from coordinator.errors import USER_ERROR, Ending, UserError
 from infra.local.own_process import cores
 from marless.backends import registry
 from marless.run import Run
-from marless.runs import evaluation, training
+from marless.runs import training
 from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import RunFolder
 from marless.runs.integrity.origin import require_trust
 from marless.runs.summary import Summary
 from marless.runs.view import View
 
-__all__ = ["RunFailed", "configuration", "evaluate", "replay", "resume", "train"]
+__all__ = ["RunFailed", "configuration", "playable", "resume", "train"]
 
 
 class RunFailed(Exception):
@@ -80,32 +80,12 @@ def resume(
     run: str | os.PathLike[str] | Run, settings: Mapping[str, Any], workers: int | None, quiet: bool, trust: bool
 ) -> Run:
     """See `marless.resume`."""
-    folder = _playable(run, trust)
+    folder = playable(run, trust)
     return _ended(folder, training.resume(folder, list(_overrides(settings)), _drive(workers, quiet)))
 
 
-def evaluate(
-    run: str | os.PathLike[str] | Run, episodes: int | None, workers: int | None, trust: bool
-) -> evaluation.EvaluationResult:
-    """See `marless.evaluate`."""
-    return evaluation.evaluate(_playable(run, trust), workers or cores(), episodes)
-
-
-def replay(
-    run: str | os.PathLike[str] | Run,
-    path: str | os.PathLike[str] | None,
-    episodes: int,
-    beside: str | None,
-    trust: bool,
-) -> Path:
-    """See `marless.replay`."""
-    # Only replays need the rooms that draw.
-    from marless.replays.recording import record
-
-    return record(_playable(run, trust), None if path is None else Path(path), episodes, beside)
-
-
-def _playable(run: str | os.PathLike[str] | Run, trust: bool) -> RunFolder:
+def playable(run: str | os.PathLike[str] | Run, trust: bool) -> RunFolder:
+    """The folder of a run that is to be played; raises `UserError` where it may run code that nobody trusts."""
     folder = RunFolder.find(os.fspath(run.path if isinstance(run, Run) else run))
     require_trust(folder, trust, "pass trust=True")
     return folder

@@ -50,7 +50,38 @@ def source(folder: RunFolder, best: bool) -> Source:
     return Source(load_policy(path), folder.config().seed, {"run": identity.run, "round": "best"})
 
 
-def export_policies(folder: RunFolder, format_: str, out: Path, best: bool) -> Exported:
+def export(
+    folder: RunFolder,
+    to: str,
+    out: Path | None = None,
+    best: bool = False,
+    episodes: int | None = None,
+    greedy: bool = False,
+    rounds: tuple[int, int] | None = None,
+) -> Exported:
+    """Writes the newest policies of a run, or the `best`, in a format of `FORMATS`; in one of episodes `episodes` that
+    they play, or those that actors stored in `rounds`, the first and the last.
+
+    Raises `UserError` for what does not fit the format, and what the run does not have.
+    """
+    if to not in FORMATS:
+        raise UserError(f"there is no format {to}; known are {', '.join(FORMATS)}")
+    out = out or Path("exports") / f"{folder.path.resolve().name}-{to}"
+    if to in policy_files.FORMATS:
+        if episodes is not None or greedy or rounds:
+            raise UserError(f"--to {to} writes policies; leave --episodes, --greedy and --rounds away")
+        return _export_policies(folder, to, out, best)
+    if (episodes is None) == (rounds is None):
+        raise UserError(f"--to {to} writes episodes; say which: --episodes N to play them, or --rounds A-B")
+    if episodes is not None:
+        return _export_episodes(folder, to, out, best, episodes, greedy)
+    assert rounds is not None
+    if best or greedy:
+        raise UserError("--rounds writes what actors stored; leave --best and --greedy away")
+    return _export_rounds(folder, to, out, rounds)
+
+
+def _export_policies(folder: RunFolder, format_: str, out: Path, best: bool) -> Exported:
     """Writes the policies; raises `UserError`."""
     require_free(out)
     from_run = source(folder, best)
@@ -63,7 +94,7 @@ def export_policies(folder: RunFolder, format_: str, out: Path, best: bool) -> E
     return Exported(out, _sizes(files), line)
 
 
-def export_episodes(folder: RunFolder, format_: str, out: Path, best: bool, episodes: int, greedy: bool) -> Exported:
+def _export_episodes(folder: RunFolder, format_: str, out: Path, best: bool, episodes: int, greedy: bool) -> Exported:
     """Plays episodes and writes them; raises `UserError`."""
     require_free(out)
     dataset_files.require_format(format_)
@@ -80,7 +111,7 @@ def export_episodes(folder: RunFolder, format_: str, out: Path, best: bool, epis
     return _write_episodes(found, format_, out, team, from_run.origin | {"greedy": greedily}, how)
 
 
-def export_rounds(folder: RunFolder, format_: str, out: Path, rounds: tuple[int, int]) -> Exported:
+def _export_rounds(folder: RunFolder, format_: str, out: Path, rounds: tuple[int, int]) -> Exported:
     """Writes what actors stored in these rounds, the first and the last; raises `UserError` where it is not stored."""
     require_free(out)
     dataset_files.require_format(format_)

@@ -13,7 +13,8 @@ from marless.cli.app import main
 
 # Names that notebooks and plug-ins rely on; removing one or changing its meaning is a breaking change.
 PUBLIC = {
-    "marless": "ConfigError Run RunFailed UserError estimate evaluate load_policy open_run replay resume train",
+    "marless": "ConfigError Run RunFailed UserError crossplay estimate evaluate export load_policy open_run replay"
+    " report resume train",
     "marless.algorithms": "PPO_PARTS PPO_STAGES PPO_SUMMARIES CriticView Merging Ppo PpoConfig"
     " AlgorithmConfig AlgorithmSpec BadRequest Context Implementation Network NetworkConfig StageResult"
     " StageSpec SummaryResult Team Trainable as_base check distribution gae generator group_name mask_logits members"
@@ -81,6 +82,28 @@ def test_the_curve_is_a_figure_and_metrics_are_rows(small):
     run = marless.train(small, quiet=True)
     assert run.plot().axes[0].get_xlabel() == "environment steps"
     assert {"round", "return_mean", "dollars"} <= run.metrics()[0].keys()
+
+
+def test_what_a_run_came_to_is_exported_reported_and_played_against_others(small):
+    run = marless.train(small, quiet=True, task={"name": "mpe/simple_tag"})
+    exported = marless.export(run, "safetensors", "policies")
+    assert all((exported.folder / name).stat().st_size == size for name, size in exported.files.items())
+    assert "policies.safetensors" in exported.files
+    assert marless.export(run, "npz", episodes=2).folder == Path("exports") / f"{run.name}-npz"
+    assert f"<title>{run.name}" in marless.report(run, "page.html").read_text()
+    played = marless.crossplay(run, "random", episodes=2, path="games")
+    assert played.teams == (str(run.path), "random") and played.scores[1][1] == 0.5
+    assert Path("games/crossplay.json").is_file()
+
+
+def test_what_cannot_be_exported_or_reported_is_one_line(small):
+    run = marless.train(small, quiet=True)
+    with pytest.raises(marless.UserError, match="there is no format gguf; known are onnx"):
+        marless.export(run, "gguf")
+    with pytest.raises(marless.UserError, match="name a file such as"):
+        marless.report(run, "runs")
+    with pytest.raises(marless.UserError, match="an interval needs 2"):
+        marless.crossplay(run, "random", episodes=1)
 
 
 def test_errors_are_one_line(small):

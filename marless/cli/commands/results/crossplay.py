@@ -3,21 +3,13 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from coordinator.errors import FINISHED, UserError
-from functions.contract import BadRequest, MissingExtra
-from functions.encoding import to_json
-from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+from coordinator.errors import FINISHED
 from marless.cli import arguments as common
 from marless.cli.console import playable
-from marless.comparison import pictures, tournament
+from marless.comparison.crossplay import crossplay, write
 from marless.comparison.tournament import Tournament
-from marless.output import note, progress, say_json, say_text
-from marless.reports.files import replace
-from marless.reports.policy import TeamPolicy
+from marless.output import progress, say_json, say_text
 from marless.reports.text import table
-from marless.runs import cross_evaluation
-from marless.runs.folder import RunFolder
-from marless.runs.policies import load_checkpoints, load_team
 
 EXAMPLES = """examples:
   marless crossplay chase                    the checkpoints of a league, and the newest policies
@@ -47,56 +39,24 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Plays all pairs, and writes and prints the matrix."""
-    if options.episodes < 2:
-        raise UserError("--episodes: an interval needs 2 at least")
     folder = playable(options.runs[0], options.trust)
-    task, seed, teams = _league(folder) if len(options.runs) == 1 else _teams(folder, options.runs)
-    try:
-        found = tournament.play(teams, task, options.episodes, seed, options.sampled, progress)
-    except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
-        raise UserError(f"{folder.name}: {error}") from error
-    _write(found, options.out or folder.path)
-    say_json(found) if options.json else say_text("\n".join(_lines(found)))
+    played = crossplay(folder, options.runs, options.episodes, options.sampled, progress)
+    progress("")
+    write(played, options.out or folder.path)
+    say_json(played) if options.json else say_text("\n".join(_lines(played)))
     return FINISHED
 
 
-def _league(folder: RunFolder) -> tuple[EnvTask, int, dict[str, TeamPolicy | None]]:
-    found, checkpoints = load_checkpoints(folder)
-    _, newest = load_team(folder)
-    teams: dict[str, TeamPolicy | None] = {**checkpoints, f"round {found.kept.round}": newest}
-    return newest.task, found.plan.config.seed, teams
-
-
-def _teams(folder: RunFolder, texts: list[str]) -> tuple[EnvTask, int, dict[str, TeamPolicy | None]]:
-    found, own = load_team(folder)
-    teams = {texts[0]: own, **{text: cross_evaluation.opponent(text, own) for text in texts[1:]}}
-    if len(teams) < len(texts):
-        raise UserError(f"a team is named twice: {' '.join(texts)}")
-    return own.task, found.plan.config.seed, teams
-
-
-def _write(found: Tournament, folder: Path) -> None:
-    """The files; a missing matplotlib costs only the picture."""
-    progress("")
-    folder.mkdir(parents=True, exist_ok=True)
-    replace(folder / "crossplay.json", to_json(found))
-    try:
-        pictures.draw_scores(found, folder / "crossplay.png")
-    except MissingExtra as error:
-        note(f"no picture: {error}")
-    else:
-        note(f"drawn in {folder / 'crossplay.png'}")
-
-
-def _lines(found: Tournament) -> list[str]:
+def _lines(played: Tournament) -> list[str]:
     rows = [
         (team, f"{rating:,.0f}", *(f"{score:.2f}" for score in scores))
-        for team, rating, scores in zip(found.teams, found.ratings, found.scores, strict=True)
+        for team, rating, scores in zip(played.teams, played.ratings, played.scores, strict=True)
     ]
-    widest = max(max(row) for row in found.errors)
+    widest = max(max(row) for row in played.errors)
+    how = "sampled" if played.sampled else "greedy"
     return [
-        f"{found.task}, {'sampled' if found.sampled else 'greedy'}, {found.episodes:,} episodes of each pair and side",
-        table(("team", "Elo", *found.teams), rows),
+        f"{played.task}, {how}, {played.episodes:,} episodes of each pair and side",
+        table(("team", "Elo", *played.teams), rows),
         "(share of episodes won by the row's team over both sides, a draw being a half;"
         f" 95 % interval ± {widest:.2f} at most)",
     ]

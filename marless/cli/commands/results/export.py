@@ -3,11 +3,11 @@
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-from coordinator.errors import FINISHED, UserError
+from coordinator.errors import FINISHED
 from marless.cli import arguments as common
 from marless.cli.console import playable
 from marless.exports import dataset_files, policy_files
-from marless.exports.export import FORMATS, Exported, export_episodes, export_policies, export_rounds
+from marless.exports.export import FORMATS, Exported, export
 from marless.output import say, say_json
 from marless.runs.folder import RunFolder
 
@@ -49,23 +49,11 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Writes the folder and prints its path."""
     folder = playable(options.run, options.trust) if options.episodes else RunFolder.find(options.run)
-    out = options.out or Path("exports") / f"{folder.path.resolve().name}-{options.to}"
-    _show(_export(options, folder, out), options.json)
+    _show(
+        export(folder, options.to, options.out, options.best, options.episodes, options.greedy, options.rounds),
+        options.json,
+    )
     return FINISHED
-
-
-def _export(options: Namespace, folder: RunFolder, out: Path) -> Exported:
-    if options.to in policy_files.FORMATS:
-        if options.episodes is not None or options.greedy or options.rounds:
-            raise UserError(f"--to {options.to} writes policies; leave --episodes, --greedy and --rounds away")
-        return export_policies(folder, options.to, out, options.best)
-    if (options.episodes is None) == (options.rounds is None):
-        raise UserError(f"--to {options.to} writes episodes; say which: --episodes N to play them, or --rounds A-B")
-    if options.episodes is not None:
-        return export_episodes(folder, options.to, out, options.best, options.episodes, options.greedy)
-    if options.best or options.greedy:
-        raise UserError("--rounds writes what actors stored; leave --best and --greedy away")
-    return export_rounds(folder, options.to, out, options.rounds)
 
 
 def _rounds(text: str) -> tuple[int, int]:
@@ -77,11 +65,11 @@ def _rounds(text: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def _show(found: Exported, as_json: bool) -> None:
+def _show(exported: Exported, as_json: bool) -> None:
     if as_json:
-        say_json({"folder": str(found.folder), "files": found.files})
+        say_json({"folder": str(exported.folder), "files": exported.files})
         return
-    width = max(map(len, found.files))
-    for name, size in found.files.items():
+    width = max(map(len, exported.files))
+    for name, size in exported.files.items():
         say(f"{name:<{width}}  {size:>12,} bytes")
-    say(found.line, str(found.folder))
+    say(exported.line, str(exported.folder))

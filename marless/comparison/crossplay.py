@@ -1,0 +1,65 @@
+"""Cross-play of runs: the checkpoints of a league, or the newest policies of several runs, and its files."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from coordinator.errors import UserError
+from functions.contract import BadRequest, MissingExtra
+from functions.encoding import to_json
+from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+from marless.comparison import pictures, tournament
+from marless.comparison.tournament import Tournament
+from marless.output import note
+from marless.reports.files import replace
+from marless.reports.policy import TeamPolicy
+from marless.runs import cross_evaluation
+from marless.runs.folder import RunFolder
+from marless.runs.policies import load_checkpoints, load_team
+
+
+def crossplay(
+    folder: RunFolder,
+    names: Sequence[str],
+    episodes: int,
+    sampled: bool,
+    progress: Callable[[str], None] = lambda pair: None,
+) -> Tournament:
+    """Plays the newest policies of the run in `folder`, `names[0]`, and the others that are named: runs, policy files,
+    scripts and ``random``. A run alone is played by the checkpoints of its league and its newest policies.
+
+    Raises `UserError` for teams that cannot play each other, and where an interval is asked of one episode.
+    """
+    if episodes < 2:
+        raise UserError("--episodes: an interval needs 2 at least")
+    task, seed, teams = _league(folder) if len(names) == 1 else _teams(folder, names)
+    try:
+        return tournament.play(teams, task, episodes, seed, sampled, progress)
+    except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
+        raise UserError(f"{folder.name}: {error}") from error
+
+
+def write(played: Tournament, folder: Path) -> None:
+    """Writes crossplay.json and crossplay.png; a missing matplotlib costs only the picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    replace(folder / "crossplay.json", to_json(played))
+    try:
+        pictures.draw_scores(played, folder / "crossplay.png")
+    except MissingExtra as error:
+        note(f"no picture: {error}")
+    else:
+        note(f"drawn in {folder / 'crossplay.png'}")
+
+
+def _league(folder: RunFolder) -> tuple[EnvTask, int, dict[str, TeamPolicy | None]]:
+    stored, checkpoints = load_checkpoints(folder)
+    _, newest = load_team(folder)
+    teams: dict[str, TeamPolicy | None] = {**checkpoints, f"round {stored.kept.round}": newest}
+    return newest.task, stored.plan.config.seed, teams
+
+
+def _teams(folder: RunFolder, names: Sequence[str]) -> tuple[EnvTask, int, dict[str, TeamPolicy | None]]:
+    stored, first = load_team(folder)
+    teams = {names[0]: first, **{name: cross_evaluation.opponent(name, first) for name in names[1:]}}
+    if len(teams) < len(names):
+        raise UserError(f"a team is named twice: {' '.join(names)}")
+    return first.task, stored.plan.config.seed, teams

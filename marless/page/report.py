@@ -1,0 +1,52 @@
+"""The page of `marless report`: about a run, or about many that are compared."""
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from coordinator.errors import UserError
+from marless.comparison.arms import arms_of
+from marless.comparison.collection import collect, folders_of
+from marless.comparison.comparison import compare, curves
+from marless.comparison.curve import AXES, Axis
+from marless.page import facts
+from marless.page.comparison_section import MOST_SECTIONS, Compared
+from marless.page.document import comparison_page, run_page
+from marless.reports.files import replace
+from marless.reports.provenance import written_by
+
+
+def write_report(names: Sequence[str], path: Path, by: Sequence[str], at: Axis, metric: str) -> None:
+    """Writes one page in HTML about a run, or about those that are named or that the named folders hold.
+
+    `by`, `at` and `metric` are those of `marless compare`. Raises `UserError` for runs that cannot be compared, and for
+    a page that cannot be written.
+    """
+    if path.is_dir() or not path.parent.is_dir():
+        why = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+        raise UserError(f"-o {path}: {why}; name a file such as report.html")
+    body = _page(names, by, at, metric)
+    try:
+        replace(path, body.encode())
+    except OSError as error:
+        raise UserError(f"-o {path} cannot be written: {error.strerror}") from error
+
+
+def _page(names: Sequence[str], by: Sequence[str], at: Axis, metric: str) -> str:
+    folders = folders_of(names)
+    if len(folders) == 1:
+        return run_page(facts.read(folders[0]), written_by())
+    collected = collect(names, metric)
+    arms, without = arms_of(collected.runs, by)
+    by_name = {folder.name: folder for folder in folders}
+    runs = (by_name[each.name] for arm in arms for each in arm.every_run)
+    return comparison_page(
+        Compared(
+            comparison=compare(arms, at, metric),
+            arms=arms,
+            curves={axis: curves(arms, axis) for axis in AXES},
+            facts=[facts.read(folder) for folder in islice(runs, MOST_SECTIONS)],
+            left_out=collected.left_out | without,
+        ),
+        written_by(),
+    )
