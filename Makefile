@@ -4,7 +4,7 @@
 #   ARGS         passed on to what the target runs:  make train ARGS="my_run.toml algorithm.lr=3e-4"
 #   PYTHON       the interpreter that .venv is made with; empty: the first suitable one on PATH
 #   TORCH_INDEX  a further package index to look for torch in, e.g. one with CPU-only builds (see CONTRIBUTING.md)
-#   BACKEND      where `make train` trains: local, emulated or aws; empty: local
+#   BACKEND      where `make train` trains, and for what `make install` installs: local, emulated or aws; empty: local
 #   PLUGINS      what the deployed functions need beside ours, e.g. your environments (see infra/packaging/plugins.py)
 
 ARGS ?=
@@ -23,6 +23,7 @@ STAMPS := .venv/.stamps
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input --constraint constraints.txt
 # Two test processes share the cores: one thread each.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+TESTS := tests emulator/tests
 
 # OpenBLAS multiplies matrices by other kernels, and NumPy's loops do without AVX-512: other roundings.
 KERNELS := OPENBLAS_CORETYPE=Prescott OPENBLAS_CORETYPE=Haswell OPENBLAS_CORETYPE=SkylakeX OPENBLAS_CORETYPE=Zen \
@@ -43,13 +44,13 @@ CHECKOV := $(AUDIT)/checkov/bin/checkov --quiet --compact --skip-download --fram
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
 
-# The emulated account needs packages of its own; the others make do with what everybody has.
-train: $(STAMPS)/$(if $(filter emulated,$(BACKEND)),emulated,use) ## train with the defaults, or with ARGS and BACKEND
+# AWS and the emulated account need packages of their own; the others make do with what everybody has.
+train: $(STAMPS)/$(or $(filter emulated aws,$(BACKEND)),use) ## train with the defaults, or with ARGS and BACKEND
 	@$(BIN)/marless train $(if $(BACKEND),--backend $(BACKEND)) $(ARGS)
 
 # One process more than two cores, as many tests wait for time-outs.
 test: $(STAMPS)/develop ## the quick tests
-	@$(PYTEST) -n 3 --dist loadfile -m 'not conformance' tests $(ARGS)
+	@$(PYTEST) -n 3 --dist loadfile -m 'not conformance' $(TESTS) $(ARGS)
 
 # A kernel that the processor cannot run is left out, and named.
 test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 processors, each in turn (an hour)
@@ -57,21 +58,21 @@ test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 pr
 		if [ $$kernel = OPENBLAS_CORETYPE=SkylakeX ] && ! grep -qs avx512vl /proc/cpuinfo; then \
 			echo "left out, as this processor has no AVX-512: $$kernel"; continue; \
 		fi; \
-		echo "$$kernel" && env $$kernel $(PYTEST) -n 2 --dist loadfile -m 'not conformance' tests $(ARGS) || exit 1; \
+		echo "$$kernel" && env $$kernel $(PYTEST) -n 2 --dist loadfile -m 'not conformance' $(TESTS) $(ARGS) || exit 1; \
 	done
 
 check: $(STAMPS)/develop ## style, names, types, directions of imports, code that nothing uses, the template
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy --strict functions coordinator infra aws_emulator marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
+	@$(BIN)/mypy --strict functions coordinator infra emulator/aws_emulator marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
 	@$(BIN)/python -m scripts.participles --check
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/vulture functions coordinator infra aws_emulator marless scripts/vulture/unused_allowed.py
+	@$(BIN)/vulture functions coordinator infra emulator/aws_emulator marless scripts/vulture/unused_allowed.py
 	@$(BIN)/cfn-lint template.yaml
 
 # Both parts run, whatever the first one says.
 conformance: $(STAMPS)/tasks ## the slow tests, those of large packages, and every algorithm on the reference task (an hour)
-	@$(PYTEST) -m 'conformance or packages' tests $(ARGS); tested=$$?; \
+	@$(PYTEST) -m 'conformance or packages' $(TESTS) $(ARGS); tested=$$?; \
 		$(BIN)/python -m benchmarks.conformance quick --anew && exit $$tested
 
 conformance-full: $(STAMPS)/tasks ## every algorithm against the published benchmark (many hours; goes on where it was)
@@ -113,7 +114,7 @@ docs: $(STAMPS)/docs ## the generated pages of docs/, and the site in build/site
 
 pr: check test ## what a pull request must pass
 
-install: $(STAMPS)/use ## the virtual environment to train with
+install: $(STAMPS)/$(or $(filter emulated aws,$(BACKEND)),use) ## the virtual environment to train with, on BACKEND
 
 clean: ## remove the virtual environments, caches and builds; runs stay
 	rm -rf .venv $(AUDIT) dist build .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -124,15 +125,20 @@ $(STAMPS)/python:
 	@mkdir -p $(STAMPS) && touch $@
 
 # The build back-end is installed like the rest, so that constraints.txt holds for it too.
-$(STAMPS)/use: $(STAMPS)/python pyproject.toml constraints.txt
+$(STAMPS)/use: $(STAMPS)/python pyproject.toml emulator/pyproject.toml constraints.txt
 	@echo "installing marless into .venv"
 	@$(PIP) hatchling editables
 	@$(PIP) --no-build-isolation --editable '.[tasks,report]'
 	@touch $@
 
+$(STAMPS)/aws: $(STAMPS)/use
+	@echo "installing the AWS SDK into .venv"
+	@$(PIP) --no-build-isolation --editable '.[tasks,report,aws]'
+	@touch $@
+
 $(STAMPS)/emulated: $(STAMPS)/use
 	@echo "installing the emulated account into .venv"
-	@$(PIP) --no-build-isolation --editable '.[tasks,report,emulated]'
+	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,emulated]'
 	@touch $@
 
 # Tasks of other packages that are small come with it, so that their tests run; the larger ones are the next target's.
@@ -140,18 +146,18 @@ $(STAMPS)/emulated: $(STAMPS)/use
 $(STAMPS)/develop: $(STAMPS)/use
 	@echo "installing torch and the development tools into .venv (minutes on a fresh machine)"
 	@$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
-	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware]'
+	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware]'
 	@touch $@
 
 $(STAMPS)/docs: $(STAMPS)/develop
 	@echo "installing the documentation's tools into .venv"
-	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware,docs]'
+	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware,docs]'
 	@touch $@
 
 # All tasks that are on a package index; until then `make test` skips the tests of the larger ones.
 $(STAMPS)/tasks: $(STAMPS)/develop
 	@echo "installing the tasks of other packages into .venv (minutes on a fresh machine)"
-	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware,overcooked,mamujoco,magent2,smax,sisl,butterfly,classic,vmas,hanabi,datasets,tensorboard,wandb,mlflow]'
+	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware,overcooked,mamujoco,magent2,smax,sisl,butterfly,classic,vmas,hanabi,datasets,tensorboard,wandb,mlflow]'
 	@$(PIP) --no-deps overcooked-ai
 	@touch $@
 

@@ -1,5 +1,5 @@
 """A run in an emulated AWS account: the deployed template, permissions and Lambda's runtime, on this machine, with the
-weights of a local run. Needs `pip install 'marless[emulated]'`."""
+weights of a local run. Needs the extra `emulated`."""
 
 import json
 

@@ -41,7 +41,7 @@ def estimate(
     concurrency: int,
 ) -> CostEstimate:
     """See `marless.estimate`."""
-    place, count = registry.backend(backend), workers or cores()
+    place, count = registry.lookup(backend), workers or cores()
     if detach and not place.remote:
         raise UserError(f"detach needs a back-end with deployments: {', '.join(registry.remote_names())}")
     target = Target(place, count if place.runs_here else concurrency, detach)

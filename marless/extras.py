@@ -19,8 +19,8 @@ EXTRAS = {
     "mlflow": ("log.to=mlflow", ("mlflow",)),
     "export": ("policies as ONNX: marless export --to onnx", ("onnx",)),
     "datasets": ("episodes as Parquet: marless export --to parquet", ("pyarrow",)),
-    "aws": ("what deployed functions need; they bring it along", ("aws_lambda_powertools",)),
-    "emulated": ("AWS, emulated on this machine", ("moto", "awslambdaric", "samtranslator", "aws_lambda_powertools")),
+    "aws": ("runs and deployments on AWS", ("botocore", "aws_lambda_powertools")),
+    "emulated": ("AWS, emulated on this machine", ("botocore", "aws_lambda_powertools", "aws_emulator", "moto")),
     "lbf": ("level-based foraging", ("lbforaging",)),
     "rware": ("robots in a warehouse", ("rware",)),
     "overcooked": ("cooks in a kitchen", ("overcooked_ai_py",)),
@@ -33,6 +33,8 @@ EXTRAS = {
     "smac": ("StarCraft tasks; see pyproject.toml", ("smac|smacv2",)),
 }
 # Where the extra is not enough: packages that are not on PyPI, and of which one does, or that ask for too much.
+# What is on no package index: in the source tree, and as a wheel.
+_BESIDE = {"emulated": ("-e ./emulator ", "marless_aws_emulator-*.whl ")}
 _COMMANDS = {"smac": " or ".join(PACKAGES.values()), "overcooked": f"pip install {OURS['overcooked_ai_py']}"}
 
 
@@ -49,9 +51,20 @@ def _found(name: str) -> bool:
 
 def install(extra: str) -> str:
     """The command that installs it."""
+    if extra in _COMMANDS:
+        return _COMMANDS[extra]
+    folder, wheel = _BESIDE.get(extra, ("", ""))
     in_source_tree = Path(__file__).resolve().parents[1].joinpath("pyproject.toml").is_file()
-    usual = f".venv/bin/pip install -e '.[{extra}]'" if in_source_tree else f"pip install 'marless[{extra}]'"
-    return _COMMANDS.get(extra, usual)
+    return (
+        f".venv/bin/pip install {folder}-e '.[{extra}]'" if in_source_tree else f"pip install {wheel}'marless[{extra}]'"
+    )
+
+
+def lacking(error: Exception) -> str:
+    """Which extra brings the module that was not found, in one line; '' for another error."""
+    name = (getattr(error, "name", "") or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    extra = next((extra for extra, (_, modules) in EXTRAS.items() if name in modules), "")
+    return extra and f"{EXTRAS[extra][0]} need packages that are not installed: {install(extra)}"
 
 
 def require(extra: str, what: str) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("functions", "coordinator", "infra", "marless", "aws_emulator")
+PACKAGES = ("functions", "coordinator", "infra", "marless", "emulator/aws_emulator")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -99,7 +99,8 @@ class Name(NamedTuple):
     @property
     def room(self) -> str:
         """The folder two levels deep, or the package for files that stand in it."""
-        return "/".join(self.path.relative_to(ROOT).parent.parts[:2])
+        parts = self.path.relative_to(ROOT).parent.parts
+        return "/".join(parts[1:3] if parts[:1] == ("emulator",) else parts[:2])
 
 
 def is_participle(name: str) -> bool:

@@ -34,6 +34,7 @@ class AwsBackend(RemoteBackend):
     name = "aws"
     summary = "your AWS account"
     runs_here = False
+    extra = "aws"
     survives = "this machine may be switched off"
 
     def open(
@@ -136,10 +137,12 @@ class AwsBackend(RemoteBackend):
 
     def readiness(self) -> Readiness:
         """See `Backend.readiness`."""
-        from marless.cloud.readiness import aws_parts
+        parts = [self.packages()]
+        if parts[0].ready:
+            from marless.cloud.readiness import aws_parts
 
-        parts = aws_parts()
-        return Readiness(ready=all(part.ready for part in parts if part.needed), what=self.summary, parts=parts)
+            parts += aws_parts()
+        return Readiness(ready=all(part.ready for part in parts if part.needed), what=self.summary, parts=tuple(parts))
 
 
 @contextmanager

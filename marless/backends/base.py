@@ -107,6 +107,8 @@ class Backend(ABC):
     """Runs live in a deployment, outside their folder; the back-end is a `RemoteBackend`."""
     runs_here: bool = True
     """Functions run on this machine's cores, which also measure them."""
+    extra: str = ""
+    """The extra of this package without which it cannot be used; '' for none."""
 
     @abstractmethod
     def open(
@@ -126,6 +128,13 @@ class Backend(ABC):
     def readiness(self) -> Readiness:
         """What of the back-end this machine has; looking takes seconds at most."""
         return Readiness(ready=True, what=self.summary)
+
+    def packages(self) -> Part:
+        """Whether the packages of its extra are installed, and how to install them."""
+        from marless.extras import install, installed
+
+        ready = installed(self.extra)
+        return Part(name="packages", ready=ready, text="installed" if ready else install(self.extra))
 
     def latency(self, storage: StorageClass) -> Latency | None:
         """How long requests take beside the work; None where functions and storage are on this machine's disk."""

@@ -8,7 +8,7 @@ from coordinator.errors import FINISHED, UserError
 from coordinator.pricing import latency as latencies
 from coordinator.pricing.latency import Latency
 from coordinator.pricing.prices import StorageClass
-from marless.backends.base import Connection, DeployRequest, LocatedDeployment, Part, Readiness, RemoteBackend
+from marless.backends.base import Connection, DeployRequest, LocatedDeployment, Readiness, RemoteBackend
 from marless.output import say
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from infra.deployment import Change, Deployment
 
 _GRACE_S = 2.0
-_EXTRA = "emulated"
 
 
 class EmulatedBackend(RemoteBackend):
@@ -28,6 +27,7 @@ class EmulatedBackend(RemoteBackend):
 
     name = "emulated"
     summary = "AWS, emulated on this machine"
+    extra = "emulated"
     survives = "as long as the emulated account runs"
 
     def open(
@@ -119,11 +119,8 @@ class EmulatedBackend(RemoteBackend):
 
     def readiness(self) -> Readiness:
         """See `Backend.readiness`."""
-        from marless import extras
-
-        ready = extras.installed(_EXTRA)
-        part = Part(name="packages", ready=ready, text="installed" if ready else extras.install(_EXTRA))
-        return Readiness(ready=ready, what=self.summary, parts=(part,))
+        part = self.packages()
+        return Readiness(ready=part.ready, what=self.summary, parts=(part,))
 
 
 BACKEND = EmulatedBackend()

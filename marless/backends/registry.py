@@ -28,7 +28,18 @@ def names() -> list[str]:
 
 
 def backend(name: str) -> Backend:
-    """The back-end of that name; raises `UserError` for one that nobody knows or that cannot be loaded."""
+    """The back-end of that name, for use; raises `UserError` as `lookup` does, and where its packages are missing."""
+    entry = lookup(name)
+    if entry.extra:
+        from marless.extras import require
+
+        require(entry.extra, f"back-end {name}")
+    return entry
+
+
+def lookup(name: str) -> Backend:
+    """The back-end of that name, whose packages may be missing; raises `UserError` for one that nobody knows or that
+    cannot be loaded."""
     if name in BUILT_IN:
         return cast(Backend, import_module(BUILT_IN[name]).BACKEND)
     offers = plug_ins(GROUP).get(name)
@@ -53,4 +64,4 @@ def remote(name: str) -> RemoteBackend:
 
 def remote_names() -> list[str]:
     """The names of back-ends whose runs live in a deployment."""
-    return [name for name in names() if backend(name).remote]
+    return [name for name in names() if lookup(name).remote]

@@ -99,10 +99,12 @@ def _answer(argv: list[str], started: float) -> int:
         name = shlex.quote(options.folder.name) if begun else ""
         return _say(f"stopped at once; go on with: marless resume {name}" if name else "interrupted", stop.code)
     except Exception as error:
+        from marless.extras import lacking
+
         if _expected(error):
             return _say(one_line(error), USER_ERROR)
-        if told := _of_aws(error):
-            return _say(told, USER_ERROR)
+        if explanation := _of_aws(error) or lacking(error):
+            return _say(explanation, USER_ERROR)
         return _say(f"internal error: {type(error).__name__}: {one_line(error)} ({_log(options)})", INTERNAL)
     return code or (USER_ERROR if OUTPUT.problem and argv[0] not in _DRIVE else code)
 

@@ -19,7 +19,6 @@ from infra.deployment import DeploymentFault, deploy, describe, stack_name
 from infra.packaging import packages
 from marless.cloud.deployments import deployed_in
 from marless.cloud.stack_parameters import renewed
-from marless.extras import require
 from marless.output import note
 from marless.reports import provenance
 from marless.runs.folder import ROOT, RunFolder, all_runs
@@ -83,7 +82,6 @@ def ensure_deployed(tenant: str, region: str | None) -> None:
 
 def start(region: str | None) -> Account:
     """The running account, started if necessary; raises `UserError`."""
-    require(BACKEND, "the emulated account")
     folder, concurrency = account_folder(), _wanted_concurrency()
     running = accounts.find(folder)
     if running is None:

@@ -3,6 +3,7 @@
 import time
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,10 +20,8 @@ from functions.contract import CorruptObject, Platform, StorageFault
 from functions.encoding import Undecodable, to_json, to_json_file
 from functions.system_errors import explained
 from infra.aws.deployment_ref import DeploymentRef
-from infra.aws.detached import Deployed
 from marless.backends import registry
 from marless.backends.base import LocatedDeployment, RemoteBackend
-from marless.cloud.deployments import fit
 from marless.cloud.watching import Watch
 from marless.reports.files import replace
 from marless.runs import summary
@@ -34,6 +33,10 @@ from marless.runs.training import priced
 from marless.runs.view import View
 from marless.studies.study import FILE, Study, StudyRun
 from marless.studies.study_file import StudyFile
+
+# Studies on this machine do without the AWS SDK.
+if TYPE_CHECKING:
+    from infra.aws.detached import Deployed
 
 DEPLOYMENT = "deployment.json"
 # Searches whose settings are known from the start.
@@ -55,7 +58,7 @@ class StudyPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         """The run's name there, where runs of other studies may be called the same here."""
         return f"{self.name}.{run.name}"
 
-    def deployed(self, folder: Path) -> Deployed:
+    def deployed(self, folder: Path) -> "Deployed":
         """The deployment; raises `StorageFault`."""
         return registry.remote(self.backend).deployed(folder, self.deployment_ref)
 
@@ -157,6 +160,8 @@ class _Beginning:
         """The configuration with the deployed sizes and the prices there."""
         if config.pricing not in self._prices:
             self._prices[config.pricing] = priced(config, self._place.deployment_ref.region).pricing
+        from marless.cloud.deployments import fit
+
         return fit(msgspec.structs.replace(config, pricing=self._prices[config.pricing]), self._located)
 
     def _platform_of(self, folder: RunFolder, ref: DeploymentRef) -> Platform:
@@ -244,7 +249,7 @@ def _look(folder: RunFolder, place: StudyPlace) -> None:
         Watch(folder, identity, connection, _Silent(), _Once(), time.monotonic()).follow()
 
 
-def _run_folder(path: Path, name: str, there: Deployed) -> RunFolder:
+def _run_folder(path: Path, name: str, there: "Deployed") -> RunFolder:
     """The folder of a run, made from its manifest where there is none."""
     folder = RunFolder(path)
     if not (folder.path / IDENTITY).is_file():

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from commands import SMALL
 
+from marless.cloud.emulated_account import cloud_at
+
 PLANTED = "planted-0123456789abcdef"
 # Raises with all that is secret in the environment of its process, as values and as Python writes them.
 TELLING = """
@@ -78,3 +80,11 @@ def test_an_address_with_a_password_is_shown_without(marless, planted, monkeypat
     said = marless("deploy", "--backend", "aws", "--yes")
     assert said.code == 2
     assert_hidden("\n".join([*said.out, *said.err]), planted, "deploy")
+
+
+def test_neither_a_proxy_nor_a_profile_that_is_missing_keeps_anybody_out(place, monkeypatch):
+    monkeypatch.setenv("AWS_PROFILE", "of-nobody")
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    cloud = cloud_at(place.account.whereabouts)
+    assert cloud.client("sts").get_caller_identity()["Account"] == "123456789012"

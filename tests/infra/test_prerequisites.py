@@ -1,6 +1,7 @@
 """A stack whose functions or schedules could not work on AWS is refused by name; the shipped template is not."""
 
 import pytest
+from emulated_accounts import living
 
 from infra.deployment import DeploymentFault, deploy, template
 from infra.packaging import packages
@@ -53,9 +54,9 @@ ATTACHED = """
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory, account_in):
+def cloud(tmp_path_factory):
     built = {"runtime": packages.RUNTIME, "architecture": packages.ARCHITECTURE}
-    with account_in(tmp_path_factory.mktemp("prerequisites"), **built) as started:
+    with living(tmp_path_factory.mktemp("prerequisites"), packages.ROOT, **built) as started:
         yield cloud_at(started.whereabouts)
 
 

@@ -6,7 +6,7 @@ A place is ``<tenant of the bucket>:<tenant of the key>/<rest of the key>``.
 import uuid
 from typing import Any
 
-from two_tenants import Place, bucket, function, queue, table
+from two_tenants import TenantsAccount, bucket, function, queue, table
 
 ONCE = {"IfNoneMatch": "*"}
 TAGGED = "marless-kind=trajectory"
@@ -30,7 +30,7 @@ KINDS = (POLICIES, *GIVEN, LEARNER, TENSORS, WHOLE, PLAYED, TRAJECTORY, DESCRIBE
 class Asking:
     """A caller: `place`, and the role's name."""
 
-    def __init__(self, place: Place, who: str) -> None:
+    def __init__(self, place: TenantsAccount, who: str) -> None:
         self._place, self._who = place, who
         self.operator = place.operator
 

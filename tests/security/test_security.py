@@ -29,14 +29,14 @@ from questioning import (
     fresh,
     held,
 )
-from two_tenants import ROLES, Place, bucket, function, role, two_tenants
+from two_tenants import ROLES, TenantsAccount, bucket, function, role, two_tenants
 
 DENIED = ("AccessDenied", "AccessDeniedException", "403")
 WORKERS = ("Actor", "Learner", "Evaluator")
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[Place]:
+def place() -> Iterator[TenantsAccount]:
     with two_tenants() as place:
         yield place
 
@@ -203,7 +203,7 @@ def _name(question: Question) -> str:
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=_name)
-def test_a_role_may_do_what_it_has_to_and_nothing_else(place: Place, question: Question) -> None:
+def test_a_role_may_do_what_it_has_to_and_nothing_else(place: TenantsAccount, question: Question) -> None:
     who, ask, where, allowed = question
     try:
         ask(Asking(place, who), where)
@@ -215,7 +215,7 @@ def test_a_role_may_do_what_it_has_to_and_nothing_else(place: Place, question: Q
 
 
 @pytest.mark.parametrize(("own", "others"), ATTACKS, ids=[f"{own[0]} {own[1]}" for own, _ in ATTACKS])
-def test_nobody_gets_further_than_that(place: Place, own: Attack, others: Attack) -> None:
+def test_nobody_gets_further_than_that(place: TenantsAccount, own: Attack, others: Attack) -> None:
     for who, (service, operation, fields) in [*((who, own) for who in ROLES), ("Actor", others)]:
         call = getattr(place.client("alpha", who, service), operation)
         with pytest.raises(ClientError) as refused:
@@ -223,7 +223,7 @@ def test_nobody_gets_further_than_that(place: Place, own: Attack, others: Attack
         assert refused.value.response["Error"]["Code"] in DENIED, f"{who}: {refused.value}"
 
 
-def test_an_address_that_a_role_signs_for_another_caller_is_refused(place: Place) -> None:
+def test_an_address_that_a_role_signs_for_another_caller_is_refused(place: TenantsAccount) -> None:
     at = held(Asking(place, "operator"), f"beta:beta/{POLICIES}")
     address = place.client("alpha", "Actor", "s3").generate_presigned_url("get_object", Params=at)
     connection = http.client.HTTPConnection(place.endpoint.removeprefix("http://"), timeout=10)
@@ -233,7 +233,7 @@ def test_an_address_that_a_role_signs_for_another_caller_is_refused(place: Place
 
 
 @pytest.mark.parametrize("who", ROLES)
-def test_a_key_without_an_object_differs_from_a_forbidden_one(place: Place, who: str) -> None:
+def test_a_key_without_an_object_differs_from_a_forbidden_one(place: TenantsAccount, who: str) -> None:
     client = place.client("alpha", who, "s3")
     with pytest.raises(client.exceptions.NoSuchKey):
         client.get_object(**fresh(f"alpha:alpha/{POLICIES}"))
@@ -242,7 +242,7 @@ def test_a_key_without_an_object_differs_from_a_forbidden_one(place: Place, who:
     assert refused.value.response["Error"]["Code"] == "AccessDenied"
 
 
-def test_a_refusal_says_who_may_not_do_what_on_what(place: Place) -> None:
+def test_a_refusal_says_who_may_not_do_what_on_what(place: TenantsAccount) -> None:
     client = place.client("alpha", "Actor", "s3")
     at = fresh(f"alpha:beta/{POLICIES}")
     with pytest.raises(ClientError) as refused:
@@ -255,7 +255,9 @@ def test_a_refusal_says_who_may_not_do_what_on_what(place: Place) -> None:
 
 
 @pytest.mark.parametrize("of", ["", function("beta", "actor", "")])
-def test_a_session_of_a_role_that_was_not_made_for_a_function_of_its_stack_is_refused(place: Place, of: str) -> None:
+def test_a_session_of_a_role_that_was_not_made_for_a_function_of_its_stack_is_refused(
+    place: TenantsAccount, of: str
+) -> None:
     """As that of another function with the same role."""
     at = held(Asking(place, "operator"), f"alpha:alpha/{POLICIES}")
     place.client("alpha", "Actor", "s3").get_object(**at)
@@ -265,7 +267,7 @@ def test_a_session_of_a_role_that_was_not_made_for_a_function_of_its_stack_is_re
     assert "explicit deny (ThroughTheFunctionsOnly)" in refused.value.response["Error"]["Message"]
 
 
-def test_requests_that_did_not_come_over_tls_are_refused_to_everybody(place: Place) -> None:
+def test_requests_that_did_not_come_over_tls_are_refused_to_everybody(place: TenantsAccount) -> None:
     for client in (place.client("alpha", "Coordinator", "s3"), place.operator("s3")):
         insecure = _with_header(client, "X-Emulated-Secure-Transport", "false")
         with pytest.raises(ClientError) as refused, insecure:

@@ -1,29 +1,21 @@
 """The permissions of two tenants' stacks in one account: the template resolved, moto behind IAM authorization."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from botocore.config import Config
-from botocore.session import get_session
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from emulated_accounts import ACCOUNT, REGION, Place, account_of_rules
 from samtranslator.yaml_helper import yaml_parse
 
 from aws_emulator.cloudformation.intrinsics import Scope
 from aws_emulator.cloudformation.sam_translation import translate
-from aws_emulator.iam.authorization import IamAuthorization
 from aws_emulator.iam.role_policies import Rules
-from aws_emulator.listener import listen
 from scripts.translate import with_code_uris
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "template.yaml"
-ACCOUNT, REGION = "123456789012", "us-east-1"
-OPERATOR = "AKIAOPERATOR"
 TENANTS = ("alpha", "beta")
 ROLES = ("Actor", "Learner", "Evaluator", "Coordinator")
 
@@ -123,92 +115,36 @@ def rules_of(stack: Scope, rules: Rules | None = None) -> Rules:
     return rules
 
 
-@dataclass
-class Place:
-    """The account: its address, its authorization, and clients for every role."""
-
-    endpoint: str
-    authorization: IamAuthorization
-
-    def __post_init__(self) -> None:
-        # One session for all: it reads each service's model once.
-        self._session = get_session()
-        self._clients: dict[tuple[str, ...], Any] = {}
-
-    def operator(self, service: str) -> Any:
-        return self._client(("operator",), (OPERATOR, "secret", None), service)
+class TenantsAccount(Place):
+    """The account of both tenants: clients for the role of every function, too."""
 
     def client(self, tenant: str, name: str, service: str) -> Any:
         """A client with the credentials of a function's role."""
-        who = (tenant, name)
-        return self._client(who, self._session_of(tenant, name), service)
+        key = f"{tenant}/{name}/{service}"
+        if key not in self._clients:
+            self._clients[key] = self.client_of(self._session_of(tenant, name), service)
+        return self._clients[key]
 
     def _session_of(self, tenant: str, name: str) -> Any:
         """Credentials as Lambda issues them to a function."""
         arn = function(tenant, name.lower(), "")
         return self.authorization.issue(role(tenant, name), "function", function=arn)
 
-    def client_of(self, credentials: Any, service: str) -> Any:
-        """A new client with these credentials: key, secret, token."""
-        key, secret, token = credentials
-        return self._session.create_client(
-            service,
-            region_name=REGION,
-            endpoint_url=self.endpoint,
-            aws_access_key_id=key,
-            aws_secret_access_key=secret,
-            aws_session_token=token,
-            config=Config(s3={"addressing_style": "path"}),
-        )
-
-    def _client(self, who: tuple[str, ...], credentials: Any, service: str) -> Any:
-        if (*who, service) not in self._clients:
-            self._clients[(*who, service)] = self.client_of(credentials, service)
-        return self._clients[(*who, service)]
-
-
-def functions_before(app: Any) -> Any:
-    """Replaces the emulated Lambda: answers invocations without a function."""
-
-    def answer(environ: dict[str, Any], start: Any) -> Any:
-        if not environ["PATH_INFO"].endswith("/invocations"):
-            return app(environ, start)
-        start("200 OK", [("Content-Type", "application/json"), ("Content-Length", "2")])
-        return [b"{}"]
-
-    return answer
-
 
 @contextmanager
-def account(rules: Rules) -> Iterator[Place]:
-    """An empty account whose authorization has these rules."""
-    authorization = IamAuthorization(
-        functions_before(DomainDispatcherApplication(create_backend_app)), OPERATOR, rules, ACCOUNT
-    )
-    server = listen(authorization)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield Place(f"http://127.0.0.1:{server.server_port}", authorization)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-@contextmanager
-def two_tenants() -> Iterator[Place]:
+def two_tenants() -> Iterator[TenantsAccount]:
     """Both tenants' buckets, tables, queues and log groups, with the roles of both stacks."""
     rules = Rules()
     for tenant in TENANTS:
         rules_of(scope(tenant), rules)
-    with account(rules) as place:
+    with account_of_rules(rules) as opened:
+        place = TenantsAccount(opened.endpoint, opened.authorization)
         for tenant in TENANTS:
             _furnish(place, tenant)
         yield place
 
 
-def _furnish(place: Place, tenant: str) -> None:
+def _furnish(place: TenantsAccount, tenant: str) -> None:
     place.operator("s3").create_bucket(Bucket=bucket(tenant))
     place.operator("dynamodb").create_table(
         TableName=table(tenant),

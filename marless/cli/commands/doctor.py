@@ -50,7 +50,7 @@ def _machine() -> list[tuple[str, str]]:
 
 
 def _backends() -> dict[str, Readiness]:
-    return {name: registry.backend(name).readiness() for name in registry.names()}
+    return {name: registry.lookup(name).readiness() for name in registry.names()}
 
 
 def _extra(name: str) -> tuple[str, str, str]:

@@ -63,7 +63,7 @@ def run(options: Namespace) -> int:
 
 
 def _target(options: Namespace) -> Target:
-    target = registry.backend(options.backend)
+    target = registry.lookup(options.backend)
     if options.detach and not target.remote:
         remote = " or ".join(registry.remote_names())
         raise UserError(f"--detach needs --backend {remote}: on this machine somebody has to drive the run")

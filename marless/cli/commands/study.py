@@ -17,7 +17,6 @@ from marless.backends import registry
 from marless.backends.base import FUNCTION_MODULES
 from marless.cli import arguments as common
 from marless.cli.console import report_ending
-from marless.cloud.deployments import locate
 from marless.output import say, say_json
 from marless.reports.text import money
 from marless.runs.folder import RunFolder, require_name
@@ -148,6 +147,8 @@ def _new_place(options: Namespace, folder: Path, file: StudyFile | None) -> Stud
     """The place of a new study, or of one that was begun on another machine if there is no file."""
     backend = registry.remote(options.backend)
     if file is None:
+        from marless.cloud.deployments import locate
+
         located = locate(backend, folder.name, options.tenant, options.region)
         cloud_study.adopt(folder, located)
     else:

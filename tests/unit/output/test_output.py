@@ -16,7 +16,7 @@ from marless import output
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = [
-    path for folder in ("functions", "coordinator", "infra", "aws_emulator", "marless", "scripts", "examples")
+    path for folder in ("functions", "coordinator", "infra", "emulator/aws_emulator", "marless", "scripts", "examples")
     for path in (ROOT / folder).rglob("*.py")
 ]  # fmt: skip
 

@@ -20,6 +20,7 @@ import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.exceptions import ClientError
 from botocore.httpsession import URLLib3Session
+from emulated_accounts import Caller
 from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
@@ -32,8 +33,6 @@ from aws_emulator.lambda_service.platform_log import ErrorStatus, Output
 from aws_emulator.lambda_service.recursion import follow
 from aws_emulator.lambda_service.schedules import Schedule, Schedules
 from aws_emulator.lambda_service.versions import FunctionVersion, Registry
-from functions import kernels
-from infra.aws.clients import Cloud
 
 HERE = Path(__file__).parent
 ARN = "arn:aws:lambda:us-east-1:123456789012:function:deeds"
@@ -64,12 +63,11 @@ class Service:
         self.letter = threading.Event()
         self.server = make_server("127.0.0.1", 0, self.answer, threaded=True, request_handler=Quiet)
         self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
-        account = AccountContext("us-east-1", "123456789012", self.endpoint, self.credentials, kernels.VARIABLES)
+        account = AccountContext("us-east-1", "123456789012", self.endpoint, self.credentials)
         self.lambdas = Lambdas(account, lambda *log: self.logs.append(log), self.bury, **limits)
         self.front = LambdaApi(Response("another service"), self.lambdas)
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
-        cloud = Cloud("us-east-1", self.endpoint, ("operator", "secret", None))
-        self.client = cloud.client("lambda", retries={"total_max_attempts": 1})
+        self.client = Caller(self.endpoint).client("lambda")
 
     def answer(self, environ, start_response):
         return self.front(environ, start_response)
@@ -997,9 +995,7 @@ print(lambdas.invoke("deeds", None, b'{{"do": "describe"}}').payload.decode(), f
 lambdas.invoke("deeds", None, b'{{"do": "hang", "file": {json.dumps(str(tmp_path / "pids"))}}}')
 """
     variables = {**os.environ, "TMPDIR": str(tmp_path)}  # files that a killed emulator leaves stay inside
-    emulator = subprocess.Popen(
-        [sys.executable, "-c", source], stdout=subprocess.PIPE, cwd=HERE.parents[1], env=variables
-    )
+    emulator = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, env=variables)
     try:
         idle = json.loads(emulator.stdout.readline())["pid"]
         wait_until(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text().endswith("\n"))

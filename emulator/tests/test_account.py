@@ -13,13 +13,42 @@ from pathlib import Path
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
+from emulated_accounts import living, operator
 
 from aws_emulator import account as accounts
 from aws_emulator.account import AccountFault
-from infra.deployment import deploy, template
-from marless.cloud.emulated_account import cloud_at
 
 LIMIT_S = 30.0
+TEMPLATE = """
+Transform: AWS::Serverless-2016-10-31
+Resources:
+  Role:
+    Type: AWS::IAM::Role
+    Properties:
+      AssumeRolePolicyDocument:
+        Version: "2012-10-17"
+        Statement: {Effect: Allow, Principal: {Service: lambda.amazonaws.com}, Action: "sts:AssumeRole"}
+      Policies:
+        - PolicyName: logs
+          PolicyDocument:
+            Version: "2012-10-17"
+            Statement: {Effect: Allow, Action: ["logs:CreateLogStream", "logs:PutLogEvents"], Resource: "*"}
+  Deeds:
+    Type: AWS::Serverless::Function
+    Properties:
+      FunctionName: deeds
+      Runtime: python3.12
+      Handler: deeds.handler
+      CodeUri: s3://code/deeds.zip
+      Role: !GetAtt Role.Arn
+      AutoPublishAlias: live
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts an account for one test."""
+    return lambda: living(tmp_path / "account", Path(__file__).parent)
 
 
 def until(holds):
@@ -53,15 +82,18 @@ def runs(pid):
 
 def answers(cloud):
     try:
-        return bool(cloud.client("sts", retries={"total_max_attempts": 1}).get_caller_identity())
+        return bool(cloud.client("sts").get_caller_identity())
     except EndpointConnectionError:
         return False
 
 
 def with_deeds(cloud):
-    """Deploys a test-controlled actor; returns its ARN."""
-    text = template.text().replace("infra.entry.actor.handler", "deeds.handler")
-    return deploy(cloud, "default", {}, template=text).functions["actor"]
+    """Deploys a function that does what tests say; returns its name."""
+    stacks = cloud.client("cloudformation")
+    capabilities = ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]
+    stacks.create_stack(StackName="deeds", TemplateBody=TEMPLATE, Capabilities=capabilities)
+    stacks.get_waiter("stack_create_complete").wait(StackName="deeds", WaiterConfig={"Delay": 0.02})
+    return "deeds:live"
 
 
 def call(cloud, function, **event):
@@ -75,10 +107,10 @@ def test_an_account_is_started_once_found_and_stopped(start, tmp_path):
     with start() as first:
         second = accounts.start(folder)
         assert first.whereabouts == second.whereabouts == accounts.find(folder).whereabouts
-        assert answers(cloud_at(second.whereabouts))
+        assert answers(operator(second))
         second.stop()
         until(lambda: accounts.find(folder) is None)
-        assert not answers(cloud_at(first.whereabouts))
+        assert not answers(operator(first))
         assert not runs(first.whereabouts.pid)
         second.stop()
 
@@ -100,8 +132,8 @@ def test_two_that_start_at_once_get_one_account(tmp_path):
 def test_an_account_that_is_killed_is_noticed_and_its_functions_with_it(start, tmp_path):
     folder = tmp_path / "account"
     with start() as first:
-        function = with_deeds(cloud_at(first.whereabouts))
-        worker = call(cloud_at(first.whereabouts), function)["pid"]
+        function = with_deeds(operator(first))
+        worker = call(operator(first), function)["pid"]
         os.kill(first.whereabouts.pid, signal.SIGKILL)
         until(lambda: not runs(first.whereabouts.pid))
         assert (folder / "account.json").exists()  # its file is stale
@@ -110,9 +142,9 @@ def test_an_account_that_is_killed_is_noticed_and_its_functions_with_it(start, t
         with start() as second:
             assert second.whereabouts.pid != first.whereabouts.pid
             assert second.whereabouts.secret != first.whereabouts.secret
-            assert answers(cloud_at(second.whereabouts))
+            assert answers(operator(second))
             first.stop()  # of the ended account: must not stop this one
-            assert answers(cloud_at(second.whereabouts))
+            assert answers(operator(second))
 
 
 def test_no_process_and_no_file_is_left_when_an_account_stops(start, tmp_path, monkeypatch):
@@ -120,8 +152,8 @@ def test_no_process_and_no_file_is_left_when_an_account_stops(start, tmp_path, m
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
     with start() as started:
-        function = with_deeds(cloud_at(started.whereabouts))
-        worker, keeper = call(cloud_at(started.whereabouts), function)["pid"], started.whereabouts.pid
+        function = with_deeds(operator(started))
+        worker, keeper = call(operator(started), function)["pid"], started.whereabouts.pid
         left = [*children(keeper), *children(worker)]
         assert worker in left
         started.stop()
@@ -133,7 +165,7 @@ def test_an_account_ends_with_whoever_needs_it(tmp_path):
     far, lifeline = os.pipe()
     started = accounts.start(tmp_path / "account", lifeline=far)
     os.close(far)
-    assert answers(cloud_at(started.whereabouts))
+    assert answers(operator(started))
     os.close(lifeline)
     until(lambda: not runs(started.whereabouts.pid))
     assert accounts.find(tmp_path / "account") is None
@@ -173,7 +205,7 @@ def test_nothing_of_the_users_aws_environment_reaches_functions(start, tmp_path,
             patched.setenv(name, value)
         started = held.enter_context(start())
         patched.undo()
-        seen = call(cloud_at(started.whereabouts), with_deeds(cloud_at(started.whereabouts)), do="variables")
+        seen = call(operator(started), with_deeds(operator(started)), do="variables")
     assert not set(theirs.values()) & set(seen.values())
     assert seen["AWS_ACCESS_KEY_ID"].startswith("ASIA")  # of the function's role
     assert seen["AWS_REGION"] == "us-east-1"
@@ -218,11 +250,3 @@ def test_the_last_line_of_the_account_s_log_is_in_the_message(tmp_path, monkeypa
     assert str(failed.value) == (
         f"the emulated account did not start: No module named moto (log: {folder}/account.log)"
     )
-
-
-def test_neither_a_proxy_nor_a_profile_that_is_missing_keeps_anybody_out(start, monkeypatch):
-    with start() as found:
-        monkeypatch.setenv("AWS_PROFILE", "of-nobody")
-        for name in ("http_proxy", "HTTP_PROXY"):
-            monkeypatch.setenv(name, "http://127.0.0.1:9")
-        assert cloud_at(found.whereabouts).client("sts").get_caller_identity()["Account"] == "123456789012"

@@ -1,11 +1,13 @@
-"""The folder `aws_emulator`, copied away from this project, is an account for others, as its README says."""
+"""The package alone, without the project beside it, is an account for others, as its README says."""
 
+import ast
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import aws_emulator
@@ -91,7 +93,7 @@ def test_the_folder_alone_runs_a_function_that_writes_to_a_bucket(tmp_path):
     use.mkdir()
     (use / "template.yaml").write_text(TEMPLATE)
     (use / "writer.py").write_text(WRITER)
-    (example,) = re.findall(r"```python\n(.*?)```", (FOLDER / "README.md").read_text(), re.DOTALL)
+    (example,) = re.findall(r"```python\n(.*?)```", (FOLDER.parent / "README.md").read_text(), re.DOTALL)
     command = [sys.executable, "-P", "-c", example + USE]
     variables = {**os.environ, "PYTHONPATH": str(away)}
     ended = subprocess.run(command, cwd=use, env=variables, capture_output=True, text=True, timeout=60, check=False)
@@ -100,3 +102,19 @@ def test_the_folder_alone_runs_a_function_that_writes_to_a_bucket(tmp_path):
     assert absent == [True] * 4
     assert body == "written"
     assert Path(module) == away / "aws_emulator/account.py"
+
+
+def test_it_imports_what_its_distribution_asks_for_and_no_more():
+    """Imports inside functions count too."""
+    lines = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())["project"]["dependencies"]
+    distributions = {re.match(r"[\w-]+", line)[0] for line in lines}
+    # One that is imported by another name, what moto brings with its server, and names for type checkers.
+    modules = {"aws_emulator", "samtranslator", "werkzeug", "yaml", "_typeshed", *distributions}
+    imported = set()
+    for path in FOLDER.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module.partition(".")[0])
+    assert imported - sys.stdlib_module_names - modules == set()

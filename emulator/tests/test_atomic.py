@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 from botocore.exceptions import ClientError
+from emulated_accounts import Caller
 from moto.dynamodb.models import table
 from moto.s3.models import S3Backend
 
 from aws_emulator.listener import listen
 from aws_emulator.middleware.atomic import Atomic
 from aws_emulator.moto_services import MotoServices
-from infra.aws.clients import Cloud
 
 WRITERS, ROUNDS = 40, 6
 LOST = {"PreconditionFailed", "ConditionalCheckFailedException"}
@@ -25,7 +25,7 @@ def served(app):
     """A cloud of `app` at its own address, with a bucket and a table."""
     server = listen(app)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    cloud = Cloud("us-east-1", f"http://127.0.0.1:{server.server_port}", ("AKIAOPERATOR", "secret", None))
+    cloud = Caller(f"http://127.0.0.1:{server.server_port}")
     name = f"racing-{server.server_port}"
     cloud.client("s3").create_bucket(Bucket=name)
     cloud.client("dynamodb").create_table(
@@ -81,12 +81,12 @@ def winners(write):
 
 
 def objects(cloud, bucket):
-    client = cloud.client("s3", retries={"total_max_attempts": 1})
+    client = cloud.client("s3")
     return lambda name: lambda writer: client.put_object(Bucket=bucket, Key=name, Body=b"%d" % writer, IfNoneMatch="*")
 
 
 def items(cloud, place):
-    client = cloud.client("dynamodb", retries={"total_max_attempts": 1})
+    client = cloud.client("dynamodb")
     return lambda name: (
         lambda writer: client.put_item(
             TableName=place,
@@ -130,7 +130,7 @@ def test_no_addition_to_a_set_is_lost():
 
 def test_a_version_is_replaced_once():
     with served(Atomic(MotoServices())) as (cloud, name):
-        client, key = cloud.client("dynamodb", retries={"total_max_attempts": 1}), {"scope": {"S": "state"}}
+        client, key = cloud.client("dynamodb"), {"scope": {"S": "state"}}
         client.put_item(TableName=name, Item={**key, "version": {"N": "1"}})
 
         def replace(writer):

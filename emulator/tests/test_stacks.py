@@ -5,20 +5,21 @@ from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
+from emulated_accounts import living, operator
 
 from aws_emulator.cloudformation.inventory import INVENTORY
 from aws_emulator.cloudformation.resources.functions import EventInvokeConfig, Functions, Permission
 from aws_emulator.cloudformation.resources.kind import Made
 from aws_emulator.lambda_service.versions import Registry
-from marless.cloud.emulated_account import cloud_at
 
 STACK = "small"
+HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory, account_in):
-    with account_in(tmp_path_factory.mktemp("stacks")) as started:
-        yield cloud_at(started.whereabouts)
+def cloud(tmp_path_factory):
+    with living(tmp_path_factory.mktemp("stacks"), HERE) as account:
+        yield operator(account)
 
 
 @pytest.fixture

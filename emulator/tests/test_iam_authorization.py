@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from two_tenants import ACCOUNT, OPERATOR, REGION, Place, account
+from emulated_accounts import ACCOUNT, OPERATOR, REGION, Place, account_of_rules
 
 from aws_emulator.iam.authorization import UnknownRole
 from aws_emulator.iam.policies import ServiceAction, judge, read
@@ -263,7 +263,7 @@ def place() -> Iterator[Place]:
         ),
     )
     rules.put_table("ledger", "scope")
-    with account(rules) as place:
+    with account_of_rules(rules) as place:
         place.operator("s3").create_bucket(Bucket="shelf")
         for key in ("own/1", "other/1", "open/1"):
             place.operator("s3").put_object(Bucket="shelf", Key=key, Body=b"first")
@@ -387,7 +387,7 @@ def test_nobody_assumes_a_role_that_does_not_trust_them(place: Place) -> None:
 def test_a_role_is_for_whom_its_trust_policy_names(principal: dict[str, str], effect: str, expected: str) -> None:
     rules = Rules()
     rules.put_trust(READER, policy({"Effect": effect, "Action": "sts:AssumeRole", "Principal": principal}))
-    with account(rules) as place:
+    with account_of_rules(rules) as place:
         assume = place.operator("sts").assume_role
         if expected == "assumed":
             assume(RoleArn=READER, RoleSessionName="x1")
@@ -406,7 +406,7 @@ def test_a_role_that_does_not_exist_cannot_be_assumed(place: Place) -> None:
 def test_credentials_end_with_their_time_and_are_worth_what_the_role_is_just_now() -> None:
     rules = Rules()
     rules.put_policy(READER, "read", policy(statement("Allow", "s3:ListAllMyBuckets")))
-    with account(rules) as place:
+    with account_of_rules(rules) as place:
         late = place.client_of(place.authorization.issue(READER, "late", duration_s=0.0), "s3")
         assert refusal(late.list_buckets)["Error"]["Code"] == "ExpiredToken"
         reader = place.client_of(place.authorization.issue(READER, "someone"), "s3")

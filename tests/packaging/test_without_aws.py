@@ -1,0 +1,77 @@
+"""Without the AWS SDK and the emulated account everything on this machine works, and what needs them says so."""
+
+import subprocess
+import sys
+
+# Runs commands, one a line, without the packages that the extras `aws` and `emulated` bring, and prints their codes.
+PROGRAM = """
+import importlib.machinery, shlex, sys
+
+class Filtered(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        absent = ("boto3", "botocore", "s3transfer", "aws_lambda_powertools", "aws_emulator", "moto", "awslambdaric")
+        return None if name.partition(".")[0] in absent else super().find_spec(name, path, target)
+
+sys.meta_path = [Filtered if finder is importlib.machinery.PathFinder else finder for finder in sys.meta_path]
+from marless.cli.app import main
+print([main(shlex.split(line)) for line in sys.stdin], file=sys.stderr)
+"""
+SETTINGS = (
+    "task.name=toy/corridor actors.num_envs=2 actors.rollout_length=10 stop.rounds={rounds}"
+    " evaluation.episodes=2 evaluation.final_episodes=2"
+)
+STUDY = """
+seeds = "1-2"
+pool.slots = 1
+base.task.name = "toy/corridor"
+base.actors.num_envs = 2
+base.actors.rollout_length = 10
+base.stop.rounds = 1
+base.evaluation.final_episodes = 2
+"""
+
+
+def run(folder, *commands):
+    """The exit codes of commands in one process, and what they print."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=folder,
+        input="\n".join(commands),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    *errors, codes = done.stderr.splitlines()
+    return codes, errors, done.stdout
+
+
+def test_a_laptop_trains_resumes_studies_exports_and_reports(tmp_path):
+    (tmp_path / "small.toml").write_text(STUDY)
+    commands = (
+        f"train --backend inline --run one {SETTINGS.format(rounds=1)}",
+        "resume one stop.rounds=2",
+        "status one",
+        "study small.toml",
+        "export one --to safetensors",
+        "report one",
+        "estimate --backend aws " + SETTINGS.format(rounds=1),
+    )
+    codes, errors, _ = run(tmp_path, *commands)
+    assert codes == str([0] * len(commands)), errors
+
+
+def test_what_needs_aws_says_what_to_install(tmp_path):
+    sdk, emulator = (f".venv/bin/pip install {what}" for what in ("-e '.[aws]'", "-e ./emulator -e '.[emulated]'"))
+    lacks = "packages that are not installed"
+    settings = SETTINGS.format(rounds=1)
+    expected = {
+        f"train --backend aws {settings}": f"back-end aws needs {lacks}: {sdk}",
+        f"train --backend emulated {settings}": f"back-end emulated needs {lacks}: {emulator}",
+        "deploy --yes": f"runs and deployments on AWS need {lacks}: {sdk}",
+    }
+    codes, errors, _ = run(tmp_path, *expected)
+    assert codes == "[2, 2, 2]"
+    assert errors == [f"marless: {line}" for line in expected.values()]
+    _, _, table = run(tmp_path, "doctor")
+    assert f"missing: {sdk}" in table and f"missing: {emulator}" in table
