@@ -22,11 +22,11 @@ from typing import Any
 from coordinator.placement.rules import Work, split
 from coordinator.pricing.prices import load_prices
 from functions.algorithms.registry import algorithm
-from marless.ablation import table
-from marless.ablation.arms import arms_by_name, settings
-from marless.ablation.comparison import compare
-from marless.ablation.headlines import contrasts
-from marless.ablation.results import Point, Result
+from marless.ablation import result_tables
+from marless.ablation.arms import arms_by_name, controls, settings
+from marless.comparison.contrasts import contrasts
+from marless.comparison.finished_run import FinishedRun, Point
+from marless.comparison.paired import compare_paired
 
 FOLDER = Path("docs/results")
 NAME = "spread-ippo-controls"
@@ -121,7 +121,7 @@ def decisions_of(run: Path) -> dict[str, Any]:
     return {"rounds": [[len(list(of)), *what] for what, of in alike], "evaluations": means}
 
 
-def recounted(row: Mapping[str, str], decided: Mapping[str, Any], get: float) -> Result:
+def recounted(row: Mapping[str, str], decided: Mapping[str, Any], get: float) -> FinishedRun:
     """The run of a measured row, with its reads on the bill at `get` dollars each."""
     curve, reads = _curve(row, decided, get)
     measured: dict[str, Any] = {name: float(row[name]) for name in _MEASURED}
@@ -130,7 +130,7 @@ def recounted(row: Mapping[str, str], decided: Mapping[str, Any], get: float) ->
     assert last.env_steps == int(row["env_steps"])
     measured["storage"] += get * reads
     measured["dollars"] = last.dollars
-    return Result(**measured, arm=row["arm"], code=row["code"], env_steps=last.env_steps, curve=curve, history=())
+    return FinishedRun(**measured, arm=row["arm"], code=row["code"], env_steps=last.env_steps, curve=curve, history=())
 
 
 def _curve(row: Mapping[str, str], decided: Mapping[str, Any], get: float) -> tuple[tuple[Point, ...], int]:
@@ -169,17 +169,19 @@ def main(runs: str = "") -> None:
         DECISIONS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
         return
     decided, prices = json.loads(DECISIONS.read_text(encoding="utf-8")), load_prices().s3_class("standard")
-    results: dict[str, dict[int, Result]] = {}
+    results: dict[str, dict[int, FinishedRun]] = {}
     for row in rows:
         result = recounted(row, decided[f"{row['arm']} {row['seed']}"], float(prices.get_per_thousand) / 1000)
         results.setdefault(result.arm, {})[result.seed] = result
     arms = {arm.name: arm for arm in arms_by_name(list(results))}
-    comparison = compare(results, RANDOM, contrasts(HEADLINES, results))
+    comparison = compare_paired(results, RANDOM, contrasts(HEADLINES, results), controls(results))
     about = {name: (arm.about, settings(arm, FIXED if arm.rollouts_of else None)) for name, arm in arms.items()}
     remarks = ["Trained by commit b537948; [reads were added](README.md#reads-that-were-added) to the bills."]
-    (FOLDER / f"table-{NAME}.md").write_text(table.markdown(TITLE, comparison, about, remarks, []), encoding="utf-8")
+    (FOLDER / f"table-{NAME}.md").write_text(
+        result_tables.markdown(TITLE, comparison, about, remarks, []), encoding="utf-8"
+    )
     every = [result for runs_of in results.values() for result in runs_of.values()]
-    (FOLDER / f"results-{NAME}.csv").write_text(table.comma_separated(every), encoding="utf-8")
+    (FOLDER / f"results-{NAME}.csv").write_text(result_tables.comma_separated(every), encoding="utf-8")
 
 
 def _repeated(runs: Path, row: Mapping[str, str]) -> dict[str, Any]:

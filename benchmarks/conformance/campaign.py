@@ -10,11 +10,11 @@ import msgspec
 from benchmarks.conformance import measures, record
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Protocol, missing
 from benchmarks.conformance.record import Measured, Record
+from coordinator.file_reading import UnreadableFile
 from infra.local.separate_pools import SeparatePools
-from marless.ablation import results
-from marless.ablation.cells import Cell, has_finished
-from marless.ablation.results import Unreadable
+from marless.ablation.cells import Cell
 from marless.backends.base import FUNCTION_MODULES
+from marless.comparison.finished_run import has_finished, read
 from marless.reports.files import replace
 from marless.reports.policy import FILE as POLICIES
 from marless.reports.provenance import code_sha256
@@ -129,7 +129,7 @@ class Campaign(RunSource):
             return False
         if len(self._measured(cell)) == len(points):
             return True
-        return results.read(run, cell.arm.name, cell.seed).env_steps >= self._next(cell)
+        return read(run, cell.arm.name, cell.seed).env_steps >= self._next(cell)
 
     def _settled(self, cell: Cell) -> bool:
         """Measures a run that ended or paused, and records a finished one; False for a run that continues."""
@@ -155,7 +155,7 @@ class Campaign(RunSource):
                 self._settled(cell)
             elif run.reason:
                 self._fail(cell, run.reason)
-        except Unreadable as fault:
+        except UnreadableFile as fault:
             self._fail(cell, str(fault))
         if not self._over(cell):
             # One that paused for a measurement goes on at once, so that cells end, and are recorded, one by one.

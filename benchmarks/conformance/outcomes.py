@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.conformance import record
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.record import Record
-from marless.ablation.results import Point
+from marless.comparison.finished_run import Point
 from marless.reports import statistics
 
 
@@ -94,7 +94,7 @@ class Outcome:
 
 
 def outcomes(protocol: Protocol, folder: Path) -> list[Outcome]:
-    """The outcomes of all cases, including those without records; raises `Unreadable`."""
+    """The outcomes of all cases, including those without records; raises `UnreadableFile`."""
     found = []
     for case in protocol.cases:
         held = ((cell.seed, record.read(record.path(folder, protocol.name, cell))) for cell in case.cells)

@@ -7,13 +7,14 @@ from typing import Any, Literal
 import msgspec
 
 from benchmarks.conformance.cases import Case
+from coordinator.file_reading import UnreadableFile
 from functions.algorithms import registry as algorithms
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from marless.ablation import results
 from marless.ablation.arms import Value
 from marless.ablation.cells import Cell
-from marless.ablation.results import Point, Unreadable
+from marless.comparison import finished_run
+from marless.comparison.finished_run import Point
 from marless.reports.files import replace
 from marless.reports.statistics import FinalReturn, Interval
 
@@ -78,13 +79,13 @@ def path(folder: Path, protocol: str, cell: Cell) -> Path:
 
 
 def read(file: Path) -> Record | None:
-    """The record in the file, None if there is no file; raises `Unreadable`."""
+    """The record in the file, None if there is no file; raises `UnreadableFile`."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=Record)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
-        raise Unreadable(f"{file} cannot be read: {error}; delete it to train the cell again") from error
+        raise UnreadableFile(f"{file} cannot be read: {error}; delete it to train the cell again") from error
 
 
 def write(file: Path, record: Record) -> None:
@@ -94,13 +95,13 @@ def write(file: Path, record: Record) -> None:
 
 
 def finished(protocol: str, case: Case, cell: Cell, folder: Path, measured: tuple[Measured, ...]) -> Record:
-    """The record of a cell whose run in `folder` is finished; raises `Unreadable`."""
-    found = results.read(folder, cell.arm.name, cell.seed)
+    """The record of a cell whose run in `folder` is finished; raises `UnreadableFile`."""
+    found = finished_run.read(folder, cell.arm.name, cell.seed)
     try:
         summary = msgspec.json.decode((folder / "summary.json").read_bytes(), type=_Summary)
         hyperparameters = _hyperparameters(tomllib.loads((folder / "config.toml").read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError) as error:
-        raise Unreadable(f"{folder} does not hold what a finished run leaves: {error}") from error
+        raise UnreadableFile(f"{folder} does not hold what a finished run leaves: {error}") from error
     absolute = msgspec.structs.asdict(summary.absolute_return)
     round_ = absolute.pop("round")
     return Record(

@@ -23,7 +23,7 @@ _MARL_EVAL = "-marl-eval.json"
 def write(folder: Path, document: Path | None) -> list[Outcome]:
     """Writes all files into `folder`, and the table into `document`; returns the reported outcomes.
 
-    Raises `Unreadable` and `OSError`.
+    Raises `UnreadableFile` and `OSError`.
     """
     # The longer protocol comes last: `layout` and `_marl_eval` depend on this order.
     found = [*outcomes(QUICK, folder), *outcomes(FULL, folder)]

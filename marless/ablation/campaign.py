@@ -7,11 +7,12 @@ from typing import Literal
 
 import msgspec
 
-from marless.ablation import results, study
+from coordinator.file_reading import UnreadableFile
+from marless.ablation import declaration
 from marless.ablation.arms import Arm, settings
-from marless.ablation.cells import BASE, Cell, has_finished, list_cells
-from marless.ablation.results import Result, Unreadable
-from marless.ablation.study import Study
+from marless.ablation.cells import BASE, Cell, list_cells
+from marless.ablation.declaration import Declaration
+from marless.comparison.finished_run import FinishedRun, has_finished, mean_rollouts, read
 from marless.studies.run_source import RunSource
 from marless.studies.study import StudyRun
 
@@ -21,7 +22,7 @@ class CellEnd:
     """The end of a run, or its failure to start; `done` of `total` cells are over, this one included."""
 
     cell: Cell
-    result: Result | None
+    result: FinishedRun | None
     reason: str
     done: int
     total: int
@@ -41,14 +42,14 @@ class Campaign(RunSource):
     def __init__(
         self,
         folder: Path,
-        ablation: Study,
+        ablation: Declaration,
         arms: Sequence[Arm],
         seeds: Sequence[int],
         on_ended: Callable[[CellEnd], None],
     ) -> None:
         self.folder, self._study, self._on_ended = folder, ablation, on_ended
         self._cells = list_cells(arms, seeds)
-        self.results: dict[str, dict[int, Result]] = {arm.name: {} for arm in arms}
+        self.results: dict[str, dict[int, FinishedRun]] = {arm.name: {} for arm in arms}
         self.failures: dict[Cell, str] = {}
         for cell in self._cells:
             if has_finished(cell.folder(folder)):
@@ -56,7 +57,7 @@ class Campaign(RunSource):
         self._waiting = self.missing
 
     @property
-    def study(self) -> Study:
+    def study(self) -> Declaration:
         """The folder's study, with the computed numbers of rollouts."""
         return self._study
 
@@ -95,15 +96,15 @@ class Campaign(RunSource):
         """The constant number of rollouts of an arm; once computed it stays, even when seeds are added."""
         sources = list(self.results[arm.rollouts_of].values())
         if arm.name not in self._study.rollouts and sources:
-            rollouts = {**self._study.rollouts, arm.name: results.mean_rollouts(sources)}
+            rollouts = {**self._study.rollouts, arm.name: mean_rollouts(sources)}
             self._study = msgspec.structs.replace(self._study, rollouts=rollouts)
-            study.write(self.folder, self._study)
+            declaration.write(self.folder, self._study)
         return self._study.rollouts.get(arm.name)
 
     def _read(self, cell: Cell) -> None:
         try:
-            self.results[cell.arm.name][cell.seed] = results.read(cell.folder(self.folder), cell.arm.name, cell.seed)
-        except Unreadable as fault:
+            self.results[cell.arm.name][cell.seed] = read(cell.folder(self.folder), cell.arm.name, cell.seed)
+        except UnreadableFile as fault:
             self.failures[cell] = str(fault)
 
     def _report(self, cell: Cell) -> None:

@@ -6,10 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from coordinator.config.loading import load
-from coordinator.file_reading import UnreadableFile, read_json
 from marless.ablation.arms import Arm, Value
 from marless.studies.study import StudyRun
 
@@ -39,23 +36,9 @@ class Cell:
         return StudyRun(self.run, self.arm.name, self.seed, "", config, limits=limits)
 
 
-class _Summary(msgspec.Struct, frozen=True):
-    """The status in a run's summary.json."""
-
-    status: str
-
-
 def list_cells(arms: Sequence[Arm], seeds: Iterable[int]) -> list[Cell]:
     """All arms of a seed before the next seed, so that a machine that slows down affects all arms equally."""
     return [Cell(arm, seed) for seed, arm in itertools.product(seeds, arms)]
-
-
-def has_finished(folder: Path) -> bool:
-    """Whether a cell's run has finished; one that was stopped, killed or failed has not."""
-    try:
-        return read_json(folder / "summary.json", _Summary).status == "finished"
-    except UnreadableFile:
-        return False
 
 
 def _toml(value: Value) -> str:

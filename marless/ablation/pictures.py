@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coordinator.rules.student import t_quantile
-from marless.ablation.comparison import Axis, Runs
-from marless.ablation.results import Result
+from marless.comparison.finished_run import FinishedRun
+from marless.comparison.paired import Axis, Runs
 from marless.reports.drawing import (
     COLOURS,
     FloatArray,
@@ -94,7 +94,7 @@ def _returns(arms: Arms, axis: Axis, path: Path, title: str) -> None:
     save(figure, path)
 
 
-def _curve(result: Result, axis: Axis) -> tuple[FloatArray, FloatArray]:
+def _curve(result: FinishedRun, axis: Axis) -> tuple[FloatArray, FloatArray]:
     """Returns over `axis`, without points of zero cost on the logarithmic dollar axis."""
     points = [point for point in result.curve if axis != "dollars" or point.dollars > 0]
     return np.array([float(getattr(point, axis)) for point in points]), np.array([point.mean for point in points])
@@ -123,7 +123,7 @@ def _rounds(arms: Arms, path: Path, title: str) -> None:
     """One row per arm, so that equal lines do not hide one another."""
     figure = sheet(9, 1.6 + 0.95 * len(arms))
     grid = figure.subplots(len(arms), 2, sharex=True, sharey="col", squeeze=False)
-    kinds: dict[str, Callable[[Result], list[int]]] = {
+    kinds: dict[str, Callable[[FinishedRun], list[int]]] = {
         "rollouts per round": lambda result: [line.rollouts for line in result.history],
         "learner invocations per round": lambda result: [line.learners for line in result.history],
     }
@@ -202,7 +202,7 @@ def _groups(arms: Arms, path: Path, title: str) -> bool:
     return True
 
 
-def _timeline(axes: "Axes", result: Result, title: str) -> None:
+def _timeline(axes: "Axes", result: FinishedRun, title: str) -> None:
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
@@ -232,5 +232,5 @@ def _timeline(axes: "Axes", result: Result, title: str) -> None:
     axes.spines[:].set_visible(False)
 
 
-def _has_decided(result: Result) -> bool:
+def _has_decided(result: FinishedRun) -> bool:
     return any(line.event in _EVENTS or line.team != result.history[0].team for line in result.history)

@@ -6,13 +6,14 @@ from pathlib import Path
 import msgspec
 
 from functions.contract import MissingExtra, StorageFault
+from functions.encoding import to_json_file
 from functions.system_errors import explained
-from marless.ablation import pictures, table
-from marless.ablation.arms import Arm, settings
+from marless.ablation import pictures, result_tables
+from marless.ablation.arms import Arm, controls, settings
 from marless.ablation.cells import Cell
-from marless.ablation.comparison import Runs, Table, compare
-from marless.ablation.results import Result
-from marless.ablation.study import Study
+from marless.ablation.declaration import Declaration
+from marless.comparison.finished_run import FinishedRun
+from marless.comparison.paired import PairedComparison, Runs, compare_paired
 from marless.reports.files import replace
 from marless.reports.provenance import written_by
 
@@ -30,25 +31,25 @@ def add_plays(folder: Path, arms: Mapping[str, Arm], results: Mapping[str, Runs]
 def write(
     folder: Path,
     title: str,
-    ablation: Study,
+    declaration: Declaration,
     arms: Mapping[str, Arm],
     results: Mapping[str, Runs],
     failures: Mapping[Cell, str],
     random: float | None,
-) -> tuple[Table, list[str]]:
+) -> tuple[PairedComparison, list[str]]:
     """Writes all files; returns the comparison and the pictures' names, none without matplotlib.
 
     The first arm of `results` needs a run. Raises `StorageFault`.
     """
-    comparison = compare(results, random, ablation.headlines)
-    descriptions = {name: (arms[name].about, settings(arms[name], ablation.rollouts.get(name))) for name in results}
+    comparison = compare_paired(results, random, declaration.headlines, controls(results))
+    descriptions = {name: (arms[name].about, settings(arms[name], declaration.rollouts.get(name))) for name in results}
     rows = [result for runs in results.values() for result in runs.values()]
     try:
         files = _draw({name: runs for name, runs in results.items() if runs}, folder, title)
-        text = table.markdown(title, comparison, descriptions, [*_remarks(rows, failures), written_by()], files)
+        text = result_tables.markdown(title, comparison, descriptions, [*_remarks(rows, failures), written_by()], files)
         replace(folder / "table.md", text.encode())
-        replace(folder / "table.json", table.json(comparison))
-        replace(folder / "results.csv", table.comma_separated(rows).encode())
+        replace(folder / "table.json", to_json_file(comparison))
+        replace(folder / "results.csv", result_tables.comma_separated(rows).encode())
     except OSError as error:
         raise StorageFault(f"cannot write into {folder}: {explained(error)}") from error
     return comparison, files
@@ -61,11 +62,11 @@ def _draw(arms: Mapping[str, Runs], folder: Path, title: str) -> list[str]:
         return []
 
 
-def _add_plays(folder: Path, arm: Arm, result: Result, play: Play) -> Result:
+def _add_plays(folder: Path, arm: Arm, result: FinishedRun, play: Play) -> FinishedRun:
     return msgspec.structs.replace(result, plays=play(Cell(arm, result.seed).folder(folder), result.seed))
 
 
-def _remarks(results: Sequence[Result], failures: Mapping[Cell, str]) -> list[str]:
+def _remarks(results: Sequence[FinishedRun], failures: Mapping[Cell, str]) -> list[str]:
     """Remarks on the limits of the comparison."""
     remarks = []
     programs = {result.code for result in results}

@@ -15,8 +15,8 @@ from coordinator.rules.scaling import SCALING_RULES
 from coordinator.rules.sharing import SHARING_MODES
 from coordinator.rules.student import t_quantile
 from marless.ablation.arms import Arm, controls
-from marless.ablation.comparison import Runs, dollars_until
-from marless.ablation.results import Result
+from marless.comparison.finished_run import FinishedRun
+from marless.comparison.paired import Runs, dollars_until
 from marless.reports.statistics import adjusted_rand
 
 SHARE = 0.9
@@ -155,7 +155,7 @@ def _cost(runs: Runs, final: float, target: float, roles: Sequence[int] | None) 
     )
 
 
-def _fifths(run: Result) -> tuple[float, float]:
+def _fifths(run: FinishedRun) -> tuple[float, float]:
     """Mean rollouts in the first and the last fifth of the rounds."""
     rollouts = [line.rollouts for line in run.history]
     part = max(1, len(rollouts) // 5)

@@ -6,22 +6,24 @@ Statistics take ``[..., seeds, tasks]`` and give ``[...]``.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from functions.randomness import generator
-from marless.comparison.curve import FloatArray
-from marless.reports.statistics import Interval, interquartile_means, percentiles, stratified_rows
+from marless.reports.statistics import FloatArray, Interval, interquartile_means
 
 # As many as rliable takes for tables, and for curves and profiles.
 REPETITIONS, FEWER = 50_000, 2_000
 # Resamples held in memory at once.
 _BLOCK = 1_000
 
-Statistic = Callable[[FloatArray], FloatArray]
-# Of two arms, each ``[..., seeds, tasks]``.
-OfArms = Callable[..., FloatArray]
+Ranks = NDArray[np.int64]
+Scores = NDArray[Any]
+"""Of an arm ``[seeds, tasks]``."""
+# Of one arm or two, each ``[..., seeds, tasks]``.
+Statistic = Callable[..., FloatArray]
 
 
 def iqm(scores: FloatArray) -> FloatArray:
@@ -47,65 +49,99 @@ def optimality_gap(scores: FloatArray) -> FloatArray:
     return gaps
 
 
-def improvement(own: FloatArray, base: FloatArray) -> FloatArray:
-    """Probability that a run of `own` scores higher than one of `base`, mean over tasks.
+def improvement(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Probability that a run of the first arm scores higher than one of the second, mean over tasks."""
+    return improvement_of_ranks(*ranks(first, second))
+
+
+def improvement_of_ranks(first: Ranks, second: Ranks) -> FloatArray:
+    """`improvement` from the `ranks` of the scores.
 
     The share of all pairs, ties counting half: Mann and Whitney's U divided by the number of pairs. It is counted by
     ranks, as pairs of many seeds in many resamples fill the memory.
     """
-    distinct, ranks = np.unique(np.concatenate([own, base], axis=-2), return_inverse=True)
-    ranks = ranks.reshape(*own.shape[:-2], -1, own.shape[-1])
-    first, second = (_counts(part, distinct.size) for part in np.split(ranks, [own.shape[-2]], axis=-2))
-    below = np.cumsum(second, axis=-2) - second
-    wins = (first * (below + 0.5 * second)).sum(axis=(-2, -1))
-    return np.asarray(wins / (own.shape[-2] * base.shape[-2] * own.shape[-1]))
+    size = int(max(first.max(), second.max())) + 1
+    above, counts = _counts(first, size), _counts(second, size)
+    below = np.cumsum(counts, axis=-2) - counts
+    wins = (above * (below + 0.5 * counts)).sum(axis=(-2, -1))
+    return np.asarray(wins / (first.shape[-2] * second.shape[-2] * first.shape[-1]))
 
 
-def _counts(ranks: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def ranks(first: FloatArray, second: FloatArray) -> tuple[Ranks, Ranks]:
+    """The position of each score of two arms, ``[..., seeds, tasks]``, among the distinct scores of both."""
+    _, positions = np.unique(np.concatenate([first, second], axis=-2), return_inverse=True)
+    positions = positions.reshape(*first.shape[:-2], -1, first.shape[-1])
+    seeds = first.shape[-2]
+    return positions[..., :seeds, :], positions[..., seeds:, :]
+
+
+def _counts(positions: Ranks, size: int) -> Ranks:
     """How often each rank occurs, ``[..., ranks, tasks]``, among those of ``[..., seeds, tasks]``."""
-    rows = np.moveaxis(ranks, -2, -1).reshape(-1, ranks.shape[-2])
+    rows = np.moveaxis(positions, -2, -1).reshape(-1, positions.shape[-2])
     places = rows + size * np.arange(len(rows))[:, np.newaxis]
     counts = np.bincount(places.ravel(), minlength=size * len(rows))
-    return np.moveaxis(counts.reshape(*ranks.shape[:-2], ranks.shape[-1], size), -1, -2)
+    return np.moveaxis(counts.reshape(*positions.shape[:-2], positions.shape[-1], size), -1, -2)
 
 
-def improvement_by_seed(own: FloatArray, base: FloatArray) -> FloatArray:
+def improvement_by_seed(first: FloatArray, second: FloatArray) -> FloatArray:
     """The same over pairs of runs of one seed alone."""
-    return np.asarray(_wins(own, base).mean(axis=(-2, -1)))
+    return np.asarray(((first > second) + 0.5 * (first == second)).mean(axis=(-2, -1)))
 
 
-def iqm_difference(own: FloatArray, base: FloatArray) -> FloatArray:
-    """The interquartile mean of `own` less that of `base`."""
-    return iqm(own) - iqm(base)
+def iqm_difference(first: FloatArray, second: FloatArray) -> FloatArray:
+    """The interquartile mean of the first arm less that of the second."""
+    return iqm(first) - iqm(second)
 
 
 def interval(
-    statistic: OfArms,
-    arms: Sequence[FloatArray],
+    statistic: Statistic,
+    arms: Sequence[Scores],
     address: Sequence[str],
     together: bool = False,
     repetitions: int = REPETITIONS,
+    stream: str = "comparison",
 ) -> Interval | None:
     """95 % percentile interval of a statistic of one or two arms; None when an arm has one seed.
 
     `together`: the arms have the same seeds, which are drawn for both at once, so that what a seed does to both does
-    not count as spread. `address` is that of the random numbers.
+    not count as spread. `stream` and `address` are the address of the random numbers.
     """
-    if min(len(scores) for scores in arms) < 2:
-        return None
-    rng = generator(0, "comparison", *address)
-    found = []
+    return intervals(statistic, [arms], address, together, repetitions, stream)[0]
+
+
+def intervals(
+    statistic: Statistic,
+    positions: Sequence[Sequence[Scores]],
+    address: Sequence[str],
+    together: bool = False,
+    repetitions: int = REPETITIONS,
+    stream: str = "comparison",
+) -> list[Interval] | list[None]:
+    """`interval` at several positions, such as points of a curve, by the same resamples of seeds."""
+    shapes = [scores.shape for scores in positions[0]]
+    if min(shape[0] for shape in shapes) < 2:
+        return [None] * len(positions)
+    rng = generator(0, stream, *address)
+    blocks = []
     for start in range(0, repetitions, _BLOCK):
-        size = min(_BLOCK, repetitions - start)
-        drawn: list[FloatArray] = []
-        for scores in arms:
-            if not drawn or not together:
-                rows = stratified_rows(rng, scores.shape, size)
-            drawn.append(np.take_along_axis(scores[np.newaxis], rows, axis=1))
-        found.append(statistic(*drawn))
-    return percentiles(np.concatenate(found))
+        rows = _rows(rng, shapes, min(_BLOCK, repetitions - start), together)
+        blocks.append([statistic(*map(_resampled, arms, rows)) for arms in positions])
+    low, high = np.quantile(np.concatenate(blocks, axis=-1), [(1 - 0.95) / 2, (1 + 0.95) / 2], axis=-1)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
-def _wins(own: FloatArray, base: FloatArray) -> FloatArray:
-    wins: FloatArray = (own > base) + 0.5 * (own == base)
-    return wins
+def _rows(
+    rng: np.random.Generator, shapes: Sequence[tuple[int, ...]], repetitions: int, together: bool
+) -> list[NDArray[np.int64]]:
+    """For each arm the seeds ``[repetitions, seeds, tasks]`` of its resamples."""
+    rows: list[NDArray[np.int64]] = []
+    for shape in shapes:
+        rows.append(rows[0] if rows and together else rng.integers(shape[0], size=(repetitions, *shape)))
+    return rows
+
+
+def _resampled(scores: Scores, rows: NDArray[np.int64]) -> Scores:
+    """The scores ``[repetitions, seeds, tasks]`` of these seeds; of each task its own."""
+    tasks = scores.shape[1]
+    resampled: Scores = scores.ravel().take(rows * tasks + np.arange(tasks))
+    return resampled

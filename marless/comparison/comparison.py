@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 
 from coordinator.errors import UserError
-from marless.ablation.comparison import Estimate
 from marless.comparison import bootstrap, keys
-from marless.comparison.arms import Arm
-from marless.comparison.bootstrap import FEWER, REPETITIONS, OfArms, Statistic
-from marless.comparison.curve import Axis, FloatArray
+from marless.comparison.bootstrap import FEWER, Scores, Statistic
+from marless.comparison.compared_arm import ComparedArm
+from marless.comparison.curve import Axis
 from marless.comparison.scores import Scale, absolutes, common_span, ends_first, returns_at, scale
 from marless.reports.evaluations import METRIC, metrics_of
+from marless.reports.statistics import Estimate, FloatArray
 
 # A percentile interval lies between the lowest and the highest seed. Between those the true median lies with
 # probability 1 - 2 / 2^n (Thompson, "On Confidence Ranges for the Median and Other Expectation Distributions", Annals
@@ -103,17 +103,17 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     unsplit: tuple[str, ...] = ()
 
 
-def compare(arms: Sequence[Arm], axis: Axis, metric: str = METRIC) -> Comparison:
+def compare(arms: Sequence[ComparedArm], axis: Axis, metric: str = METRIC) -> Comparison:
     """The comparison at the largest value of `axis` that all runs reached; raises `UserError` if there is none.
 
     `metric` is that of the arms' curves.
     """
     first, last = common_span(arms, axis)
-    found = scale(arms)
-    equal = {own.name: found.scores(returns_at(own, axis, np.array([last]))[0]) for own in arms}
-    seeds = {own.name: own.seeds for own in arms}
-    without = tuple(run.name for own in arms for run in own.every_run if run.absolute is None)
-    best = {} if without else {own.name: found.scores(absolutes(own)) for own in arms}
+    normalisation = scale(arms)
+    equal = {arm.name: normalisation.scores(returns_at(arm, axis, np.array([last]))[0]) for arm in arms}
+    seeds = {arm.name: arm.seeds for arm in arms}
+    without = tuple(run.name for arm in arms for run in arm.every_run if run.absolute is None)
+    best = {} if without else {arm.name: normalisation.scores(absolutes(arm)) for arm in arms}
     return Comparison(
         axis=axis,
         at=last,
@@ -123,19 +123,19 @@ def compare(arms: Sequence[Arm], axis: Axis, metric: str = METRIC) -> Comparison
         equal=rows(equal, seeds, f"equal {axis}"),
         absolute=rows(best, seeds, "absolute") if best else None,
         without_absolute=without,
-        costs=tuple(cost for own in arms if (cost := _cost(own))),
+        costs=tuple(cost for arm in arms if (cost := _cost(arm))),
         profile=profile(equal),
-        curve=_curve(arms, axis, first, last, found),
+        curve=_curve(arms, axis, first, last, normalisation),
         metric=metric,
         metrics=_common_metrics(arms),
-        settings={own.name: dict(own.settings) for own in arms if own.settings},
-        unlike=tuple(keys.unlike([own.every_run for own in arms])),
+        settings={arm.name: dict(arm.settings) for arm in arms if arm.settings},
+        unlike=tuple(keys.unlike([arm.every_run for arm in arms])),
         unsplit=tuple(keys.splitting(arms[0].every_run)) if len(arms) == 1 else (),
     )
 
 
-def _common_metrics(arms: Sequence[Arm]) -> tuple[str, ...]:
-    first, *others = (dict.fromkeys(metrics_of(run.entries)) for own in arms for run in own.every_run)
+def _common_metrics(arms: Sequence[ComparedArm]) -> tuple[str, ...]:
+    first, *others = (dict.fromkeys(metrics_of(run.entries)) for arm in arms for run in arm.every_run)
     return tuple(name for name in first if all(name in other for other in others))
 
 
@@ -145,72 +145,68 @@ def rows(scores: dict[str, FloatArray], seeds: dict[str, tuple[int, ...]], measu
     return tuple(
         Row(
             arm=name,
-            seeds=len(own),
-            iqm=_estimate(bootstrap.iqm, own, measure, name, "iqm"),
-            mean=_estimate(bootstrap.mean, own, measure, name, "mean"),
-            median=_estimate(bootstrap.median, own, measure, name, "median"),
-            optimality_gap=_estimate(bootstrap.optimality_gap, own, measure, name, "gap") if own.shape[1] > 1 else None,
+            seeds=len(matrix),
+            iqm=_estimate(bootstrap.iqm, matrix, measure, name, "iqm"),
+            mean=_estimate(bootstrap.mean, matrix, measure, name, "mean"),
+            median=_estimate(bootstrap.median, matrix, measure, name, "median"),
+            optimality_gap=_estimate(bootstrap.optimality_gap, matrix, measure, name, "gap")
+            if matrix.shape[1] > 1
+            else None,
             against=None
             if name == base
-            else _against(own, scores[base], seeds[name] == seeds[base], (measure, name, "against", base)),
+            else _against(matrix, scores[base], seeds[name] == seeds[base], (measure, name, "against", base)),
         )
-        for name, own in scores.items()
+        for name, matrix in scores.items()
     )
 
 
 def profile(scores: dict[str, FloatArray]) -> Lines:
     """Performance profiles: the share of all runs that score more than each threshold (Agarwal et al. 2021)."""
-    low, high = min(own.min() for own in scores.values()), max(own.max() for own in scores.values())
+    low, high = min(matrix.min() for matrix in scores.values()), max(matrix.max() for matrix in scores.values())
     # From a step below the lowest score, above which all runs are.
     step = (high - low) / _THRESHOLDS or 1.0
     thresholds = np.linspace(low - step, high, _THRESHOLDS)
-    shares = {name: [_share_above(own, threshold, name) for threshold in thresholds] for name, own in scores.items()}
-    return _lines(thresholds, shares)
+    above = {name: [np.greater(matrix, threshold) for threshold in thresholds] for name, matrix in scores.items()}
+    return _lines(thresholds, {name: _points(bootstrap.mean, each, "profile", name) for name, each in above.items()})
 
 
-def _share_above(own: FloatArray, threshold: float, name: str) -> Estimate:
-    def above(scores: FloatArray) -> FloatArray:
-        shares: FloatArray = (scores > threshold).mean(axis=(-2, -1))
-        return shares
-
-    # The same resamples at every threshold.
-    return _estimate(above, own, "profile", name, repetitions=FEWER)
-
-
-def curves(arms: Sequence[Arm], axis: Axis) -> dict[str, Lines]:
+def curves(arms: Sequence[ComparedArm], axis: Axis) -> dict[str, Lines]:
     """By arm its curve as in a comparison, as far as all runs of the arm came, which may be further than all arms did.
 
     Arms are left out whose runs have no place on the axis in common.
     """
-    found, drawn = scale(arms), {}
-    for own in arms:
+    normalisation, lines = scale(arms), {}
+    for arm in arms:
         with suppress(UserError):
-            drawn[own.name] = _curve([own], axis, *common_span([own], axis), found)
-    return drawn
+            lines[arm.name] = _curve([arm], axis, *common_span([arm], axis), normalisation)
+    return lines
 
 
-def _curve(arms: Sequence[Arm], axis: Axis, first: float, last: float, found: Scale) -> Lines:
+def _curve(arms: Sequence[ComparedArm], axis: Axis, first: float, last: float, normalisation: Scale) -> Lines:
     grid = np.linspace(first, last, _POINTS if last > first else 1)
-    lines = {
-        own.name: [
-            _estimate(bootstrap.iqm, scores, "curve", own.name, repetitions=FEWER)
-            for scores in found.scores(returns_at(own, axis, grid))
-        ]
-        for own in arms
-    }
-    return _lines(grid, lines)
+    scores = {arm.name: list(normalisation.scores(returns_at(arm, axis, grid))) for arm in arms}
+    return _lines(grid, {name: _points(bootstrap.iqm, each, "curve", name) for name, each in scores.items()})
 
 
-def _cost(own: Arm) -> Cost | None:
-    summaries = [run.summary for run in own.every_run if run.summary is not None]
+def _points(statistic: Statistic, positions: Sequence[Scores], *address: str) -> list[Estimate]:
+    """The estimates of an arm along a line, by the same resamples at every position."""
+    bands = bootstrap.intervals(statistic, [(scores,) for scores in positions], address, repetitions=FEWER)
+    return [
+        Estimate(value=float(statistic(scores)), ci95=band, runs=len(scores))
+        for scores, band in zip(positions, bands, strict=True)
+    ]
+
+
+def _cost(arm: ComparedArm) -> Cost | None:
+    summaries = [run.summary for run in arm.every_run if run.summary is not None]
     if not summaries:
         return None
     return Cost(
-        arm=own.name,
+        arm=arm.name,
         runs=len(summaries),
-        env_steps=float(np.mean([found.env_steps for found in summaries])),
-        seconds=float(np.mean([found.train_seconds for found in summaries])),
-        dollars=float(np.mean([found.dollars.total for found in summaries])),
+        env_steps=float(np.mean([each.env_steps for each in summaries])),
+        seconds=float(np.mean([each.train_seconds for each in summaries])),
+        dollars=float(np.mean([each.dollars.total for each in summaries])),
     )
 
 
@@ -224,22 +220,24 @@ def _lines(x: FloatArray, lines: dict[str, list[Estimate]]) -> Lines:
     )
 
 
-def _against(own: FloatArray, base: FloatArray, same: bool, address: tuple[str, ...]) -> Against:
-    def estimate(statistic: OfArms, together: bool) -> Estimate:
-        found = bootstrap.interval(statistic, (own, base), address, together)
-        return Estimate(value=float(statistic(own, base)), ci95=found, runs=min(len(own), len(base)))
+def _against(scores: FloatArray, base: FloatArray, same: bool, address: tuple[str, ...]) -> Against:
+    seeds = min(len(scores), len(base))
 
-    difference = estimate(bootstrap.iqm_difference, same)
-    improvement = estimate(bootstrap.improvement, False)
-    by_seed = estimate(bootstrap.improvement_by_seed, True) if same else None
+    def estimate(statistic: Statistic, arms: Sequence[Scores], together: bool) -> Estimate:
+        interval = bootstrap.interval(statistic, arms, address, together)
+        return Estimate(value=float(statistic(*arms)), ci95=interval, runs=seeds)
+
+    difference = estimate(bootstrap.iqm_difference, (scores, base), same)
+    improvement = estimate(bootstrap.improvement_of_ranks, bootstrap.ranks(scores, base), False)
+    by_seed = estimate(bootstrap.improvement_by_seed, (scores, base), True) if same else None
     return Against(
         difference=difference,
         improvement=improvement,
         by_seed=by_seed,
         same_seeds=same,
-        seeds=min(len(own), len(base)),
+        seeds=seeds,
         # All pairs of fewer seeds being alike is likely by chance: of three with 1 / 4.
-        verdict=verdict(difference, by_seed if by_seed and len(own) >= FEWEST else improvement),
+        verdict=verdict(difference, by_seed if by_seed and len(scores) >= FEWEST else improvement),
     )
 
 
@@ -254,6 +252,6 @@ def verdict(difference: Estimate, improvement: Estimate) -> Verdict:
     return "cannot tell"
 
 
-def _estimate(statistic: Statistic, scores: FloatArray, *address: str, repetitions: int = REPETITIONS) -> Estimate:
-    found = bootstrap.interval(statistic, (scores,), address, repetitions=repetitions)
-    return Estimate(value=float(statistic(scores)), ci95=found, runs=len(scores))
+def _estimate(statistic: Statistic, scores: FloatArray, *address: str) -> Estimate:
+    interval = bootstrap.interval(statistic, (scores,), address)
+    return Estimate(value=float(statistic(scores)), ci95=interval, runs=len(scores))

@@ -7,13 +7,13 @@ import numpy as np
 
 from coordinator.errors import UserError
 from coordinator.file_reading import read_json
-from marless.comparison.arms import Arm, with_equal_seeds
+from marless.comparison.compared_arm import ComparedArm, with_equal_seeds
 from marless.comparison.curve import ComparedRun, curve_of
 from marless.reports import evaluations
 from marless.reports.evaluations import METRIC, STEPS, Document, RunEntries
 
 
-def arms_of_files(paths: Sequence[Path], metric: str = METRIC) -> tuple[list[Arm], dict[str, str]]:
+def arms_of_files(paths: Sequence[Path], metric: str = METRIC) -> tuple[list[ComparedArm], dict[str, str]]:
     """The algorithms that are in the files with every task of theirs, as arms in the order of the first file; and why
     other algorithms, and runs whose seed is missing on a task, are left out.
 
@@ -33,7 +33,7 @@ def arms_of_files(paths: Sequence[Path], metric: str = METRIC) -> tuple[list[Arm
     kept = [name for name, task in missing.items() if not task]
     if not kept:
         raise UserError(f"no algorithm is on all tasks of these files ({', '.join(whole)}); name files that share some")
-    arms = [Arm(name, {task: whole[task][name] for task in sorted(whole)}) for name in kept]
+    arms = [ComparedArm(name, {task: whole[task][name] for task in sorted(whole)}) for name in kept]
     equal, left_out = with_equal_seeds(arms)
     return equal, {name: f"it is not on {task}" for name, task in missing.items() if task} | left_out
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from marless.comparison.comparison import Comparison, Lines, Row
 from marless.comparison.curve import Axis
-from marless.comparison.table import amount, measured
+from marless.comparison.score_tables import amount, measured
 from marless.comparison.tournament import Tournament
 from marless.reports.drawing import Line, draw_lines, finish, heading, look, quiet, save, sheet
 from marless.reports.evaluations import METRIC

@@ -6,8 +6,8 @@ from pathlib import Path
 from functions.contract import MissingExtra, StorageFault
 from functions.encoding import to_json
 from functions.system_errors import explained
-from marless.comparison import pictures, table
-from marless.comparison.arms import Arm
+from marless.comparison import pictures, score_tables
+from marless.comparison.compared_arm import ComparedArm
 from marless.comparison.comparison import Comparison
 from marless.reports import evaluations
 from marless.reports.evaluations import Document
@@ -15,20 +15,22 @@ from marless.reports.files import replace
 from marless.reports.provenance import written_by
 
 
-def write(folder: Path, comparison: Comparison, arms: Sequence[Arm], left_out: Mapping[str, str]) -> list[str]:
+def write(folder: Path, comparison: Comparison, arms: Sequence[ComparedArm], left_out: Mapping[str, str]) -> list[str]:
     """Writes all files; returns the pictures' names, none without matplotlib. Raises `StorageFault`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files = _draw(comparison, folder)
-        replace(folder / "compare.md", f"{table.markdown(comparison, left_out, files)}\n{written_by()}\n".encode())
-        replace(folder / "compare.csv", table.comma_separated(comparison).encode())
+        replace(
+            folder / "compare.md", f"{score_tables.markdown(comparison, left_out, files)}\n{written_by()}\n".encode()
+        )
+        replace(folder / "compare.csv", score_tables.comma_separated(comparison).encode())
         replace(folder / "marl-eval.json", to_json(marl_eval(arms)) + b"\n")
     except OSError as error:
         raise StorageFault(f"cannot write into {folder}: {explained(error)}") from error
     return files
 
 
-def marl_eval(arms: Sequence[Arm]) -> Document:
+def marl_eval(arms: Sequence[ComparedArm]) -> Document:
     """All runs in one document in the layout of marl-eval, arms in the place of algorithms."""
     whole: Document = {}
     for arm in arms:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.errors import UserError
-from marless.comparison.arms import Arm
+from marless.comparison.compared_arm import ComparedArm
 from marless.comparison.curve import Axis, ComparedRun, FloatArray
 
 
@@ -27,7 +27,7 @@ class Scale:
         return (returns - self.low) / self.span
 
 
-def scale(arms: Sequence[Arm]) -> Scale:
+def scale(arms: Sequence[ComparedArm]) -> Scale:
     """The scale of these arms; a task on which all returns are equal has the score 0."""
     tasks = list(arms[0].runs)
     if len(tasks) == 1:
@@ -42,18 +42,18 @@ def scale(arms: Sequence[Arm]) -> Scale:
     return Scale(np.array(lows), np.where(span > 0, span, 1.0))
 
 
-def returns_at(arm: Arm, axis: Axis, where: FloatArray) -> FloatArray:
+def returns_at(arm: ComparedArm, axis: Axis, where: FloatArray) -> FloatArray:
     """Returns ``[positions, seeds, tasks]`` of the arm's runs at the positions `where` ``[positions]``."""
     found = [[of_task[seed].curve.at(axis, where) for of_task in arm.runs.values()] for seed in arm.seeds]
     return np.moveaxis(np.array(found), -1, 0)
 
 
-def absolutes(arm: Arm) -> FloatArray:
+def absolutes(arm: ComparedArm) -> FloatArray:
     """The absolute metric ``[seeds, tasks]``; every run needs one."""
     return np.array([[*(_absolute(of_task[seed])[0] for of_task in arm.runs.values())] for seed in arm.seeds])
 
 
-def common_span(arms: Sequence[Arm], axis: Axis) -> tuple[float, float]:
+def common_span(arms: Sequence[ComparedArm], axis: Axis) -> tuple[float, float]:
     """From where to where all runs have evaluations; raises `UserError` when a run ends before another's first one."""
     runs = [run for arm in arms for run in arm.every_run]
     first, last = max(runs, key=lambda run: run.curve.span(axis)[0]), _shortest(arms, axis)
@@ -66,14 +66,14 @@ def common_span(arms: Sequence[Arm], axis: Axis) -> tuple[float, float]:
     return start, end
 
 
-def ends_first(arms: Sequence[Arm], axis: Axis) -> str:
+def ends_first(arms: Sequence[ComparedArm], axis: Axis) -> str:
     """The run by whose end all are compared, '' when all end there."""
     end = _shortest(arms, axis).curve.span(axis)[1]
     same = all(run.curve.span(axis)[1] == end for arm in arms for run in arm.every_run)
     return "" if same else _shortest(arms, axis).name
 
 
-def _shortest(arms: Sequence[Arm], axis: Axis) -> ComparedRun:
+def _shortest(arms: Sequence[ComparedArm], axis: Axis) -> ComparedRun:
     return min((run for arm in arms for run in arm.every_run), key=lambda run: run.curve.span(axis)[1])
 
 

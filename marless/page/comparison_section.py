@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from marless.comparison import table as tables
-from marless.comparison.arms import Arm
+from marless.comparison import score_tables as tables
+from marless.comparison.compared_arm import ComparedArm
 from marless.comparison.comparison import Comparison, Lines
 from marless.comparison.curve import Axis, ComparedRun
 from marless.page import numbers
@@ -27,7 +27,7 @@ class Compared:
     why runs are left out of the arms."""
 
     comparison: Comparison
-    arms: Sequence[Arm]
+    arms: Sequence[ComparedArm]
     curves: Mapping[Axis, Mapping[str, Lines]]
     facts: Sequence[Facts]
     left_out: Mapping[str, str]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from marless.comparison import table as tables
+from marless.comparison import score_tables as tables
 from marless.page.comparison_section import Compared, overview, run_sections, runs_table
 from marless.page.facts import Facts
 from marless.page.markup import Html, element, html, joined

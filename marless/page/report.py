@@ -5,8 +5,8 @@ from itertools import islice
 from pathlib import Path
 
 from coordinator.errors import UserError
-from marless.comparison.arms import arms_of
 from marless.comparison.collection import collect, folders_of
+from marless.comparison.compared_arm import arms_of
 from marless.comparison.comparison import compare, curves
 from marless.comparison.curve import AXES, Axis
 from marless.page import facts

@@ -4,7 +4,7 @@ Pure functions on numbers. Callers decide which numbers are compared and how the
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -14,6 +14,14 @@ from coordinator.rules.student import t_cdf, t_quantile
 
 FloatArray = NDArray[np.float64]
 Interval = tuple[float, float]
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """An estimate over `runs` runs or pairs with its 95 % interval, which is None for a single run."""
+
+    value: float
+    ci95: Interval | None
+    runs: int
 
 
 class FinalReturn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -99,38 +107,6 @@ def summary(returns: ArrayLike) -> FinalReturn:
     array = _values(returns, 1)
     interval = ci95(array) if array.size > 1 else None
     return FinalReturn(mean=mean(array), iqm=iqm(array), ci95=interval, episodes=array.size)
-
-
-def bootstrap_ci(
-    scores: ArrayLike,
-    rng: np.random.Generator,
-    statistic: Callable[[FloatArray], float] = iqm,
-    repetitions: int = 2_000,
-    level: float = 0.95,
-) -> Interval:
-    """Stratified percentile bootstrap interval of `statistic` over runs.
-
-    `scores` is ``[runs, tasks]`` (``[runs]`` stands for one task), one score for each run. Runs are drawn with
-    replacement for each task on its own, the task being the stratum (Agarwal et al. 2021, as in rliable; Gorsane et
-    al., "Towards a Standardised Performance Evaluation Protocol for Cooperative MARL", NeurIPS 2022, ask for it). For
-    published tables rliable uses 50,000 repetitions.
-    """
-    matrix = _values(scores, 1)
-    if matrix.ndim == 1:
-        matrix = matrix[:, np.newaxis]
-    draws = (stratified_rows(rng, matrix.shape, 1)[0] for _ in range(repetitions))
-    return percentiles([statistic(np.take_along_axis(matrix, rows, axis=0)) for rows in draws], level)
-
-
-def stratified_rows(rng: np.random.Generator, shape: tuple[int, ...], repetitions: int) -> NDArray[np.int64]:
-    """Rows ``[repetitions, runs, tasks]`` of a stratified bootstrap of scores of `shape` ``[runs, tasks]``."""
-    return rng.integers(shape[0], size=(repetitions, *shape))
-
-
-def percentiles(statistics: ArrayLike, level: float = 0.95) -> Interval:
-    """The percentile interval of a bootstrap's `statistics`, one per repetition."""
-    low, high = np.quantile(_values(statistics, 1), [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
 
 
 def tost_paired(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:

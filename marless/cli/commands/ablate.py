@@ -20,17 +20,17 @@ from functions.encoding import from_json, to_json, to_json_file
 from functions.environments.roles.partition import roles_of
 from infra.local.own_process import cores
 from infra.local.separate_pools import SeparatePools
-from marless.ablation import report, study, suite, suite_costs, suite_picture, suite_table, table
+from marless.ablation import declaration, report, result_tables, suite, suite_costs, suite_picture, suite_table
 from marless.ablation.arms import ARMS, SHARING, Arm, arms_by_name, configuration, cross, refuse_clashes, settings
 from marless.ablation.campaign import Campaign, CellEnd
 from marless.ablation.cells import BASE
-from marless.ablation.comparison import Runs, Table
-from marless.ablation.headlines import Contrast, contrasts
-from marless.ablation.study import Study
+from marless.ablation.declaration import Declaration
 from marless.ablation.suite_costs import TaskCosts
 from marless.backends.base import FUNCTION_MODULES
 from marless.cli import arguments as common
 from marless.cli.console import report_ending
+from marless.comparison.contrasts import Contrast, contrasts
+from marless.comparison.paired import PairedComparison, Runs
 from marless.loggers import registry as loggers
 from marless.output import note, say, say_json, say_text
 from marless.reports import TeamPolicy, crossplay, load_policy
@@ -285,19 +285,19 @@ def _open(folder: Path) -> None:
     """Creates the folder; raises `UserError` when it holds something else."""
     folder.mkdir(parents=True, exist_ok=True)
     foreign = [path.name for path in folder.iterdir() if not path.name.startswith(".") and path.name != ERRORS]
-    if foreign and not (folder / study.FILE).exists():
+    if foreign and not (folder / declaration.FILE).exists():
         raise UserError(f"{folder} holds {foreign[0]} and is not the folder of an ablation; choose another --out")
 
 
-def _begin(wanted: _Ablation) -> Study:
+def _begin(wanted: _Ablation) -> Declaration:
     """Merges the folder's study with the requested one and writes it and the base configuration."""
     # Through JSON, so that tuples become lists as when it is read back.
     document = from_json(to_json(wanted.base), dict[str, Any])
     del document["seed"]
     arms, headlines = {arm.name: settings(arm) for arm in wanted.arms}, tuple(wanted.headlines)
-    requested = Study(settings=document, arms=arms, headlines=headlines)
-    merged = study.merge(wanted.folder, study.read(wanted.folder), requested)
-    study.write(wanted.folder, merged)
+    requested = Declaration(settings=document, arms=arms, headlines=headlines)
+    merged = declaration.merge(wanted.folder, declaration.read(wanted.folder), requested)
+    declaration.write(wanted.folder, merged)
     RunFolder(wanted.folder).write(BASE, dump.document(wanted.base).encode(), durable=True)
     return merged
 
@@ -338,11 +338,11 @@ def _plays(base: RunConfig, reference: TeamPolicy, run: Path, seed: int) -> dict
     return crossplay.scores(load_policy(run), reference, base.evaluation.final_episodes, seed)
 
 
-def _show(options: Namespace, folder: Path, comparison: Table) -> None:
+def _show(options: Namespace, folder: Path, comparison: PairedComparison) -> None:
     if options.json:
         say_json({"event": "finished", "folder": str(folder), "table": comparison})
         return
-    main, expense, *others = table.sections(comparison)
+    main, expense, *others = result_tables.sections(comparison)
     # Sections on the rules and the bill are only in the file.
     for section in (main, expense, *others[2:]):
         say("", section.title)

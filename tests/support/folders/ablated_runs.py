@@ -1,10 +1,10 @@
-"""Fake finished runs for ablations: folders with the files that are read, and `Result`s without files."""
+"""Fake finished runs for ablations: folders with the files that are read, and `FinishedRun`s without files."""
 
 import msgspec
 import numpy as np
 
 from coordinator.core.state import Evaluated, RoundLine
-from marless.ablation.results import Point, Result, Round
+from marless.comparison.finished_run import FinishedRun, Point, Round
 
 
 def a_line(number, **changed):
@@ -40,9 +40,21 @@ def a_folder(path, lines, final=-40.0, status="finished", code="abc"):
     (path / "metrics.jsonl").write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     parts = {"actor": 0.001, "learner": 0.002, "evaluator": 0.0005, "requests": 0.0001, "storage": 0.03}
     summary = {
+        "run": path.name,
+        "commit": None,
+        "seed": 1,
         "status": status,
+        "reason": "",
         "rounds": lines[-1].round,
         "env_steps": lines[-1].env_steps,
+        "wall_seconds": 1.0,
+        "train_seconds": 1.0,
+        "env_steps_per_second": 1.0,
+        "start_up_seconds": None,
+        "absolute_return": None,
+        "peak_mb": {},
+        "weights_sha256": None,
+        "machine": {"cores": 1, "platform": "", "python": ""},
         "final_return": {"mean": final, "iqm": final, "ci95": [final - 1, final + 1], "episodes": 3200},
         "dollars": {"total": sum(parts.values()), **parts},
     }
@@ -74,7 +86,7 @@ def a_result(arm="baseline", seed=1, **changed):
         "curve": a_curve(1000, 10.0, 0.1, -80.0, -40.0),
         "history": (Round(rollouts=4, learners=6, team=(0, 1, 2), event=""),) * 10,
     }
-    return Result(**(fields | changed))
+    return FinishedRun(**(fields | changed))
 
 
 def a_curve(env_steps, seconds, dollars, first, last, points=10):

@@ -18,12 +18,13 @@ from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.outcomes import Outcome
 from benchmarks.conformance.protocols import FULL, ON_POLICY, PLAYING, PROTOCOLS, QUICK, STARCRAFT
 from benchmarks.conformance.record import Measured, Record
+from coordinator.file_reading import UnreadableFile
 from functions.algorithms.ppo import ippo
 from functions.algorithms.ppo.specs import IppoConfig
 from functions.contract import Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from marless.ablation.results import Point, Unreadable
+from marless.comparison.finished_run import Point
 from marless.reports.drawing import COLOURS
 from marless.reports.policy import TeamFile, export
 from marless.reports.provenance import written_by
@@ -300,7 +301,7 @@ def test_records_come_back_as_they_were_and_others_are_refused(tmp_path):
     record.write(file, made)
     assert record.read(file) == made
     file.write_text("{")
-    with pytest.raises(Unreadable, match="delete it"):
+    with pytest.raises(UnreadableFile, match="delete it"):
         record.read(file)
 
 

@@ -6,8 +6,8 @@ import pytest
 from made_runs import a_run
 
 from coordinator.errors import UserError
-from marless.comparison.arms import arms_of
 from marless.comparison.collection import collect
+from marless.comparison.compared_arm import arms_of
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,10 @@ import pytest
 from made_runs import a_run
 
 from coordinator.errors import UserError
-from marless.comparison import report, table
-from marless.comparison.arms import arms_of
+from marless.comparison import report
+from marless.comparison import score_tables as table
 from marless.comparison.collection import collect
+from marless.comparison.compared_arm import arms_of
 from marless.comparison.comparison import compare, curves
 
 IPPO = ("algorithm.name=ippo",)

@@ -6,9 +6,9 @@ import pytest
 from made_runs import a_run, a_study
 
 from coordinator.errors import UserError
-from marless.comparison import table
-from marless.comparison.arms import arms_of
+from marless.comparison import score_tables as table
 from marless.comparison.collection import collect
+from marless.comparison.compared_arm import arms_of
 from marless.comparison.comparison import compare
 from marless.comparison.report import marl_eval
 

@@ -16,7 +16,7 @@ from marless.ablation.arms import (
     cross,
     refuse_clashes,
 )
-from marless.ablation.study import FILE, Study, merge, read, write
+from marless.ablation.declaration import FILE, Declaration, merge, read, write
 
 BASE = load(None, ["scaling.rollouts=8", "algorithm.lr=0.002"])
 
@@ -137,7 +137,7 @@ def test_settings_that_no_arm_undoes_are_let_through():
 
 def a_study(**changed):
     fields = {"settings": {"algorithm": {"lr": 0.1}, "attempts": 3}, "arms": {"ours": {"scaling.rule": "gns"}}}
-    return Study(**(fields | changed))
+    return Declaration(**(fields | changed))
 
 
 def test_an_ablation_takes_further_arms_and_keeps_what_it_worked_out(tmp_path):

@@ -4,9 +4,10 @@ from ablated_runs import a_folder, a_line
 
 from marless.ablation.arms import ARMS, Arm
 from marless.ablation.campaign import Campaign
-from marless.ablation.cells import Cell, has_finished, list_cells
-from marless.ablation.study import Study
-from marless.ablation.study import read as study_of
+from marless.ablation.cells import Cell, list_cells
+from marless.ablation.declaration import Declaration
+from marless.ablation.declaration import read as declaration_of
+from marless.comparison.finished_run import has_finished
 
 A, B = Arm("a", "", {"scaling.rule": "gns", "trend.gamma": 0.1, "sharing.trial": False}), Arm("b", "", {})
 
@@ -22,8 +23,7 @@ def test_a_run_has_finished_if_its_files_say_so(tmp_path):
     (folder / "summary.json").write_text("{")
     assert not has_finished(folder)
     for status in ("interrupted", "failed", "finished"):
-        (folder / "summary.json").write_text(f'{{"status": "{status}"}}')
-        assert has_finished(folder) == (status == "finished")
+        assert has_finished(a_folder(tmp_path / status, [a_line(1)], status=status)) == (status == "finished")
 
 
 def test_the_run_of_a_cell_has_the_arms_settings_in_place_of_the_files(tmp_path):
@@ -41,7 +41,7 @@ PAPER, MEAN = ARMS["marless"], ARMS["constant-mean"]
 def a_campaign(folder, arms=(PAPER, MEAN), seeds=(1, 2), study=None):
     ended_runs = []
     (folder / "base.toml").touch()
-    return Campaign(folder, study or Study(settings={}, arms={}), arms, seeds, ended_runs.append), ended_runs
+    return Campaign(folder, study or Declaration(settings={}, arms={}), arms, seeds, ended_runs.append), ended_runs
 
 
 def asked(campaign):
@@ -68,7 +68,7 @@ def test_the_constant_arm_waits_for_the_runs_it_takes_its_rollouts_from(tmp_path
     second = asked(campaign)
     assert list(second) == ["constant-mean-s1", "constant-mean-s2"]
     assert {run.config.scaling.rollouts for run in second.values()} == {6}
-    assert study_of(tmp_path).rollouts == {"constant-mean": 6}
+    assert declaration_of(tmp_path).rollouts == {"constant-mean": 6}
     for run in second.values():
         end(campaign, run, 6)
     assert [(ended.status, ended.done, ended.total) for ended in ended_runs][-1] == ("finished", 4, 4)
@@ -104,7 +104,7 @@ def test_without_any_run_to_take_rollouts_from_an_arm_fails(tmp_path):
 
 def test_finished_runs_are_not_run_again_and_rollouts_once_worked_out_stay(tmp_path):
     a_folder(tmp_path / "runs" / "marless-s1", [a_line(1, rollouts=20)])
-    known = Study(settings={}, arms={}, rollouts={"constant-mean": 3})
+    known = Declaration(settings={}, arms={}, rollouts={"constant-mean": 3})
     campaign, _ = a_campaign(tmp_path, seeds=(1,), study=known)
     (run,) = asked(campaign).values()
     assert (run.name, run.config.scaling.rollouts) == ("constant-mean-s1", 3)

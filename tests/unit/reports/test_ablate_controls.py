@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from marless.ablation import table
-from marless.ablation.comparison import compare
-from marless.ablation.controls import DollarRatio, compare_dollars, savings, verdict
+from functions.encoding import to_json_file
+from marless.ablation import result_tables as table
+from marless.ablation.arms import controls
+from marless.comparison.paired import compare_paired as compare
+from marless.comparison.signal_savings import DollarRatio, compare_dollars, savings, verdict
 
 NOISE = (0.98, 1.03, 1.0, 0.97, 1.02)
 
@@ -115,7 +117,7 @@ def stuck(run):
 
 
 def the_section(arms):
-    found = table.sections(compare(arms, random=-80.0))[-1]
+    found = table.sections(compare(arms, -80.0, controls=controls(arms)))[-1]
     assert found.title == "Controls"
     return found
 
@@ -130,7 +132,7 @@ def test_dollars_returns_and_rollouts_are_the_arms_against_its_controls():
     arms["marless"] = {
         seed: msgspec.structs.replace(run, final_return=-38.0 + seed) for seed, run in arms["marless"].items()
     }
-    [found] = compare(arms, random=-80.0).controls
+    [found] = compare(arms, -80.0, controls=controls(arms)).controls
     assert (found.arm, found.tested, found.runs, found.bound, found.verdict) == (
         "shuffled",
         "marless",
@@ -149,7 +151,7 @@ def test_dollars_returns_and_rollouts_are_the_arms_against_its_controls():
 def test_dollars_are_those_of_the_column_of_dollars_to_reach():
     arms = some_arms(0.5, 0.8)
     arms["shuffled"][2] = stuck(arms["shuffled"][2])
-    found = compare(arms, random=-80.0)
+    found = compare(arms, -80.0, controls=controls(arms))
     _, tested, control = (item.reach.ratio for item in found.comparisons)
     assert found.controls[0].dollars.ratio == pytest.approx(tested.value / control.value)
     assert (found.controls[0].bound, found.comparisons[2].reach.bound) == ("at most", "at least")
@@ -158,14 +160,14 @@ def test_dollars_are_those_of_the_column_of_dollars_to_reach():
 def test_seeds_that_one_of_the_two_has_not_are_left_out():
     arms = some_arms(0.5, 0.8)
     del arms["marless"][1], arms["shuffled"][5], arms["marless-minus"][3]
-    [found] = compare(arms, random=-80.0).controls
+    [found] = compare(arms, -80.0, controls=controls(arms)).controls
     assert found.runs == found.dollars.runs == 3
     # Of these the baseline has only seeds 2 and 4.
     assert found.savings.tested == pytest.approx(1 - 0.5 * stats.gmean([NOISE[1], NOISE[3]]))
     arms["shuffled"] = {1: arms["shuffled"][1]}
-    assert compare(arms, random=-80.0).controls == ()
+    assert compare(arms, -80.0, controls=controls(arms)).controls == ()
     arms["shuffled"] = {}
-    assert compare(arms, random=-80.0).controls == ()
+    assert compare(arms, -80.0, controls=controls(arms)).controls == ()
 
 
 def test_a_signal_that_saves_nothing_is_said_to_save_nothing():
@@ -225,7 +227,7 @@ def test_what_few_seeds_do_not_decide_is_said_not_to_be_decided():
 def test_markdown_and_json_have_the_controls():
     arms = some_arms(0.5, 0.8)
     arms["constant-mean"] = arms["marless"]
-    found = compare(arms, random=-80.0)
+    found = compare(arms, -80.0, controls=controls(arms))
     text = table.markdown("spread", found, {}, [], [])
     block = text[text.index("## Controls") : text.index("## The arms")]
     lines = block.splitlines()
@@ -233,6 +235,6 @@ def test_markdown_and_json_have_the_controls():
     bullets = [line for line in lines if line.startswith("* **marless** against ")]
     assert [line.split("**")[3] for line in bullets] == ["shuffled", "constant-mean"]
     assert bullets[1].endswith("equal within a factor 1.25 (p < 0.001): the signal saves nothing.")
-    parsed = json.loads(table.json(found))["controls"]
+    parsed = json.loads(to_json_file(found))["controls"]
     assert [item["verdict"] for item in parsed] == ["saves", "equal"]
     assert parsed[0]["savings"]["control"] == pytest.approx(0.2, abs=1e-12)

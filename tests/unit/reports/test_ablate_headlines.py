@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from coordinator.config.schema import ConfigError
-from marless.ablation import study, table
-from marless.ablation.comparison import compare
-from marless.ablation.headlines import contrasts
-from marless.ablation.study import Study
+from marless.ablation import declaration
+from marless.ablation import result_tables as table
+from marless.ablation.declaration import Declaration
+from marless.comparison.contrasts import contrasts
+from marless.comparison.paired import compare_paired as compare
 from marless.reports.statistics import holm, paired_p_value
 
 ARMS = ("baseline", "all+constant:10@split", "ours")
@@ -113,11 +114,11 @@ def test_a_contrast_without_a_test_counts_in_the_correction():
 
 def test_headlines_cannot_be_declared_after_the_runs(tmp_path):
     declared = tuple(contrasts(["ours/baseline:return"], ARMS))
-    first = Study(settings={}, arms={}, headlines=declared)
-    study.write(tmp_path, first)
-    assert study.read(tmp_path) == first
+    first = Declaration(settings={}, arms={}, headlines=declared)
+    declaration.write(tmp_path, first)
+    assert declaration.read(tmp_path) == first
     # The same command, or one without headlines, goes on with those of the first.
-    assert study.merge(tmp_path, first, first).headlines == declared
-    assert study.merge(tmp_path, first, Study(settings={}, arms={})).headlines == declared
+    assert declaration.merge(tmp_path, first, first).headlines == declared
+    assert declaration.merge(tmp_path, first, Declaration(settings={}, arms={})).headlines == declared
     with pytest.raises(ConfigError, match="declared other headlines, or none"):
-        study.merge(tmp_path, Study(settings={}, arms={}), first)
+        declaration.merge(tmp_path, Declaration(settings={}, arms={}), first)

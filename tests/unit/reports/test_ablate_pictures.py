@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from functions.contract import MissingExtra
 from marless.ablation.pictures import draw, mean_line
-from marless.ablation.results import Point, Round
+from marless.comparison.finished_run import Point, Round
 from marless.reports.drawing import spread
 
 ALWAYS = ["return_steps.png", "return_dollars.png", "return_seconds.png", "rounds.png", "bill.png"]

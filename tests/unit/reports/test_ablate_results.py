@@ -13,9 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from marless.ablation import table
-from marless.ablation.comparison import compare, dollars_until, estimate, ratio, return_at, target
-from marless.ablation.results import Point, Unreadable, mean_rollouts, read
+from coordinator.file_reading import UnreadableFile
+from functions.encoding import to_json_file
+from marless.ablation import result_tables as table
+from marless.comparison.finished_run import Point, mean_rollouts, read
+from marless.comparison.paired import compare_paired as compare
+from marless.comparison.paired import dollars_until, estimate, ratio, return_at, target
 
 
 def test_a_run_is_read_from_its_files(tmp_path):
@@ -59,7 +62,7 @@ def test_the_final_policies_count_once_on_the_curve(tmp_path):
 def test_a_damaged_file_is_named(tmp_path, name):
     folder = a_folder(tmp_path / "run", [a_line(1), a_line(2)])
     (folder / name).write_text("{")
-    with pytest.raises(Unreadable, match=name):
+    with pytest.raises(UnreadableFile, match=name):
         read(folder, "ours", 3)
 
 
@@ -274,7 +277,7 @@ def test_all_rows_of_a_table_have_its_columns_in_markdown_too():
 
 def test_programs_get_all_digits():
     found = compare(arms(lambda base: {"dollars": base.dollars / 3}))
-    parsed = json.loads(table.json(found))
+    parsed = json.loads(to_json_file(found))
     assert parsed["comparisons"][1]["ratios"]["dollars"]["value"] == pytest.approx(1 / 3, abs=1e-12)
     [row] = csv.DictReader(io.StringIO(table.comma_separated([a_result(plays={"x, y": math.pi})])))
     assert (row["arm"], float(row["functions"]), float(row["x, y"])) == ("baseline", 0.033, math.pi)

@@ -5,10 +5,11 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from marless.comparison import bootstrap
+from marless.comparison.bootstrap import interval
 from marless.reports.statistics import (
     FinalReturn,
     adjusted_rand,
-    bootstrap_ci,
     bounded_ci95,
     ci95,
     iqm,
@@ -75,26 +76,26 @@ def test_a_summary_survives_json():
 
 def test_the_bootstrap_of_the_mean_agrees_with_scipys():
     scores = np.random.default_rng(2).normal(0, 1, 40)
-    ours = bootstrap_ci(scores, np.random.default_rng(3), statistic=mean, repetitions=4000)
+    ours = interval(bootstrap.mean, [scores[:, np.newaxis]], ("scipy",), repetitions=4000)
     theirs = scipy.stats.bootstrap([scores], np.mean, method="percentile", rng=np.random.default_rng(4))
     assert ours == pytest.approx(theirs.confidence_interval, abs=0.03)
 
 
 def test_the_bootstrap_draws_runs_within_a_task_and_never_across():
     # Both tasks are constant over runs, so every draw gives the same matrix; mixing tasks would spread the means.
-    scores = [[0.0, 10.0]] * 5
-    assert bootstrap_ci(scores, np.random.default_rng(0), statistic=mean, repetitions=50) == (5.0, 5.0)
+    scores = np.array([[0.0, 10.0]] * 5)
+    assert interval(bootstrap.mean, [scores], ("tasks",), repetitions=50) == (5.0, 5.0)
 
 
 def test_the_bootstrap_draws_each_task_on_its_own():
     # Drawn together, run 1 gives (1, 0) and run 2 (0, 1): a mean of 0.5 always. Drawn apart, it varies.
-    low, high = bootstrap_ci([[1.0, 0.0], [0.0, 1.0]], np.random.default_rng(0), statistic=mean, repetitions=200)
-    assert (low, high) == (0.0, 1.0)
+    assert interval(bootstrap.mean, [np.eye(2)], ("tasks",), repetitions=200) == (0.0, 1.0)
 
 
-def test_the_bootstrap_is_a_function_of_its_generator():
+def test_the_bootstrap_is_a_function_of_its_address():
     scores = np.random.default_rng(5).normal(size=(10, 3))
-    assert bootstrap_ci(scores, np.random.default_rng(6)) == bootstrap_ci(scores, np.random.default_rng(6))
+    first, again, other = (interval(bootstrap.iqm, [scores], (name,), repetitions=200) for name in "aab")
+    assert first == again != other
 
 
 @settings(max_examples=50, deadline=None)

@@ -6,10 +6,10 @@ import pytest
 from ablated_runs import a_result
 
 from marless.ablation.arms import arms_by_name
-from marless.ablation.results import Round
 from marless.ablation.suite_costs import best_single, contrasts, costs, is_static, overall, ratio
 from marless.ablation.suite_picture import draw
 from marless.ablation.suite_table import markdown
+from marless.comparison.finished_run import Round
 
 ALL, NONE, OURS = "all+constant:2@split", "none+constant:2@split", "ours"
 ARMS = arms_by_name([ALL, NONE, OURS])

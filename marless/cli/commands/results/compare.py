@@ -6,9 +6,9 @@ from pathlib import Path
 
 from coordinator.errors import FINISHED, UserError
 from marless.cli import arguments as common
-from marless.comparison import report, table
-from marless.comparison.arms import Arm, arms_of
+from marless.comparison import report, score_tables
 from marless.comparison.collection import collect
+from marless.comparison.compared_arm import ComparedArm, arms_of
 from marless.comparison.comparison import Comparison, compare
 from marless.comparison.curve import AXES
 from marless.comparison.marl_eval import arms_of_files
@@ -64,7 +64,7 @@ def run(options: Namespace) -> int:
     return FINISHED
 
 
-def _arms(options: Namespace) -> tuple[list[Arm], dict[str, str]]:
+def _arms(options: Namespace) -> tuple[list[ComparedArm], dict[str, str]]:
     """The arms, and why runs are left out."""
     files = [Path(text) for text in options.runs if text.endswith(".json")]
     if not files:
@@ -87,11 +87,11 @@ def _print_json(folder: Path, comparison: Comparison, left_out: Mapping[str, str
 def _print_text(folder: Path, comparison: Comparison, left_out: Mapping[str, str]) -> None:
     for name, why in left_out.items():
         note(f"left out: {name} ({why})")
-    say_text(table.headline(comparison))
-    for section in table.sections(comparison):
+    say_text(score_tables.headline(comparison))
+    for section in score_tables.sections(comparison):
         say("", section.title)
         say_text(aligned(section.header, section.rows))
     say("")
-    for line in (*table.notes(comparison), *table.conclusions(comparison)):
+    for line in (*score_tables.notes(comparison), *score_tables.conclusions(comparison)):
         say(line)
     say("", f"read {folder / 'compare.md'}; other files are beside it", str(folder))

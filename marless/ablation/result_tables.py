@@ -3,21 +3,19 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from functions.encoding import to_json_file
 from marless.ablation.arms import Value
-from marless.ablation.comparison import MANY, TARGET_SHARE, Comparison, Control, Estimate, Reach, Table
-from marless.ablation.controls import FACTOR
-from marless.ablation.headlines import LEVEL
-from marless.ablation.results import Result
+from marless.comparison.contrasts import LEVEL
+from marless.comparison.finished_run import FinishedRun
+from marless.comparison.paired import MANY, TARGET_SHARE, AgainstBaseline, Control, PairedComparison, Reach
+from marless.comparison.signal_savings import FACTOR
 from marless.reports.digits import Digits, digits_of
-from marless.reports.statistics import Interval
-from marless.reports.text import markdown_table, money
+from marless.reports.section import NONE, Section, estimate_cell, interval_cell
+from marless.reports.statistics import Estimate
+from marless.reports.text import money
 
-_NONE = "-"
 _BOUNDS = {"exact": "", "at least": "≥ ", "at most": "≤ ", "unknown": ""}
 _PARTS = {
     "actor": "sampling",
@@ -29,18 +27,7 @@ _PARTS = {
 _NOT_IN_CSV = ("curve", "history", "plays")
 
 
-@dataclass(frozen=True)
-class Section:
-    """A table with its note; `conclusions` are sentences, one for each row."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str
-    conclusions: tuple[str, ...] = ()
-
-
-def sections(table: Table) -> list[Section]:
+def sections(table: PairedComparison) -> list[Section]:
     """The tables, the most important first."""
     final = [item.returns["final"].value for item in table.comparisons]
     digits = digits_of(final, 1 if abs(final[0]) >= 10 else 2)
@@ -53,13 +40,13 @@ def sections(table: Table) -> list[Section]:
 
 def markdown(
     title: str,
-    table: Table,
+    table: PairedComparison,
     arms: Mapping[str, tuple[str, Mapping[str, Value]]],
     remarks: Sequence[str],
     pictures: Sequence[str],
 ) -> str:
     """table.md; `arms` maps names to descriptions and settings, `pictures` are files beside it."""
-    parts = [f"# {title}", *remarks, *(part for section in sections(table) for part in _section(section))]
+    parts = [f"# {title}", *remarks, *(part for section in sections(table) for part in section.markdown)]
     parts += [f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures]
     bullets = [
         f"* **{name}**: {about}. `{' '.join(f'{key}={_text(value)}' for key, value in settings.items())}`"
@@ -68,14 +55,9 @@ def markdown(
     return "\n\n".join([*parts, "## The arms", "\n".join(bullets)]) + "\n"
 
 
-def json(table: Table) -> bytes:
-    """table.json."""
-    return to_json_file(table)
-
-
-def comma_separated(results: Sequence[Result]) -> str:
+def comma_separated(results: Sequence[FinishedRun]) -> str:
     """results.csv: a row for every run."""
-    names = [name for name in Result.__struct_fields__ if name not in _NOT_IN_CSV]
+    names = [name for name in FinishedRun.__struct_fields__ if name not in _NOT_IN_CSV]
     plays = list(results[0].plays) if results else []
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -86,7 +68,7 @@ def comma_separated(results: Sequence[Result]) -> str:
     return text.getvalue()
 
 
-def _main(table: Table, digits: Digits) -> Section:
+def _main(table: PairedComparison, digits: Digits) -> Section:
     header: tuple[str, ...] = (
         "arm",
         "runs",
@@ -121,7 +103,7 @@ def _main(table: Table, digits: Digits) -> Section:
     return Section("Return and cost", header, tuple(rows), note)
 
 
-def _equal_cost(table: Table, digits: Digits) -> Section:
+def _equal_cost(table: PairedComparison, digits: Digits) -> Section:
     goal = digits.text(table.target)
     header = (
         "arm",
@@ -154,7 +136,7 @@ def _equal_cost(table: Table, digits: Digits) -> Section:
     return Section("At equal cost", header, tuple(rows), note)
 
 
-def _rules(table: Table) -> Section:
+def _rules(table: PairedComparison) -> Section:
     names = {
         "rounds": (".0f", "rounds"),
         "env_steps": (",.0f", "environment steps"),
@@ -174,7 +156,7 @@ def _rules(table: Table) -> Section:
     return Section("Decisions of the rules", ("arm", *(title for _, title in names.values())), tuple(rows), note)
 
 
-def _bill(table: Table) -> Section:
+def _bill(table: PairedComparison) -> Section:
     rows = [
         (
             item.arm,
@@ -189,7 +171,7 @@ def _bill(table: Table) -> Section:
     return Section("The bill", header, tuple(rows), note)
 
 
-def _plays(table: Table, plays: Sequence[str]) -> Section:
+def _plays(table: PairedComparison, plays: Sequence[str]) -> Section:
     rows = [
         _row(
             table,
@@ -217,7 +199,7 @@ def _plays(table: Table, plays: Sequence[str]) -> Section:
     return Section("Each side separately", header, tuple(rows), note)
 
 
-def _controls(table: Table, digits: Digits) -> Section:
+def _controls(table: PairedComparison, digits: Digits) -> Section:
     goal = digits.text(table.target)
     header = (
         "control",
@@ -254,18 +236,18 @@ def _controls(table: Table, digits: Digits) -> Section:
     return Section("Controls", header, tuple(rows), note, tuple(_sentence(item) for item in table.controls))
 
 
-def _headlines(table: Table, digits: Digits) -> Section:
+def _headlines(table: PairedComparison, digits: Digits) -> Section:
     measures = {"return": "return", "dollars": "ratio of dollars", "reach": "ratio of dollars to the target"}
     rows = []
     for item in table.headlines:
-        contrast, found = item.contrast, None
+        contrast, effect = item.contrast, None
         if item.value is not None:
-            found = Estimate(value=item.value, ci95=item.ci95, runs=item.runs)
-        shown = _difference(found, digits) if contrast.measure == "return" else _BOUNDS[item.bound] + _ratio(found)
-        p_values = (_NONE, _NONE) if item.p_value is None else (_p(item.p_value), _p(item.adjusted))
-        said = "different" if item.adjusted < LEVEL else "not decided"
+            effect = Estimate(value=item.value, ci95=item.ci95, runs=item.runs)
+        value = _difference(effect, digits) if contrast.measure == "return" else _BOUNDS[item.bound] + _ratio(effect)
+        p_values = (NONE, NONE) if item.p_value is None else (_p(item.p_value), _p(item.adjusted))
+        result = "different" if item.adjusted < LEVEL else "not decided"
         measure = measures[contrast.measure]
-        rows.append((contrast.arm, contrast.against, measure, str(item.runs), shown, *p_values, said))
+        rows.append((contrast.arm, contrast.against, measure, str(item.runs), value, *p_values, result))
     header = ("arm", "against", "by", "seeds", "value", "p", "p, Holm", "result")
     note = (
         "The contrasts that were declared before the runs. In brackets: 95 % intervals, each for itself. p is that of"
@@ -309,29 +291,28 @@ def _saving_without_signal(item: Control) -> str:
 
 def _expense(item: Control) -> str:
     if item.dollars is None:
-        return _NONE
-    return _BOUNDS[item.bound] + _with_interval(item.dollars.ratio, item.dollars.ci90)
+        return NONE
+    return _BOUNDS[item.bound] + interval_cell(item.dollars.ratio, item.dollars.ci90, _times)
 
 
 def _probability(item: Control) -> str:
     """Two digits; a dash for a bound, which is not tested for equality."""
     if item.bound != "exact" or item.dollars is None or item.dollars.p_value is None:
-        return _NONE
+        return NONE
     return f"= {item.dollars.p_value:.2g}" if item.dollars.p_value >= 0.001 else "< 0.001"
 
 
 def _signal(item: Control) -> str:
     if item.savings is None:
-        return _NONE
-    low, high = map(_share, item.savings.ci90)
-    return f"{'≥ ' if item.bound == 'at most' else ''}{_share(item.savings.signal)} ({low} to {high})"
+        return NONE
+    return f"{'≥ ' if item.bound == 'at most' else ''}{interval_cell(item.savings.signal, item.savings.ci90, _share)}"
 
 
 def _share(value: float) -> str:
     return f"{round(100 * value)} %"
 
 
-def _row(table: Table, item: Comparison, compared: Sequence[int], cells: list[str]) -> tuple[str, ...]:
+def _row(table: PairedComparison, item: AgainstBaseline, compared: Sequence[int], cells: list[str]) -> tuple[str, ...]:
     """A row of cells, with `baseline` in the compared columns of the baseline itself."""
     if item.arm != table.baseline:
         return tuple(cells)
@@ -344,22 +325,13 @@ def _mean(estimate: Estimate, digits: Digits) -> str:
 
 
 def _difference(estimate: Estimate | None, digits: Digits) -> str:
-    if estimate is None:
-        return _NONE
-    interval = estimate.ci95
-    if estimate.value == 0 and interval in (None, (0, 0)):
+    if estimate is not None and estimate.value == 0 and estimate.ci95 in (None, (0, 0)):
         return "the same"
-    value, *ends = (digits.text(number, sign=True) for number in (estimate.value, *(interval or ())))
-    return f"{value} ({' to '.join(ends)})" if ends else value
+    return estimate_cell(estimate, digits, sign=True)
 
 
 def _ratio(estimate: Estimate | None) -> str:
-    return _NONE if estimate is None else _with_interval(estimate.value, estimate.ci95)
-
-
-def _with_interval(ratio: float, interval: Interval | None) -> str:
-    value = _times(ratio)
-    return f"{value} ({_times(interval[0])} to {_times(interval[1])})" if interval else value
+    return NONE if estimate is None else interval_cell(estimate.value, estimate.ci95, _times)
 
 
 def _times(ratio: float) -> str:
@@ -370,12 +342,7 @@ def _times(ratio: float) -> str:
 
 
 def _reach_ratio(reach: Reach) -> str:
-    return _NONE if reach.ratio is None else _BOUNDS[reach.bound] + _ratio(reach.ratio)
-
-
-def _section(section: Section) -> list[str]:
-    bullets = ["\n".join(f"* {sentence}" for sentence in section.conclusions)] if section.conclusions else []
-    return [f"## {section.title}", markdown_table(section.header, section.rows), *bullets, section.note]
+    return NONE if reach.ratio is None else _BOUNDS[reach.bound] + _ratio(reach.ratio)
 
 
 def _text(value: Value) -> str:

@@ -3,27 +3,17 @@
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from marless.ablation.comparison import Estimate
 from marless.comparison.comparison import FEWEST, Against, Comparison, Lines, Row
 from marless.comparison.curve import Axis
 from marless.reports.digits import Digits, digits_of
 from marless.reports.evaluations import METRIC
-from marless.reports.text import counted, markdown_table, money, seconds
+from marless.reports.section import NONE, Section, estimate_cell
+from marless.reports.statistics import Estimate
+from marless.reports.text import counted, money, seconds
 
-_NONE = "-"
 _HAVE = ("has", "have")
 _HEADER = ("table", "arm", "statistic", "at", "value", "low", "high", "seeds")
-
-
-@dataclass(frozen=True)
-class Section:
-    """A table with its title; rows have as many cells as the header."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def amount(value: float, axis: Axis) -> str:
@@ -143,7 +133,7 @@ def markdown(comparison: Comparison, left_out: Mapping[str, str], pictures: Sequ
     if found := conclusions(comparison):
         parts.append(_bullets(found))
     for section in sections(comparison):
-        parts += [f"## {section.title}", markdown_table(section.header, section.rows)]
+        parts += section.markdown
     parts += ["## How to read this", _bullets(note.replace("* ", r"\* ", 1) for note in notes(comparison))]
     if left_out:
         parts += ["## Left out", _bullets(f"{name}: {why}" for name, why in left_out.items())]
@@ -174,7 +164,7 @@ def _largest(comparison: Comparison) -> float:
 def _settings(comparison: Comparison) -> Section:
     """In what arms differ that have names of their own."""
     keys = list(dict.fromkeys(key for own in comparison.settings.values() for key in own))
-    rows = tuple((arm, *(own.get(key, _NONE) for key in keys)) for arm, own in comparison.settings.items())
+    rows = tuple((arm, *(own.get(key, NONE) for key in keys)) for arm, own in comparison.settings.items())
     return Section("Settings that differ", ("arm", *keys), rows)
 
 
@@ -184,8 +174,8 @@ def _aggregates(title: str, rows: Sequence[Row], usual: int) -> Section:
     digits = _digits((found for row in rows for found in (row.iqm, row.mean, row.median)), usual)
     cells = []
     for row in rows:
-        found = [row.iqm, row.mean, row.median, *([row.optimality_gap] if row.optimality_gap else [])]
-        cells.append((row.arm, _flagged(row.seeds), *(_estimate(value, digits) for value in found)))
+        estimates = [row.iqm, row.mean, row.median, *([row.optimality_gap] if row.optimality_gap else [])]
+        cells.append((row.arm, _flagged(row.seeds), *(estimate_cell(estimate, digits) for estimate in estimates)))
     return Section(title, (*header, "optimality gap") if gaps else header, tuple(cells))
 
 
@@ -195,10 +185,9 @@ def _against(title: str, rows: Sequence[Row], usual: int) -> Section:
     cells = []
     for row in rows:
         assert row.against is not None
-        found = row.against
-        by_seed = _estimate(found.by_seed, shares) if found.by_seed else _NONE
-        difference = _estimate(found.difference, digits, sign=True)
-        cells.append((row.arm, difference, _estimate(found.improvement, shares), by_seed, _verdict(found)))
+        difference = estimate_cell(row.against.difference, digits, sign=True)
+        probabilities = (estimate_cell(each, shares) for each in (row.against.improvement, row.against.by_seed))
+        cells.append((row.arm, difference, *probabilities, _verdict(row.against)))
     return Section(title, header, tuple(cells))
 
 
@@ -237,12 +226,6 @@ def _flagged(seeds: int) -> str:
 def _digits(estimates: Iterable[Estimate], usual: int) -> Digits:
     """The digits of a column."""
     return digits_of((value for found in estimates for value in (found.value, *(found.ci95 or ()))), usual)
-
-
-def _estimate(estimate: Estimate, digits: Digits, sign: bool = False) -> str:
-    """``-57.8 (-59.1 to -56.2)``."""
-    value, *ends = (digits.text(number, sign) for number in (estimate.value, *(estimate.ci95 or ())))
-    return f"{value} ({' to '.join(ends)})" if ends else value
 
 
 def _flat(rows: Sequence[Row]) -> Iterable[tuple[str, str, Estimate]]:

@@ -11,7 +11,7 @@ from marless.comparison.keys import AGENTS, TASK, Values, values
 
 
 @dataclass(frozen=True)
-class Arm:
+class ComparedArm:
     """Runs of the same settings by task and seed; every task has the same `seeds`.
 
     `settings` are the values, by key, in which an arm differs from others whose name does not say so.
@@ -32,7 +32,7 @@ class Arm:
         return [of_task[seed] for of_task in self.runs.values() for seed in self.seeds]
 
 
-def arms_of(runs: Sequence[ComparedRun], by: Sequence[str] = ()) -> tuple[list[Arm], dict[str, str]]:
+def arms_of(runs: Sequence[ComparedRun], by: Sequence[str] = ()) -> tuple[list[ComparedArm], dict[str, str]]:
     """The arms in the order of the runs, and the runs left out as their seed is missing on another task.
 
     Without `by` the settings that a study lists by name are arms. Of other runs, and where the settings repeat the same
@@ -58,7 +58,7 @@ def _are_listed(runs: Sequence[ComparedRun], keys: Sequence[str]) -> bool:
     return not is_grid
 
 
-def _listed(runs: Sequence[ComparedRun]) -> list[Arm]:
+def _listed(runs: Sequence[ComparedRun]) -> list[ComparedArm]:
     """An arm for each setting; settings of several studies that are the same but for the study are one."""
     content: dict[object, str] = {}
     members: dict[tuple[str, str], list[ComparedRun]] = {}
@@ -78,7 +78,7 @@ def _listed(runs: Sequence[ComparedRun]) -> list[Arm]:
     return [_arm(names[each], own, tasks, (), settings[each]) for each, own in members.items()]
 
 
-def _split(runs: Sequence[ComparedRun], keys: Sequence[str]) -> list[Arm]:
+def _split(runs: Sequence[ComparedRun], keys: Sequence[str]) -> list[ComparedArm]:
     """The arms that these keys tell apart."""
     strata = keys_.strata(runs, keys)
     tasks = keys_.task_names(runs, strata)
@@ -95,7 +95,7 @@ def _arm(
     tasks: Mapping[Values, str],
     strata: Sequence[str],
     settings: Mapping[str, str] | None = None,
-) -> Arm:
+) -> ComparedArm:
     by_task: dict[str, dict[int, ComparedRun]] = {}
     for run in runs:
         own = by_task.setdefault(tasks[values(run, strata)], {})
@@ -105,10 +105,10 @@ def _arm(
             advice = f"they differ in {differ}, which --by could name" if differ else "leave one of them out"
             raise UserError(f"arm {name} has seed {run.seed} twice, in {twin.name} and {run.name}; {advice}")
         own[run.seed] = run
-    return Arm(name, dict(sorted(by_task.items())), settings or {})
+    return ComparedArm(name, dict(sorted(by_task.items())), settings or {})
 
 
-def _require_same_tasks(arms: Sequence[Arm]) -> None:
+def _require_same_tasks(arms: Sequence[ComparedArm]) -> None:
     first = arms[0]
     for other in arms[1:]:
         if other.runs.keys() != first.runs.keys():
@@ -116,9 +116,9 @@ def _require_same_tasks(arms: Sequence[Arm]) -> None:
             raise UserError(f"arms have different tasks: {first.name} was trained on {own}, {other.name} on {others}")
 
 
-def with_equal_seeds(arms: Sequence[Arm]) -> tuple[list[Arm], dict[str, str]]:
+def with_equal_seeds(arms: Sequence[ComparedArm]) -> tuple[list[ComparedArm], dict[str, str]]:
     """Keeps the seeds that an arm has on all its tasks: scores are a matrix of seeds by tasks, as in rliable."""
-    kept: list[Arm] = []
+    kept: list[ComparedArm] = []
     left_out: dict[str, str] = {}
     for own in arms:
         common = set.intersection(*(set(of_task) for of_task in own.runs.values()))

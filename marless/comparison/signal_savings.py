@@ -20,8 +20,15 @@ FACTOR = 1.25
 # Level of each one-sided test, so that the 90 % interval decides all of them.
 LEVEL = 0.05
 
-# Whether a ratio is a bound because runs miss the target, see `comparison.Reach`.
+# Whether a ratio is a bound because runs miss the target, see `paired.Reach`.
 Bound = Literal["exact", "at least", "at most", "unknown"]
+# By whether runs of the first arm miss the target, and runs of the second.
+BOUNDS: dict[tuple[bool, bool], Bound] = {
+    (False, False): "exact",
+    (True, False): "at least",
+    (False, True): "at most",
+    (True, True): "unknown",
+}
 # The effect of the signal: within `FACTOR`, savings, extra cost, or undecided.
 Verdict = Literal["equal", "saves", "costs", "open"]
 

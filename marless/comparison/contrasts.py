@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import msgspec
 
 from coordinator.config.schema import ConfigError
-from marless.ablation.controls import Bound
+from marless.comparison.signal_savings import Bound
 from marless.reports.statistics import Interval
 
 Measure = Literal["return", "dollars", "reach"]

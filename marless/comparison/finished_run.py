@@ -1,8 +1,7 @@
-"""Results of a cell's run, read from its metrics.jsonl and summary.json."""
+"""What a comparison by pairs reads of a finished run: its metrics.jsonl and summary.json."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -10,10 +9,8 @@ import numpy as np
 from coordinator.core.state import RoundLine
 from coordinator.file_reading import UnreadableFile, read_json
 from marless.reports.journal import read as read_lines
-
-FLIPS = ("shared", "split")
-
-_Part = TypeVar("_Part")
+from marless.runs import summary
+from marless.runs.folder import IDENTITY, METRICS, SUMMARY, RunFolder
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +31,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     event: str
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Results of a finished run.
 
     `dollars` and `seconds` are of training, to the end of the last round. `actor`, `learner`, `evaluator` (compute),
@@ -73,79 +70,47 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return self.actor + self.learner + self.evaluator + self.requests
 
 
-class _Return(msgspec.Struct, frozen=True):
-    mean: float
-
-
-class _Dollars(msgspec.Struct, frozen=True):
-    actor: float
-    learner: float
-    evaluator: float
-    requests: float
-    storage: float
-
-
-class _Summary(msgspec.Struct, frozen=True):
-    """The compared part of a run's summary.json."""
-
-    rounds: int
-    env_steps: int
-    final_return: _Return
-    dollars: _Dollars
-
-
-class _Identity(msgspec.Struct, frozen=True):
+class _Program(msgspec.Struct, frozen=True):
     """The version of the program, from a run's plan.json."""
 
     code_sha256: str
 
 
-class Unreadable(Exception):
-    """A run's files are not those of a finished run; the message names the file."""
+def has_finished(folder: Path) -> bool:
+    """Whether the folder's run has finished; one that was stopped, killed or failed has not."""
+    results = summary.earlier(RunFolder(folder))
+    return results is not None and results.status == "finished"
 
 
-def read(folder: Path, arm: str, seed: int) -> Result:
-    """The finished run in `folder`; raises `Unreadable`."""
-    summary = _read(folder / "summary.json", _Summary)
-    code = _read(folder / "plan.json", _Identity).code_sha256
-    lines = [line for line in read_lines(folder / "metrics.jsonl") if line.round <= summary.rounds]
-    if not lines or lines[-1].round != summary.rounds:
-        raise Unreadable(f"{folder / 'metrics.jsonl'} does not have all {summary.rounds} rounds")
-    return result(arm, seed, summary, lines, code)
-
-
-def result(arm: str, seed: int, summary: _Summary, lines: Sequence[RoundLine], code: str) -> Result:
-    """The results of a run with `lines`, one for each of its rounds."""
+def read(folder: Path, arm: str, seed: int) -> FinishedRun:
+    """The finished run in `folder`; raises `UnreadableFile` where its files are not those of one."""
+    results = summary.read(RunFolder(folder))
+    if results is None or results.final_return is None:
+        raise UnreadableFile(f"{folder / SUMMARY} has no final return")
+    lines = [line for line in read_lines(folder / METRICS) if line.round <= results.rounds]
+    if not lines or lines[-1].round != results.rounds:
+        raise UnreadableFile(f"{folder / METRICS} does not have all {results.rounds} rounds")
     events = [line.event for line in lines]
-    return Result(
+    return FinishedRun(
         arm=arm,
         seed=seed,
-        rounds=summary.rounds,
-        env_steps=summary.env_steps,
+        rounds=results.rounds,
+        env_steps=results.env_steps,
         seconds=lines[-1].seconds,
         dollars=lines[-1].dollars,
-        actor=summary.dollars.actor,
-        learner=summary.dollars.learner,
-        evaluator=summary.dollars.evaluator,
-        requests=summary.dollars.requests,
-        storage=summary.dollars.storage,
+        **{part: getattr(results.dollars, part) for part in ("actor", "learner", "evaluator", "requests", "storage")},
         rollouts=float(np.mean([line.rollouts for line in lines])),
         learners=float(np.mean([line.learners for line in lines])),
         sharing=float(np.mean([len(set(line.team)) < len(line.team) for line in lines])),
-        flips=sum(event in FLIPS for event in events),
+        flips=events.count("shared") + events.count("split"),
         rejected=events.count("rejected"),
-        final_return=summary.final_return.mean,
-        code=code,
-        curve=_curve(lines, summary.final_return.mean),
+        final_return=results.final_return.mean,
+        code=read_json(folder / IDENTITY, _Program).code_sha256,
+        curve=_curve(lines, results.final_return.mean),
         history=tuple(
             Round(rollouts=line.rollouts, learners=line.learners, team=line.team, event=line.event) for line in lines
         ),
     )
-
-
-def mean_rollouts(results: Sequence[Result]) -> int:
-    """The mean number of rollouts per round over these runs, as a setting; needs one run."""
-    return max(1, round(float(np.mean([result.rollouts for result in results]))))
 
 
 def _curve(lines: Sequence[RoundLine], final: float) -> tuple[Point, ...]:
@@ -161,8 +126,6 @@ def _curve(lines: Sequence[RoundLine], final: float) -> tuple[Point, ...]:
     return (*points, Point(env_steps=last.env_steps, seconds=last.seconds, dollars=last.dollars, mean=final))
 
 
-def _read(path: Path, kind: type[_Part]) -> _Part:
-    try:
-        return read_json(path, kind)
-    except UnreadableFile as error:
-        raise Unreadable(str(error)) from error
+def mean_rollouts(runs: Sequence[FinishedRun]) -> int:
+    """The mean number of rollouts per round over these runs, as a setting; needs one run."""
+    return max(1, round(float(np.mean([run.rollouts for run in runs]))))

@@ -12,13 +12,13 @@ from functions.contract import StorageFault
 from functions.encoding import to_json_file
 from functions.system_errors import explained
 from marless.ablation.arms import Value
-from marless.ablation.headlines import Contrast
+from marless.comparison.contrasts import Contrast
 from marless.reports.files import replace
 
 FILE = "ablation.json"
 
 
-class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`settings`: the user's configuration without the seed. `arms`: the settings of each arm.
 
     `rollouts`: the constant number of rollouts by arm, where it was computed from another arm's runs. `headlines` are
@@ -31,18 +31,18 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     headlines: tuple[Contrast, ...] = ()
 
 
-def read(folder: Path) -> Study | None:
+def read(folder: Path) -> Declaration | None:
     """The folder's study, None for a new folder; raises `ConfigError` when it is unreadable."""
     path = folder / FILE
     if not path.exists():
         return None
     try:
-        return read_json(path, Study)
+        return read_json(path, Declaration)
     except UnreadableFile as error:
         raise ConfigError(f"{error}; give another --out") from error
 
 
-def write(folder: Path, study: Study) -> None:
+def write(folder: Path, study: Declaration) -> None:
     """Writes the study durably; raises `StorageFault`."""
     try:
         replace(folder / FILE, to_json_file(study), durable=True)
@@ -50,7 +50,7 @@ def write(folder: Path, study: Study) -> None:
         raise StorageFault(f"cannot write {folder / FILE}: {explained(error)}") from error
 
 
-def merge(folder: Path, old: Study | None, new: Study) -> Study:
+def merge(folder: Path, old: Declaration | None, new: Declaration) -> Declaration:
     """Merges both studies: arms may be added, not changed, and headlines are those of the first command.
 
     Raises `ConfigError` naming what changed.

@@ -1,0 +1,41 @@
+"""A table of a report with what is said of it, and estimates as its cells."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from marless.reports.digits import Digits
+from marless.reports.statistics import Estimate, Interval
+from marless.reports.text import markdown_table
+
+NONE = "-"
+"""The cell of what there is none of."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table with its title; rows have as many cells as the header. `conclusions` are sentences, one for each row."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    conclusions: tuple[str, ...] = ()
+
+    @property
+    def markdown(self) -> list[str]:
+        """Its paragraphs."""
+        bullets = "\n".join(f"* {sentence}" for sentence in self.conclusions)
+        table = markdown_table(self.header, self.rows)
+        return [part for part in (f"## {self.title}", table, bullets, self.note) if part]
+
+
+def estimate_cell(estimate: Estimate | None, digits: Digits, sign: bool = False) -> str:
+    """``-57.8 (-59.1 to -56.2)``."""
+    if estimate is None:
+        return NONE
+    return interval_cell(estimate.value, estimate.ci95, lambda value: digits.text(value, sign))
+
+
+def interval_cell(value: float, interval: Interval | None, text: Callable[[float], str]) -> str:
+    """The value with its interval in brackets, where there is one."""
+    return f"{text(value)} ({' to '.join(map(text, interval))})" if interval else text(value)
