@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from functions.contract import Behaviour, Team
 from functions.environments.base import ActionArray, AgentClass, BoolArray, EnvSpec, FloatArray, Observation
-from functions.environments.scripted.registry import choose
+from functions.environments.scripted.players import choose
 from functions.nn import heads
 from functions.nn.batched import ActingNetworks, batch_networks
 from functions.nn.heads import Head

@@ -23,7 +23,7 @@ from coordinator.rules.similarity import DISTANCES
 from functions.algorithms import registry as algorithms
 from functions.bounds import MOST_INT
 from functions.contract import BadRequest
-from functions.environments import registry as environments
+from functions.environments.names import ENVIRONMENTS, known
 
 # What `algorithm.network` may be besides a factory of one's own.
 NETWORKS = ("mlp", "gru", "cnn", "attention")
@@ -198,7 +198,8 @@ def _offline(config: RunConfig) -> Iterator[str]:
             yield f"algorithm.name: {name} imitates recorded episodes; name their folder: offline.dataset"
         return
     if not imitates and not config.algorithm.replayed_steps:
-        fit = ", ".join(spec.name for spec in algorithms.BUILT_IN if spec.imitates or spec.config().replayed_steps)
+        ours = algorithms.ALGORITHMS.ours()
+        fit = ", ".join(spec.name for spec in ours if spec.imitates or spec.config().replayed_steps)
         yield f"offline.dataset: {name} learns from its own newest policies alone; use one of {fit}"
     if config.opponents.side is not None:
         yield "offline.dataset: all agents act as they were recorded; leave opponents.side out"
@@ -231,8 +232,8 @@ def _pricing(config: RunConfig) -> Iterator[str]:
 
 def _task(config: RunConfig) -> Iterator[str]:
     """The task exists."""
-    if not environments.known(config.task.name):
-        yield f"task.name: {environments.unknown(config.task.name)}"
+    if not known(config.task.name):
+        yield f"task.name: {ENVIRONMENTS.unknown(config.task.name)}"
 
 
 # In this order: later ones rely on rules that exist.

@@ -9,7 +9,7 @@ from coordinator.rules.sharing import SHARING_MODES, by_name
 from functions import keys
 from functions.contract import Message, Opponents, Ref, Team
 from functions.environments.base import EnvSpec
-from functions.environments.scripted import registry
+from functions.environments.scripted import names
 
 # Where the opponents' policies are stored for the whole run. template.yaml lets functions read this key.
 KEY = keys.object_key("rounds/opponents", "policies")
@@ -49,8 +49,8 @@ def with_opponents(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | Non
     script = ""
     if fixed is not None:
         acting = "greedy" if fixed.greedy else "drawn"
-    elif registry.named(config.opponents.policies):
-        acting, script = "scripted", registry.reference(config.opponents.policies, config.task.name)
+    elif names.named(config.opponents.policies):
+        acting, script = "scripted", names.reference(config.opponents.policies, config.task.name)
     groups = tuple(agent if agent in agents else group for agent, group in enumerate(team.groups))
     return Team(groups=groups, identity=team.identity, opponents=Opponents(agents=agents, acting=acting, script=script))
 
@@ -78,7 +78,7 @@ def incompatibility(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | No
     if config.evaluation.side == side:
         return f"evaluation.side: side {side} ({sides[side].name}) does not learn; judge the run by another"
     text = config.opponents.policies
-    if registry.named(text):
+    if names.named(text):
         return unscripted("opponents.policies", text, config.task.name, spec)
     if text != RANDOM and fixed is None:
         return "opponents.policies: the run was begun without them"

@@ -1,81 +1,17 @@
-"""Env tasks by name: built-in ones, any PettingZoo environment, and plug-ins of other packages.
+"""Makes the environments of an env task by its name, see `functions.environments.names`."""
 
-A built-in environment is one module with a function `make`, and one line here. Its module is imported when one of its
-env tasks is made. A plug-in is an entry point of the group `marless.environments`: its name is the task's name, its
-value a callable ``make(task: EnvTask, num_envs: int) -> VectorEnvironment``. A plug-in cannot take a built-in name.
-"""
-
-import difflib
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import EntryPoint
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from functions.contract import BadRequest, MissingExtra
-from functions.environments.base import EnvironmentFault, EnvSpec, EnvTask, VectorEnvironment
+from functions.contract import BadRequest
+from functions.environments.base import EnvSpec, EnvTask, VectorEnvironment
 from functions.environments.last_action import LastAction
+from functions.environments.names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make
 from functions.isolation.keeper import settled
-from functions.plug_ins import plug_ins
-
-GROUP = "marless.environments"
-
-BUILT_IN = {
-    "matrix/climbing": "functions.environments.matrix",
-    "matrix/penalty": "functions.environments.matrix",
-    "matrix/two_step": "functions.environments.matrix",
-    "mpe/simple": "functions.environments.mpe.simple",
-    "mpe/simple_adversary": "functions.environments.mpe.simple_adversary",
-    "mpe/simple_crypto": "functions.environments.mpe.simple_crypto",
-    "mpe/simple_push": "functions.environments.mpe.simple_push",
-    "mpe/simple_reference": "functions.environments.mpe.simple_reference",
-    "mpe/simple_speaker_listener": "functions.environments.mpe.simple_speaker_listener",
-    "mpe/simple_spread": "functions.environments.mpe.simple_spread",
-    "mpe/simple_tag": "functions.environments.mpe.simple_tag",
-    "mpe/simple_world_comm": "functions.environments.mpe.simple_world_comm",
-    "roles/apprentices": "functions.environments.roles.apprentices",
-    "roles/blind_spread": "functions.environments.roles.blind_spread",
-    "toy/corridor": "functions.environments.corridor",
-    "toy/dial": "functions.environments.dial",
-    "toy/signal": "functions.environments.toy",
-}
-
-
-class _Family(NamedTuple):
-    """Env tasks that are too many to list: the module that makes them, one of their names, and what they are."""
-
-    module: str
-    example: str
-    tasks: str
-    # Whether observations are vectors; else they are what the task's own package shows.
-    vectors: bool = False
-
-
-# By the prefix of their names.
-FAMILIES = {
-    "hanabi/": _Family("functions.environments.hanabi", "hanabi/small", "the card game Hanabi"),
-    "lbf/": _Family("functions.environments.lbf", "lbf/8x8-2p-3f", "level-based foraging"),
-    "magent2/": _Family("functions.environments.magent2", "magent2/battle", "many agents on a grid"),
-    "mamujoco/": _Family("functions.environments.mamujoco", "mamujoco/HalfCheetah-2x3", "robots with several brains"),
-    "overcooked/": _Family(
-        "functions.environments.overcooked.kitchen", "overcooked/cramped_room", "cooks in a kitchen"
-    ),
-    "meltingpot/": _Family("functions.environments.meltingpot", "meltingpot/coins", "Melting Pot's substrates"),
-    "rware/": _Family("functions.environments.rware", "rware/tiny-2ag", "robots in a warehouse"),
-    "smac/": _Family("functions.environments.starcraft.smac", "smac/8m", "StarCraft", vectors=True),
-    "smacv2/": _Family("functions.environments.starcraft.smac", "smacv2/terran_5_vs_5", "StarCraft", vectors=True),
-    "smax/": _Family(
-        "functions.environments.starcraft.smax", "smax/8m", "SMAC's battles without StarCraft", vectors=True
-    ),
-    "vmas/": _Family("functions.environments.vmas.adapter", "vmas/balance", "VMAS, robots in the plane", vectors=True),
-    "pettingzoo:": _Family(
-        "functions.environments.pettingzoo.adapter", "pettingzoo:package.module:factory", "any PettingZoo environment"
-    ),
-}
-
-Make = Callable[[EnvTask, int], VectorEnvironment]
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
@@ -124,55 +60,19 @@ def spec(task: EnvTask) -> EnvSpec:
         environment.close()
 
 
-def names() -> tuple[str, ...]:
-    """All env tasks that can be listed, plug-ins included, sorted."""
-    return tuple(sorted({*BUILT_IN, *plug_ins(GROUP)}))
-
-
-def known(name: str) -> bool:
-    """Whether `name` is listed, or has the prefix of a family; `make` then checks the rest of the name."""
-    return name in names() or name.startswith(tuple(FAMILIES))
-
-
-def adapted(name: str) -> bool:
-    """Whether agents of this env task observe what the task's own package shows, which need not be vectors."""
-    return name.startswith(tuple(start for start, family in FAMILIES.items() if not family.vectors))
-
-
-def unknown(name: str) -> str:
-    """The message for an unknown name: the nearest one, or else all."""
-    examples = {family.example: f"{family.example} ({family.tasks})" for family in FAMILIES.values()}
-    if nearest := difflib.get_close_matches(name, [*names(), *examples], n=1, cutoff=0.5):
-        return f"no environment is called {name}; did you mean {nearest[0]}?"
-    *most, last = *names(), *examples.values()
-    return f"no environment is called {name}; there are {', '.join(most)} and {last}"
-
-
 def _maker(name: str) -> Make:
-    family = next((family.module for start, family in FAMILIES.items() if name.startswith(start)), None)
-    if module := BUILT_IN.get(name, family):
-        built_in: Make = import_module(module).make
-        return built_in
-    for offer in plug_ins(GROUP).get(name, ()):
-        return _load(offer)
-    raise ValueError(unknown(name))
+    if name in ENVIRONMENTS.built_in:
+        return ENVIRONMENTS[name]
+    for start, family in FAMILIES.items():
+        if name.startswith(start):
+            of_family: Make = import_module(family.module).make
+            return of_family
+    if name not in ENVIRONMENTS:
+        raise ValueError(ENVIRONMENTS.unknown(name))
+    return ENVIRONMENTS[name]
 
 
 def _error_text(task: EnvTask, error: ValueError) -> str:
     """The message of `error`, with the env task's name in front unless it contains it."""
     text = f"task.options: {error}" if isinstance(error, msgspec.ValidationError) else str(error)
     return text if task.name in text else f"{task.name}: {text}"
-
-
-def _load(offer: EntryPoint) -> Make:
-    """The plug-in's callable; an error in loading it names its entry point."""
-    where = f"environment plug-in '{offer.name}' ({offer.value})"
-    try:
-        make_plug_in: Make = offer.load()
-    except Exception as error:
-        # A missing submodule of an installed package cannot be installed.
-        if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name:
-            raise MissingExtra(f"{where} needs the package '{error.name}': pip install {error.name}") from error
-        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise EnvironmentFault(f"{where} does not load: {what}") from error
-    return make_plug_in

@@ -3,28 +3,31 @@
 The value of an entry point is a `Backend` object, such as ``my_package.my_module:BACKEND``.
 """
 
-from importlib import import_module
-from typing import cast
-
 from coordinator.errors import UserError
-from functions.plug_ins import plug_ins
+from functions.registry import Registry
 from marless.backends.base import Backend, RemoteBackend
 
-GROUP = "marless.backends"
 DEFAULT = "local"
 # Which deployment is meant where nobody says.
 DEFAULT_REMOTE = "aws"
-BUILT_IN = {
-    "local": "marless.backends.local",
-    "inline": "marless.backends.inline",
-    "emulated": "marless.backends.emulated",
-    "aws": "marless.backends.aws",
-}
+BACKENDS: Registry[Backend] = Registry(
+    "marless.backends",
+    {
+        "local": "marless.backends.local",
+        "inline": "marless.backends.inline",
+        "emulated": "marless.backends.emulated",
+        "aws": "marless.backends.aws",
+    },
+    label=lambda name: f"back-end {name}",
+    problem=lambda value: "" if isinstance(value, Backend) else "is no Backend object; see docs of marless.backends",
+    error=UserError,
+    attribute="BACKEND",
+)
 
 
 def names() -> list[str]:
     """The names of all back-ends, ours first."""
-    return [*BUILT_IN, *sorted(plug_ins(GROUP).keys() - BUILT_IN.keys())]
+    return list(BACKENDS)
 
 
 def backend(name: str) -> Backend:
@@ -40,18 +43,7 @@ def backend(name: str) -> Backend:
 def lookup(name: str) -> Backend:
     """The back-end of that name, whose packages may be missing; raises `UserError` for one that nobody knows or that
     cannot be loaded."""
-    if name in BUILT_IN:
-        return cast(Backend, import_module(BUILT_IN[name]).BACKEND)
-    offers = plug_ins(GROUP).get(name)
-    if not offers:
-        raise UserError(f"there is no back-end {name}; known are {', '.join(names())}")
-    try:
-        loaded = offers[0].load()
-    except Exception as error:
-        raise UserError(f"back-end {name} ({offers[0].value}) cannot be loaded: {error}") from error
-    if not isinstance(loaded, Backend):
-        raise UserError(f"back-end {name}: {offers[0].value} is no Backend object; see docs of marless.backends")
-    return loaded
+    return BACKENDS.named(name)
 
 
 def remote(name: str) -> RemoteBackend:

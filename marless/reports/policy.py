@@ -29,6 +29,7 @@ from functions.encoding import from_json, to_json_text
 from functions.environments import language, registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.environments.last_action import numbers_of
+from functions.environments.names import adapted
 from functions.environments.spaces.agent import AgentCodec, Seen
 from functions.environments.spaces.description import AgentSpaces
 from functions.environments.spaces.observations import SpaceError
@@ -152,7 +153,7 @@ class TeamPolicy:
 
     def _warn_of_old_file(self) -> None:
         """Warns once when the task's own spaces, which older files do not hold, may be others than vectors."""
-        if self._warned or not registry.adapted(self.task.name):
+        if self._warned or not adapted(self.task.name):
             return
         self._warned = True
         if any(kind.spaces is None for kind in self.spec.classes):
@@ -228,7 +229,7 @@ def export(header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def scripted_policy(task: EnvTask, script: str) -> TeamPolicy:
-    """Agents that all act by a script; see `functions.environments.scripted.registry.reference`."""
+    """Agents that all act by a script; see `functions.environments.scripted.names.reference`."""
     spec = registry.spec(task)
     return TeamPolicy(TeamFile(task=task, spec=spec, team=scripted_team(len(spec.agents), script)), {})
 

@@ -15,9 +15,8 @@ import msgspec
 
 from functions import kernels
 from functions.algorithms.registry import ALGORITHMS
-from functions.algorithms.registry import GROUP as ALGORITHM_GROUP
 from functions.environments.base import EnvTask
-from functions.environments.registry import GROUP as ENVIRONMENT_GROUP
+from functions.environments.names import ENVIRONMENTS
 from functions.plug_ins import plug_ins
 
 PACKAGES = ("functions", "coordinator", "infra", "marless")
@@ -61,8 +60,8 @@ def environment_fingerprint(task: EnvTask, algorithm: str, engine: str = "numpy"
         python=platform.python_version(),
         numpy=version("numpy"),
         machine=_machine(),
-        environment=_package(module if kind == "pettingzoo" else _plug_in(ENVIRONMENT_GROUP, task.name)),
-        algorithm=None if algorithm in ALGORITHMS else _package(_plug_in(ALGORITHM_GROUP, algorithm)),
+        environment=_package(module if kind == "pettingzoo" else _plug_in(ENVIRONMENTS.group, task.name)),
+        algorithm=None if algorithm in ALGORITHMS.built_in else _package(_plug_in(ALGORITHMS.group, algorithm)),
         torch=_installed("torch") if engine == "torch" else None,
     )
 

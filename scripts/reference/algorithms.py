@@ -8,7 +8,7 @@ import msgspec
 from coordinator.config.keys import description
 from coordinator.config.loading import load
 from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
-from functions.algorithms.registry import BUILT_IN, implementation
+from functions.algorithms.registry import ALGORITHMS, implementation
 from functions.algorithms.specification import AlgorithmSpec
 from functions.contract import BadRequest, Team
 from functions.environments import registry
@@ -73,7 +73,7 @@ def settings_of(spec: AlgorithmSpec, task: EnvTask = SPREAD) -> dict[str, Any]:
 
 def _algorithms(text: Mapping[str, Sequence[str]]) -> str:
     rows = []
-    for spec in BUILT_IN:
+    for spec in ALGORITHMS.ours():
         what, source = text[spec.name]
         trained_on = "replay buffer" if spec.config().replayed_steps else "the round's data"
         takes = ", ".join(actions(spec))
@@ -98,7 +98,7 @@ def _family(spec: AlgorithmSpec) -> str:
 def _settings() -> str:
     """Every setting with its meaning and, for each family, its default."""
     means: dict[str, str] = {}
-    for spec in BUILT_IN:
+    for spec in ALGORITHMS.ours():
         for field in msgspec.structs.fields(spec.config):
             means.setdefault(field.name, description(field.type))
     rows = [
@@ -110,7 +110,7 @@ def _settings() -> str:
 
 
 def _members(family: str) -> list[AlgorithmSpec]:
-    return [spec for spec in BUILT_IN if _family(spec) == family]
+    return [spec for spec in ALGORITHMS.ours() if _family(spec) == family]
 
 
 def _cell(name: str, family: str) -> str:
@@ -149,7 +149,7 @@ def _default_text(value: Any) -> str:
 
 
 def _sources(text: Mapping[str, str]) -> str:
-    known = {name: None for spec in BUILT_IN for name in settings_of(spec)}
+    known = {name: None for spec in ALGORITHMS.ours() for name in settings_of(spec)}
     keys = [*known, *(key for key in RUN if key in text)]
     if surplus := text.keys() - {*keys}:
         raise KeyError(f"docs/data/algorithms.toml: no algorithm has {', '.join(sorted(surplus))}")

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.core.sides import sides_of
-from functions.algorithms.registry import BUILT_IN
+from functions.algorithms.registry import ALGORITHMS
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from functions.environments.names import BUILT_IN, FAMILIES
 from functions.environments.starcraft.smac_scenarios import PACKAGES
 from scripts.reference import markdown
 from scripts.reference.algorithms import ACTIONS, actions
@@ -64,7 +65,7 @@ def requirements() -> dict[str, list[str]]:
 
 
 def _families(text: Mapping[str, Sequence[Any]]) -> str:
-    known = {*registry.FAMILIES, *(f"{name.partition('/')[0]}/" for name in registry.BUILT_IN)}
+    known = {*FAMILIES, *(f"{name.partition('/')[0]}/" for name in BUILT_IN)}
     if text.keys() != known:
         raise KeyError(f"docs/data/environments.toml: families are {', '.join(sorted(known))}")
     header = ("family", "names", "for example", "what it is", "environments are stepped")
@@ -85,7 +86,7 @@ def _families(text: Mapping[str, Sequence[Any]]) -> str:
 def _actions() -> str:
     rows = []
     for kind in ACTIONS:
-        fitting = ", ".join(markdown.code(spec.name) for spec in BUILT_IN if kind in actions(spec))
+        fitting = ", ".join(markdown.code(spec.name) for spec in ALGORITHMS.ours() if kind in actions(spec))
         rows.append((kind, fitting, _WHERE[kind]))
     return markdown.table(("actions", "algorithms", "where"), rows)
 
@@ -101,7 +102,7 @@ def _extras(text: Mapping[str, str]) -> str:
 
 def _tasks(text: Mapping[str, Sequence[Any]]) -> str:
     rows = []
-    for name in registry.BUILT_IN:
+    for name in BUILT_IN:
         least, sees, reward = text[name]
         spec = registry.spec(EnvTask(name=name))
         agents = f"{len(spec.agents)} ({least})" if least else str(len(spec.agents))

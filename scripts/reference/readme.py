@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.conformance.protocols import CONSTANT_STEP, ON_POLICY, published
-from functions.algorithms.registry import BUILT_IN
+from functions.algorithms.registry import ALGORITHMS
 from scripts.reference import markdown
 
 _BEGIN, _END = "<!-- returns: written by `make docs` -->", "<!-- end of returns -->"
@@ -44,7 +44,7 @@ def returns() -> str:
     measured = json.loads((_ROOT / "docs" / "results" / "conformance.json").read_bytes())[_TASK]
     entries = [
         (f"{markdown.code(spec.name)}{settings}", spec.name, measured[key])
-        for spec in BUILT_IN
+        for spec in ALGORITHMS.ours()
         for settings, key in _treatments(spec.name, measured)
     ]
     rows = []

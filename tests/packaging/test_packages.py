@@ -16,8 +16,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from aws_emulator import account
-from functions.algorithms.registry import BUILT_IN
-from functions.environments import registry
+from functions.algorithms.registry import ALGORITHMS
+from functions.environments.names import BUILT_IN, FAMILIES
 from infra.packaging import packages as packages_module
 from infra.packaging.archives import pack
 from infra.packaging.interpreters import interpreter
@@ -42,8 +42,8 @@ SETTINGS = {
 }
 OWNERS = importlib.metadata.packages_distributions()
 # Modules that a registry imports when a task names them.
-ENVIRONMENTS = {*registry.BUILT_IN.values(), *(family.module for family in registry.FAMILIES.values())}
-ALGORITHMS = {spec.implementation for spec in BUILT_IN}
+ENVIRONMENTS = {*BUILT_IN.values(), *(family.module for family in FAMILIES.values())}
+IMPLEMENTATIONS = {spec.implementation for spec in ALGORITHMS.ours()}
 TORCH = {
     "functions.algorithms.torch_engine", "functions.algorithms.value.module_mixer", "functions.nn.modules",
     "functions.nn.onnx_export", "functions.nn.torch_networks",
@@ -119,7 +119,7 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def later(function):
-    return ENVIRONMENTS | ALGORITHMS if function in ("learner", "coordinator") else ENVIRONMENTS
+    return ENVIRONMENTS | IMPLEMENTATIONS if function in ("learner", "coordinator") else ENVIRONMENTS
 
 
 def ours(modules):

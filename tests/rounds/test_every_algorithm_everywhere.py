@@ -12,7 +12,7 @@ from algorithm_families import family as family_of
 from algorithm_families import named
 from driver import train
 
-from functions.algorithms.registry import BUILT_IN
+from functions.algorithms.registry import ALGORITHMS
 from infra.local.files import FileStorage
 from marless.reports.weights import gather
 
@@ -25,7 +25,9 @@ TINY = (
 REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=24")
 ON_POLICY = ("algorithm.epochs=1", "algorithm.num_minibatches=2")
 EACH = {
-    spec.name: (ON_POLICY if family_of(spec) == "on-policy" else REPLAYED) for spec in BUILT_IN if not spec.imitates
+    spec.name: (ON_POLICY if family_of(spec) == "on-policy" else REPLAYED)
+    for spec in ALGORITHMS.ours()
+    if not spec.imitates
 }
 
 VALUES, GRADIENTS = named("value"), named("actor-critic")

@@ -12,7 +12,7 @@ from coordinator.config.loading import load
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
 from coordinator.pricing.prices import load_prices
-from functions.algorithms.registry import BUILT_IN
+from functions.algorithms.registry import ALGORITHMS
 from functions.contract import Platform
 from functions.warm import WARM
 from marless.backends import local
@@ -30,7 +30,7 @@ TINY = (
 SETTINGS = {
     spec.name: (
         *SMALL, *TINY, *(ON_POLICY if family(spec) == "on-policy" else REPLAYED), f"algorithm.name={spec.name}",
-    ) for spec in BUILT_IN if not spec.imitates
+    ) for spec in ALGORITHMS.ours() if not spec.imitates
 }  # fmt: skip
 SPLIT, WHOLE = "placement.rule=split", "placement.rule=whole"
 # Nothing, a few objects, and everything.

@@ -7,7 +7,7 @@ from driver import train
 
 from coordinator.config.loading import load
 from coordinator.core import footprint, opponents
-from functions.algorithms.registry import BUILT_IN
+from functions.algorithms.registry import ALGORITHMS
 from functions.environments import registry
 from functions.warm import WARM
 from infra.local.files import FileStorage
@@ -82,7 +82,7 @@ def settings_of(name, rule, *more):
 @pytest.mark.parametrize(
     ("name", "rule"),
     [
-        *((spec.name, "packed") for spec in BUILT_IN if not spec.imitates),
+        *((spec.name, "packed") for spec in ALGORITHMS.ours() if not spec.imitates),
         ("mappo", "split"),
         ("mappo", "fused"),
         ("qmix", "whole"),

@@ -5,7 +5,8 @@ from coordinator.core.state import RunInputs
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
 from functions.contract import BadRequest
-from functions.environments.scripted import registry
+from functions.environments.scripted import names
+from functions.environments.scripted.players import load
 from marless.runs.given.datasets import store_dataset
 from marless.runs.policies import store_opponents
 
@@ -23,8 +24,8 @@ def _require_scripts(config: RunConfig) -> None:
     """Raises `UserError` when a scripted player of the user is not there; the core knows those of the task."""
     named = {"opponents.policies": config.opponents.policies, "league.script": config.league.script or ""}
     for setting, text in named.items():
-        if registry.named(text) and text != registry.SCRIPTED:
+        if names.named(text) and text != names.SCRIPTED:
             try:
-                registry.load(text)
+                load(text)
             except BadRequest as error:
                 raise UserError(f"{setting}: {error}") from error

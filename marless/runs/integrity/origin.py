@@ -17,7 +17,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.config.tables import flatten
 from coordinator.errors import UserError
 from functions.algorithms.registry import ALGORITHMS
-from functions.environments.registry import BUILT_IN, FAMILIES
+from functions.environments.names import BUILT_IN, FAMILIES
 from marless.runs.folder import CONFIG, RunFolder
 
 _SEAL = ".seal"
@@ -55,7 +55,7 @@ def named_code(config: RunConfig) -> list[str]:
     task, algorithm = config.task.name, config.algorithm.name
     if task not in BUILT_IN and not task.startswith((*families, "pettingzoo:")):
         named.append(f"task.name={task}")
-    return [*named, *([] if algorithm in ALGORITHMS else [f"algorithm.name={algorithm}"])]
+    return [*named, *([] if algorithm in ALGORITHMS.built_in else [f"algorithm.name={algorithm}"])]
 
 
 def seal(folder: RunFolder, config: RunConfig) -> None:

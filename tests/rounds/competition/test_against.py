@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from commands import SMALL, Commands
 
-from functions.environments.scripted.registry import choose
+from functions.environments.scripted.players import choose
 from marless.cli.app import main
 from marless.reports import load_policy
 from marless.reports.crossplay import totals

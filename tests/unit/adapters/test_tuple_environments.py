@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
+from functions.environments.names import known
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.conformance import check
 from functions.environments.pettingzoo.adapter import assemble
@@ -192,7 +193,7 @@ def test_a_family_whose_package_is_missing_says_so_in_one_line(monkeypatch, name
 
 
 @pytest.mark.parametrize(
-    ("name", "known"),
+    ("name", "listed"),
     [
         ("lbf/8x8-2p-3f", True),
         ("rware/tiny-2ag", True),
@@ -205,8 +206,8 @@ def test_a_family_whose_package_is_missing_says_so_in_one_line(monkeypatch, name
         ("rware", False),
     ],
 )
-def test_a_name_is_known_when_it_is_listed_or_of_a_family(name, known):
-    assert registry.known(name) == known
+def test_a_name_is_known_when_it_is_listed_or_of_a_family(name, listed):
+    assert known(name) == listed
 
 
 def test_a_name_that_nobody_knows_is_answered_with_the_families():

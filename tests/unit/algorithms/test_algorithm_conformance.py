@@ -50,7 +50,7 @@ MIXED = TASKS["unequal agents with masks and a state"]
 
 
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.name)
+@pytest.mark.parametrize("spec", registry.ALGORITHMS.ours(), ids=lambda spec: spec.name)
 def test_our_own_algorithms_pass(spec):
     first, *others = SETTINGS[spec.name]
     refused = check(spec, first)

@@ -12,7 +12,7 @@ CASES = [(task, team, group) for task in TASKS.values() for team in teams(task) 
 
 VARIANTS = [
     (spec.name, {"recurrent": recurrent, "layer_norm": normed})
-    for spec in registry.BUILT_IN
+    for spec in registry.ALGORITHMS.ours()
     for recurrent in (False, True)
     for normed in (False, True)
 ]

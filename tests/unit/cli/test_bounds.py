@@ -35,7 +35,9 @@ def parts(kind: inspect.Type) -> list[tuple[str, inspect.Type]]:
     return [("", part) for found in inner for part in (found if isinstance(found, tuple) else (found,))]
 
 
-@pytest.mark.parametrize("struct", [RunConfig, StudyFile, EnvTask, *(spec.config for spec in algorithms.BUILT_IN)])
+@pytest.mark.parametrize(
+    "struct", [RunConfig, StudyFile, EnvTask, *(spec.config for spec in algorithms.ALGORITHMS.ours())]
+)
 def test_every_number_of_a_configuration_has_an_upper_bound(struct):
     assert {*unbounded(inspect.type_info(struct), "")} - FREE == set()
 

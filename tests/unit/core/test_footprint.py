@@ -129,7 +129,7 @@ def test_three_agents_that_see_pictures_are_refused_a_small_learner():
 
 def test_an_algorithm_without_part_bytes_counts_what_its_agents_see(monkeypatch):
     silent = replace(registry.ALGORITHMS["ippo"], part_bytes=None)
-    monkeypatch.setitem(registry.ALGORITHMS, "ippo", silent)
+    monkeypatch.setitem(registry.ALGORITHMS.built_in, "ippo", silent)
     assert footprint_of("learner", "algorithm.name=ippo") == (0, ROUND)
     assert footprint_of("player", "algorithm.name=ippo") == (0, 0)
 
@@ -138,7 +138,7 @@ def test_an_algorithm_whose_part_bytes_fail_is_refused_by_its_name(monkeypatch):
     def broken(spec, team, config, group):
         return {}[group]
 
-    monkeypatch.setitem(registry.ALGORITHMS, "ippo", replace(registry.ALGORITHMS["ippo"], part_bytes=broken))
+    monkeypatch.setitem(registry.ALGORITHMS.built_in, "ippo", replace(registry.ALGORITHMS["ippo"], part_bytes=broken))
     assert incompatibility(load(None, ["algorithm.name=ippo"]), SPREAD) == (
         "algorithm ippo cannot compute the bytes of its state: KeyError: 0"
     )

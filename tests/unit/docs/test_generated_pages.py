@@ -8,8 +8,8 @@ import pytest
 from coordinator.config.keys import RULES, valid_keys
 from coordinator.config.loading import load
 from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
-from functions.algorithms.registry import BUILT_IN
-from functions.environments import registry
+from functions.algorithms.registry import ALGORITHMS
+from functions.environments.names import BUILT_IN
 from marless.cli.app import COMMANDS
 from scripts.reference import algorithms, commands, configuration, environments, markdown, prices, rules
 from scripts.reference.pages import PAGES
@@ -25,10 +25,10 @@ def test_a_committed_page_is_the_one_that_make_docs_writes(path):
 @pytest.mark.parametrize(
     ("page", "names"),
     [
-        (algorithms.page, [spec.name for spec in BUILT_IN]),
-        (algorithms.page, sorted({field for spec in BUILT_IN for field in spec.config.__struct_fields__})),
+        (algorithms.page, [spec.name for spec in ALGORITHMS.ours()]),
+        (algorithms.page, sorted({field for spec in ALGORITHMS.ours() for field in spec.config.__struct_fields__})),
         (algorithms.page, [f"{prefix}…" for prefix in FAMILIES if prefix]),
-        (environments.page, registry.BUILT_IN),
+        (environments.page, BUILT_IN),
         (environments.page, environments.requirements()),
         (commands.page, COMMANDS),
         (configuration.page, [key for key in valid_keys() if not key.startswith("algorithm.")]),
@@ -43,7 +43,7 @@ def test_a_page_names_everything_that_is_registered(page, names):
 
 def test_every_setting_has_a_source_and_every_citation_is_listed():
     text = markdown.data("algorithms.toml")
-    settings = {field for spec in BUILT_IN for field in spec.config.__struct_fields__}
+    settings = {field for spec in ALGORITHMS.ours() for field in spec.config.__struct_fields__}
     assert text["defaults"].keys() == settings | {*FIXED}
     reasons = " ".join([*text["defaults"].values(), *text["families"].values()])
     surnames = {name.split()[-1] for name in re.findall(r"([\w ]+) et al\.", reasons)}

@@ -15,6 +15,7 @@ import smac_stand_in
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import corridor, dial, matrix, registry, toy
 from functions.environments.base import EnvTask
+from functions.environments.names import ENVIRONMENTS, known
 from functions.environments.pettingzoo import factory
 from functions.environments.pettingzoo.tuple_environment import registered
 from functions.environments.roles import apprentices, blind_spread
@@ -22,7 +23,7 @@ from scripts.reference import environments, markdown
 
 ROOT = Path(__file__).parents[3]
 TEXT = markdown.data("environments.toml")
-BUILT_IN = sorted({*registry.names()} - entry_points(group=registry.GROUP).names)
+BUILT_IN = sorted({*ENVIRONMENTS} - entry_points(group=ENVIRONMENTS.group).names)
 # For each documented set of tasks, one task to try an option with.
 ONE = {
     "lbf/…": "lbf/8x8-2p-3f",
@@ -101,7 +102,7 @@ def starcraft(monkeypatch):
 @pytest.mark.parametrize("name", each(EXAMPLES))
 @pytest.mark.filterwarnings("ignore")
 def test_every_name_in_the_text_is_a_task(starcraft, name):
-    assert registry.known(name)
+    assert known(name)
     # Only SMAC knows its maps.
     if not name.startswith("smac/"):
         assert spec(name).agents

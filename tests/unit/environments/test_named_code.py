@@ -8,7 +8,7 @@ import pytest
 from functions.contract import BadRequest
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.environments.scripted import registry as scripted
+from functions.environments.scripted import players as scripted
 from functions.nn.shape import MixerShape, NetworkShape
 
 SHELL = {"args": "touch called", "shell": True}

@@ -47,8 +47,8 @@ def test_options_that_are_ours_are_refused(option):
 
 def test_naming_a_task_does_not_load_jax():
     code = (
-        "import sys; from functions.environments import registry\n"
-        "from functions.environments.starcraft import smac, smax; registry.known('smax/3m')\n"
+        "import sys; from functions.environments import names\n"
+        "from functions.environments.starcraft import smac, smax; names.known('smax/3m')\n"
         "print([m for m in ('jax', 'jaxmarl', 'flax', 'smac', 'smacv2') if m in sys.modules])"
     )
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -3,11 +3,11 @@
 import pytest
 
 from coordinator.config.loading import load
-from functions.algorithms.registry import BUILT_IN
+from functions.algorithms.registry import ALGORITHMS
 from marless.page.settings import command, settings
 
 
-@pytest.mark.parametrize("name", [spec.name for spec in BUILT_IN])
+@pytest.mark.parametrize("name", [spec.name for spec in ALGORITHMS.ours()])
 def test_the_command_names_what_differs_for_every_algorithm(name):
     """One that imitates has no defaults without a dataset."""
     given = [f"algorithm.name={name}", "seed=7", *(["offline.dataset=data"] if name == "bc" else [])]

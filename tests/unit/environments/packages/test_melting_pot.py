@@ -98,8 +98,8 @@ def test_without_melting_pot_one_line_says_how_to_get_it(monkeypatch):
 
 def test_naming_a_task_loads_nothing_of_it():
     code = (
-        "import sys; from functions.environments import registry\n"
-        "from functions.environments import meltingpot; registry.known('meltingpot/coins')\n"
+        "import sys; from functions.environments import names\n"
+        "from functions.environments import meltingpot; names.known('meltingpot/coins')\n"
         "print([m for m in ('meltingpot', 'tensorflow', 'dmlab2d') if m in sys.modules])"
     )
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -1,0 +1,59 @@
+"""Rules by family and name: ours, and those that other packages offer.
+
+A package offers a rule by an entry point of the group `marless.rules` whose name is ``<family>.<name>``, such as
+``scaling.every_third``, and whose value is a `Rule`. A plug-in cannot take a name of ours.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from functions.registry import Registry
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Rule(Generic[T]):
+    """A rule and the line that explains it in help texts and in the documentation."""
+
+    summary: str
+    rule: T
+
+
+class Family(Mapping[str, T]):
+    """All rules of one kind by name, ours first. `expected` is the class of a rule, for plug-ins."""
+
+    def __init__(self, name: str, built_in: Mapping[str, Rule[T]], expected: type = object) -> None:
+        kind = "" if expected is object else f" of a {expected.__name__}"
+
+        def problem(value: object) -> str:
+            fits = isinstance(value, Rule) and isinstance(value.rule, expected)
+            return "" if fits else f"is no Rule{kind}; see marless.rules"
+
+        def label(rule: str) -> str:
+            return f"{name} rule {rule!r}"
+
+        self._rules: Registry[Rule[T]] = Registry("marless.rules", {**built_in}, label, problem, prefix=f"{name}.")
+        self.built_in, self.unknown = tuple(built_in), self._rules.unknown
+
+    def __getitem__(self, name: str) -> T:
+        """Raises `KeyError` for a rule that nobody knows, `BadRequest` for a plug-in that cannot be used."""
+        return self._rules[name].rule
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rules)
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rules
+
+    def summary(self, name: str) -> str:
+        """The line that explains a rule; raises as indexing does."""
+        return self._rules[name].summary
+
+    def described(self, plug_ins: bool = False) -> str:
+        """All names with their lines; with `plug_ins` those of other packages too. Raises `BadRequest`."""
+        return "; ".join(f"{name}: {self.summary(name)}" for name in (self if plug_ins else self.built_in))

@@ -1,0 +1,100 @@
+"""What is known by name: ours, and what other packages offer by entry points."""
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint
+from typing import Generic, TypeVar, cast
+
+from functions.contract import BadRequest, MissingExtra
+from functions.plug_ins import plug_ins
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """Ours by name, and then those of other packages, whose entry points of `group` are called ``<prefix><name>``.
+
+    Ours are objects, or the ``module:attribute`` that holds one, which is imported when it is asked for; `attribute` is
+    that of those that name a module alone. A plug-in cannot take a name of ours. Messages are of class `error`: `label`
+    says in them what a name stands for, and `problem` why an object of another package is none; '' when it is one.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        built_in: dict[str, T | str],
+        label: Callable[[str], str],
+        problem: Callable[[object], str] = lambda value: "",
+        error: type[Exception] = BadRequest,
+        *,
+        attribute: str = "",
+        prefix: str = "",
+    ) -> None:
+        self.group, self.built_in, self.error, self.label = group, built_in, error, label
+        self._problem, self._attribute, self._prefix = problem, attribute, prefix
+        self._loaded: dict[EntryPoint, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        """Raises `KeyError` for a name that nobody knows, `error` for a plug-in that cannot be used."""
+        if name in self.built_in:
+            return self._ours(self.built_in[name])
+        offers = plug_ins(self.group).get(f"{self._prefix}{name}", ())
+        if not offers:
+            raise KeyError(name)
+        if len(offers) > 1:
+            values = ", ".join(offer.value for offer in offers)
+            raise self.error(f"several packages offer the {self.label(name)}: {values}; uninstall all but one")
+        if offers[0] not in self._loaded:
+            self._loaded[offers[0]] = self.load(name, offers[0])
+        return self._loaded[offers[0]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self.built_in, *sorted(self._plug_ins() - self.built_in.keys())))
+
+    def __len__(self) -> int:
+        return len(self.built_in.keys() | self._plug_ins())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.built_in or name in self._plug_ins()
+
+    def named(self, name: str) -> T:
+        """As indexing, but also raises `error` for a name that nobody knows."""
+        if name not in self:
+            raise self.error(self.unknown(name))
+        return self[name]
+
+    def ours(self) -> tuple[T, ...]:
+        """All of ours."""
+        return tuple(map(self._ours, self.built_in.values()))
+
+    def unknown(self, name: str) -> str:
+        """What to say of a name that nobody knows."""
+        return f"there is no {self.label(name)}; known are {', '.join(self)}"
+
+    def load(self, name: str, offer: EntryPoint) -> T:
+        """The object of an entry point; raises `error`."""
+        try:
+            value = offer.load()
+        except Exception as error:
+            raise self.error(f"{self.label(name)} ({offer.value}) cannot be loaded: {error}") from error
+        if problem := self._problem(value):
+            raise self.error(f"{self.label(name)}: {offer.value} {problem}")
+        return cast(T, value)
+
+    def _ours(self, entry: T | str) -> T:
+        if not isinstance(entry, str):
+            return entry
+        module, _, attribute = entry.partition(":")
+        return cast(T, getattr(import_module(module), attribute or self._attribute))
+
+    def _plug_ins(self) -> set[str]:
+        names = plug_ins(self.group)
+        return {name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix)}
+
+
+def load_error(where: str, module: str, error: Exception, kind: type[Exception] = BadRequest) -> Exception:
+    """The error for a module that does not load; only other projects' top-level packages count as missing."""
+    package = module.partition(":")[0].partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name and error.name != package:
+        return MissingExtra(f"{where} needs the package {error.name!r}: pip install {error.name}")
+    return kind(f"{where} does not load: {type(error).__name__}: {' '.join(str(error).split())}")
