@@ -127,7 +127,10 @@ def _annealing(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
     algorithm, task, stop = config.algorithm, config.task, config.effective().stop
     measured_settings = PPO_TASKS.get(task.name, {})
     settings = {f"algorithm.{name}": value for name, value in measured_settings.items()}
-    if not measured_settings.keys() <= {*algorithm.__struct_fields__} or algorithm.name not in algorithms.ALGORITHMS.built_in:
+    if (
+        not measured_settings.keys() <= {*algorithm.__struct_fields__}
+        or algorithm.name not in algorithms.ALGORITHMS.built_in
+    ):
         return None
     if algorithm.network != "mlp" or (task.agents or 0) > FEW or settings.keys() & fixed_keys:
         return None

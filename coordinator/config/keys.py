@@ -11,8 +11,8 @@ from msgspec import Meta
 
 from coordinator.config.renamed import RENAMED
 from coordinator.config.schema import DEFAULT_ALGORITHM, RunConfig
-from coordinator.placement.rules import PLACEMENTS
 from coordinator.families import Family
+from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules.grouping import GROUPINGS
 from coordinator.rules.league import LEAGUE_RULES
 from coordinator.rules.scaling import SCALING_RULES

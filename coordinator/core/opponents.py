@@ -86,7 +86,7 @@ def incompatibility(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | No
 
 
 def scripted_team(agents: int, script: str) -> Team:
-    """The team of a task with so many agents, all of which act by a script; see `registry.reference`."""
+    """The team of a task with so many agents, all of which act by a script; see `names.reference`."""
     everyone = tuple(range(agents))
     return Team(groups=everyone, opponents=Opponents(agents=everyone, acting="scripted", script=script))
 
@@ -97,10 +97,10 @@ def unscripted(setting: str, text: str, task: str, spec: EnvSpec) -> str:
         return f"{setting}={text}: scripted players choose among actions, and those of {task} are continuous"
     if any(kind.branches for kind in spec.classes):
         return f"{setting}={text}: scripted players make one choice, and agents of {task} make several at once"
-    if not registry.named(text):
+    if not names.named(text):
         return f"{setting}={text}: a scripted player is named scripted or package.module:function"
     try:
-        registry.reference(text, task)
+        names.reference(text, task)
     except ValueError as error:
         return f"{setting}={text}: {error}"
     return ""

@@ -24,8 +24,8 @@ class Sources:
 def sources(root: Path, entry: str) -> Sources:
     """The modules below `root` that `entry` needs, imported at the top, in a function or by name.
 
-    A string that equals the dotted name of one of our modules counts as an import of it, because registries and
-    algorithms name lazily imported modules so. Raises `ModuleNotFoundError` if `entry` does not exist.
+    A string that is the dotted name of one of our modules, or ``module:attribute``, counts as an import of it, because
+    registries and algorithms name lazily imported modules so. Raises `ModuleNotFoundError` if `entry` does not exist.
     """
     if _file(root, entry) is None:
         raise ModuleNotFoundError(f"there is no module {entry} below {root}", name=entry)
@@ -73,8 +73,8 @@ def _imported(tree: ast.AST) -> Iterator[str]:
 
 
 def _named(tree: ast.AST) -> Iterator[str]:
-    """The strings of a file that could be the dotted name of a module."""
+    """The modules that strings of a file could name, alone or as ``module:attribute``."""
     for node in ast.walk(tree):
         match node:
-            case ast.Constant(value=str(text)) if text.replace(".", "").isidentifier():
-                yield text
+            case ast.Constant(value=str(text)) if text.replace(".", "").replace(":", "", 1).isidentifier():
+                yield text.partition(":")[0]

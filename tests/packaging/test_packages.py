@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from aws_emulator import account
 from functions.algorithms.registry import ALGORITHMS
 from functions.environments.names import BUILT_IN, FAMILIES
+from functions.environments.scripted import names as scripted
 from infra.packaging import packages as packages_module
 from infra.packaging.archives import pack
 from infra.packaging.interpreters import interpreter
@@ -43,10 +44,16 @@ SETTINGS = {
 OWNERS = importlib.metadata.packages_distributions()
 # Modules that a registry imports when a task names them.
 ENVIRONMENTS = {*BUILT_IN.values(), *(family.module for family in FAMILIES.values())}
-IMPLEMENTATIONS = {spec.implementation for spec in ALGORITHMS.ours()}
+SCRIPTED = {name.partition(":")[0] for name in scripted.BUILT_IN.values()}
+# And what it imports when a run names an algorithm.
+LEARNING = {
+    "functions.algorithms.validation",
+    *(name.partition(":")[0] for name in ALGORITHMS.built_in.values()),
+    *(spec.implementation for spec in ALGORITHMS.ours()),
+}
 TORCH = {
     "functions.algorithms.torch_engine", "functions.algorithms.value.module_mixer", "functions.nn.modules",
-    "functions.nn.onnx_export", "functions.nn.torch_networks",
+    "functions.named_code", "functions.nn.onnx_export", "functions.nn.torch_networks",
 }  # fmt: skip
 # Deployed functions do without threadpoolctl: environment variables give them one thread.
 EXTRAS = {"gymnasium", "onnx", "onnxruntime", "threadpoolctl", "torch"}
@@ -119,7 +126,7 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def later(function):
-    return ENVIRONMENTS | IMPLEMENTATIONS if function in ("learner", "coordinator") else ENVIRONMENTS
+    return {"learner": ENVIRONMENTS | LEARNING, "coordinator": LEARNING | SCRIPTED}.get(function, ENVIRONMENTS)
 
 
 def ours(modules):
