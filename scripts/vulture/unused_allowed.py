@@ -47,6 +47,21 @@ _.motion_planner  # overcooked_ai_py
 _.min_cost_to_feature
 with_argmin
 
+# Attributes of modules that registries name.
+IPPO
+MAPPO
+HAPPO
+IQL
+VDN
+QMIX
+QPLEX
+IDDPG
+MADDPG
+ISAC
+MASAC
+BC
+LOGGER
+
 # Names in annotations that are strings.
 Axes
 DataFrame
