@@ -8,7 +8,6 @@ from typing import Any
 
 from coordinator.config.loading import convert, read_toml
 from coordinator.config.schema import ConfigError, RunConfig
-from coordinator.core.state import Plan, RoundLine, State
 from coordinator.errors import USER_ERROR, Ending, UserError
 from infra.local.own_process import cores
 from marless.backends import registry
@@ -17,8 +16,7 @@ from marless.runs import training
 from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import RunFolder
 from marless.runs.integrity.origin import require_trust
-from marless.runs.summary import Summary
-from marless.runs.view import View
+from marless.runs.view import SilentView, View
 
 __all__ = ["RunFailed", "configuration", "playable", "resume", "train"]
 
@@ -29,28 +27,6 @@ class RunFailed(Exception):
     def __init__(self, message: str, run: Run) -> None:
         super().__init__(message)
         self.run = run
-
-
-class _Silent:
-    """A view that shows nothing."""
-
-    def started(self, name: str, folder: str) -> None:
-        """See `View`."""
-
-    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
-        """See `View`."""
-
-    def round(self, plan: Plan, line: RoundLine) -> None:
-        """See `View`."""
-
-    def remark(self, text: str) -> None:
-        """See `View`."""
-
-    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
-        """See `View`."""
-
-    def close(self) -> None:
-        """See `View`."""
 
 
 def configuration(config: str | os.PathLike[str] | Mapping[str, Any] | None, settings: Mapping[str, Any]) -> RunConfig:
@@ -92,7 +68,7 @@ def playable(run: str | os.PathLike[str] | Run, trust: bool) -> RunFolder:
 
 
 def _drive(workers: int | None, quiet: bool) -> DriveSettings:
-    return DriveSettings(workers or cores(), _Silent if quiet else _view, time.monotonic())
+    return DriveSettings(workers or cores(), SilentView if quiet else _view, time.monotonic())
 
 
 def _view() -> View:

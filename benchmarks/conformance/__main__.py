@@ -16,7 +16,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from benchmarks.conformance import record, report
-from benchmarks.conformance.campaign import Campaign, Folders
+from benchmarks.conformance.campaign import Folders, ProtocolCampaign
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.outcomes import missed
 from benchmarks.conformance.protocols import PROTOCOLS
@@ -71,7 +71,7 @@ def _train(protocol: Protocol, options: argparse.Namespace, folders: Folders, si
         left = len(campaign.missing)
         print(f"{time.monotonic() - began:7,.0f} s  {name}: {made.status}, {result}; {left} to go", flush=True)
 
-    campaign = Campaign(protocol, among, folders, print_record)
+    campaign = ProtocolCampaign(protocol, among, folders, print_record)
     print(f"{len(campaign.cells)} cells, {len(campaign.missing)} of them to train", flush=True)
     campaign.run(options.jobs, signals)
     if signals.received:

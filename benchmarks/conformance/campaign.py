@@ -12,16 +12,16 @@ from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Protoc
 from benchmarks.conformance.record import Measured, Record
 from coordinator.file_reading import UnreadableFile
 from infra.local.separate_pools import SeparatePools
-from marless.ablation.cells import Cell
 from marless.backends.base import FUNCTION_MODULES
 from marless.comparison.finished_run import has_finished, read
 from marless.reports.files import replace
 from marless.reports.policy import FILE as POLICIES
 from marless.reports.provenance import code_sha256
 from marless.runs.session import Stopping
-from marless.studies.run_source import RunSource
+from marless.studies.campaign import CampaignView, CellCampaign
+from marless.studies.cells import Cell
 from marless.studies.side_by_side import SideBySide
-from marless.studies.study import StudyRun
+from marless.studies.study_run import StudyRun
 
 _MEASURED = msgspec.json.Decoder(tuple[Measured, ...])
 
@@ -46,44 +46,29 @@ class Folders:
         return self.work / "references" / f"{case.task}.safetensors"
 
 
-class Campaign(RunSource):
-    """Trains the cells of `protocol` that `among` picks and that have no record; `on_record` gets every new record."""
+class ProtocolCampaign(CellCampaign):
+    """The cells of `protocol` that `among` picks and that can run here; `on_record` gets every new record.
+
+    Missing are those without a record, and a reference whose policies were deleted.
+    """
 
     def __init__(
         self, protocol: Protocol, among: Callable[[Case], bool], folders: Folders, on_record: Callable[[Record], None]
     ) -> None:
         self._protocol, self._folders, self._on_record = protocol, folders, on_record
         self._code = code_sha256()
-        self._cases: dict[Cell, Case] = {}
-        for case, cell in protocol.cells(lambda case: among(case) and not missing(case)):
-            self._cases[cell] = case
-        self.folder, self._waiting = folders.work, self.missing
-
-    @property
-    def cells(self) -> list[Cell]:
-        """All cells that can run here."""
-        return list(self._cases)
-
-    @property
-    def missing(self) -> list[Cell]:
-        """The cells without a record in order, including a reference whose policies were deleted."""
-        return [cell for cell in self._cases if not self._over(cell)]
+        pairs = protocol.cells(lambda case: among(case) and not missing(case))
+        self._cases: dict[Cell, Case] = {cell: case for case, cell in pairs}
+        super().__init__(folders.work, list(self._cases))
 
     def run(self, jobs: int, stopping: Stopping) -> None:
         """Trains the missing cells, `jobs` at once, until all have records or `stopping`."""
         for name in ("measured", "references"):
             (self._folders.work / name).mkdir(parents=True, exist_ok=True)
-        SideBySide(self, SeparatePools(FUNCTION_MODULES), stopping, jobs, self._ended).drive()
+        SideBySide(self, SeparatePools(FUNCTION_MODULES), stopping, jobs, CampaignView()).drive()
 
-    def ask(self) -> list[StudyRun]:
-        """The run of the next cell that waits for no other; see `RunSource`."""
-        while cell := next(filter(self._ready, self._waiting), None):
-            self._waiting.remove(cell)
-            if run := self._begin(cell):
-                return [run]
-        return []
-
-    def _over(self, cell: Cell) -> bool:
+    def is_over(self, cell: Cell) -> bool:
+        """See `CellCampaign`."""
         case = self._cases[cell]
         if not self._file(cell).exists():
             return False
@@ -96,15 +81,17 @@ class Campaign(RunSource):
         found = record.read(self._file(cell))
         return found is not None and found.status == "failed"
 
-    def _ready(self, cell: Cell) -> bool:
-        """Whether the opponents that the cell is measured against have finished training or failed."""
+    def waits_for(self, cell: Cell) -> list[Cell]:
+        """The opponents that the cell is measured against."""
         case = self._cases[cell]
-        rivals = [
-            other for other, theirs in self._cases.items() if theirs.task == case.task and theirs.treatment == REFERENCE
+        if case.measure != "sides":
+            return []
+        return [
+            other for other, rival in self._cases.items() if rival.task == case.task and rival.treatment == REFERENCE
         ]
-        return case.measure != "sides" or all(map(self._over, rivals))
 
-    def _begin(self, cell: Cell) -> StudyRun | None:
+    def begin(self, cell: Cell) -> StudyRun | None:
+        """The run of a cell without a record, from where it was measured last."""
         case, run = self._cases[cell], self._folders.run(cell)
         if case.measure == "sides" and not self._folders.reference(case).exists():
             self._fail(cell, "there is no reference to play against")
@@ -148,8 +135,9 @@ class Campaign(RunSource):
         except (OSError, msgspec.MsgspecError, KeyError):
             return True
 
-    def _ended(self, run: StudyRun) -> None:
-        cell = next(cell for cell in self._cases if cell.run == run.name)
+    def ended(self, run: StudyRun) -> None:
+        """Measures a run that ended or paused, and records it."""
+        cell = self.cell(run)
         try:
             if run.status == "finished":
                 self._settled(cell)
@@ -157,7 +145,7 @@ class Campaign(RunSource):
                 self._fail(cell, run.reason)
         except UnreadableFile as fault:
             self._fail(cell, str(fault))
-        if not self._over(cell):
+        if not self.is_over(cell):
             # One that paused for a measurement goes on at once, so that cells end, and are recorded, one by one.
             self._waiting.insert(0, cell)
 

@@ -7,9 +7,8 @@ from typing import Literal
 
 from functions.algorithms.registry import ALGORITHMS
 from marless import extras
-from marless.ablation.arms import Arm, Settings
-from marless.ablation.cells import Cell
 from marless.reports.statistics import Interval
+from marless.studies.cells import Arm, Cell, Settings
 
 Measure = Literal["", "sides", "win"]
 """What is measured of the policies beside their return: each side against frozen opponents, or the share of wins."""

@@ -12,7 +12,7 @@ stand beside them in docs/explanation/learning.md.
 
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Measure, Protocol
 from functions.algorithms import registry
-from marless.ablation.arms import Settings, Value
+from marless.studies.cells import Settings, Value
 
 BARS = {
     "mappo": -33.0,

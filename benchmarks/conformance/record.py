@@ -11,12 +11,11 @@ from coordinator.file_reading import UnreadableFile
 from functions.algorithms import registry as algorithms
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from marless.ablation.arms import Value
-from marless.ablation.cells import Cell
 from marless.comparison import finished_run
 from marless.comparison.finished_run import Point
 from marless.reports.files import replace
 from marless.reports.statistics import FinalReturn, Interval
+from marless.studies.cells import Cell, Value
 
 
 class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

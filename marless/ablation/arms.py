@@ -10,7 +10,6 @@ import difflib
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -21,9 +20,7 @@ from coordinator.config.tables import flatten, merge, nest
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
 from coordinator.rules.sharing import SHARING_MODES
-
-Value = str | int | float | bool | tuple[int, ...]
-Settings = Mapping[str, Value]
+from marless.studies.cells import Arm, Settings, Value
 
 SHARING: dict[str, Settings] = {
     "none": {"sharing.rule": "none"},
@@ -45,29 +42,12 @@ SHARING: dict[str, Settings] = {
 # lasts, keeps two policies, and a shared learner does the work of one member's.
 SHARING["paper-figure"] = {**SHARING["paper"], "sharing.rule": "lasting", "sharing.cap": 2, "sharing.rows": "member"}
 
+# The rules of axes that are not varied.
+_USUAL = {"sharing": "none", "scaling": "constant", "placement": "split"}
 _SHUFFLED = "shuffled:"
 # ``constant:10`` is the rule `constant` with ten rollouts, ``mean:gns`` with as many as `gns` has in the mean.
 _FIXED = re.compile(r"constant:([1-9]\d*)")
 _MEAN = "mean:"
-
-
-@dataclass(frozen=True)
-class Arm:
-    """`about` is a line for tables. `rollouts_of`: the arm whose mean number of rollouts this arm uses in every round.
-
-    `control_of`: the arm that differs from this one only in the signal; empty for an arm that is no control.
-    """
-
-    name: str
-    about: str
-    settings: Settings = field(hash=False)
-    rollouts_of: str = ""
-    control_of: str = ""
-
-    @property
-    def slug(self) -> str:
-        """The name as part of a file's name."""
-        return re.sub(r"[^A-Za-z0-9._-]", "-", self.name)
 
 
 def _rule_settings(sharing: str, scaling: str, placement: str) -> Settings:
@@ -132,6 +112,18 @@ def arms_by_name(names: Sequence[str]) -> list[Arm]:
             raise ConfigError(
                 f"arm {arm.name}: it takes its number of rollouts from the arm {arm.rollouts_of}, which must run too"
             )
+    return arms
+
+
+def choose_arms(names: Sequence[str], axes: Mapping[str, Sequence[str]], default: Sequence[str]) -> list[Arm]:
+    """The arms of these names, then the combinations of the rules in `axes` (`sharing`, `scaling`, `placement`); those
+    of `default` when there are neither. Raises `ConfigError` for unknown names, and for an arm twice."""
+    rules = {axis: axes.get(axis) or [usual] for axis, usual in _USUAL.items()}
+    crossed = cross(**rules) if any(axes.values()) else []
+    arms = [*arms_by_name(names if names or crossed else default), *crossed]
+    repeated = next((arm.name for index, arm in enumerate(arms) if arm in arms[:index]), None)
+    if repeated:
+        raise ConfigError(f"the arm {repeated} is given twice")
     return arms
 
 

@@ -1,4 +1,4 @@
-"""Gives the runs of an ablation's cells until every one has finished or failed."""
+"""An ablation's campaign: its arms over seeds, of which some take their number of rollouts from another arm's runs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,14 @@ import msgspec
 
 from coordinator.file_reading import UnreadableFile
 from marless.ablation import declaration
-from marless.ablation.arms import Arm, settings
-from marless.ablation.cells import BASE, Cell, list_cells
+from marless.ablation.arms import settings
 from marless.ablation.declaration import Declaration
 from marless.comparison.finished_run import FinishedRun, has_finished, mean_rollouts, read
-from marless.studies.run_source import RunSource
-from marless.studies.study import StudyRun
+from marless.studies.campaign import CellCampaign
+from marless.studies.cells import Arm, Cell, list_cells
+from marless.studies.study_run import StudyRun
+
+BASE = "base.toml"
 
 
 @dataclass(frozen=True)
@@ -33,83 +35,74 @@ class CellEnd:
         return "finished" if self.result else "failed" if self.reason else "interrupted"
 
 
-class Campaign(RunSource):
+class AblationCampaign(CellCampaign):
     """The runs of the missing cells; `on_ended` is called after each.
 
-    `results` are by arm and seed, in the order of arms, and `failures` say why a cell has none.
+    `results` are by arm and seed, in the order of arms, and `failures` say why a cell has none. `declaration` is the
+    folder's, with the computed numbers of rollouts.
     """
 
     def __init__(
         self,
         folder: Path,
-        ablation: Declaration,
+        declared: Declaration,
         arms: Sequence[Arm],
         seeds: Sequence[int],
         on_ended: Callable[[CellEnd], None],
     ) -> None:
-        self.folder, self._study, self._on_ended = folder, ablation, on_ended
-        self._cells = list_cells(arms, seeds)
+        self.declaration, self._on_ended = declared, on_ended
         self.results: dict[str, dict[int, FinishedRun]] = {arm.name: {} for arm in arms}
         self.failures: dict[Cell, str] = {}
-        for cell in self._cells:
+        cells = list_cells(arms, seeds)
+        for cell in cells:
             if has_finished(cell.folder(folder)):
-                self._read(cell)
-        self._waiting = self.missing
+                self._read(cell, folder)
+        super().__init__(folder, cells)
 
-    @property
-    def study(self) -> Declaration:
-        """The folder's study, with the computed numbers of rollouts."""
-        return self._study
+    def is_over(self, cell: Cell) -> bool:
+        """See `CellCampaign`."""
+        return cell in self.failures or cell.seed in self.results[cell.arm.name]
 
-    @property
-    def missing(self) -> list[Cell]:
-        """Cells that are neither finished nor failed, in their order."""
-        return [cell for cell in self._cells if not self._is_over(cell)]
+    def waits_for(self, cell: Cell) -> list[Cell]:
+        """The runs that determine the arm's number of rollouts, if it is not known."""
+        if cell.arm.name in self.declaration.rollouts:
+            return []
+        return [other for other in self.cells if other.arm.name == cell.arm.rollouts_of]
 
-    def ask(self) -> list[StudyRun]:
-        """The run of the next cell that waits for no other; see `RunSource`."""
-        while cell := next(filter(self._ready, self._waiting), None):
-            self._waiting.remove(cell)
-            rollouts = self._rollouts(cell.arm) if cell.arm.rollouts_of else None
-            if rollouts or not cell.arm.rollouts_of:
-                return [cell.to_train(settings(cell.arm, rollouts), self.folder / BASE)]
-            source = cell.arm.rollouts_of
-            self.failures[cell] = f"no run of the arm {source} finished, so its number of rollouts is unknown"
-            self._report(cell)
-        return []
+    def begin(self, cell: Cell) -> StudyRun | None:
+        """See `CellCampaign`."""
+        source = cell.arm.rollouts_of
+        rollouts = self._rollouts(cell.arm) if source else None
+        if rollouts or not source:
+            return cell.to_train(settings(cell.arm, rollouts), self.folder / BASE)
+        self.failures[cell] = f"no run of the arm {source} finished, so its number of rollouts is unknown"
+        self._report(cell)
+        return None
 
     def ended(self, run: StudyRun) -> None:
         """Reads the results of a run that ended."""
-        cell = next(cell for cell in self._cells if cell.run == run.name)
+        cell = self.cell(run)
         if run.status == "finished":
-            self._read(cell)
+            self._read(cell, self.folder)
         elif run.reason:
             self.failures[cell] = run.reason
         self._report(cell)
 
-    def _ready(self, cell: Cell) -> bool:
-        """Whether the runs that determine the arm's number of rollouts, if any, are over."""
-        sources = [other for other in self._cells if other.arm.name == cell.arm.rollouts_of]
-        return cell.arm.name in self._study.rollouts or all(map(self._is_over, sources))
-
     def _rollouts(self, arm: Arm) -> int | None:
         """The constant number of rollouts of an arm; once computed it stays, even when seeds are added."""
         sources = list(self.results[arm.rollouts_of].values())
-        if arm.name not in self._study.rollouts and sources:
-            rollouts = {**self._study.rollouts, arm.name: mean_rollouts(sources)}
-            self._study = msgspec.structs.replace(self._study, rollouts=rollouts)
-            declaration.write(self.folder, self._study)
-        return self._study.rollouts.get(arm.name)
+        if arm.name not in self.declaration.rollouts and sources:
+            rollouts = {**self.declaration.rollouts, arm.name: mean_rollouts(sources)}
+            self.declaration = msgspec.structs.replace(self.declaration, rollouts=rollouts)
+            declaration.write(self.folder, self.declaration)
+        return self.declaration.rollouts.get(arm.name)
 
-    def _read(self, cell: Cell) -> None:
+    def _read(self, cell: Cell, folder: Path) -> None:
         try:
-            self.results[cell.arm.name][cell.seed] = read(cell.folder(self.folder), cell.arm.name, cell.seed)
+            self.results[cell.arm.name][cell.seed] = read(cell.folder(folder), cell.arm.name, cell.seed)
         except UnreadableFile as fault:
             self.failures[cell] = str(fault)
 
     def _report(self, cell: Cell) -> None:
         result, why = self.results[cell.arm.name].get(cell.seed), self.failures.get(cell, "")
-        self._on_ended(CellEnd(cell, result, why, sum(map(self._is_over, self._cells)), len(self._cells)))
-
-    def _is_over(self, cell: Cell) -> bool:
-        return cell in self.failures or cell.seed in self.results[cell.arm.name]
+        self._on_ended(CellEnd(cell, result, why, sum(map(self.is_over, self.cells)), len(self.cells)))

@@ -11,9 +11,9 @@ from coordinator.file_reading import UnreadableFile, read_json
 from functions.contract import StorageFault
 from functions.encoding import to_json_file
 from functions.system_errors import explained
-from marless.ablation.arms import Value
 from marless.comparison.contrasts import Contrast
 from marless.reports.files import replace
+from marless.studies.cells import Value
 
 FILE = "ablation.json"
 

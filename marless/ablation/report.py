@@ -9,13 +9,13 @@ from functions.contract import MissingExtra, StorageFault
 from functions.encoding import to_json_file
 from functions.system_errors import explained
 from marless.ablation import pictures, result_tables
-from marless.ablation.arms import Arm, controls, settings
-from marless.ablation.cells import Cell
+from marless.ablation.arms import controls, settings
 from marless.ablation.declaration import Declaration
 from marless.comparison.finished_run import FinishedRun
 from marless.comparison.paired import PairedComparison, Runs, compare_paired
 from marless.reports.files import replace
 from marless.reports.provenance import written_by
+from marless.studies.cells import Arm, Cell
 
 Play = Callable[[Path, int], dict[str, float]]
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from marless.ablation.arms import Value
 from marless.comparison.contrasts import LEVEL
 from marless.comparison.finished_run import FinishedRun
 from marless.comparison.paired import MANY, TARGET_SHARE, AgainstBaseline, Control, PairedComparison, Reach
@@ -15,6 +14,7 @@ from marless.reports.digits import Digits, digits_of
 from marless.reports.section import NONE, Section, estimate_cell, interval_cell
 from marless.reports.statistics import Estimate
 from marless.reports.text import money
+from marless.studies.cells import Value
 
 _BOUNDS = {"exact": "", "at least": "≥ ", "at most": "≤ ", "unknown": ""}
 _PARTS = {

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from marless.ablation.arms import Arm
 from marless.ablation.suite_costs import Cost, TaskCosts, geometric_mean, is_static, regrets
 from marless.reports.drawing import COLOURS, finish, save, sheet
+from marless.studies.cells import Arm
 
 FILE = "regret.png"
 _GREY = "#505050"

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from marless.ablation.arms import Arm
 from marless.ablation.suite_costs import (
     SHARE,
     Cost,
@@ -17,6 +16,7 @@ from marless.ablation.suite_costs import (
     regrets,
 )
 from marless.reports.text import markdown_table
+from marless.studies.cells import Arm
 
 _NONE = "-"
 _RETURN = "Mean return of the final policies, greedy, summed over agents. The best static arm of a task is in bold."

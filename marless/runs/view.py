@@ -25,6 +25,28 @@ class View(Protocol):
         """Restores the terminal; may be called twice."""
 
 
+class SilentView(View):
+    """Shows nothing."""
+
+    def started(self, name: str, folder: str) -> None:
+        """See `View`."""
+
+    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
+        """See `View`."""
+
+    def round(self, plan: Plan, line: RoundLine) -> None:
+        """See `View`."""
+
+    def remark(self, text: str) -> None:
+        """See `View`."""
+
+    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+        """See `View`."""
+
+    def close(self) -> None:
+        """See `View`."""
+
+
 def progress(stop: Stop, line: RoundLine) -> float:
     """The used share of the nearest limit, 0 to 1; a target return does not count, since it may never be reached."""
     shares = [

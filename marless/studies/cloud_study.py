@@ -9,30 +9,27 @@ import msgspec
 
 from coordinator.config import dump
 from coordinator.config.schema import Pricing, RunConfig
-from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive import governor, run_manifest
 from coordinator.drive.governor import STUDY
 from coordinator.drive.ledger_items import Unresumable
 from coordinator.errors import FINISHED, UserError
 from coordinator.file_reading import read_json
 from coordinator.governor.study_state import StudyPlan, StudyState
-from functions.contract import CorruptObject, Platform, StorageFault
+from functions.contract import CorruptObject, Platform
 from functions.encoding import Undecodable, to_json, to_json_file
-from functions.system_errors import explained
 from infra.aws.deployment_ref import DeploymentRef
 from marless.backends import registry
 from marless.backends.base import LocatedDeployment, RemoteBackend
 from marless.cloud.watching import Watch
-from marless.reports.files import replace
 from marless.runs import summary
 from marless.runs.beginning import begin_run
 from marless.runs.folder import CONFIG, IDENTITY, RunFolder, decode_identity, require_name
 from marless.runs.lease_renewal import manifest_of
-from marless.runs.summary import Summary
 from marless.runs.training import priced
-from marless.runs.view import View
-from marless.studies.study import FILE, Study, StudyRun
+from marless.runs.view import SilentView
+from marless.studies.study import FILE, Study
 from marless.studies.study_file import StudyFile
+from marless.studies.study_run import StudyRun
 
 # Studies on this machine do without the AWS SDK.
 if TYPE_CHECKING:
@@ -72,7 +69,7 @@ def place_of(folder: Path) -> StudyPlace | None:
 def settle(folder: Path, backend: RemoteBackend, located: LocatedDeployment) -> StudyPlace:
     """Makes the deployment the place of the study in the folder; raises `StorageFault`."""
     place = StudyPlace(backend=backend.name, deployment_ref=located.deployment_ref)
-    _write(folder / DEPLOYMENT, to_json_file(place))
+    RunFolder(folder).write(DEPLOYMENT, to_json_file(place), durable=True)
     return place
 
 
@@ -98,7 +95,7 @@ def adopt(folder: Path, located: LocatedDeployment) -> None:
         raise UserError(f"{name} was begun by another version of marless: {error}") from error
     if plan is None:
         raise UserError(f"tenant {tenant} has no study {name}; give its file, such as {name}.toml")
-    _write(folder / FILE, bytes(plan.file))
+    RunFolder(folder).write(FILE, bytes(plan.file), durable=True)
 
 
 def begin(study: Study, place: StudyPlace, located: LocatedDeployment) -> StudyPlan:
@@ -212,28 +209,6 @@ def mark(study: Study, place: StudyPlace, state: StudyState) -> None:
             run.status = "new"
 
 
-class _Silent(View):
-    """Shows nothing: what is fetched is shown as a table of all runs."""
-
-    def started(self, name: str, folder: str) -> None:
-        return
-
-    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
-        return
-
-    def round(self, plan: Plan, line: RoundLine) -> None:
-        return
-
-    def remark(self, text: str) -> None:
-        return
-
-    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
-        return
-
-    def close(self) -> None:
-        return
-
-
 class _Once:
     """Ends a watch after one look."""
 
@@ -246,7 +221,7 @@ def _look(folder: RunFolder, place: StudyPlace) -> None:
     with closing(
         registry.backend(place.backend).open(folder.path, 1, deployment_ref=identity.deployment_ref)
     ) as connection:
-        Watch(folder, identity, connection, _Silent(), _Once(), time.monotonic()).follow()
+        Watch(folder, identity, connection, SilentView(), _Once(), time.monotonic()).follow()
 
 
 def _run_folder(path: Path, name: str, there: "Deployed") -> RunFolder:
@@ -259,10 +234,3 @@ def _run_folder(path: Path, name: str, there: "Deployed") -> RunFolder:
         folder.write(CONFIG, dump.document(manifest.config).encode(), durable=True)
         folder.identify(decode_identity(manifest.identity))
     return folder
-
-
-def _write(path: Path, body: bytes) -> None:
-    try:
-        replace(path, body, durable=True)
-    except OSError as error:
-        raise StorageFault(f"{path} cannot be written: {explained(error)}") from error

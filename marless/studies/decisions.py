@@ -6,10 +6,8 @@ from typing import Any
 import msgspec
 
 from coordinator.file_reading import read_file
-from functions.contract import StorageFault
 from functions.encoding import JsonDecoder, Undecodable, to_json
-from functions.system_errors import explained
-from marless.reports.files import replace
+from marless.runs.folder import RunFolder
 
 FILE = "decisions.jsonl"
 
@@ -46,7 +44,4 @@ def read(folder: Path) -> list[Asked | Halved]:
 
 def write(folder: Path, decisions: list[Asked | Halved]) -> None:
     """Replaces the file by the decisions, which no crash leaves half-written; raises `StorageFault`."""
-    try:
-        replace(folder / FILE, b"".join(to_json(decision) + b"\n" for decision in decisions), durable=True)
-    except OSError as error:
-        raise StorageFault(f"{folder / FILE} cannot be written: {explained(error)}") from error
+    RunFolder(folder).write(FILE, b"".join(to_json(decision) + b"\n" for decision in decisions), durable=True)

@@ -22,40 +22,29 @@ from marless.runs.run_log import LEAST_PATIENCE_S
 from marless.runs.session import Session, Stopping, open_session
 from marless.runs.summary import Summary
 from marless.runs.training import unchanged, with_limits
-from marless.studies.study import StudyRun
+from marless.runs.view import SilentView
+from marless.studies.study_run import StudyRun
 
 # What a run's own files, settings and objects may cause.
 _EXPECTED = (UserError, ConfigError, StorageFault, Unresumable, CorruptObject, NoSuchObject)
 
 
-class _Progress:
+class _Progress(SilentView):
     """The view of a run in a study: keeps what the study shows of it."""
 
     def __init__(self, run: StudyRun) -> None:
         self._run = run
-
-    def started(self, name: str, folder: str) -> None:
-        """The study says so."""
-
-    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
-        """The study looks when it draws."""
 
     def round(self, plan: Plan, line: RoundLine) -> None:
         self._run.round, self._run.dollars, self._run.seconds = line.round, line.dollars, line.seconds
         if line.evaluation is not None:
             self._run.score = line.evaluation.mean
 
-    def remark(self, text: str) -> None:
-        """Remarks of many runs would hide each other; `PooledRun` has those that a study tells."""
-
     def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
         run = self._run
         run.round, run.dollars, run.seconds = summary.rounds, summary.dollars.total, summary.train_seconds
         if summary.final_return is not None:
             run.score = summary.final_return.mean
-
-    def close(self) -> None:
-        """Nothing to release."""
 
 
 class PooledRun:

@@ -1,62 +1,48 @@
-"""Drives all runs of a study, or of what else gives runs, in one process."""
+"""Drives all runs of a campaign in one process."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from coordinator.governor.purse import Purse, least
 from infra.local.pool import Pool
 from infra.local.separate_pools import SeparatePools
+from marless.backends.base import FUNCTION_MODULES
 from marless.backends.local import LocalBackend
 from marless.runs import run_log
 from marless.runs.session import Stopping
-from marless.studies.decisions import Halved
+from marless.studies.campaign import Campaign, CampaignView
 from marless.studies.owners import lane_weight
 from marless.studies.pooled_run import PooledRun
-from marless.studies.run_source import RunSource
-from marless.studies.study import OVER, StudyRun
+from marless.studies.study_run import OVER, StudyRun
 
 # How long to wait for a report before looking whether the user wants to stop.
 _PATIENCE_S = 0.25
 
 
-def _ignore(*_: object) -> None:
-    """What is not shown."""
-
-
 class SideBySide:
-    """Drives the runs of `study` until all are over or `stopping`, `at_once` of them at work.
-
-    `on_change` is called when a run ended or paused, `on_halved` for every decision, `on_look` often, and `on_unlogged`
-    when a logger fails for the first time, with the run, the logger's name and the problem. `on_remark` is told once
-    what tasks did to their processes.
-    """
+    """Drives the runs of a campaign until all are over or `stopping`, `at_once` of them at work."""
 
     def __init__(
         self,
-        study: RunSource,
+        campaign: Campaign,
         pool: Pool | SeparatePools,
         stopping: Stopping,
         at_once: int,
-        on_change: Callable[[StudyRun], None],
-        on_halved: Callable[[Halved], None] = _ignore,
-        on_look: Callable[[], None] = _ignore,
-        on_unlogged: Callable[[StudyRun, str, str], None] = _ignore,
-        on_remark: Callable[[StudyRun, str], None] = _ignore,
+        view: CampaignView,
     ) -> None:
-        self._study, self._pool, self._stopping, self._most = study, pool, stopping, at_once
-        self._on_change, self._on_halved, self._on_look = on_change, on_halved, on_look
-        self._on_unlogged, self._unlogged = on_unlogged, set[str]()
-        self._on_remark, self._remarks = on_remark, set[str]()
+        self._campaign, self._pool, self._stopping, self._most = campaign, pool, stopping, at_once
+        # What the view has shown, which it shows once: loggers that failed, and remarks.
+        self._view, self._unlogged, self._remarks = view, set[str](), set[str]()
         self._backend = LocalBackend()
-        self._root: Path = study.folder / "runs"
+        self._root: Path = campaign.folder / "runs"
         self._at_work: dict[str, PooledRun] = {}
         # Runs that have ended and whose loggers are not done, by name.
         self._being_logged: dict[str, PooledRun] = {}
-        self._purse, self._purses = study.purses()
+        self._purse, self._purses = campaign.purses()
         self._waiting: list[StudyRun] = []
-        for run in study.runs:
+        for run in campaign.runs:
             self._enlist(run)
 
     def drive(self) -> None:
@@ -69,7 +55,7 @@ class SideBySide:
                     self._advance(work)
                 self._fill()
                 self._close(work for work in self._being_logged.values() if work.written)
-                self._on_look()
+                self._view.look(self._campaign)
                 if not any(work.ready for work in self._at_work.values()):
                     self._pool.wait(_PATIENCE_S)
             self._close(self._being_logged.values(), run_log.PATIENCE_S)
@@ -92,10 +78,10 @@ class SideBySide:
             if startable:
                 self._begin(startable[0])
                 continue
-            asked = self._study.ask()
+            asked = self._campaign.ask()
             if not asked:
                 return
-            self._study.save()
+            self._campaign.save()
             for run in asked:
                 self._enlist(run)
 
@@ -115,7 +101,7 @@ class SideBySide:
     def _advance(self, work: PooledRun) -> None:
         run = work.run
         cap = least(purse.allowance(run.name) for purse in self._purses_of(run))
-        goes_on = work.advance(self._pool.width(work.lane), cap, self._study.pause_at(run))
+        goes_on = work.advance(self._pool.width(work.lane), cap, self._campaign.pause_at(run))
         self._look_at(work)
         if not goes_on:
             self._ended(work)
@@ -124,7 +110,7 @@ class SideBySide:
         run = work.run
         work.end()
         self._being_logged[run.name] = work
-        for other in self._study.runs:
+        for other in self._campaign.runs:
             other.served_s = self._pool.busy_s.get(other.name, 0.0)
         del self._at_work[run.name]
         for purse in self._purses_of(run):
@@ -132,8 +118,8 @@ class SideBySide:
         if run.status == "paused":
             self._waiting.append(run)
         self._share()
-        self._on_change(run)
-        self._study.tell()
+        self._campaign.ended(run)
+        self._view.changed(self._campaign, run)
         self._decide()
 
     def _close(self, ended: Iterable[PooledRun], patience_s: float = 0.0) -> None:
@@ -149,30 +135,36 @@ class SideBySide:
         for remark in work.remarks:
             if remark not in self._remarks:
                 self._remarks.add(remark)
-                self._on_remark(work.run, remark)
+                self._view.remark(work.run, remark)
         work.run.unlogged = list(work.unlogged)
         for logger, problem in work.unlogged.items():
             if logger not in self._unlogged:
                 self._unlogged.add(logger)
-                self._on_unlogged(work.run, logger, problem)
+                self._view.unlogged(work.run, logger, problem)
 
     def _decide(self) -> None:
         """Compares settings whose runs wait; runs of those that are stopped are over."""
-        for decision in self._study.halve():
-            self._study.save()
-            self._on_halved(decision)
+        for decision in self._campaign.halve():
+            self._campaign.save()
+            self._view.halved(decision)
         for other in [other for other in self._waiting if other.status == "stopped"]:
             self._waiting.remove(other)
             for purse in self._purses_of(other):
                 purse.runs -= 1
-            self._on_change(other)
+            self._view.changed(self._campaign, other)
 
     def _share(self) -> None:
         """Divides each owner's weight among the owner's runs at work."""
         runs = Counter(work.run.owner for work in self._at_work.values())
         for work in self._at_work.values():
             owner = work.run.owner
-            self._pool.weigh(work.lane, lane_weight(self._study.owner(owner), runs[owner]))
+            self._pool.weigh(work.lane, lane_weight(self._campaign.owner(owner), runs[owner]))
 
     def _purses_of(self, run: StudyRun) -> list[Purse]:
         return [self._purse, *filter(None, [self._purses.get(run.owner)])]
+
+
+def drive_separately(campaign: Campaign, stopping: Stopping, at_once: int, view: CampaignView) -> None:
+    """Drives the campaign, each run with a worker of its own, so that none waits for another's; raises `StorageFault`
+    as `SideBySide.drive` does."""
+    SideBySide(campaign, SeparatePools(FUNCTION_MODULES), stopping, at_once, view).drive()

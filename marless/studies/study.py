@@ -4,59 +4,29 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from coordinator.config.loading import convert
-from coordinator.config.schema import ConfigError, RunConfig
+from coordinator.config.schema import ConfigError
 from coordinator.config.tables import flatten, merge, nest
 from coordinator.governor.purse import Purse
-from functions.contract import StorageFault
 from functions.encoding import to_json_file
-from functions.system_errors import explained
 from marless.loggers import registry as loggers
-from marless.reports.files import replace
 from marless.reports.journal import read
 from marless.reports.text import counted
 from marless.runs import summary
 from marless.runs.folder import METRICS, RunFolder
 from marless.studies import decisions, searches
+from marless.studies.campaign import Campaign
 from marless.studies.decisions import Asked, Halved
 from marless.studies.halving import decide
 from marless.studies.searches import Searcher, Values
 from marless.studies.study_file import Owner, StudyFile
+from marless.studies.study_run import OVER, StudyRun
 
 FILE = "study.json"
 # More would take minutes to begin and gigabytes to keep.
 MOST_RUNS = 10_000
-
-Status = Literal["new", "running", "paused", "stopped", "finished", "failed", "interrupted"]
-"""Of a run. `paused`: it waits for a decision about its setting; `stopped`: that decision was against it."""
-# A run in one of these is not continued by the study.
-OVER: tuple[Status, ...] = ("stopped", "finished", "failed")
-
-
-@dataclass
-class StudyRun:
-    """One setting with one seed."""
-
-    name: str
-    setting: str
-    seed: int
-    owner: str
-    config: RunConfig
-    status: Status = "new"
-    round: int = 0
-    score: float | None = None
-    """The mean return of its last evaluation."""
-    dollars: float = 0.0
-    seconds: float = 0.0
-    served_s: float = 0.0
-    """For how long slots of the pool ran its tasks."""
-    reason: str = ""
-    unlogged: Sequence[str] = ()
-    """The loggers that failed."""
-    limits: Sequence[str] = ()
-    """Limits that a run gets when it goes on, such as ``stop.env_steps=200``."""
 
 
 @dataclass
@@ -69,8 +39,8 @@ class _Candidate:
 
 
 @dataclass
-class Study:
-    """All that a study knows; it drives nothing.
+class Study(Campaign):
+    """A campaign whose settings a search picks and successive halving compares on the way.
 
     Raises `ConfigError` for a setting that no run can have, and `UserError` for a logger that is not there.
     """
@@ -140,7 +110,7 @@ class Study:
                 self._apply(made[-1])
         return made
 
-    def tell(self) -> None:
+    def ended(self, run: StudyRun) -> None:
         """Lets the search learn from the settings that are over."""
         for number, name in enumerate(self._asked):
             candidate = self._candidates[name]
@@ -163,10 +133,7 @@ class Study:
 
     def save(self) -> None:
         """Writes the study's file and its decisions; raises `StorageFault`."""
-        try:
-            replace(self.folder / FILE, to_json_file(self.file), True)
-        except OSError as error:
-            raise StorageFault(f"{self.folder / FILE} cannot be written: {explained(error)}") from error
+        RunFolder(self.folder).write(FILE, to_json_file(self.file), durable=True)
         decisions.write(self.folder, self.decided)
 
     def _add(self, values: Values) -> list[StudyRun]:

@@ -15,9 +15,9 @@ from marless import output
 from marless.output import OUTPUT, note, say, say_json, shown
 from marless.reports.digits import figure
 from marless.reports.text import money, seconds
+from marless.studies.campaign import Campaign, CampaignView
 from marless.studies.decisions import Halved
-from marless.studies.study import Study, StudyRun
-from marless.studies.study_view import StudyView
+from marless.studies.study_run import StudyRun
 
 _REDRAW_S = 0.5
 # Lines around the table.
@@ -28,7 +28,7 @@ _ORDER = ("running", "failed", "interrupted", "paused", "new", "finished", "stop
 _STYLES = {"running": "bold", "failed": "red", "finished": "green", "stopped": "dim", "new": "dim", "paused": "yellow"}
 
 
-class LiveTable:
+class LiveTable(CampaignView):
     """A table on the terminal, one row a run, those at work first."""
 
     def __init__(self) -> None:
@@ -37,14 +37,14 @@ class LiveTable:
         self._began, self._drawn = time.monotonic(), 0.0
         self._remark = ""
 
-    def started(self, study: Study) -> None:
+    def started(self, campaign: Campaign) -> None:
         self._live.start()
 
-    def changed(self, study: Study, run: StudyRun) -> None:
+    def changed(self, campaign: Campaign, run: StudyRun) -> None:
         if run.status == "failed":
             self._remark = f"{run.name}: {run.reason}"
 
-    def halved(self, study: Study, decision: Halved) -> None:
+    def halved(self, decision: Halved) -> None:
         self._remark = halving_line(decision)
 
     def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
@@ -55,18 +55,18 @@ class LiveTable:
         """Prints above the table, where it stays."""
         self._console.print(Text(f"{run.name}: {text}", "yellow"))
 
-    def look(self, study: Study) -> None:
+    def look(self, campaign: Campaign) -> None:
         now = time.monotonic()
         if now - self._drawn >= _REDRAW_S:
             self._drawn = now
-            self._live.update(self._table(study), refresh=True)
+            self._live.update(self._table(campaign), refresh=True)
 
     def close(self) -> None:
         self._live.stop()
 
-    def _table(self, study: Study) -> Group:
-        runs = sorted(study.runs, key=lambda run: _ORDER.index(run.status))
-        title = f"{study.folder.name}   {summary(runs)}   {seconds(time.monotonic() - self._began)}"
+    def _table(self, campaign: Campaign) -> Group:
+        runs = sorted(campaign.runs, key=lambda run: _ORDER.index(run.status))
+        title = f"{campaign.folder.name}   {summary(runs)}   {seconds(time.monotonic() - self._began)}"
         room = max(3, self._console.height - _AROUND)
         rest = f"... and {summary(runs[room:])}" if len(runs) > room else ""
         table = Table(box=None, pad_edge=False)
@@ -88,21 +88,21 @@ def _cells(run: StudyRun) -> tuple[str, ...]:
     return run.name, run.owner, run.status, rounds, score, money(run.dollars), f"{run.seconds:.0f}"
 
 
-class PlainLines:
+class PlainLines(CampaignView):
     """A line for each run that ends, and for each comparison."""
 
-    def started(self, study: Study) -> None:
-        say(f"study {study.folder}: {summary(list(study.runs))}")
+    def started(self, campaign: Campaign) -> None:
+        say(f"study {campaign.folder}: {summary(list(campaign.runs))}")
 
-    def changed(self, study: Study, run: StudyRun) -> None:
+    def changed(self, campaign: Campaign, run: StudyRun) -> None:
         if run.status == "paused":
             return
-        done = sum(other.status in ("finished", "failed", "stopped") for other in study.runs)
+        done = sum(other.status in ("finished", "failed", "stopped") for other in campaign.runs)
         score = "" if run.score is None else f"return {figure(run.score):>8}   "
         why = f"   {run.reason}" if run.status == "failed" else ""
         say(f"{done:>4}  {run.name:<40} {run.status:<12}{score}{money(run.dollars):>9}   {seconds(run.seconds)}{why}")
 
-    def halved(self, study: Study, decision: Halved) -> None:
+    def halved(self, decision: Halved) -> None:
         say(halving_line(decision))
 
     def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
@@ -111,20 +111,14 @@ class PlainLines:
     def remark(self, run: StudyRun, text: str) -> None:
         note(f"{run.name}: {text}")
 
-    def look(self, study: Study) -> None:
-        """Nothing is printed between runs."""
 
-    def close(self) -> None:
-        """Nothing to release."""
-
-
-class JsonEvents:
+class JsonEvents(CampaignView):
     """One JSON object a line."""
 
-    def started(self, study: Study) -> None:
-        say_json({"event": "started", "folder": str(study.folder), "runs": [run.name for run in study.runs]})
+    def started(self, campaign: Campaign) -> None:
+        say_json({"event": "started", "folder": str(campaign.folder), "runs": [run.name for run in campaign.runs]})
 
-    def changed(self, study: Study, run: StudyRun) -> None:
+    def changed(self, campaign: Campaign, run: StudyRun) -> None:
         """Prints how far the run has come."""
         fields = (
             "name",
@@ -141,11 +135,11 @@ class JsonEvents:
             "unlogged",
         )
         served = Counter[str]()
-        for other in study.runs:
+        for other in campaign.runs:
             served[other.owner] += other.served_s  # type: ignore[assignment]
         say_json({"event": "run", **{name: getattr(run, name) for name in fields}, "owners_s": dict(served)})
 
-    def halved(self, study: Study, decision: Halved) -> None:
+    def halved(self, decision: Halved) -> None:
         say_json({"event": "halved", **msgspec.to_builtins(decision, str_keys=True)})
 
     def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
@@ -154,14 +148,8 @@ class JsonEvents:
     def remark(self, run: StudyRun, text: str) -> None:
         say_json({"event": "remark", "run": run.name, "text": text})
 
-    def look(self, study: Study) -> None:
-        """Nothing is printed between runs."""
 
-    def close(self) -> None:
-        """Nothing to release."""
-
-
-def choose_study_view(json: bool) -> StudyView:
+def choose_study_view(json: bool) -> CampaignView:
     """JSON lines if `json` is set, a live table on a terminal, lines of text otherwise."""
     if json:
         return JsonEvents()
@@ -185,10 +173,10 @@ def unlogged_line(run: StudyRun, logger: str, problem: str) -> str:
     return f"{run.name} has no log in {logger} any more, other runs may follow: {problem}; training goes on"
 
 
-def unlogged_runs(study: Study) -> Iterator[str]:
+def unlogged_runs(campaign: Campaign) -> Iterator[str]:
     """For each logger that failed: the runs without a whole log, and what makes up for it."""
-    for logger in dict.fromkeys(name for run in study.runs for name in run.unlogged):
-        names = [run.name for run in study.runs if logger in run.unlogged]
+    for logger in dict.fromkeys(name for run in campaign.runs for name in run.unlogged):
+        names = [run.name for run in campaign.runs if logger in run.unlogged]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        again = f"marless log {shlex.quote(str(study.folder / 'runs' / names[0]))} --to {logger}"
+        again = f"marless log {shlex.quote(str(campaign.folder / 'runs' / names[0]))} --to {logger}"
         yield f"not logged to the end in {logger}: {', '.join(names[:_NAMED])}{more}; for each of them: {again}"

@@ -8,29 +8,21 @@ import msgspec
 
 from coordinator.drive import governor
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
-from coordinator.file_reading import read_json
 from functions.encoding import to_json
-from infra.local.dispatch import Capacity
-from infra.local.own_process import cores
-from infra.local.pool import Pool
 from marless.backends import registry
-from marless.backends.base import FUNCTION_MODULES
 from marless.cli import arguments as common
 from marless.cli.console import report_ending
 from marless.output import say, say_json
 from marless.reports.text import money
 from marless.runs.folder import RunFolder, require_name
 from marless.signals import Signals
-from marless.studies import cloud_study, decisions
+from marless.studies import cloud_study
 from marless.studies.cloud_study import StudyPlace
-from marless.studies.owners import jain, served_shares
-from marless.studies.seeds import seeds_of
-from marless.studies.side_by_side import SideBySide
-from marless.studies.study import FILE, Study, StudyRun
-from marless.studies.study_file import StudyFile, load, require_same
+from marless.studies.study import FILE, Study
+from marless.studies.study_file import StudyFile, load
+from marless.studies.study_run import StudyRun
+from marless.studies.training import ROOT, StudyResult, open_study, train_study
 from marless.views.study import choose_study_view, summary, unlogged_runs
-
-ROOT = Path("studies")
 
 EXAMPLES = """examples:
   marless study lr.toml                      all runs of the file at once, in studies/lr
@@ -75,26 +67,8 @@ def run(options: Namespace) -> int:
         with RunFolder(folder).driving():
             return _in_cloud(options, folder, file)
     with Signals() as signals, RunFolder(folder).driving():
-        study = _study(folder, file)
-        view = choose_study_view(options.json)
-        with _pool(study.file, folder) as pool:
-            runner = SideBySide(
-                study,
-                pool,
-                signals,
-                study.file.pool.runs,
-                on_change=lambda run: view.changed(study, run),
-                on_halved=lambda decision: view.halved(study, decision),
-                on_look=lambda: view.look(study),
-                on_unlogged=view.unlogged,
-                on_remark=view.remark,
-            )
-            try:
-                view.started(study)
-                runner.drive()
-            finally:
-                view.close()
-        return _report(options, study, pool, signals)
+        study = open_study(folder, file)
+        return _report(options, study, train_study(study, signals, choose_study_view(options.json)), signals)
 
 
 def _wanted(options: Namespace) -> tuple[Path, StudyFile | None]:
@@ -127,7 +101,7 @@ def _in_cloud(options: Namespace, folder: Path, file: StudyFile | None) -> int:
     state = cloud_study.fetch(folder, place)
     if state is None:
         return _begin(folder, file, place)
-    study = _study(folder, None)
+    study = open_study(folder, None)
     if file is not None and to_json(file) != to_json(study.file):
         raise UserError(f"{folder} holds a study in the cloud, which keeps its file; give another folder with --out")
     cloud_study.mark(study, place, state)
@@ -160,7 +134,7 @@ def _new_place(options: Namespace, folder: Path, file: StudyFile | None) -> Stud
 
 def _begin(folder: Path, file: StudyFile | None, place: StudyPlace) -> int:
     ref, backend = place.deployment_ref, registry.remote(place.backend)
-    study = _study(folder, file)
+    study = open_study(folder, file)
     plan = cloud_study.begin(study, place, backend.prepare(place.name, ref.tenant, ref.region))
     say(
         f"{folder.name}: {len(plan.owners)} runs begin in the cloud, {plan.width} functions at once; {backend.survives}"
@@ -184,39 +158,17 @@ def _show(options: Namespace, study: Study) -> int:
     return report_ending(_ending(runs, [run for run in runs if run.status in ("failed", "interrupted")]))
 
 
-def _study(folder: Path, file: StudyFile | None) -> Study:
-    """The study in the folder, begun if it is new; raises `UserError` when the folder holds another one."""
-    path = folder / FILE
-    if path.is_file():
-        began = read_json(path, StudyFile)
-        file = require_same(began, file, folder) if file else began
-    assert file is not None
-    study = Study(folder, file, seeds_of(file.seeds), decisions.read(folder))
-    study.begin()
-    study.save()
-    return study
-
-
-def _pool(file: StudyFile, folder: Path) -> Pool:
-    size = file.pool
-    capacity = Capacity(size.slots or cores(), size.cores or cores())
-    return Pool(capacity, FUNCTION_MODULES, folder / "workers", memory_mb=size.memory_mb or 0.0)
-
-
-def _report(options: Namespace, study: Study, pool: Pool, signals: Signals) -> int:
+def _report(options: Namespace, study: Study, result: StudyResult, signals: Signals) -> int:
     """Says what came out, and the exit code."""
-    runs = list(study.runs)
-    owners = {run.name: run.owner for run in runs}
-    served = served_shares(pool.busy_s, owners, {name: study.owner(name).weight for name in owners.values()})
-    fairness, spent, busy = jain(served.values()), sum(run.dollars for run in runs), pool.busy_share()
+    runs = list(result.runs)
     if options.json:
-        event = {"event": "finished", "folder": str(study.folder), "dollars": spent, "fairness": fairness, "busy": busy}
-        say_json(event)
+        totals = {name: getattr(result, name) for name in ("dollars", "fairness", "busy")}
+        say_json({"event": "finished", "folder": str(study.folder), **totals})
     else:
-        say(f"{summary(runs)}   {money(spent)}")
-        if len(served) > 1:
-            say(f"fairness among owners, by weight: {fairness:.2f} (Jain's index; 1 is best)")
-        say(f"the pool's slots were busy {busy:.0%} of the time")
+        say(f"{summary(runs)}   {money(result.dollars)}")
+        if result.owners > 1:
+            say(f"fairness among owners, by weight: {result.fairness:.2f} (Jain's index; 1 is best)")
+        say(f"the pool's slots were busy {result.busy:.0%} of the time")
         for line in unlogged_runs(study):
             say(line)
         say(f"compare the runs: marless compare {shlex.quote(str(study.folder))}")

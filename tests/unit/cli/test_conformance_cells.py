@@ -13,7 +13,7 @@ import smac_stand_in
 
 from benchmarks.conformance import __main__ as command_line
 from benchmarks.conformance import measures, outcomes, pictures, protocols, record, report, tables
-from benchmarks.conformance.campaign import Campaign, Folders
+from benchmarks.conformance.campaign import Folders, ProtocolCampaign
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.outcomes import Outcome
 from benchmarks.conformance.protocols import FULL, ON_POLICY, PLAYING, PROTOCOLS, QUICK, STARCRAFT
@@ -389,7 +389,7 @@ def test_every_algorithm_of_a_picture_has_a_colour_of_its_own_whatever_the_panel
 
 
 def a_campaign(folder, records, *blocks):
-    return Campaign(
+    return ProtocolCampaign(
         Protocol("tiny", blocks), lambda case: True, Folders(folder / "out", folder / "work"), records.append
     )
 

@@ -2,12 +2,12 @@
 
 from ablated_runs import a_folder, a_line
 
-from marless.ablation.arms import ARMS, Arm
-from marless.ablation.campaign import Campaign
-from marless.ablation.cells import Cell, list_cells
+from marless.ablation.arms import ARMS
+from marless.ablation.campaign import AblationCampaign
 from marless.ablation.declaration import Declaration
 from marless.ablation.declaration import read as declaration_of
 from marless.comparison.finished_run import has_finished
+from marless.studies.cells import Arm, Cell, list_cells
 
 A, B = Arm("a", "", {"scaling.rule": "gns", "trend.gamma": 0.1, "sharing.trial": False}), Arm("b", "", {})
 
@@ -41,7 +41,9 @@ PAPER, MEAN = ARMS["marless"], ARMS["constant-mean"]
 def a_campaign(folder, arms=(PAPER, MEAN), seeds=(1, 2), study=None):
     ended_runs = []
     (folder / "base.toml").touch()
-    return Campaign(folder, study or Declaration(settings={}, arms={}), arms, seeds, ended_runs.append), ended_runs
+    return AblationCampaign(
+        folder, study or Declaration(settings={}, arms={}), arms, seeds, ended_runs.append
+    ), ended_runs
 
 
 def asked(campaign):

@@ -1,16 +1,37 @@
-"""The cells of an ablation: one arm with one seed, which is an ordinary run in the ablation's folder."""
+"""Arms and cells: an arm is a name and settings; with a seed it is a cell, which is an ordinary run in a campaign."""
 
 import itertools
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from coordinator.config.loading import load
-from marless.ablation.arms import Arm, Value
-from marless.studies.study import StudyRun
+from marless.studies.study_run import StudyRun
 
-BASE = "base.toml"
+Value = str | int | float | bool | tuple[int, ...]
+Settings = Mapping[str, Value]
+"""Values by the dotted keys of a run's file."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """`about` is a line for tables. `rollouts_of`: the arm whose mean number of rollouts this arm uses in every round.
+
+    `control_of`: the arm that differs from this one only in the signal; empty for an arm that is no control.
+    """
+
+    name: str
+    about: str
+    settings: Settings = field(hash=False)
+    rollouts_of: str = ""
+    control_of: str = ""
+
+    @property
+    def slug(self) -> str:
+        """The name as part of a file's name."""
+        return re.sub(r"[^A-Za-z0-9._-]", "-", self.name)
 
 
 @dataclass(frozen=True)
@@ -26,10 +47,10 @@ class Cell:
         return f"{self.arm.slug}-s{self.seed}"
 
     def folder(self, root: Path) -> Path:
-        """The run's folder in the ablation's."""
+        """The run's folder in the campaign's."""
         return root / "runs" / self.run
 
-    def to_train(self, settings: Mapping[str, Value], base: Path | None, limits: Sequence[str] = ()) -> StudyRun:
+    def to_train(self, settings: Settings, base: Path | None, limits: Sequence[str] = ()) -> StudyRun:
         """The run, with these settings in place of those of the file `base`; raises `ConfigError`."""
         overrides = [f"{key}={_toml(value)}" for key, value in settings.items()]
         config = load(base, [*overrides, f"seed={self.seed}"])

@@ -1,0 +1,117 @@
+"""A campaign: runs over settings and seeds in one folder, which goes on where it stopped. Studies, ablations and the
+benchmarks' campaigns are campaigns; `SideBySide` drives them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from coordinator.governor.purse import Purse
+from marless.studies.cells import Cell
+from marless.studies.decisions import Halved
+from marless.studies.study_file import Owner
+from marless.studies.study_run import StudyRun
+
+
+class Campaign(ABC):
+    """Gives runs, which train in ``folder/runs``. A subclass defines what its runs share: without that they have one
+    owner, no cap, and nothing to be compared by on the way."""
+
+    folder: Path
+
+    @abstractmethod
+    def ask(self) -> list[StudyRun]:
+        """More runs; none if there are no more for now. Asked again whenever a run has ended."""
+
+    @property
+    def runs(self) -> Iterable[StudyRun]:
+        """Those that were asked for before, and what the pool served them is written to."""
+        return ()
+
+    def owner(self, name: str) -> Owner:
+        """Weight and cap of an owner."""
+        return Owner()
+
+    def purses(self) -> tuple[Purse, dict[str, Purse]]:
+        """The dollars of all runs, and of each owner's."""
+        return Purse(None, 0), {}
+
+    def pause_at(self, run: StudyRun) -> int | None:
+        """The round after which the run waits for a decision; None: it goes on to its end."""
+        return None
+
+    def halve(self) -> list[Halved]:
+        """Decides about the runs that wait."""
+        return []
+
+    def ended(self, run: StudyRun) -> None:
+        """A run has ended, or waits for a decision."""
+        return
+
+    def save(self) -> None:
+        """Called after what is to survive a kill; raises `StorageFault`."""
+        return
+
+
+class CellCampaign(Campaign):
+    """The runs of `cells` in their order, each as soon as the cells that it waits for are over."""
+
+    def __init__(self, folder: Path, cells: Sequence[Cell]) -> None:
+        self.folder, self.cells = folder, cells
+        self._waiting = self.missing
+
+    @property
+    def missing(self) -> list[Cell]:
+        """The cells that are not over, in their order."""
+        return [cell for cell in self.cells if not self.is_over(cell)]
+
+    def ask(self) -> list[StudyRun]:
+        """The run of the next cell that waits for no other."""
+        while cell := next(filter(self._is_ready, self._waiting), None):
+            self._waiting.remove(cell)
+            if run := self.begin(cell):
+                return [run]
+        return []
+
+    @abstractmethod
+    def is_over(self, cell: Cell) -> bool:
+        """Whether the cell has a result, or has failed."""
+
+    @abstractmethod
+    def begin(self, cell: Cell) -> StudyRun | None:
+        """The cell's run; None if there is nothing to train."""
+
+    def waits_for(self, cell: Cell) -> Iterable[Cell]:
+        """The cells that are over before this one begins."""
+        return ()
+
+    def cell(self, run: StudyRun) -> Cell:
+        """The cell of a run."""
+        return next(cell for cell in self.cells if cell.run == run.name)
+
+    def _is_ready(self, cell: Cell) -> bool:
+        return all(map(self.is_over, self.waits_for(cell)))
+
+
+class CampaignView:
+    """Shows a campaign while its runs train; this one shows nothing."""
+
+    def started(self, campaign: Campaign) -> None:
+        """The runs begin."""
+
+    def changed(self, campaign: Campaign, run: StudyRun) -> None:
+        """A run ended, or pauses until its setting is compared with the others."""
+
+    def halved(self, decision: Halved) -> None:
+        """Settings were compared."""
+
+    def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
+        """A logger failed, for the first time in this command and for this run."""
+
+    def remark(self, run: StudyRun, text: str) -> None:
+        """Tasks of the run did something to their processes, for the first time in this command."""
+
+    def look(self, campaign: Campaign) -> None:
+        """Called often; must be cheap."""
+
+    def close(self) -> None:
+        """Restores the terminal; may be called twice."""

@@ -1,0 +1,36 @@
+"""A run of a campaign: a setting with a seed, and what became of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from coordinator.config.schema import RunConfig
+
+Status = Literal["new", "running", "paused", "stopped", "finished", "failed", "interrupted"]
+"""Of a run. `paused`: it waits for a decision about its setting; `stopped`: that decision was against it."""
+# A run in one of these is not continued by the study.
+OVER: tuple[Status, ...] = ("stopped", "finished", "failed")
+
+
+@dataclass
+class StudyRun:
+    """One setting with one seed."""
+
+    name: str
+    setting: str
+    seed: int
+    owner: str
+    config: RunConfig
+    status: Status = "new"
+    round: int = 0
+    score: float | None = None
+    """The mean return of its last evaluation."""
+    dollars: float = 0.0
+    seconds: float = 0.0
+    served_s: float = 0.0
+    """For how long slots of the pool ran its tasks."""
+    reason: str = ""
+    unlogged: Sequence[str] = ()
+    """The loggers that failed."""
+    limits: Sequence[str] = ()
+    """Limits that a run gets when it goes on, such as ``stop.env_steps=200``."""

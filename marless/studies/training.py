@@ -1,0 +1,74 @@
+"""Training a study on this machine: all its runs at once on one pool of workers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.file_reading import read_json
+from infra.local.dispatch import Capacity
+from infra.local.own_process import cores
+from infra.local.pool import Pool
+from marless.backends.base import FUNCTION_MODULES
+from marless.runs.session import Stopping
+from marless.studies import decisions
+from marless.studies.campaign import CampaignView
+from marless.studies.owners import jain, served_shares
+from marless.studies.seeds import seeds_of
+from marless.studies.side_by_side import SideBySide
+from marless.studies.study import FILE, Study
+from marless.studies.study_file import StudyFile, require_same
+from marless.studies.study_run import StudyRun
+
+ROOT = Path("studies")
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """What a study came to: its `runs` with their status, last return (`score`) and bill; the `dollars` of all; the
+    share of time in which the pool's slots were `busy` in this command; and Jain's index of the `fairness` among
+    `owners`, by weight."""
+
+    folder: Path
+    runs: Sequence[StudyRun]
+    dollars: float
+    busy: float
+    fairness: float
+    owners: int
+
+
+def open_study(folder: Path, file: StudyFile | None) -> Study:
+    """The study in the folder, begun if it is new, which needs its file; raises `UserError` when the folder holds
+    another one."""
+    path = folder / FILE
+    if path.is_file():
+        before = read_json(path, StudyFile)
+        file = require_same(before, file, folder) if file else before
+    assert file is not None
+    study = Study(folder, file, seeds_of(file.seeds), decisions.read(folder))
+    study.begin()
+    study.save()
+    return study
+
+
+def train_study(study: Study, stopping: Stopping, view: CampaignView) -> StudyResult:
+    """Trains the study's runs until all are over or `stopping`; raises `StorageFault`."""
+    size = study.file.pool
+    capacity = Capacity(size.slots or cores(), size.cores or cores())
+    with Pool(capacity, FUNCTION_MODULES, study.folder / "workers", memory_mb=size.memory_mb or 0.0) as pool:
+        driver = SideBySide(study, pool, stopping, size.runs, view)
+        try:
+            view.started(study)
+            driver.drive()
+        finally:
+            view.close()
+    runs = list(study.runs)
+    owners = {run.name: run.owner for run in runs}
+    served = served_shares(pool.busy_s, owners, {name: study.owner(name).weight for name in owners.values()})
+    return StudyResult(
+        folder=study.folder,
+        runs=runs,
+        dollars=sum(run.dollars for run in runs),
+        busy=pool.busy_share(),
+        fairness=jain(served.values()),
+        owners=len(served),
+    )
