@@ -96,6 +96,6 @@ def check(spec: AlgorithmSpec, settings: Mapping[str, Any] | None = None) -> Non
     Examples:
         >>> check(SPEC, {"hidden": [8]})
     """
-    from functions.algorithms.conformance.suite import check as run_checks
+    from marless.testing.algorithms.suite import check as run_checks
 
     run_checks(spec, dict(settings or {}))

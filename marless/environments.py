@@ -54,7 +54,7 @@ def check(make_environment: Any, **options: Any) -> None:
     Examples:
         >>> check(lambda num_envs: my_task.make(EnvTask(name="my_task"), num_envs))
     """
-    from functions.environments.conformance import check as run_checks
+    from marless.testing.environments import check as run_checks
 
     run_checks(make_environment, **options)
 

@@ -1,7 +1,7 @@
 """Schedules of a round's learning for each placement rule: phases, whose shares may run in parallel.
 
-They are pure functions of the specification, so the coordinator requests the same shares that `conformance` tests. A
-share runs in a later phase than the updates and the stages that it depends on.
+They are pure functions of the specification, so the coordinator requests the same shares that `marless.testing` tests.
+A share runs in a later phase than the updates and the stages that it depends on.
 """
 
 from collections.abc import Callable, Mapping, Sequence

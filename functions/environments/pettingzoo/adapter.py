@@ -7,7 +7,7 @@ In a `ParallelEnv` all agents act in every step; an `AECEnv`, in which they take
 steps, for environments without the attribute or metadata `max_cycles`; longer episodes are truncated. `joint_actions`
 numbers the combinations of an agent's several choices as one choice. `sides` lists the prefixes of the agents' names of
 each side where some compete, as in ``"adversary,agent"``. `rebuild` makes new environments at every `reset`, for those
-whose `reset` keeps state of the last episode: episodes must depend on the generator only (`conformance` checks it).
+whose `reset` keeps state of the last episode: episodes must depend on the generator only (`marless.testing` checks it).
 
 `spaces` lists the supported observations and actions. Action masks are taken from observations of
 the form ``{"observation": ..., "action_mask": ...}``, the convention of PettingZoo; masks of several choices are

@@ -16,10 +16,10 @@ from coordinator.core.apply import LONGEST_PROBLEM
 from functions.contract import MissingExtra
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvironmentFault, EnvTask, Unsupported
-from functions.environments.conformance import check
 from functions.environments.pettingzoo import adapter
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.parallel import ParallelEnvironment
+from marless.testing.environments import check
 
 TURNS = "pettingzoo:pettingzoo.classic.tictactoe_v3"
 SPREAD = "pettingzoo:mpe2.simple_spread_v3:parallel_env"

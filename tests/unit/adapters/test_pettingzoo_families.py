@@ -5,7 +5,7 @@ import pytest
 from coordinator.config.loading import load
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.environments.conformance import check
+from marless.testing.environments import check
 
 KNIGHTS = "pettingzoo.butterfly.knights_archers_zombies_v11:parallel_env"
 # Name, the packages it needs, options beside its family's defaults, and whether its first observations depend on the

@@ -12,12 +12,12 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 from functions.contract import BadRequest
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvironmentFault, EnvTask, Unsupported
-from functions.environments.conformance import check
 from functions.environments.pettingzoo import adapter
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.parallel import ParallelEnvironment
 from functions.environments.pettingzoo.spaces import observation_space_of
 from functions.environments.spaces.observations import observation_codec
+from marless.testing.environments import check
 
 
 def studio(agents=None, **options):

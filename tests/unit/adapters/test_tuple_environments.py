@@ -11,10 +11,10 @@ from gymnasium import spaces
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
-from functions.environments.conformance import check
 from functions.environments.names import known
 from functions.environments.pettingzoo.adapter import assemble
 from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered
+from marless.testing.environments import check
 
 
 class Pot(gymnasium.Env):

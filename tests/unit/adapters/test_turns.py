@@ -7,9 +7,9 @@ from challenges import OUT, challenge
 from functions.algorithms.sac.distributions import sampled
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
-from functions.environments.conformance import check
 from functions.environments.pettingzoo import adapter
 from functions.nn.losses import clipped_policy_loss
+from marless.testing.environments import check
 
 FIRST = [True, False, False]
 

@@ -10,17 +10,17 @@ import pytest
 from msgspec import Meta
 
 from functions.algorithms import registry
-from functions.algorithms.conformance import check_schedule
-from functions.algorithms.conformance.random_tasks import TASKS, RandomTask, teams
-from functions.algorithms.conformance.suite import check
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, StageSpec
 from functions.algorithms.stage import StageResult, SummaryResult
 from functions.contract import BadRequest, Behaviour
-from functions.environments import conformance as environments
 from functions.keys import group_name
 from functions.nn.mlp import initialise, to_tensors
 from functions.nn.shape import Mlp
 from functions.randomness import generator
+from marless.testing import environments
+from marless.testing.algorithms import check_schedule
+from marless.testing.algorithms.random_tasks import TASKS, RandomTask, teams
+from marless.testing.algorithms.suite import check
 
 PPO = {"hidden": [8, 8], "epochs": 1, "num_minibatches": 2}
 NORMED = {"layer_norm": True}

@@ -155,7 +155,7 @@ def test_a_module_of_stages_that_lacks_something_is_named():
 
 def test_importing_the_registry_loads_nothing_heavy_and_no_plug_in():
     code = (
-        "import sys, functions.algorithms.registry, functions.algorithms.conformance.suite\n"
+        "import sys, functions.algorithms.registry, marless.testing.algorithms.suite\n"
         "print([m for m in ('torch', 'pydantic', 'boto3', 'house_good') if m in sys.modules])"
     )
     report = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -10,8 +10,6 @@ from coordinator.config.schema import ConfigError
 from functions.actor.rollout import collect
 from functions.algorithms import engine
 from functions.algorithms import registry as algorithms
-from functions.algorithms.conformance.random_tasks import TASKS, RandomTask, teams
-from functions.algorithms.conformance.suite import check
 from functions.algorithms.ppo.specs import IppoConfig
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
@@ -21,6 +19,8 @@ from functions.data.replay_buffer import ReplayBuffer, newest_rounds, rollout_ke
 from functions.data.trajectory import named, rollout_prefix
 from functions.learner import stages
 from functions.policies import Policy
+from marless.testing.algorithms.random_tasks import TASKS, RandomTask, teams
+from marless.testing.algorithms.suite import check
 
 ROUND, ROLLOUTS, NUM_ENVS = 3, 2, 16
 CHOICES, NUMBERS = "unequal agents with masks and a state", "numbers"

@@ -12,8 +12,6 @@ from coordinator.config.loading import load
 from coordinator.config.schema import ConfigError
 from coordinator.core.opponents import takes_identity
 from functions.algorithms import registry as algorithms
-from functions.algorithms.conformance.random_tasks import RandomTask
-from functions.algorithms.conformance.suite import check
 from functions.algorithms.engine import engine_of
 from functions.contract import BadRequest, MissingExtra, Team
 from functions.environments.base import AgentClass, EnvSpec
@@ -21,6 +19,8 @@ from functions.nn import onnx_acting
 from functions.nn.modules import BUILT_IN
 from functions.nn.shape import GRAPH, NetworkShape
 from functions.policies import Policy
+from marless.testing.algorithms.random_tasks import RandomTask
+from marless.testing.algorithms.suite import check
 
 NAMES = ("a", "b", "c")
 IMAGES = EnvSpec(NAMES, (AgentClass("all", (0, 1, 2), 50, 3, observation_shape=(5, 5, 2)),), 5)

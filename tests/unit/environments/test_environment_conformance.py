@@ -10,7 +10,7 @@ from relays import relay
 
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvTask
-from functions.environments.conformance import check
+from marless.testing.environments import check
 
 TASKS = [
     EnvTask(name="toy/signal"),

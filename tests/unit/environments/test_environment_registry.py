@@ -168,7 +168,7 @@ def test_environments_are_at_least_one():
 
 def test_importing_the_registry_loads_numpy_and_nothing_heavy():
     code = (
-        "import sys, functions.environments.registry, functions.environments.conformance\n"
+        "import sys, functions.environments.registry, marless.testing.environments\n"
         "print([m for m in ('torch', 'pydantic', 'pettingzoo', 'gymnasium', 'boto3') if m in sys.modules])"
     )
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

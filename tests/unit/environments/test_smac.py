@@ -8,8 +8,9 @@ import pytest
 import smac_stand_in as stand_in
 
 from functions.contract import BadRequest, MissingExtra
-from functions.environments import conformance, registry
+from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
+from marless.testing import environments as conformance
 
 # In 'duel', two allies of health 2 against one enemy of health 3: damage 3, 10 for the kill and 200 for the victory.
 POINT = 20 / 213

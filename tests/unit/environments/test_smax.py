@@ -10,9 +10,10 @@ import pytest
 from drawing_commands import with_pictures
 
 from functions.contract import BadRequest, MissingExtra
-from functions.environments import conformance, registry
+from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.scene import Box, Disc, faded
+from marless.testing import environments as conformance
 
 STOP, FIRST_ENEMY = 4, 5
 # Few steps, so that the suite of the protocol plays several episodes; one engine is compiled for all that use it.

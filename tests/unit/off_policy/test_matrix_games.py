@@ -8,7 +8,7 @@ import pytest
 from functions.algorithms.off_policy import td
 from functions.environments import matrix, registry
 from functions.environments.base import EnvTask
-from functions.environments.conformance import check
+from marless.testing.environments import check
 
 CLIMBING = [[11, -30, 0], [-30, 7, 6], [0, 0, 5]]
 PENALTY = [[10, 0, -7], [0, 2, 0], [-7, 0, 10]]

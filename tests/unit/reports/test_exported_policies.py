@@ -12,13 +12,13 @@ from task_fields import make_task
 
 from coordinator.errors import UserError
 from functions.algorithms import registry as algorithms
-from functions.algorithms.conformance.random_tasks import TASKS
 from functions.contract import InitialiseTask, Opponents, Team
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.learner.handler import initialise
 from marless.exports.destination import write_folder
 from marless.exports.policy_files import policy_files
 from marless.reports.policy import TeamFile, TeamPolicy
+from marless.testing.algorithms.random_tasks import TASKS
 
 ROWS = 10_000
 ROOT = Path(__file__).parents[3]

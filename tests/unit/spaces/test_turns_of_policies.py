@@ -13,12 +13,12 @@ from coordinator.errors import UserError
 from functions.contract import Opponents, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.environments.conformance import check
 from functions.environments.pettingzoo.spaces import JOINT_LIMIT
 from functions.evaluator.handler import play
 from functions.policies import Policy
 from marless.environments import as_pettingzoo
 from marless.reports.policy import TeamFile, TeamPolicy, export, load_policy
+from marless.testing.environments import check
 
 SEED = 5
 TICTACTOE = EnvTask(name="pettingzoo:pettingzoo.classic.tictactoe_v3:env", options={"horizon": 9})

@@ -6,10 +6,11 @@ from task_fields import make_task
 
 from functions.actor.fragments import KeptEnvironments
 from functions.contract import SampleTask, Team
-from functions.environments import conformance, registry
+from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.resumable import SeparateEnvironments, resumable
 from functions.randomness import generator
+from marless.testing import environments as conformance
 
 MPE = [name for name in registry.BUILT_IN if name.startswith("mpe/")]
 TOY = EnvTask(name="toy/signal", agents=3, options={"horizon": 6, "masked": True, "elimination": True, "mixed": True})

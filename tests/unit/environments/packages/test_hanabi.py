@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from functions.contract import BadRequest, MissingExtra
-from functions.environments import conformance, registry
+from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.scene import Box
+from marless.testing import environments as conformance
 
 
 def needs_open_spiel(test):

@@ -10,8 +10,8 @@ import pytest
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.environments.conformance import check
 from functions.environments.magent2 import GAMES, Grid
+from marless.testing.environments import check
 from scripts.reference import markdown
 
 SMALLEST = {"adversarial_pursuit": 12, "battle": 12, "battlefield": 46, "combined_arms": 16, "tiger_deer": 12}

@@ -9,8 +9,8 @@ import pytest
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.environments.conformance import check
 from functions.environments.mamujoco import PARTITIONS
+from marless.testing.environments import check
 
 
 def robots(name="HalfCheetah-2x3", num_envs=1, **options):

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from functions.contract import BadRequest, MissingExtra
-from functions.environments import conformance, registry
+from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.meltingpot import averaged
+from marless.testing import environments as conformance
 
 MODULES = ("meltingpot", "meltingpot.substrate", "meltingpot.scenario")
 

@@ -8,8 +8,8 @@ import pytest
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.environments.conformance import check
 from functions.environments.overcooked.distances import Distances
+from marless.testing.environments import check
 
 UP, DOWN, RIGHT, LEFT, STAY, INTERACT = range(6)
 # In cramped_room the pot is above the middle, onions are at both sides; the first cook stands beside the dishes.

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from functions.contract import BadRequest, MissingExtra
-from functions.environments import conformance, registry
+from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.scene import Disc, Line
+from marless.testing import environments as conformance
 
 
 def needs_vmas(test):

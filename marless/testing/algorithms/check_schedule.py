@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from functions import codec
-from functions.algorithms.conformance.tools import Found, Tensors, after, digest, expect, instances, part_of, require
 from functions.algorithms.schedule import SCHEDULES, Schedule
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share
 from functions.algorithms.stage import Context, Implementation
 from functions.contract import TaskHeader
 from functions.learner import stages
 from functions.learner.update import as_stored, split_by_lifetime
+from marless.testing.algorithms.tools import Found, Tensors, after, digest, expect, instances, part_of, require
 
 
 def check_placements(

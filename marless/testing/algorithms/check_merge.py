@@ -1,10 +1,10 @@
 """Checks that a merge of two agents' networks gives a valid state."""
 
-from functions.algorithms.conformance.tools import digest, hint, require, stage_inputs
 from functions.algorithms.specification import AlgorithmConfig
 from functions.algorithms.stage import Context, Implementation
 from functions.contract import Team
 from functions.keys import group_name
+from marless.testing.algorithms.tools import digest, hint, require, stage_inputs
 
 _DISTIL_STEPS = 2
 

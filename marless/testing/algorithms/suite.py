@@ -13,11 +13,6 @@ from numpy.typing import NDArray
 
 from functions.actor.rollout import collect
 from functions.algorithms import registry
-from functions.algorithms.conformance.check_merge import check_merge
-from functions.algorithms.conformance.check_schedule import check_placements, check_whole
-from functions.algorithms.conformance.check_stages import check_stages
-from functions.algorithms.conformance.random_tasks import TASKS, RandomTask, teams
-from functions.algorithms.conformance.tools import digest, expect, first, hint, instances, require
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
 from functions.algorithms.stage import Context, Implementation
 from functions.algorithms.validation import missing_stages, violation
@@ -29,6 +24,11 @@ from functions.encoding import from_json, to_json
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.policies import Policy
+from marless.testing.algorithms.check_merge import check_merge
+from marless.testing.algorithms.check_schedule import check_placements, check_whole
+from marless.testing.algorithms.check_stages import check_stages
+from marless.testing.algorithms.random_tasks import TASKS, RandomTask, teams
+from marless.testing.algorithms.tools import digest, expect, first, hint, instances, require
 
 Tensors = dict[str, NDArray[Any]]
 

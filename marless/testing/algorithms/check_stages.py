@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.conformance.tools import (
+from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share, StageSpec
+from functions.algorithms.stage import Context, Implementation, StageResult
+from functions.keys import group_name
+from functions.learner.stages import turns
+from marless.testing.algorithms.tools import (
     Tensors,
     after,
     belongs,
@@ -20,10 +24,6 @@ from functions.algorithms.conformance.tools import (
     require,
     stage_inputs,
 )
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share, StageSpec
-from functions.algorithms.stage import Context, Implementation, StageResult
-from functions.keys import group_name
-from functions.learner.stages import turns
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Functions that the modules of `conformance` share."""
+"""Functions that the checks of algorithms share."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
