@@ -24,34 +24,25 @@ from functions.contract import (
     Answer,
     BadRequest,
     CorruptObject,
-    DescribeReply,
     DescribeTask,
     Done,
-    EvaluateReply,
     EvaluateTask,
     Failed,
     FailureKind,
     ForeignObject,
-    InitialiseReply,
-    InitialiseTask,
     KeyTaken,
-    LearnReply,
-    LearnTask,
     MissingExtra,
     NoSuchObject,
     NotFinite,
     Ref,
-    RegroupReply,
     RegroupTask,
     Reply,
     Request,
-    SampleReply,
     SampleTask,
     StorageFault,
     Table,
     TaskHeader,
     Usage,
-    WholeReply,
     WholeTask,
 )
 from functions.encoding import JsonDecoder, to_json
@@ -59,6 +50,7 @@ from functions.environments.base import EnvironmentFault, Unsupported
 from functions.isolation import keeper
 from functions.isolation.keeper import Keeper, ProcessChanged
 from functions.ports import Blobs
+from functions.stored_answers import REPLY, last_object, require_task, stored_answer
 from functions.text.redaction import redact
 from functions.warm import KEEPS_OBJECTS, WARM
 
@@ -70,18 +62,6 @@ Work = Callable[[Any, Blobs], tuple[Objects, Reply]]
 """The work of one kind of task: its objects in the order of writing, and its reply."""
 
 _DECODER = JsonDecoder[Request](Request)
-
-_REPLIES: Mapping[type[Request], type[Reply]] = {
-    DescribeTask: DescribeReply,
-    InitialiseTask: InitialiseReply,
-    SampleTask: SampleReply,
-    LearnTask: LearnReply,
-    WholeTask: WholeReply,
-    RegroupTask: RegroupReply,
-    EvaluateTask: EvaluateReply,
-}
-# An object without arrays, which holds the answer of such a task when no caller waits for it.
-_REPLY = "reply"
 
 # Whether another attempt can succeed: only after causes that may be transient.
 _FAILURES: Mapping[type[Exception], tuple[FailureKind, bool]] = {
@@ -248,14 +228,6 @@ def non_finite_fields(value: object, name: str = "") -> Iterator[str]:
                 yield from non_finite_fields(item, name)
 
 
-def last_object(request: Request) -> str | None:
-    """The kind of the object whose header holds the task's answer; None if the answer is not stored.
-
-    Descriptions and evaluations store no object: they are reproducible.
-    """
-    return next(reversed(request.writes()), _REPLY if request.report_to else None)
-
-
 def _earlier(request: Request, blobs: Counted) -> Done | None:
     """The answer that an earlier attempt of this task stored, if any."""
     kind = last_object(request)
@@ -271,8 +243,8 @@ def _earlier(request: Request, blobs: Counted) -> Done | None:
 def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
     """Writes the objects and returns the answer; the first writer of a key wins."""
     refs: dict[str, Ref] = {}
-    if last_object(request) == _REPLY:
-        objects = [*objects, (_REPLY, {})]
+    if last_object(request) == REPLY:
+        objects = [*objects, (REPLY, {})]
     for kind, tensors in objects:
         key, body = keys.object_key(request.address.output, kind), _encoded(request, kind, tensors, refs, reply)
         try:
@@ -315,34 +287,9 @@ def _adopt(request: Request, kind: str, body: bytes, blobs: Counted) -> Done:
     return stored_answer(request, header, codec.reference(key, body), blobs.usage)
 
 
-def stored_answer(request: Request, header: TaskHeader, last: Ref, usage: Usage) -> Done:
-    """The answer in the header of a task's last object, `last`; raises `ForeignObject` and `CorruptObject`.
-
-    Functions that run foreign environments may write anything under the task's keys, so the answer must be of the
-    requested kind and name no other keys.
-    """
-    _require_task(request, header, last.key)
-    stored, kind = header.done, last_object(request)
-    if stored is None or kind is None:
-        raise CorruptObject(f"{last.key} holds no answer although it is its task's last object")
-    if not isinstance(stored.reply, _REPLIES[type(request)]):
-        raise CorruptObject(f"{last.key} holds the answer to another kind of task")
-    if isinstance(stored.reply, EvaluateReply) and len(stored.reply.returns) != getattr(request, "episodes", 0):
-        raise CorruptObject(f"{last.key} does not hold a return of each episode that was asked for")
-    objects = {**stored.objects, kind: last}
-    if any(ref.key != keys.object_key(request.address.output, name) for name, ref in objects.items()):
-        raise CorruptObject(f"the answer in {last.key} names an object that its task did not make")
-    return Done(id=request.address.id, attempt=request.attempt, objects=objects, reply=stored.reply, usage=usage)
-
-
 def _require_own(request: Request, key: str, body: bytes) -> TaskHeader:
     """The object's header; raises `ForeignObject` when another task wrote it, `CorruptObject` when it is damaged."""
     header = codec.header(body, key)
     codec.decode(body, key)
-    _require_task(request, header, key)
+    require_task(request, header, key)
     return header
-
-
-def _require_task(request: Request, header: TaskHeader, key: str) -> None:
-    if header.task != request.address.id:
-        raise ForeignObject(f"{key} was written by task {header.task}, not by {request.address.id}")

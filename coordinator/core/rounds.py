@@ -11,7 +11,7 @@ from coordinator.core.state_location import WHOLE, spec_of
 from coordinator.placement.rules import PLACEMENTS, Work, packs
 from functions import keys
 from functions.contract import Behaviour, Past, Ref, Team, Unfinished
-from functions.data.replay_buffer import newest_rounds
+from functions.data.past_rounds import newest_rounds
 
 
 def team_of(state: State) -> Team:

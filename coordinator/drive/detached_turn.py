@@ -39,7 +39,7 @@ from functions.contract import (
 )
 from functions.encoding import to_json
 from functions.ports import Completions, Head, Heads
-from functions.serving import last_object, stored_answer
+from functions.stored_answers import last_object, stored_answer
 
 # How long the platform may reject events before they are given up.
 PATIENCE_S = 60.0

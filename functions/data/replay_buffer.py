@@ -43,21 +43,6 @@ def rollout_keys(past: Sequence[Past]) -> list[RolloutKey]:
     ]
 
 
-def newest_rounds(rounds: Sequence[Past], rollout_steps: int, most_steps: int) -> tuple[Past, ...]:
-    """The last of `rounds`, in order: at most `most_steps` environment steps in total, but always the last round.
-
-    A rollout has `rollout_steps` environment steps.
-    """
-    kept: list[Past] = []
-    steps = 0
-    for round_ in reversed(rounds):
-        steps += round_.rollouts * rollout_steps
-        if kept and steps > most_steps:
-            break
-        kept.append(round_)
-    return tuple(reversed(kept))
-
-
 class ReplayBuffer:
     """Rollouts of equal shape, in the order of `load`, whichever slots hold them.
 

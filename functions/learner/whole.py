@@ -10,7 +10,8 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
 from functions.contract import LearnReply, Past, SampleReply, Team, WholeReply, WholeTask
 from functions.data import batch
-from functions.data.replay_buffer import ReplayBuffer, newest_rounds
+from functions.data.past_rounds import newest_rounds
+from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
 from functions.isolation.keeper import restore
 from functions.keys import group_name

@@ -33,7 +33,7 @@ from functions.contract import (
 from functions.encoding import JsonDecoder, to_json
 from functions.evaluator.handler import BLOCK
 from functions.ports import Head
-from functions.serving import last_object
+from functions.stored_answers import last_object
 from marless.estimation.calibration import Calibration, NoJournal, WorkReports, work_of
 from marless.estimation.platforms import Call, DeployedFunctions, Platform
 

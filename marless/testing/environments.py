@@ -30,7 +30,7 @@ _SEED = 20
 _PAIRS = 3
 
 _WRONG_NUM_ENVS = "num_envs is not the number of environments that was asked for"
-_WRONG_ARRAY = "{what} is {got}, not {wanted}"
+_WRONG_ARRAY = "{what} is {got}, not {expected}"
 _NOT_FINITE = "{what} is not finite"
 _WRONG_PARTS = "an observation does not have one array per class"
 _WRONG_MASKS = "masks are given although spec.masked is False, or the other way round"
@@ -92,12 +92,12 @@ def _check_resuming(make: Make) -> None:
 def _go_on(environment: Resumable, saved: Saved) -> list[bytes]:
     """The bytes of the observation with which it goes on and of as many steps as an episode may have."""
     choices = _actions_rng(_SEED)
-    seen = environment.resume(saved, np.random.default_rng(_SEED + 1))
-    outputs = [array.tobytes() for array in _arrays(seen)]
+    observation = environment.resume(saved, np.random.default_rng(_SEED + 1))
+    outputs = [array.tobytes() for array in _arrays(observation)]
     for _ in range(environment.spec.horizon):
-        step = environment.step(_choose(seen, environment.spec, choices))
+        step = environment.step(_choose(observation, environment.spec, choices))
         outputs.extend(array[rows].tobytes() for array, rows in _step_arrays(step))
-        seen = step.observation
+        observation = step.observation
     return outputs
 
 
@@ -128,19 +128,19 @@ def _play_others(environment: VectorEnvironment, seed: int, first: int) -> list[
 
     The observation of the last step is left out, because the reset may draw numbers before it.
     """
-    choices, own = _actions_rng(seed), _actions_rng(first)
-    seen = environment.reset(np.random.default_rng(seed))
+    choices, other_choices = _actions_rng(seed), _actions_rng(first)
+    observation = environment.reset(np.random.default_rng(seed))
     outputs: list[bytes] = []
     for _ in range(environment.spec.horizon):
-        actions = _choose(seen, environment.spec, choices)
-        for numbers, varied in zip(actions, _choose(seen, environment.spec, own), strict=True):
+        actions = _choose(observation, environment.spec, choices)
+        for numbers, varied in zip(actions, _choose(observation, environment.spec, other_choices), strict=True):
             numbers[0] = varied[0]
         step = environment.step(actions)
         outputs.extend(part[1:].tobytes() for part in (step.rewards, step.terminated, step.truncated))
         if step.ended.any():
             break
         outputs.extend(array[1:].tobytes() for array in _arrays(step.observation))
-        seen = step.observation
+        observation = step.observation
     environment.close()
     return outputs
 
@@ -175,21 +175,21 @@ def _play(environment: VectorEnvironment, steps: int, seed: int) -> list[bytes]:
     """Plays `steps` checked steps of random legal actions; returns the bytes of the reset and of every step."""
     spec, num_envs = environment.spec, environment.num_envs
     choices = _actions_rng(seed)
-    seen = environment.reset(np.random.default_rng(seed))
+    observation = environment.reset(np.random.default_rng(seed))
     everywhere = np.ones(num_envs, dtype=np.bool_)
-    _check_observation(seen, spec, everywhere)
-    _require(bool(seen.alive.all()), _NOT_ALL_START)
-    witness = _Witness(spec, seen.alive.copy(), np.zeros(num_envs, dtype=np.int64))
-    outputs = [witness.keep([(array, everywhere) for array in _arrays(seen)])]
+    _check_observation(observation, spec, everywhere)
+    _require(bool(observation.alive.all()), _NOT_ALL_START)
+    witness = _Witness(spec, observation.alive.copy(), np.zeros(num_envs, dtype=np.int64))
+    outputs = [witness.keep([(array, everywhere) for array in _arrays(observation)])]
     for _ in range(steps):
-        actions = _choose(seen, spec, choices)
-        given = [numbers.tobytes() for numbers in actions]
+        actions = _choose(observation, spec, choices)
+        before = [numbers.tobytes() for numbers in actions]
         step = environment.step(actions)
-        _require([numbers.tobytes() for numbers in actions] == given, _ACTIONS_CHANGED)
+        _require([numbers.tobytes() for numbers in actions] == before, _ACTIONS_CHANGED)
         _check_step(step, witness)
         outputs.append(witness.keep(_step_arrays(step)))
-        seen = step.observation
-    _require(all(array.tobytes() == kept for array, kept in witness.returned), _OVERWRITTEN)
+        observation = step.observation
+    _require(all(array.tobytes() == body for array, body in witness.returned), _OVERWRITTEN)
     return outputs
 
 
@@ -198,18 +198,18 @@ def _actions_rng(seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, 1])
 
 
-def _choose(seen: Observation, spec: EnvSpec, choices: np.random.Generator) -> tuple[ActionArray, ...]:
+def _choose(observation: Observation, spec: EnvSpec, choices: np.random.Generator) -> tuple[ActionArray, ...]:
     """An action for every agent: a uniformly drawn legal one, or continuous ones, some of them at a bound."""
     actions = []
     for c, kind in enumerate(spec.classes):
-        likes = choices.random((len(seen.alive), len(kind.agents), kind.actions))
+        likes = choices.random((len(observation.alive), len(kind.agents), kind.actions))
         if kind.continuous:
             actions.append(_between(likes, kind))
             continue
-        if seen.masks is not None:
-            likes = np.where(seen.masks[c], likes, -1.0)
-        chosen = [part.argmax(axis=-1) for part in _parts(likes, kind)]
-        actions.append(np.stack(chosen, axis=-1) if kind.branches else chosen[0])
+        if observation.masks is not None:
+            likes = np.where(observation.masks[c], likes, -1.0)
+        picks = [part.argmax(axis=-1) for part in _parts(likes, kind)]
+        actions.append(np.stack(picks, axis=-1) if kind.branches else picks[0])
     return tuple(actions)
 
 
@@ -225,23 +225,23 @@ def _parts(array: NDArray[Any], kind: AgentClass) -> list[NDArray[Any]]:
     return np.split(array, np.cumsum(kind.branches)[:-1], axis=-1) if kind.branches else [array]
 
 
-def _check_observation(seen: Observation, spec: EnvSpec, rows: BoolArray) -> None:
+def _check_observation(observation: Observation, spec: EnvSpec, rows: BoolArray) -> None:
     """Checks shapes and types of all arrays, and the values in `rows` ``[E]``."""
-    _check_array("alive", seen.alive, (len(spec.agents),), np.bool_, rows)
-    _require(len(seen.values) == len(spec.classes), _WRONG_PARTS)
-    for kind, values in zip(spec.classes, seen.values, strict=True):
+    _check_array("alive", observation.alive, (len(spec.agents),), np.bool_, rows)
+    _require(len(observation.values) == len(spec.classes), _WRONG_PARTS)
+    for kind, values in zip(spec.classes, observation.values, strict=True):
         shape = (len(kind.agents), kind.observation_size)
         _check_array(f"the observation of class '{kind.name}'", values, shape, np.float32, rows)
-        _require(not values[rows][~seen.alive[rows][:, kind.agents]].any(), _DEAD_SEE)
-    _require((seen.masks is not None) == spec.masked, _WRONG_MASKS)
-    if seen.masks is not None:
-        _check_masks(seen, seen.masks, spec, rows)
-    _require((seen.state is not None) == (spec.state_size > 0), _WRONG_STATE)
-    if seen.state is not None:
-        _check_array("the state", seen.state, (spec.state_size,), np.float32, rows)
+        _require(not values[rows][~observation.alive[rows][:, kind.agents]].any(), _DEAD_SEE)
+    _require((observation.masks is not None) == spec.masked, _WRONG_MASKS)
+    if observation.masks is not None:
+        _check_masks(observation, observation.masks, spec, rows)
+    _require((observation.state is not None) == (spec.state_size > 0), _WRONG_STATE)
+    if observation.state is not None:
+        _check_array("the state", observation.state, (spec.state_size,), np.float32, rows)
 
 
-def _check_masks(seen: Observation, masks: tuple[BoolArray, ...], spec: EnvSpec, rows: BoolArray) -> None:
+def _check_masks(observation: Observation, masks: tuple[BoolArray, ...], spec: EnvSpec, rows: BoolArray) -> None:
     _require(len(masks) == len(spec.classes), _WRONG_PARTS)
     for kind, mask in zip(spec.classes, masks, strict=True):
         _check_array(f"the mask of class '{kind.name}'", mask, (len(kind.agents), kind.actions), np.bool_, rows)
@@ -249,23 +249,23 @@ def _check_masks(seen: Observation, masks: tuple[BoolArray, ...], spec: EnvSpec,
         _require(all(legal), _NO_LEGAL_ACTION)
         _require(not kind.continuous or bool(mask[rows].all()), _MASKED_NUMBERS)
     if spec.turns:
-        _require(bool((_choosing(seen, spec).sum(axis=1) < 2)[rows].all()), _TWO_TURNS)
+        _require(bool((_choosing(observation, spec).sum(axis=1) < 2)[rows].all()), _TWO_TURNS)
 
 
-def _choosing(seen: Observation, spec: EnvSpec) -> BoolArray:
+def _choosing(observation: Observation, spec: EnvSpec) -> BoolArray:
     """Agents ``[E, N]`` in play whose masks leave them a choice."""
-    choosing = np.zeros_like(seen.alive)
-    for kind, mask in zip(spec.classes, seen.masks or (), strict=True):
+    choosing = np.zeros_like(observation.alive)
+    for kind, mask in zip(spec.classes, observation.masks or (), strict=True):
         choosing[:, kind.agents] = mask.sum(axis=-1) > max(1, len(kind.branches))
-    return choosing & seen.alive
+    return choosing & observation.alive
 
 
 def _check_array(what: str, array: object, width: tuple[int, ...], dtype: type[np.generic], rows: BoolArray) -> None:
     """Checks that `array` is ``[E, *width]`` of `dtype` and finite in `rows`."""
-    wanted = f"an array {(len(rows), *width)} of {np.dtype(dtype)}"
+    expected = f"an array {(len(rows), *width)} of {np.dtype(dtype)}"
     got = f"an array {array.shape} of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
-    if not isinstance(array, np.ndarray) or got != wanted:
-        raise AssertionError(_WRONG_ARRAY.format(what=what, got=got, wanted=wanted))
+    if not isinstance(array, np.ndarray) or got != expected:
+        raise AssertionError(_WRONG_ARRAY.format(what=what, got=got, expected=expected))
     _require(bool(np.isfinite(array[rows]).all()), _NOT_FINITE.format(what=what))
 
 
@@ -301,8 +301,13 @@ def _check_end(step: Step, after: BoolArray, spec: EnvSpec) -> None:
         _check_array(f"env metric '{name}'", values, (), np.float64, step.ended)
 
 
-def _arrays(seen: Observation) -> list[Array]:
-    return [seen.alive, *seen.values, *(seen.masks or ()), *([] if seen.state is None else [seen.state])]
+def _arrays(observation: Observation) -> list[Array]:
+    return [
+        observation.alive,
+        *observation.values,
+        *(observation.masks or ()),
+        *([] if observation.state is None else [observation.state]),
+    ]
 
 
 def _step_arrays(step: Step) -> list[tuple[Array, BoolArray]]:

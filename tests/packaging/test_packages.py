@@ -48,6 +48,7 @@ SCRIPTED = {name.partition(":")[0] for name in scripted.BUILT_IN.values()}
 # And what it imports when a run names an algorithm.
 LEARNING = {
     "functions.algorithms.validation",
+    "functions.isolation.keeper",
     *(name.partition(":")[0] for name in ALGORITHMS.built_in.values()),
     *(spec.implementation for spec in ALGORITHMS.ours()),
 }
@@ -135,6 +136,28 @@ def ours(modules):
 
 def names(files):
     return {".".join(file.with_suffix("").parts).removesuffix(".__init__") for file in files}
+
+
+@pytest.mark.parametrize(
+    ("modules", "most"),
+    [(("coordinator.core.decide", "coordinator.core.apply"), 70), ((ENTRIES["coordinator"],), 100)],
+    ids=["core", "on Lambda"],
+)
+def test_the_coordinator_starts_with_few_modules(modules, most):
+    """With the specification of the default algorithm, without packages, whose own modules are empty."""
+    program = f"""
+import importlib, sys
+for name in {modules!r}:
+    importlib.import_module(name)
+importlib.import_module("coordinator.config.schema").RunConfig()
+for name, module in sys.modules.items():
+    if name.partition(".")[0] in ("functions", "coordinator", "infra", "marless") and not hasattr(module, "__path__"):
+        print(name)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=SETTINGS, capture_output=True, text=True, check=True
+    )
+    assert len(done.stdout.split()) <= most
 
 
 @pytest.mark.parametrize("function", ENTRIES)

@@ -20,19 +20,23 @@ def check_placements(
     groups = sorted(set(context.team.groups))
     for rule, schedule in SCHEDULES.items():
         with expect(f"placement {rule} fails", Exception):
-            found = _learned(
+            outcome = _learned(
                 algorithm, code, context, schedule(algorithm.stages, groups, context.config.updates_per_round)
             )
-        _require_same(expected, found.state, rule)
-        packed = packed or found
-        require(found.metrics == packed.metrics, f"placement {rule} reports other metrics than packed")
-        require(found.tables == packed.tables, f"placement {rule} reports other summaries than packed")
+        _require_same(expected, outcome.state, rule)
+        packed = packed or outcome
+        require(outcome.metrics == packed.metrics, f"placement {rule} reports other metrics than packed")
+        require(outcome.tables == packed.tables, f"placement {rule} reports other summaries than packed")
 
 
 def check_whole(
-    algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], known: Tensors, expected: Tensors
+    algorithm: AlgorithmSpec,
+    code: Implementation,
+    context: Context[AlgorithmConfig],
+    incoming: Tensors,
+    expected: Tensors,
 ) -> Tensors:
-    """Runs the round in one function that keeps its state between rounds: `known` never passed through storage.
+    """Runs the round in one function that keeps its state between rounds: `incoming` never passed through storage.
 
     Returns the state that it keeps; raises `AssertionError` if that is not `expected`.
     """
@@ -40,16 +44,16 @@ def check_whole(
         [stage.name for stage in algorithm.stages], context.team.learning, range(context.config.updates_per_round)
     )
     with expect("placement whole fails", Exception):
-        outcome = stages.run(algorithm, code, replace(context, tensors=known), share, algorithm.summaries)
+        outcome = stages.run(algorithm, code, replace(context, tensors=incoming), share, algorithm.summaries)
     policies, learner, _ = split_by_lifetime(outcome.tensors, algorithm.parts)
-    found = {**known, **as_stored(policies), **as_stored(learner)}
-    _require_same(expected, found, "whole")
-    return found
+    outgoing = {**incoming, **as_stored(policies), **as_stored(learner)}
+    _require_same(expected, outgoing, "whole")
+    return outgoing
 
 
-def _require_same(expected: Tensors, found: Tensors, rule: str) -> None:
-    for name in sorted(expected.keys() | found.keys()):
-        one, other = ({name: state[name]} if name in state else {} for state in (expected, found))
+def _require_same(expected: Tensors, outcome: Tensors, rule: str) -> None:
+    for name in sorted(expected.keys() | outcome.keys()):
+        one, other = ({name: state[name]} if name in state else {} for state in (expected, outcome))
         require(digest(one) == digest(other), f"{name} has other bytes in placement {rule} than stage by stage")
 
 
@@ -57,7 +61,7 @@ def _learned(
     algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], schedule: Schedule
 ) -> Found:
     """Runs the round as separate functions, each of which reads from storage only what its stages declare."""
-    found = Found(dict(context.tensors), {}, {})
+    progress = Found(dict(context.tensors), {}, {})
     published: Tensors = {}
     update = 0
     for phase in schedule:
@@ -66,22 +70,22 @@ def _learned(
         outcomes = []
         for share in phase:
             reads = {part for name in share.stages for part in algorithm.stage(name).reads}
-            seen = _stored({**instances(found.state, reads, share.groups), **published})
+            inputs = _stored({**instances(progress.state, reads, share.groups), **published})
             summaries = algorithm.summaries if _trains(algorithm, share) else ()
-            outcomes.append(stages.run(algorithm, code, replace(context, tensors=seen), share, summaries))
+            outcomes.append(stages.run(algorithm, code, replace(context, tensors=inputs), share, summaries))
         for share, outcome in zip(phase, outcomes, strict=True):
-            found = _joined(algorithm, found, share, outcome)
-            made = outcome.tensors.items()
-            published |= {name: array for name, array in made if part_of(name) not in algorithm.parts}
-    return found
+            progress = _joined(algorithm, progress, share, outcome)
+            tensors = outcome.tensors.items()
+            published |= {name: array for name, array in tensors if part_of(name) not in algorithm.parts}
+    return progress
 
 
-def _joined(algorithm: AlgorithmSpec, found: Found, share: Share, outcome: stages.Outcome) -> Found:
-    state, made = found.state, _stored(outcome.tensors)
+def _joined(algorithm: AlgorithmSpec, progress: Found, share: Share, outcome: stages.Outcome) -> Found:
+    state, outputs = progress.state, _stored(outcome.tensors)
     for stage in share.stages:
         for group in share.groups:
-            state = after(state, algorithm, stage, group, made)
-    return Found(state, {**found.metrics, **outcome.metrics}, {**found.tables, **outcome.tables})
+            state = after(state, algorithm, stage, group, outputs)
+    return Found(state, {**progress.metrics, **outcome.metrics}, {**progress.tables, **outcome.tables})
 
 
 def _trains(algorithm: AlgorithmSpec, share: Share) -> bool:

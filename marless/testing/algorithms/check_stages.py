@@ -34,7 +34,7 @@ class _Round:
     code: Implementation
     context: Context[AlgorithmConfig]
     state: Tensors
-    given: dict[str, Tensors] = field(default_factory=dict)
+    stage_tensors: dict[str, Tensors] = field(default_factory=dict)
     everything: Tensors = field(default_factory=dict)
 
 
@@ -42,7 +42,7 @@ def check_stages(algorithm: AlgorithmSpec, code: Implementation, context: Contex
     """The state after the round, stage by stage and group by group; raises `AssertionError`."""
     now = _Round(algorithm, code, context, dict(context.tensors))
     for update in range(context.config.updates_per_round):
-        now.given = {stage.name: {} for stage in algorithm.stages}
+        now.stage_tensors = {stage.name: {} for stage in algorithm.stages}
         for stage in algorithm.stages:
             share = Share([stage.name], sorted(set(context.team.groups)))
             for group in turns(stage, context, share, update):
@@ -53,18 +53,18 @@ def check_stages(algorithm: AlgorithmSpec, code: Implementation, context: Contex
 
 def _check_stage(now: _Round, stage: StageSpec, group: int, update: int) -> None:
     declared = _declared(now, stage, group)
-    seen = replace(now.context, tensors={**now.everything, **now.state}, update=update)
-    result = _call(now, stage, group, seen)
-    named = f"reads {_listed(stage.reads)}, after {_listed(stage.after)}, couples={stage.couples}"
-    with expect(f"it needs more than what it declares ({named})", Exception):
-        alone = _call(now, stage, group, replace(seen, tensors=declared))
+    whole = replace(now.context, tensors={**now.everything, **now.state}, update=update)
+    result = _call(now, stage, group, whole)
+    declaration = f"reads {_listed(stage.reads)}, after {_listed(stage.after)}, couples={stage.couples}"
+    with expect(f"it needs more than what it declares ({declaration})", Exception):
+        alone = _call(now, stage, group, replace(whole, tensors=declared))
     if not _same(result, alone):
-        again = _call(now, stage, group, seen)
+        again = _call(now, stage, group, whole)
         require(_same(result, again), "called again with the same inputs, it gives other bytes")
-        require(False, f"what it gives depends on more than what it declares ({named})")
+        require(False, f"what it gives depends on more than what it declares ({declaration})")
     _check_result(now, stage, group, result)
     now.state = after(now.state, now.algorithm, stage.name, group, result.tensors)
-    now.given[stage.name] |= _passing(now, result.tensors)
+    now.stage_tensors[stage.name] |= _passing(now, result.tensors)
     now.everything |= result.tensors
 
 
@@ -74,8 +74,8 @@ def _declared(now: _Round, stage: StageSpec, group: int) -> Tensors:
     whole_team = stage.couples and stage.scope == "team"
     parts = instances(now.state, stage.reads, groups if whole_team else [group])
     for before in (*stage.after, *([stage.name] if stage.in_turn else [])):
-        given = now.given[before]
-        parts |= {name: given[name] for name in given if belongs(name, groups if stage.couples else [group])}
+        tensors = now.stage_tensors[before]
+        parts |= {name: tensors[name] for name in tensors if belongs(name, groups if stage.couples else [group])}
     return parts
 
 
@@ -112,27 +112,29 @@ def _check_result(now: _Round, stage: StageSpec, group: int, result: StageResult
         require(part not in now.algorithm.parts or part in stage.writes, f"it writes {name}, which it does not declare")
         require(belongs(name, groups), f"it gives {name}, which is not named <what>/{group_name(group)}")
         require(part not in stage.writes or belongs(name, [group]), f"it writes {name}, which is another group's")
-        giver = first(other for other, given in now.given.items() if name in given)
+        giver = first(other for other, tensors in now.stage_tensors.items() if name in tensors)
         require(not giver, f"it gives {name}, which stage {giver!r} gave already")
     # A coupling team stage may return nothing for a group.
     if result.tensors or not (stage.couples and stage.scope == "team"):
         _check_written(now, stage, group, result.tensors)
 
 
-def _check_written(now: _Round, stage: StageSpec, group: int, made: Mapping[str, NDArray[Any]]) -> None:
+def _check_written(now: _Round, stage: StageSpec, group: int, outputs: Mapping[str, NDArray[Any]]) -> None:
     for name, old in instances(now.state, stage.writes, [group]).items():
-        require(name in made, f"it does not give {name}, which would be lost: it declares to write {part_of(name)!r}")
-        new, was = made[name], f"{old.dtype} {old.shape}"
+        require(
+            name in outputs, f"it does not give {name}, which would be lost: it declares to write {part_of(name)!r}"
+        )
+        new, was = outputs[name], f"{old.dtype} {old.shape}"
         free = int(part_of(name) in now.algorithm.resizable_parts)
         alike = (new.dtype, new.ndim, new.shape[free:]) == (old.dtype, old.ndim, old.shape[free:])
         require(alike, f"{name} was {was} and is {new.dtype} {new.shape}")
-    held = instances(now.state, stage.writes, [group]).keys()
-    extra = sorted(instances(made, stage.writes, [group]).keys() - held)
+    names = instances(now.state, stage.writes, [group]).keys()
+    extra = sorted(instances(outputs, stage.writes, [group]).keys() - names)
     require(not extra, f"it writes {first(extra)}, which the state does not have")
 
 
-def _passing(now: _Round, made: Mapping[str, NDArray[Any]]) -> Tensors:
-    return {name: array for name, array in made.items() if part_of(name) not in now.algorithm.parts}
+def _passing(now: _Round, outputs: Mapping[str, NDArray[Any]]) -> Tensors:
+    return {name: array for name, array in outputs.items() if part_of(name) not in now.algorithm.parts}
 
 
 def _same(one: StageResult, other: StageResult) -> bool:

@@ -71,7 +71,7 @@ class RandomTask:
         self._rng = rng
         self._alive = np.ones((self.num_envs, len(self.spec.agents)), np.bool_)
         self._steps = np.zeros(self.num_envs, np.int64)
-        return self._seen(self._alive)
+        return self._observe(self._alive)
 
     def step(self, actions: Sequence[ActionArray]) -> Step:
         """One step of every environment."""
@@ -82,17 +82,17 @@ class RandomTask:
         self._steps += 1
         late = (self._steps == self.spec.horizon) | (rng.random(self.num_envs) < _CUT)
         truncated = late & alive.any(axis=1)
-        ended = truncated | ~alive.any(axis=1)
-        final = self._seen(alive)
-        self._alive = alive | ended[:, None]
-        self._steps[ended] = 0
-        seen = self._seen(self._alive)
-        return Step(seen, rewards, terminated, truncated, ended, final if ended.any() else None)
+        ends = truncated | ~alive.any(axis=1)
+        final = self._observe(alive)
+        self._alive = alive | ends[:, None]
+        self._steps[ends] = 0
+        observation = self._observe(self._alive)
+        return Step(observation, rewards, terminated, truncated, ends, final if ends.any() else None)
 
     def close(self) -> None:
         """There is nothing to free."""
 
-    def _seen(self, alive: BoolArray) -> Observation:
+    def _observe(self, alive: BoolArray) -> Observation:
         rng, spec = self._rng, self.spec
         values: list[FloatArray] = []
         masks: list[BoolArray] = []

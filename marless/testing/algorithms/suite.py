@@ -18,7 +18,8 @@ from functions.algorithms.stage import Context, Implementation
 from functions.algorithms.validation import missing_stages, violation
 from functions.contract import BadRequest, Behaviour, Hyperparameters, MissingExtra, Past, Team
 from functions.data import batch
-from functions.data.replay_buffer import ReplayBuffer, RolloutKey, newest_rounds, rollout_keys
+from functions.data.past_rounds import newest_rounds
+from functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
 from functions.data.trajectory import named, rollout_prefix
 from functions.encoding import from_json, to_json
 from functions.environments.base import EnvSpec
@@ -122,15 +123,15 @@ def _check_config(spec: AlgorithmSpec, config: AlgorithmConfig, task: EnvSpec) -
 
 def _check_case(case: _Case) -> None:
     with hint(str(case)):
-        state, played = _initial(case), dict[int, Tensors]()
-        kept = state
+        state, trajectories = _initial(case), dict[int, Tensors]()
+        whole = state
         for round_ in range(_ROUNDS):
-            played[round_] = _play(case, state, round_)
-            context = _context(case, state, played)
+            trajectories[round_] = _play(case, state, round_)
+            context = _context(case, state, trajectories)
             with hint(f"round {round_}"):
                 state = check_stages(case.algorithm, case.code, context)
                 check_placements(case.algorithm, case.code, context, state)
-                kept = check_whole(case.algorithm, case.code, context, kept, state)
+                whole = check_whole(case.algorithm, case.code, context, whole, state)
 
 
 def _check_merges(case: _Case) -> None:
@@ -145,25 +146,27 @@ def _initial(case: _Case) -> Tensors:
     state: Tensors = {}
     for group in case.groups:
         where = f"initialise, group {group}"
-        made, again = (case.code.initialise(case.task, case.team, case.resolved, _SEED, group) for _ in range(2))
-        require(digest(made) == digest(again), f"{where}: another call gives other bytes; draw from generator(...)")
-        own = instances(made, case.algorithm.parts, [group])
-        foreign = sorted(made.keys() - own.keys())
+        tensors, again = (case.code.initialise(case.task, case.team, case.resolved, _SEED, group) for _ in range(2))
+        require(digest(tensors) == digest(again), f"{where}: another call gives other bytes; draw from generator(...)")
+        of_group = instances(tensors, case.algorithm.parts, [group])
+        foreign = sorted(tensors.keys() - of_group.keys())
         require(not foreign, f"{where}: gives {first(foreign)}, which is no <part>/{group_name(group)}")
-        require(any(name.startswith("policy/") for name in own), f"{where}: gives no policy")
-        non_finite = [name for name, array in own.items() if array.dtype.kind == "f" and not np.isfinite(array).all()]
+        require(any(name.startswith("policy/") for name in of_group), f"{where}: gives no policy")
+        non_finite = [
+            name for name, array in of_group.items() if array.dtype.kind == "f" and not np.isfinite(array).all()
+        ]
         require(not non_finite, f"{where}: {first(non_finite)} holds NaN or infinity")
-        _check_bytes(case, group, own)
-        state |= made
+        _check_bytes(case, group, of_group)
+        state |= tensors
     return state
 
 
-def _check_bytes(case: _Case, group: int, own: Tensors) -> None:
+def _check_bytes(case: _Case, group: int, tensors: Tensors) -> None:
     """Raises `AssertionError` for overstated bytes: runs that fit would be refused."""
     part_bytes = case.algorithm.part_bytes
     for part, size in part_bytes(case.task, case.team, case.resolved, group).items() if part_bytes else ():
-        held = sum(array.nbytes for array in instances(own, (part,), [group]).values())
-        require(size <= held, f"part_bytes, group {group}: {size} bytes for {part!r}, which has {held}")
+        stored = sum(array.nbytes for array in instances(tensors, (part,), [group]).values())
+        require(size <= stored, f"part_bytes, group {group}: {size} bytes for {part!r}, which has {stored}")
 
 
 def _play(case: _Case, state: Tensors, round_: int) -> Tensors:
@@ -183,9 +186,9 @@ def _steps(case: _Case) -> int:
     return case.task.horizon + 2
 
 
-def _context(case: _Case, state: Tensors, played: dict[int, Tensors]) -> Context[AlgorithmConfig]:
+def _context(case: _Case, state: Tensors, trajectories: dict[int, Tensors]) -> Context[AlgorithmConfig]:
     """The learner's context of the newest round."""
-    round_ = max(played)
+    round_ = max(trajectories)
     rollouts = tuple(range(_ROLLOUTS))
     return Context(
         spec=case.task,
@@ -193,18 +196,20 @@ def _context(case: _Case, state: Tensors, played: dict[int, Tensors]) -> Context
         config=case.resolved,
         seed=_SEED,
         round=round_,
-        batch=batch.join(case.task, played[round_], rollouts),
+        batch=batch.join(case.task, trajectories[round_], rollouts),
         tensors=state,
-        replay_buffer=_replay_buffer(case, played) if case.config.replayed_steps else None,
+        replay_buffer=_replay_buffer(case, trajectories) if case.config.replayed_steps else None,
     )
 
 
-def _replay_buffer(case: _Case, played: dict[int, Tensors]) -> ReplayBuffer:
+def _replay_buffer(case: _Case, trajectories: dict[int, Tensors]) -> ReplayBuffer:
     replay_buffer = ReplayBuffer(case.task)
-    rounds = [Past(round=round_, rollouts=_ROLLOUTS, trajectories=()) for round_ in sorted(played)]
+    rounds = [Past(round=round_, rollouts=_ROLLOUTS, trajectories=()) for round_ in sorted(trajectories)]
 
     def read(rollouts: Sequence[RolloutKey]) -> dict[RolloutKey, Tensors]:
-        return {rollout: named(played[rollout.round], f"{rollout_prefix(rollout.rollout)}/") for rollout in rollouts}
+        return {
+            rollout: named(trajectories[rollout.round], f"{rollout_prefix(rollout.rollout)}/") for rollout in rollouts
+        }
 
     replay_buffer.load(rollout_keys(newest_rounds(rounds, _NUM_ENVS * _steps(case), case.config.replayed_steps)), read)
     return replay_buffer

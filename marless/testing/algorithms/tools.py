@@ -62,12 +62,12 @@ def digest(tensors: Mapping[str, NDArray[Any]]) -> str:
 
 def stage_inputs(context: Context[AlgorithmConfig]) -> Tensors:
     """All input arrays of a stage, by name."""
-    found: Tensors = dict(context.tensors)
+    inputs: Tensors = dict(context.tensors)
     for field in fields(context.batch):
         value = getattr(context.batch, field.name)
         arrays = value if isinstance(value, tuple) else (value,)
-        found |= {f"batch.{field.name}[{i}]": a for i, a in enumerate(arrays) if isinstance(a, np.ndarray)}
-    return found
+        inputs |= {f"batch.{field.name}[{i}]": a for i, a in enumerate(arrays) if isinstance(a, np.ndarray)}
+    return inputs
 
 
 def part_of(name: str) -> str:
@@ -82,13 +82,13 @@ def belongs(name: str, groups: Iterable[int]) -> bool:
 
 def instances(tensors: Mapping[str, NDArray[Any]], parts: Iterable[str], groups: Iterable[int]) -> Tensors:
     """The tensors of these parts and groups."""
-    wanted, groups = {*parts}, list(groups)
-    return {name: array for name, array in tensors.items() if part_of(name) in wanted and belongs(name, groups)}
+    names, groups = {*parts}, list(groups)
+    return {name: array for name, array in tensors.items() if part_of(name) in names and belongs(name, groups)}
 
 
-def after(state: Tensors, spec: AlgorithmSpec, stage: str, group: int, made: Tensors) -> Tensors:
+def after(state: Tensors, spec: AlgorithmSpec, stage: str, group: int, outputs: Tensors) -> Tensors:
     """The state after a stage wrote its parts for a group, without tensors of these parts that it does not return."""
     written = spec.stage(stage).writes
     gone = instances(state, written, [group])
-    kept = {name: array for name, array in state.items() if name not in gone}
-    return {**kept, **instances(made, written, [group])}
+    others = {name: array for name, array in state.items() if name not in gone}
+    return {**others, **instances(outputs, written, [group])}

@@ -15,7 +15,8 @@ from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
 from functions.contract import BadRequest, MissingExtra, Past
 from functions.data import batch
-from functions.data.replay_buffer import ReplayBuffer, newest_rounds, rollout_keys
+from functions.data.past_rounds import newest_rounds
+from functions.data.replay_buffer import ReplayBuffer, rollout_keys
 from functions.data.trajectory import named, rollout_prefix
 from functions.learner import stages
 from functions.policies import Policy

@@ -13,7 +13,7 @@ from simulated import World, make_plan
 
 from functions import keys
 from functions.contract import LearnTask, Past, WholeTask
-from functions.data.replay_buffer import newest_rounds
+from functions.data.past_rounds import newest_rounds
 
 # Rollouts of two environments and five steps.
 ROLLOUT = 10

@@ -30,7 +30,8 @@ from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
-from functions.serving import read, serve, stored_answer
+from functions.serving import read, serve
+from functions.stored_answers import stored_answer
 from functions.warm import WARM
 
 TOY = EnvTask(name="toy/signal")

@@ -1,0 +1,78 @@
+"""The answer of a task that is in the header of its last object, and when it is trusted.
+
+The coordinator reads it there when nobody waits for the task, and a repeated attempt when an earlier one has finished.
+"""
+
+from collections.abc import Mapping
+
+from functions import keys
+from functions.contract import (
+    CorruptObject,
+    DescribeReply,
+    DescribeTask,
+    Done,
+    EvaluateReply,
+    EvaluateTask,
+    ForeignObject,
+    InitialiseReply,
+    InitialiseTask,
+    LearnReply,
+    LearnTask,
+    Ref,
+    RegroupReply,
+    RegroupTask,
+    Reply,
+    Request,
+    SampleReply,
+    SampleTask,
+    TaskHeader,
+    Usage,
+    WholeReply,
+    WholeTask,
+)
+
+# An object without arrays, which holds the answer of such a task when no caller waits for it.
+REPLY = "reply"
+_REPLIES: Mapping[type[Request], type[Reply]] = {
+    DescribeTask: DescribeReply,
+    InitialiseTask: InitialiseReply,
+    SampleTask: SampleReply,
+    LearnTask: LearnReply,
+    WholeTask: WholeReply,
+    RegroupTask: RegroupReply,
+    EvaluateTask: EvaluateReply,
+}
+
+
+def last_object(request: Request) -> str | None:
+    """The kind of the object whose header holds the task's answer; None if the answer is not stored.
+
+    Descriptions and evaluations store no object: they are reproducible.
+    """
+    return next(reversed(request.writes()), REPLY if request.report_to else None)
+
+
+def stored_answer(request: Request, header: TaskHeader, last: Ref, usage: Usage) -> Done:
+    """The answer in the header of a task's last object, `last`; raises `ForeignObject` and `CorruptObject`.
+
+    Functions that run foreign environments may write anything under the task's keys, so the answer must be of the
+    requested kind and name no other keys.
+    """
+    require_task(request, header, last.key)
+    stored, kind = header.done, last_object(request)
+    if stored is None or kind is None:
+        raise CorruptObject(f"{last.key} holds no answer although it is its task's last object")
+    if not isinstance(stored.reply, _REPLIES[type(request)]):
+        raise CorruptObject(f"{last.key} holds the answer to another kind of task")
+    if isinstance(stored.reply, EvaluateReply) and len(stored.reply.returns) != getattr(request, "episodes", 0):
+        raise CorruptObject(f"{last.key} does not hold a return of each episode that was asked for")
+    objects = {**stored.objects, kind: last}
+    if any(ref.key != keys.object_key(request.address.output, name) for name, ref in objects.items()):
+        raise CorruptObject(f"the answer in {last.key} names an object that its task did not make")
+    return Done(id=request.address.id, attempt=request.attempt, objects=objects, reply=stored.reply, usage=usage)
+
+
+def require_task(request: Request, header: TaskHeader, key: str) -> None:
+    """Raises `ForeignObject` unless the task wrote the object of that header."""
+    if header.task != request.address.id:
+        raise ForeignObject(f"{key} was written by task {header.task}, not by {request.address.id}")
