@@ -20,18 +20,23 @@ from marless.run import Run, open_run
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from marless.ablation.ablate import AblationResult
+    from marless.comparison.compare_runs import RunComparison
     from marless.comparison.curve import Axis
     from marless.comparison.tournament import Tournament
     from marless.costs import CostEstimate
     from marless.exports.export import Exported
     from marless.reports.policy import TeamPolicy
     from marless.runs.evaluation import EvaluationResult
+    from marless.studies.training import StudyResult
 
 __all__ = [
     "ConfigError",
     "Run",
     "RunFailed",
     "UserError",
+    "ablate",
+    "compare",
     "crossplay",
     "estimate",
     "evaluate",
@@ -41,6 +46,7 @@ __all__ = [
     "replay",
     "report",
     "resume",
+    "study",
     "train",
 ]
 
@@ -240,6 +246,101 @@ def crossplay(
     from marless import results
 
     return results.crossplay(runs, episodes, sampled, path, trust)
+
+
+def study(
+    file: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    out: str | os.PathLike[str] | None = None,
+    slots: int | None = None,
+    quiet: bool = False,
+) -> "StudyResult":
+    """Trains many runs over settings and seeds at once on one pool of workers of this machine.
+
+    Args:
+        file: the path of a study's TOML file, a mapping of its tables, or the name of a study that was begun.
+        out: the study's folder; ``studies/NAME`` after the file without it. A mapping needs one.
+        slots: worker processes; those of the file's pool without it.
+        quiet: prints nothing.
+
+    The same call goes on with a study that was stopped. Raises `ConfigError` for settings that no run can have, and
+    `UserError` for a folder that holds another study.
+
+    Examples:
+        >>> rates = marless.study({"seeds": "1-5", "vary": {"algorithm": {"lr": [3e-4, 1e-3]}}}, out="studies/rates")
+        >>> [(run.setting, run.seed, run.score) for run in rates.runs][0]
+        ('lr-0.0003', 1, -51.2)
+    """
+    from marless import experiments
+
+    return experiments.study(file, out, slots, quiet)
+
+
+def ablate(
+    config: Config = None,
+    *,
+    arms: Sequence[str] = (),
+    seeds: str | Sequence[int] = "1-10",
+    jobs: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    random: float | None = None,
+    headlines: Sequence[str] = (),
+    reference: str | os.PathLike[str] | None = None,
+    quiet: bool = False,
+    **settings: Any,
+) -> "AblationResult":
+    """Compares sharing, scaling and placement rules over seeds: return, dollars and time against the first arm.
+
+    Args:
+        config: what all runs have in common, as in `train`.
+        arms: names such as ``ours`` or ``none+gns@split``, the baseline first; all without it.
+        seeds: of every arm, as a list or as ``1-10``.
+        jobs: parallel runs; one per core without it.
+        out: the ablation's folder; ``ablations/TASK-ALGORITHM`` without it.
+        random: the return of random play, to report differences in per cent of the gain.
+        headlines: contrasts declared before the runs, such as ``ours/packed:dollars``.
+        reference: a run or policy file whose policies are the opponents of each side of competing agents.
+        quiet: prints nothing.
+        **settings: keys over those of `config`; tables as mappings.
+
+    The same call goes on with an ablation that was stopped. Raises `ConfigError` and `UserError`.
+
+    Examples:
+        >>> result = marless.ablate("my.toml", arms=["marless-minus", "ours"], seeds="1-3")
+        >>> result.comparison.comparisons[1].ratios["dollars"].value
+        0.62
+    """
+    from marless import experiments
+
+    return experiments.ablate(config, settings, arms, seeds, jobs, out, random, headlines, reference, quiet)
+
+
+def compare(
+    *runs: "str | os.PathLike[str] | Run",
+    by: Sequence[str] = (),
+    at: "Axis" = "steps",
+    metric: str = "return",
+    path: str | os.PathLike[str] | None = None,
+) -> "RunComparison":
+    """Compares trained runs over seeds, with intervals, and says where they cannot be told apart.
+
+    Args:
+        runs: runs, or folders that hold runs, as a study's; the arm of the first one is what others are compared with.
+        by: keys of the configuration that tell arms apart, such as ``algorithm.name``.
+        at: what is equal where runs are compared: ``steps``, ``seconds`` or ``dollars``.
+        metric: a metric of the environment to compare in place of the return.
+        path: the folder for the tables and pictures; nothing is written without it.
+
+    Raises `UserError` for runs that cannot be compared.
+
+    Examples:
+        >>> found = marless.compare("studies/rates").comparison
+        >>> [(row.arm, row.against.verdict) for row in found.equal[1:]]
+        [('lr=0.001', 'higher')]
+    """
+    from marless import experiments
+
+    return experiments.compare(runs, by, at, metric, path)
 
 
 def estimate(

@@ -18,7 +18,7 @@ from marless.runs.folder import RunFolder
 from marless.runs.integrity.origin import require_trust
 from marless.runs.view import SilentView, View
 
-__all__ = ["RunFailed", "configuration", "playable", "resume", "train"]
+__all__ = ["RunFailed", "configuration", "overrides", "playable", "resume", "train"]
 
 
 class RunFailed(Exception):
@@ -57,7 +57,7 @@ def resume(
 ) -> Run:
     """See `marless.resume`."""
     folder = playable(run, trust)
-    return _ended(folder, training.resume(folder, list(_overrides(settings)), _drive(workers, quiet)))
+    return _ended(folder, training.resume(folder, list(overrides(settings)), _drive(workers, quiet)))
 
 
 def playable(run: str | os.PathLike[str] | Run, trust: bool) -> RunFolder:
@@ -96,11 +96,11 @@ def _merged(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[st
     return merged
 
 
-def _overrides(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def overrides(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """Nested settings as the command line's ``key=value``; raises `ConfigError`."""
     for key, value in settings.items():
         if isinstance(value, Mapping):
-            yield from _overrides(value, f"{prefix}{key}.")
+            yield from overrides(value, f"{prefix}{key}.")
         elif isinstance(value, int | float | str | list):
             yield f"{prefix}{key}={value}"
         else:

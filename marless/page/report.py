@@ -5,9 +5,9 @@ from itertools import islice
 from pathlib import Path
 
 from coordinator.errors import UserError
-from marless.comparison.collection import collect, folders_of
-from marless.comparison.compared_arm import arms_of
-from marless.comparison.comparison import compare, curves
+from marless.comparison.collection import folders_of
+from marless.comparison.compare_runs import compare_runs
+from marless.comparison.comparison import curves
 from marless.comparison.curve import AXES, Axis
 from marless.page import facts
 from marless.page.comparison_section import MOST_SECTIONS, Compared
@@ -36,17 +36,16 @@ def _page(names: Sequence[str], by: Sequence[str], at: Axis, metric: str) -> str
     folders = folders_of(names)
     if len(folders) == 1:
         return run_page(facts.read(folders[0]), written_by())
-    collected = collect(names, metric)
-    arms, without = arms_of(collected.runs, by)
+    compared = compare_runs(names, by, at, metric)
     by_name = {folder.name: folder for folder in folders}
-    runs = (by_name[each.name] for arm in arms for each in arm.every_run)
+    runs = (by_name[each.name] for arm in compared.arms for each in arm.every_run)
     return comparison_page(
         Compared(
-            comparison=compare(arms, at, metric),
-            arms=arms,
-            curves={axis: curves(arms, axis) for axis in AXES},
+            comparison=compared.comparison,
+            arms=compared.arms,
+            curves={axis: curves(compared.arms, axis) for axis in AXES},
             facts=[facts.read(folder) for folder in islice(runs, MOST_SECTIONS)],
-            left_out=collected.left_out | without,
+            left_out=compared.left_out,
         ),
         written_by(),
     )

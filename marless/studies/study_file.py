@@ -1,5 +1,6 @@
 """The file of a study: what its runs have in common, what varies, whose they are, and what they may cost."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,18 +89,24 @@ class StudyFile(_Section, frozen=True, kw_only=True):
 
 
 def load(path: Path) -> StudyFile:
-    """The study in a TOML file, with the run's file it names read into `base`; raises `ConfigError`."""
+    """The study in a TOML file; raises `ConfigError`."""
+    return parse(read_toml(path), str(path), path.parent)
+
+
+def parse(document: Mapping[str, Any], where: str, folder: Path) -> StudyFile:
+    """The study of a document, with the run's file in `folder` that it names read into `base`; raises `ConfigError`,
+    which says `where` the document is from."""
     try:
-        study = msgspec.convert(read_toml(path), StudyFile)
+        study = msgspec.convert(document, StudyFile)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{where}: {error}") from error
     if study.config is not None:
-        base = merge(read_toml(path.parent / study.config), study.base)
+        base = merge(read_toml(folder / study.config), study.base)
         study = msgspec.structs.replace(study, config=None, base=base)
     if study.vary and study.setting:
-        raise ConfigError(f"{path}: give the settings as `vary` or as `setting`, not both")
+        raise ConfigError(f"{where}: give the settings as `vary` or as `setting`, not both")
     if study.halving and sorted(set(study.halving.rungs)) != study.halving.rungs:
-        raise ConfigError(f"{path}: halving.rungs: the rounds must ascend")
+        raise ConfigError(f"{where}: halving.rungs: the rounds must ascend")
     return study
 
 

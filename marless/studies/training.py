@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from coordinator.errors import UserError
 from coordinator.file_reading import read_json
 from infra.local.dispatch import Capacity
 from infra.local.own_process import cores
@@ -34,6 +35,14 @@ class StudyResult:
     busy: float
     fairness: float
     owners: int
+
+
+def begun_study(name: str) -> Path:
+    """The folder of a study by its name under ``studies/`` or its path; raises `UserError` when there is none."""
+    folder = next((path for path in (ROOT / name, Path(name)) if (path / FILE).is_file()), None)
+    if folder is None:
+        raise UserError(f"there is no study {name}; give its file, such as {name}.toml")
+    return folder
 
 
 def open_study(folder: Path, file: StudyFile | None) -> Study:

@@ -13,8 +13,8 @@ from marless.cli.app import main
 
 # Names that notebooks and plug-ins rely on; removing one or changing its meaning is a breaking change.
 PUBLIC = {
-    "marless": "ConfigError Run RunFailed UserError crossplay estimate evaluate export load_policy open_run replay"
-    " report resume train",
+    "marless": "ConfigError Run RunFailed UserError ablate compare crossplay estimate evaluate export load_policy"
+    " open_run replay report resume study train",
     "marless.algorithms": "PPO_PARTS PPO_STAGES PPO_SUMMARIES CriticView Merging Ppo PpoConfig"
     " AlgorithmConfig AlgorithmSpec BadRequest Context Implementation Network NetworkConfig StageResult"
     " StageSpec SummaryResult Team Trainable as_base check distribution gae generator group_name mask_logits members"

@@ -21,7 +21,7 @@ from marless.studies.cloud_study import StudyPlace
 from marless.studies.study import FILE, Study
 from marless.studies.study_file import StudyFile, load
 from marless.studies.study_run import StudyRun
-from marless.studies.training import ROOT, StudyResult, open_study, train_study
+from marless.studies.training import ROOT, StudyResult, begun_study, open_study, train_study
 from marless.views.study import choose_study_view, summary, unlogged_runs
 
 EXAMPLES = """examples:
@@ -75,13 +75,13 @@ def _wanted(options: Namespace) -> tuple[Path, StudyFile | None]:
     """The study's folder, and its file unless the study itself is named; raises `UserError`."""
     path = Path(options.study)
     if path.suffix != ".toml":
-        found = next((one for one in (ROOT / path, path) if (one / FILE).is_file()), None)
-        if found is None and options.backend:
+        try:
+            return begun_study(options.study), None
+        except UserError:
+            if not options.backend:
+                raise
             require_name(path.name, "the study")
             return options.out or ROOT / path.name, None
-        if found is None:
-            raise UserError(f"there is no study {options.study}; give its file, such as {options.study}.toml")
-        return found, None
     file = load(path)
     require_name(path.stem, "the name of the file")
     slots, owner = options.slots or file.pool.slots, options.owner or file.owner

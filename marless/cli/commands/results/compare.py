@@ -4,14 +4,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-from coordinator.errors import FINISHED, UserError
+from coordinator.errors import FINISHED
 from marless.cli import arguments as common
 from marless.comparison import report, score_tables
-from marless.comparison.collection import collect
-from marless.comparison.compared_arm import ComparedArm, arms_of
-from marless.comparison.comparison import Comparison, compare
+from marless.comparison.compare_runs import compare_runs
+from marless.comparison.comparison import Comparison
 from marless.comparison.curve import AXES
-from marless.comparison.marl_eval import arms_of_files
 from marless.output import note, say, say_json, say_text
 from marless.reports.text import table as aligned
 
@@ -53,29 +51,14 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Writes the comparison's files and prints its tables."""
-    arms, left_out = _arms(options)
-    comparison = compare(arms, options.at, options.metric)
-    if not report.write(options.out, comparison, arms, left_out):
+    compared = compare_runs(options.runs, options.by, options.at, options.metric)
+    if not report.write(options.out, compared.comparison, compared.arms, compared.left_out):
         note("no pictures without matplotlib: pip install 'marless[report]'")
     if options.json:
-        _print_json(options.out, comparison, left_out)
+        _print_json(options.out, compared.comparison, compared.left_out)
     else:
-        _print_text(options.out, comparison, left_out)
+        _print_text(options.out, compared.comparison, compared.left_out)
     return FINISHED
-
-
-def _arms(options: Namespace) -> tuple[list[ComparedArm], dict[str, str]]:
-    """The arms, and why runs are left out."""
-    files = [Path(text) for text in options.runs if text.endswith(".json")]
-    if not files:
-        collected = collect(options.runs, options.metric)
-        arms, without = arms_of(collected.runs, options.by)
-        return arms, collected.left_out | without
-    if len(files) < len(options.runs):
-        raise UserError("runs and files of marl-eval cannot be compared; comparing runs alone writes a marl-eval.json")
-    if options.by or options.at != "steps":
-        raise UserError("files of marl-eval hold algorithms and environment steps: neither --by nor another --at fits")
-    return arms_of_files(files, options.metric)
 
 
 def _print_json(folder: Path, comparison: Comparison, left_out: Mapping[str, str]) -> None:

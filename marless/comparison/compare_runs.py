@@ -1,0 +1,46 @@
+"""The comparison of runs by their names, as `marless compare` and `marless report` make it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.errors import UserError
+from marless.comparison.collection import collect
+from marless.comparison.compared_arm import ComparedArm, arms_of
+from marless.comparison.comparison import Comparison, compare
+from marless.comparison.curve import Axis
+from marless.comparison.marl_eval import arms_of_files
+from marless.reports.evaluations import METRIC
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """The `comparison`, the `arms` that it compares, and why runs were left out, by name."""
+
+    comparison: Comparison
+    arms: Sequence[ComparedArm]
+    left_out: Mapping[str, str]
+
+
+def compare_runs(
+    names: Sequence[str], by: Sequence[str] = (), at: Axis = "steps", metric: str = METRIC
+) -> RunComparison:
+    """Compares runs, those in folders of runs, or those in files of marl-eval (.json); arms are told apart `by` keys.
+
+    Raises `UserError` for runs that cannot be compared.
+    """
+    arms, left_out = _arms(names, by, at, metric)
+    return RunComparison(compare(arms, at, metric), arms, left_out)
+
+
+def _arms(names: Sequence[str], by: Sequence[str], at: Axis, metric: str) -> tuple[list[ComparedArm], dict[str, str]]:
+    files = [Path(name) for name in names if name.endswith(".json")]
+    if not files:
+        collected = collect(names, metric)
+        arms, without = arms_of(collected.runs, by)
+        return arms, collected.left_out | without
+    if len(files) < len(names):
+        raise UserError("runs and files of marl-eval cannot be compared; comparing runs alone writes a marl-eval.json")
+    if by or at != "steps":
+        raise UserError("files of marl-eval hold algorithms and environment steps: neither --by nor another --at fits")
+    return arms_of_files(files, metric)

@@ -1,0 +1,56 @@
+"""Studies, ablations and comparisons from Python."""
+
+import json
+
+import pytest
+
+import marless
+
+RATES = {"algorithm": {"lr": [1e-3, 3e-3]}}
+
+
+def test_a_study_goes_on_and_its_settings_are_compared(small, home):
+    file = {"seeds": [1], "base": small, "vary": RATES}
+    begun = marless.study(file, out="rates", slots=2, quiet=True)
+    assert [(run.name, run.status) for run in begun.runs] == [
+        ("lr-0.001-s1", "finished"),
+        ("lr-0.003-s1", "finished"),
+    ]
+    longer = marless.study({**file, "seeds": [1, 2]}, out="rates", slots=2, quiet=True)
+    by_name = {run.name: run for run in longer.runs}
+    assert len(by_name) == 4 and longer.dollars == sum(run.dollars for run in longer.runs)
+    assert by_name["lr-0.001-s1"].dollars == begun.runs[0].dollars
+    compared = marless.compare("rates", path="tables")
+    assert [(row.arm, row.seeds) for row in compared.comparison.equal] == [("lr=0.001", 2), ("lr=0.003", 2)]
+    assert compared.left_out == {} and (home / "tables" / "compare.md").is_file()
+    pair = marless.compare(*(marless.open_run(f"rates/runs/lr-{lr}-s1") for lr in (0.001, 0.003))).comparison
+    # Of one seed each there is no interval, and nothing to tell.
+    assert (pair.equal[1].against.difference.ci95, pair.equal[1].against.verdict) == (None, "cannot tell")
+
+
+def test_an_ablation_compares_its_arms_with_the_first(small, home):
+    settings = {**small, "task": {"name": "toy/signal"}}
+    result = marless.ablate(settings, arms=["marless-minus", "packed"], seeds=[3], out="few", jobs=2, quiet=True)
+    assert {name: list(runs) for name, runs in result.runs.items()} == {"marless-minus": [3], "packed": [3]}
+    packed = result.comparison.comparisons[1]
+    # Placement changes no weight but the bill.
+    assert packed.differences["final"].value == 0
+    assert packed.ratios["dollars"].value == result.runs["packed"][3].dollars / result.runs["marless-minus"][3].dollars
+    assert json.loads((home / "few" / "table.json").read_text())["baseline"] == "marless-minus"
+    assert (result.failures, result.ending.code) == ({}, 0)
+
+
+def test_what_cannot_be_trained_or_compared_is_one_line(small, home):
+    with pytest.raises(marless.UserError, match="needs its folder, such as out="):
+        marless.study({"vary": RATES})
+    with pytest.raises(marless.UserError, match=r"there is no study rates; give its file, such as rates\.toml"):
+        marless.study("rates")
+    with pytest.raises(marless.ConfigError, match="the study: Object contains unknown field `varies`"):
+        marless.study({"varies": RATES}, out="rates")
+    with pytest.raises(marless.ConfigError, match="there is no arm called 'mine'"):
+        marless.ablate(small, arms=["mine"])
+    with pytest.raises(marless.ConfigError, match=r"placement\.rule=fused clashes with the arm packed"):
+        marless.ablate(small, arms=["packed"], placement={"rule": "fused"})
+    with pytest.raises(marless.UserError, match="there is no run, study or ablation nowhere"):
+        marless.compare("nowhere")
+    assert list(home.iterdir()) == []
