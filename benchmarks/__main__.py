@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks import engines, scale, sizes
 from benchmarks.adapters import table as adapters
-from benchmarks.pool import halving, neighbours
+from benchmarks.pool import halving_savings, neighbours
 from benchmarks.pool.rows import rows as pool_rows
 from benchmarks.sections import FULL, QUICK, Effort, sections
 from benchmarks.table import Row, markdown
@@ -66,7 +66,7 @@ def own_tables(effort: Effort, out: Path | None) -> dict[str, Callable[[], str]]
         "scale": lambda: markdown(scale.rows(effort.repetitions)),
         "pool": lambda: markdown(pool_rows()),
         "neighbours": neighbours.table,
-        "halving": lambda: markdown(halving.rows()),
+        "halving": lambda: markdown(halving_savings.rows()),
         "engines": lambda: engines.table(effort.repetitions),
         "adapters": lambda: adapters.table(effort.repetitions + 2, effort.seconds),
         SIZES: lambda: table_of_sizes(out),
