@@ -17,9 +17,10 @@ from against_mpe2 import (
 
 from functions.environments.base import EnvTask
 from functions.environments.mpe.engine import WorldState
-from functions.environments.registry import make, names
+from functions.environments.names import ENVIRONMENTS
+from functions.environments.registry import make
 
-ALL = [name for name in names() if name.startswith("mpe/")]
+ALL = sorted(name for name in ENVIRONMENTS if name.startswith("mpe/"))
 FREE = ("mpe/simple_spread", "mpe/simple_adversary")
 CHASES = ("mpe/simple_tag", "mpe/simple_world_comm")
 COMPETING = ("adversary", "crypto", "push", "tag", "world_comm")
