@@ -63,8 +63,8 @@ def ablate(
 ) -> AblationResult:
     """See `marless.ablate`."""
     base = with_absolute_policies(configuration(config, settings))
-    folder, chosen_arms = None if out is None else Path(out), choose_arms(arms, {}, list(ARMS))
-    ablation = plan(base, chosen_arms, seeds_of(seeds), folder, random, headlines, list(overrides(settings)))
+    folder, arm_list = None if out is None else Path(out), choose_arms(arms, {}, list(ARMS))
+    ablation = plan(base, arm_list, seeds_of(seeds), folder, random, headlines, list(overrides(settings)))
     if reference is not None:
         ablation = replace(ablation, reference=reference_policy(os.fspath(reference), base))
     with Signals() as signals:
@@ -82,10 +82,10 @@ def compare(
     from marless.comparison import report
 
     names = [os.fspath(run.path if isinstance(run, Run) else run) for run in runs]
-    compared = compare_runs(names, by, at, metric)
+    result = compare_runs(names, by, at, metric)
     if path is not None:
-        report.write(Path(path), compared.comparison, compared.arms, compared.left_out)
-    return compared
+        report.write(Path(path), result.comparison, result.arms, result.left_out)
+    return result
 
 
 def _study_file(

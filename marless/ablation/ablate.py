@@ -91,8 +91,8 @@ def plan(
     refuse_clashes(arms, overrides)
     for arm in arms:
         configuration(arm, base)
-    declared = contrasts(headlines, [arm.name for arm in arms])
-    return Ablation(folder or ROOT / _suggestion(base), base, arms, seeds, random, declared)
+    contrast_list = contrasts(headlines, [arm.name for arm in arms])
+    return Ablation(folder or ROOT / _suggestion(base), base, arms, seeds, random, contrast_list)
 
 
 def plan_suite(

@@ -8,9 +8,9 @@ from typing import Literal
 import msgspec
 
 from coordinator.file_reading import UnreadableFile
-from marless.ablation import declaration
 from marless.ablation.arms import settings
 from marless.ablation.declaration import Declaration
+from marless.ablation.declaration import write as write_declaration
 from marless.comparison.finished_run import FinishedRun, has_finished, mean_rollouts, read
 from marless.studies.campaign import CellCampaign
 from marless.studies.cells import Arm, Cell, list_cells
@@ -45,12 +45,12 @@ class AblationCampaign(CellCampaign):
     def __init__(
         self,
         folder: Path,
-        declared: Declaration,
+        declaration: Declaration,
         arms: Sequence[Arm],
         seeds: Sequence[int],
         on_ended: Callable[[CellEnd], None],
     ) -> None:
-        self.declaration, self._on_ended = declared, on_ended
+        self.declaration, self._on_ended = declaration, on_ended
         self.results: dict[str, dict[int, FinishedRun]] = {arm.name: {} for arm in arms}
         self.failures: dict[Cell, str] = {}
         cells = list_cells(arms, seeds)
@@ -94,7 +94,7 @@ class AblationCampaign(CellCampaign):
         if arm.name not in self.declaration.rollouts and sources:
             rollouts = {**self.declaration.rollouts, arm.name: mean_rollouts(sources)}
             self.declaration = msgspec.structs.replace(self.declaration, rollouts=rollouts)
-            declaration.write(self.folder, self.declaration)
+            write_declaration(self.folder, self.declaration)
         return self.declaration.rollouts.get(arm.name)
 
     def _read(self, cell: Cell, folder: Path) -> None:

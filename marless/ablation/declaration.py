@@ -8,11 +8,9 @@ import msgspec
 from coordinator.config.schema import ConfigError
 from coordinator.config.tables import flatten
 from coordinator.file_reading import UnreadableFile, read_json
-from functions.contract import StorageFault
 from functions.encoding import to_json_file
-from functions.system_errors import explained
 from marless.comparison.contrasts import Contrast
-from marless.reports.files import replace
+from marless.runs.folder import RunFolder
 from marless.studies.cells import Value
 
 FILE = "ablation.json"
@@ -44,10 +42,7 @@ def read(folder: Path) -> Declaration | None:
 
 def write(folder: Path, study: Declaration) -> None:
     """Writes the study durably; raises `StorageFault`."""
-    try:
-        replace(folder / FILE, to_json_file(study), durable=True)
-    except OSError as error:
-        raise StorageFault(f"cannot write {folder / FILE}: {explained(error)}") from error
+    RunFolder(folder).write(FILE, to_json_file(study), durable=True)
 
 
 def merge(folder: Path, old: Declaration | None, new: Declaration) -> Declaration:

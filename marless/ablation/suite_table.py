@@ -15,10 +15,10 @@ from marless.ablation.suite_costs import (
     ratio,
     regrets,
 )
+from marless.reports.section import NONE, interval_cell
 from marless.reports.text import markdown_table
 from marless.studies.cells import Arm
 
-_NONE = "-"
 _RETURN = "Mean return of the final policies, greedy, summed over agents. The best static arm of a task is in bold."
 _REGRET = (
     "Dollars to the target over those of the cheapest static arm that always reaches it. The target is"
@@ -71,7 +71,7 @@ def markdown(title: str, tasks: Sequence[TaskCosts], arms: Sequence[Arm], pictur
 
 def _return(task: TaskCosts, name: str) -> str:
     if name not in task.arms:
-        return _NONE
+        return NONE
     text = f"{task.arms[name].final_return:.1f}"
     return f"**{text}**" if name == task.best else text
 
@@ -79,7 +79,7 @@ def _return(task: TaskCosts, name: str) -> str:
 def _regret(task: TaskCosts, name: str) -> str:
     cost = task.arms.get(name)
     if cost is None or cost.regret is None:
-        return _NONE
+        return NONE
     missed = cost.reached < cost.runs
     return f"≥ {cost.regret:.2f} ({cost.reached} of {cost.runs})" if missed else f"{cost.regret:.2f}"
 
@@ -88,20 +88,17 @@ def _overall(tasks: Sequence[TaskCosts], name: str) -> tuple[str, str]:
     """The geometric mean and the worst over tasks; of arms that all tasks have."""
     found = regrets(tasks, name)
     if len(found) < len(tasks):
-        return _NONE, _NONE
+        return NONE, NONE
     bound = "≥ " if any(task.arms[name].reached < task.arms[name].runs for task in tasks) else ""
     return f"{bound}{geometric_mean(found):.2f}", f"{bound}{max(found):.2f}"
 
 
-def _cell(found: Ratio | None) -> str:
-    if found is None:
-        return _NONE
-    text = f"{found.bound} {found.value:.2f}".strip()
-    return text if found.ci95 is None else f"{text} ({found.ci95[0]:.2f} to {found.ci95[1]:.2f})"
+def _cell(ratio: Ratio | None) -> str:
+    return NONE if ratio is None else f"{ratio.bound} {interval_cell(ratio.value, ratio.ci95, '{:.2f}'.format)}".strip()
 
 
 def _decisions(cost: Cost | None) -> str:
     if cost is None:
-        return _NONE
+        return NONE
     agreement = "" if cost.agreement is None else f"; {cost.agreement:.2f}"
     return f"{cost.first:.1f} → {cost.last:.1f}; {cost.changed} of {cost.runs}{agreement}"

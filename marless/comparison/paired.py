@@ -113,14 +113,14 @@ class PairedComparison(msgspec.Struct, frozen=True, kw_only=True):
 def compare_paired(
     arms: Mapping[str, Runs],
     random: float | None = None,
-    declared: Sequence[Contrast] = (),
+    headlines: Sequence[Contrast] = (),
     controls: Iterable[tuple[str, str]] = (),
 ) -> PairedComparison:
     """Compares the runs of every arm, by seed, with those of the first arm, the baseline.
 
     Seeds of only one arm form no pairs. `random` is the return of uniformly random play. Arms without runs are skipped;
-    the baseline needs one. The `declared` contrasts become the headlines; `controls` are pairs of a control and the arm
-    that it tests, left out where they have no seed in common.
+    the baseline needs one. `headlines` are the contrasts that were declared before the runs; `controls` are pairs of a
+    control and the arm that it tests, left out where they have no seed in common.
     """
     baseline, base = next(iter(arms.items()))
     goal = target(list(base.values()), random)
@@ -134,7 +134,7 @@ def compare_paired(
             for control, tested in controls
             if arms[control].keys() & arms[tested].keys()
         ),
-        headlines=_headlines(declared, arms, goal),
+        headlines=_headlines(headlines, arms, goal),
     )
 
 
@@ -265,9 +265,9 @@ def _control(control: str, tested: str, arms: Mapping[str, Runs], base: Runs, go
     )
 
 
-def _headlines(declared: Sequence[Contrast], arms: Mapping[str, Runs], goal: float) -> tuple[Headline, ...]:
+def _headlines(contrasts: Sequence[Contrast], arms: Mapping[str, Runs], goal: float) -> tuple[Headline, ...]:
     """One that has no p-value counts as one of 1, so that the correction is of all that was declared."""
-    headlines = [_headline(contrast, arms, goal) for contrast in declared]
+    headlines = [_headline(contrast, arms, goal) for contrast in contrasts]
     adjusted = statistics.holm([1.0 if item.p_value is None else item.p_value for item in headlines])
     return tuple(msgspec.structs.replace(item, adjusted=p) for item, p in zip(headlines, adjusted, strict=True))
 

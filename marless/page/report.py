@@ -1,4 +1,4 @@
-"""The page of `marless report`: about a run, or about many that are compared."""
+"""The page of `marless report`: about a run, or about many that are result."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -19,7 +19,7 @@ from marless.reports.provenance import written_by
 def write_report(names: Sequence[str], path: Path, by: Sequence[str], at: Axis, metric: str) -> None:
     """Writes one page in HTML about a run, or about those that are named or that the named folders hold.
 
-    `by`, `at` and `metric` are those of `marless compare`. Raises `UserError` for runs that cannot be compared, and for
+    `by`, `at` and `metric` are those of `marless compare`. Raises `UserError` for runs that cannot be result, and for
     a page that cannot be written.
     """
     if path.is_dir() or not path.parent.is_dir():
@@ -36,16 +36,16 @@ def _page(names: Sequence[str], by: Sequence[str], at: Axis, metric: str) -> str
     folders = folders_of(names)
     if len(folders) == 1:
         return run_page(facts.read(folders[0]), written_by())
-    compared = compare_runs(names, by, at, metric)
+    result = compare_runs(names, by, at, metric)
     by_name = {folder.name: folder for folder in folders}
-    runs = (by_name[each.name] for arm in compared.arms for each in arm.every_run)
+    runs = (by_name[each.name] for arm in result.arms for each in arm.every_run)
     return comparison_page(
         Compared(
-            comparison=compared.comparison,
-            arms=compared.arms,
-            curves={axis: curves(compared.arms, axis) for axis in AXES},
+            comparison=result.comparison,
+            arms=result.arms,
+            curves={axis: curves(result.arms, axis) for axis in AXES},
             facts=[facts.read(folder) for folder in islice(runs, MOST_SECTIONS)],
-            left_out=compared.left_out,
+            left_out=result.left_out,
         ),
         written_by(),
     )

@@ -81,7 +81,7 @@ def runs():
 
 def test_headlines_are_scipys_tests_of_pairs_corrected_for_each_other():
     declared = contrasts(["ours/baseline:return", "ours/baseline:dollars"], runs())
-    first, second = compare(runs(), declared=declared).headlines
+    first, second = compare(runs(), headlines=declared).headlines
     logs = [math.log(dollars / 0.1) for dollars in (0.05, 0.048, 0.052)]
     expected = stats.ttest_1samp([1, 2, 4], 0).pvalue, stats.ttest_1samp(logs, 0).pvalue
     assert (first.p_value, second.p_value) == pytest.approx(expected)
@@ -92,7 +92,7 @@ def test_headlines_are_scipys_tests_of_pairs_corrected_for_each_other():
 
 def test_the_table_says_what_is_different():
     declared = contrasts(["ours/baseline:return", "ours/baseline:dollars"], runs())
-    text = table.markdown("spread", compare(runs(), declared=declared), {}, [], [])
+    text = table.markdown("spread", compare(runs(), headlines=declared), {}, [], [])
     lines = text.split("## Headlines")[1].splitlines()[2:6]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
     assert [(row[2], row[3], row[-1]) for row in rows[2:]] == [
@@ -106,9 +106,9 @@ def test_a_contrast_without_a_test_counts_in_the_correction():
     missed = runs()
     missed["ours"] = {seed: a_result("ours", seed, curve=a_curve(1000, 10.0, 0.1, -80.0, -70.0)) for seed in (1, 2, 3)}
     declared = contrasts(["ours/baseline:reach", "ours/baseline:return"], missed)
-    reach, _ = compare(missed, declared=declared).headlines
+    reach, _ = compare(missed, headlines=declared).headlines
     assert (reach.bound, reach.p_value, reach.adjusted) == ("at least", None, 1.0)
-    alone = compare({"baseline": missed["baseline"]}, declared=declared).headlines
+    alone = compare({"baseline": missed["baseline"]}, headlines=declared).headlines
     assert [(item.runs, item.value, item.adjusted) for item in alone] == [(0, None, 1.0)] * 2
 
 

@@ -51,13 +51,13 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Writes the comparison's files and prints its tables."""
-    compared = compare_runs(options.runs, options.by, options.at, options.metric)
-    if not report.write(options.out, compared.comparison, compared.arms, compared.left_out):
+    result = compare_runs(options.runs, options.by, options.at, options.metric)
+    if not report.write(options.out, result.comparison, result.arms, result.left_out):
         note("no pictures without matplotlib: pip install 'marless[report]'")
     if options.json:
-        _print_json(options.out, compared.comparison, compared.left_out)
+        _print_json(options.out, result.comparison, result.left_out)
     else:
-        _print_text(options.out, compared.comparison, compared.left_out)
+        _print_text(options.out, result.comparison, result.left_out)
     return FINISHED
 
 
