@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.pool.campaign import Measured, study_in
+from benchmarks.pool.measurement import Measured, study_in
 from benchmarks.table import Row
 from coordinator.core.state import RoundLine
 from marless.reports.journal import read

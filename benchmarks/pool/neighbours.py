@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from benchmarks.launch import ROOT
 from benchmarks.pool.bad_neighbour import HARMS
-from benchmarks.pool.campaign import MARLESS
+from benchmarks.pool.measurement import MARLESS
 
 _GAME = "pettingzoo:benchmarks.pool.bad_neighbour:make"
 _TIMEOUT_S = 400

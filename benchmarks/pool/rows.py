@@ -5,7 +5,7 @@ from dataclasses import replace
 from threading import Thread
 
 from benchmarks.pool import skew
-from benchmarks.pool.campaign import Measured, processes, shell_loop, study
+from benchmarks.pool.measurement import Measured, processes, shell_loop, study
 from benchmarks.pool.workloads import Workload, computing, waiting
 from benchmarks.table import Row
 from marless.studies.owners import jain
