@@ -16,7 +16,7 @@ from marless.runs import training
 from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import RunFolder
 from marless.runs.integrity.origin import require_trust
-from marless.runs.view import SilentView, View
+from marless.runs.view import View
 
 __all__ = ["RunFailed", "configuration", "overrides", "playable", "resume", "train"]
 
@@ -68,7 +68,7 @@ def playable(run: str | os.PathLike[str] | Run, trust: bool) -> RunFolder:
 
 
 def _drive(workers: int | None, quiet: bool) -> DriveSettings:
-    return DriveSettings(workers or cores(), SilentView if quiet else _view, time.monotonic())
+    return DriveSettings(workers or cores(), View if quiet else _view, time.monotonic())
 
 
 def _view() -> View:

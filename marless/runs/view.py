@@ -1,50 +1,30 @@
-"""The interface of views, which show a run while it trains."""
-
-from typing import Protocol
+"""What shows a run while it trains."""
 
 from coordinator.config.schema import Stop
 from coordinator.core.state import Plan, RoundLine, State
 from marless.runs.summary import Summary
 
 
-class View(Protocol):
-    """Shows a run. `notice` is called after every decision and must be cheap; `round` once for every new round."""
+class View:
+    """Shows a run; this one shows nothing."""
 
-    def started(self, name: str, folder: str) -> None: ...
+    def started(self, name: str, folder: str) -> None:
+        """The run begins, or goes on."""
 
-    def notice(self, plan: Plan, state: State, elapsed: float) -> None: ...
+    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
+        """Called after every decision; must be cheap."""
 
-    def round(self, plan: Plan, line: RoundLine) -> None: ...
+    def round(self, plan: Plan, line: RoundLine) -> None:
+        """Called once for every new round."""
 
-    def remark(self, text: str) -> None: ...
+    def remark(self, text: str) -> None:
+        """Tasks did something to their processes."""
 
     def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
         """The run finished or stopped; no further call but `close` follows."""
 
     def close(self) -> None:
         """Restores the terminal; may be called twice."""
-
-
-class SilentView(View):
-    """Shows nothing."""
-
-    def started(self, name: str, folder: str) -> None:
-        """See `View`."""
-
-    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
-        """See `View`."""
-
-    def round(self, plan: Plan, line: RoundLine) -> None:
-        """See `View`."""
-
-    def remark(self, text: str) -> None:
-        """See `View`."""
-
-    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
-        """See `View`."""
-
-    def close(self) -> None:
-        """See `View`."""
 
 
 def progress(stop: Stop, line: RoundLine) -> float:

@@ -26,7 +26,7 @@ from marless.runs.beginning import begin_run
 from marless.runs.folder import CONFIG, IDENTITY, RunFolder, decode_identity, require_name
 from marless.runs.lease_renewal import manifest_of
 from marless.runs.training import priced
-from marless.runs.view import SilentView
+from marless.runs.view import View
 from marless.studies.study import FILE, Study
 from marless.studies.study_file import StudyFile
 from marless.studies.study_run import StudyRun
@@ -221,7 +221,7 @@ def _look(folder: RunFolder, place: StudyPlace) -> None:
     with closing(
         registry.backend(place.backend).open(folder.path, 1, deployment_ref=identity.deployment_ref)
     ) as connection:
-        Watch(folder, identity, connection, SilentView(), _Once(), time.monotonic()).follow()
+        Watch(folder, identity, connection, View(), _Once(), time.monotonic()).follow()
 
 
 def _run_folder(path: Path, name: str, there: "Deployed") -> RunFolder:

@@ -22,14 +22,14 @@ from marless.runs.run_log import LEAST_PATIENCE_S
 from marless.runs.session import Session, Stopping, open_session
 from marless.runs.summary import Summary
 from marless.runs.training import unchanged, with_limits
-from marless.runs.view import SilentView
+from marless.runs.view import View
 from marless.studies.study_run import StudyRun
 
 # What a run's own files, settings and objects may cause.
 _EXPECTED = (UserError, ConfigError, StorageFault, Unresumable, CorruptObject, NoSuchObject)
 
 
-class _Progress(SilentView):
+class _Progress(View):
     """The view of a run in a study: keeps what the study shows of it."""
 
     def __init__(self, run: StudyRun) -> None:

@@ -4,20 +4,18 @@ from typing import Any
 
 import msgspec
 
-from coordinator.core.state import Plan, RoundLine, State
+from coordinator.core.state import Plan, RoundLine
 from marless.output import say_json
 from marless.reports import statistics
 from marless.runs.summary import Summary
+from marless.runs.view import View
 
 
-class JsonView:
+class JsonView(View):
     """Events `started`, `round`, `evaluation`, `remark` and at the end `finished` or `stopped` with the summary."""
 
     def started(self, name: str, folder: str) -> None:
         _say("started", run=name, folder=folder)
-
-    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
-        """Only rounds are printed."""
 
     def round(self, plan: Plan, line: RoundLine) -> None:
         """See `View`."""
@@ -37,9 +35,6 @@ class JsonView:
     def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
         event = "finished" if summary.status == "finished" else "stopped"
         _say(event, folder=folder, summary=msgspec.to_builtins(summary))
-
-    def close(self) -> None:
-        """Nothing to release."""
 
 
 def _say(event: str, **fields: Any) -> None:

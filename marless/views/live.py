@@ -20,7 +20,7 @@ from marless.output import say, shown
 from marless.reports.digits import figure
 from marless.reports.text import by_side, env_metrics, money, plus_minus, seconds, sparkline
 from marless.runs.summary import Summary
-from marless.runs.view import progress, seconds_left
+from marless.runs.view import View, progress, seconds_left
 from marless.views.receipt import receipt
 
 # Drawing takes milliseconds; this interval keeps its cost negligible.
@@ -34,7 +34,7 @@ _DOING = {
 }
 
 
-class LiveView:
+class LiveView(View):
     """A panel on the terminal of standard output."""
 
     def __init__(self) -> None:

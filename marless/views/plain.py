@@ -1,21 +1,19 @@
 """The view for pipes and files: one line per evaluation, and a receipt at the end."""
 
-from coordinator.core.state import Plan, RoundLine, State
+from coordinator.core.state import Plan, RoundLine
 from marless.output import note, say
 from marless.reports.digits import figure
 from marless.reports.text import by_side, env_metrics, money, plus_minus, seconds
 from marless.runs.summary import Summary
+from marless.runs.view import View
 from marless.views.receipt import receipt
 
 
-class PlainView:
+class PlainView(View):
     """Lines of text on standard output; remarks on standard error."""
 
     def started(self, name: str, folder: str) -> None:
         say(f"run {name}")
-
-    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
-        """Nothing is printed between evaluations."""
 
     def round(self, plan: Plan, line: RoundLine) -> None:
         if line.evaluation is not None:
@@ -26,9 +24,6 @@ class PlainView:
 
     def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
         say(*receipt(plan, summary, name, folder))
-
-    def close(self) -> None:
-        """Nothing to release."""
 
 
 def evaluation_line(line: RoundLine) -> str:
