@@ -183,8 +183,8 @@ def _league(config: RunConfig) -> Iterator[str]:
         return
     if config.opponents.side is not None:
         yield f"league.rule={rule}: side {config.opponents.side} does not learn (opponents.side); leave one out"
-    if placement.one_function or placement.planned:
-        yield f"league.rule={rule}: placement.rule={config.placement.rule} may play without actors; use fused"
+    if placement.one_function:
+        yield f"league.rule={rule}: placement.rule={config.placement.rule} plays without actors; use fused"
     if config.scaling.rollouts < 2:
         yield f"league.rule={rule}: a round's first rollout is not against checkpoints; set scaling.rollouts=4"
 

@@ -94,6 +94,7 @@ def workload(plan: Plan, state: State) -> Workload:
         member_rows=plan.config.sharing.rows == "member",
         unfinished_bytes=_unfinished_bytes(state.env_spec, num_envs) if fragments(plan, state) else 0.0,
         dataset_reads=_dataset_reads(plan),
+        opponent_reads=max(len(one.policies) for one in state.league.checkpoints) if state.league else None,
     )
 
 

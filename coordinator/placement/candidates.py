@@ -46,6 +46,8 @@ def options(layout: Layout, terms: Terms) -> list[RoundPlacement]:
     """All placements worth a forecast; those that inline objects get their checkpoint interval later."""
     workload = layout.workload
     sizes = sorted({*(1 << power for power in range(workload.rollouts.bit_length())), workload.rollouts})
+    if workload.opponent_reads is not None:
+        sizes = [1]
     candidates = [
         RoundPlacement(
             rule=rule,
@@ -114,7 +116,10 @@ def is_possible(round_placement: RoundPlacement, layout: Layout, terms: Terms) -
 
 
 def _is_distinct(rule: str, layout: Layout) -> bool:
-    """Not where `balanced` is `packed`, with one slot, or `fused`, with one for every group."""
+    """Not where `balanced` is `packed`, with one slot, or `fused`, with one for every group; nor where a league needs
+    actors, and there are none."""
+    if PLACEMENTS[rule].one_function and layout.workload.opponent_reads is not None:
+        return False
     return not PLACEMENTS[rule].balances or len(layout.workload.packs) > 1
 
 

@@ -119,7 +119,7 @@ def explore(round_: int, workload: Workload, terms: Terms) -> RoundPlacement:
 
     One actor per rollout would measure more precisely and cost more than most runs save.
     """
-    spread = EXPLORERS if round_ == 0 else 1
+    spread = workload.rollouts if workload.opponent_reads is not None else EXPLORERS if round_ == 0 else 1
     return RoundPlacement(
         rule=PACKED,
         rollouts_per_invocation=-(-workload.rollouts // spread),

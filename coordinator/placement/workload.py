@@ -30,7 +30,8 @@ class Workload:
     may end with another team. The stages run `updates` times. `replays`: trajectories are stored for later rounds;
     learners count as warm, so that they read only new ones. `packs`: the groups as `balanced` packs them.
     `member_rows`: every group learns from as many rows as one agent has. `unfinished_bytes` of a rollout's episodes go
-    on in the next round; 0 where all end.
+    on in the next round; 0 where all end. `opponent_reads`: the most objects with policies of one checkpoint of a
+    league, whose rollouts are played by actors, each alone; None without a league.
     """
 
     agents: int
@@ -54,6 +55,7 @@ class Workload:
     member_rows: bool = False
     unfinished_bytes: float = 0.0
     dataset_reads: int | None = None
+    opponent_reads: int | None = None
 
     def agents_learned_from(self, groups: Sequence[int]) -> int:
         """How many agents' rows the groups learn from."""
@@ -354,7 +356,8 @@ def _pairs(work: Work) -> int:
 
 
 def _sampling(round_placement: RoundPlacement, workload: Workload, locations: ObjectLocations) -> list[Task]:
-    size = min(round_placement.rollouts_per_invocation, workload.rollouts)
+    league = workload.opponent_reads is not None
+    size = 1 if league else min(round_placement.rollouts_per_invocation, workload.rollouts)
     full, rest = divmod(workload.rollouts, size)
     policies = (location for (part, _), location in locations.where.items() if part == "policy")
     reads, read_bytes = (
@@ -366,8 +369,8 @@ def _sampling(round_placement: RoundPlacement, workload: Workload, locations: Ob
             function="actor",
             kind="sample",
             size=rollouts,
-            reads=reads + goes_on,
-            read_bytes=read_bytes + rollouts * workload.unfinished_bytes,
+            reads=reads + goes_on + (workload.opponent_reads or 0),
+            read_bytes=read_bytes * (1 + league) + rollouts * workload.unfinished_bytes,
             makes=1 + goes_on,
             made_bytes=rollouts * (workload.rollout_bytes + workload.unfinished_bytes),
             reply_bytes=message_size.sampling_bytes(rollouts, workload.rollout_episodes, workload.agents),

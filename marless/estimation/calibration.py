@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from coordinator.config.schema import RunConfig, Stop
+from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Plan, RoundLine, RunInputs, State
 from coordinator.drive.answers import decode_answer
 from coordinator.drive.driver import Driver, Ports
@@ -126,7 +127,7 @@ def _play_rounds(driver: Driver) -> float:
         if state.round and not rounds:
             warm, rounds = state.seconds, state.round
         enough = state.round >= LEAST_ROUNDS and time.monotonic() - since > ENOUGH_S
-        ask = not enough and state.phase != "final"
+        ask = not enough and not PHASES[state.phase].ends
     state = driver.state
     if state.status not in ("running", "finished") or state.line is None:
         raise UserError(f"the calibration failed: {state.reason}")

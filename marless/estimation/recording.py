@@ -14,6 +14,7 @@ from coordinator.config.loading import convert, override
 from coordinator.config.schema import RunConfig, Stop
 from coordinator.config.toml_files import parse_toml
 from coordinator.core.attempt_record import AttemptRecord
+from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
 from coordinator.errors import UserError
@@ -63,7 +64,7 @@ def record(config: RunConfig, workers: int) -> Recording:
         ports = Ports(backend.storage, backend.ledger, backend.invoker, lines, attempts=records.extend)
         driver, since = Driver(plan, ports), time.monotonic()
         driver.begin()
-        while driver.state.phase != "final" and driver.step():
+        while not PHASES[driver.state.phase].ends and driver.step():
             if len(lines.lines) >= LEAST_ROUNDS and time.monotonic() - since > ENOUGH_S:
                 break
     if len(lines.lines) < LEAST_ROUNDS:

@@ -7,6 +7,7 @@ from typing import Protocol
 from coordinator.config.schema import RunConfig
 from coordinator.core import budget
 from coordinator.core.decide import Stop, decide
+from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Plan, State
 from coordinator.drive.driver import PATIENCE_S, Driver, Ports
 from coordinator.drive.ledger_items import load_state
@@ -38,8 +39,6 @@ _USER_FAULTS: tuple[FailureKind, ...] = ("request", "missing_extra", "storage")
 _CONFIG_FAULTS: tuple[FailureKind, ...] = ("request", "missing_extra")
 # How often the view hears of reports.
 NOTICE_S = 0.1
-# The phases before there are networks.
-_SETUP_PHASES = ("describe", "initialise")
 
 
 class Stopping(Protocol):
@@ -212,13 +211,13 @@ class Session:
 
     def _user_is_to_blame(self) -> bool:
         # A run that fails before there are networks has a task that is configured wrongly.
-        in_setup = self.state.status == "failed" and self.state.phase in _SETUP_PHASES
+        in_setup = self.state.status == "failed" and PHASES[self.state.phase].sets_up
         return in_setup or any(kind in _USER_FAULTS for kind in self._not_retryable())
 
     def _never_began(self) -> bool:
         """Whether the configuration was rejected before anything was sampled."""
         state = self.state
-        early = state.phase in _SETUP_PHASES or (state.round == 0 and state.phase == "sample")
+        early = PHASES[state.phase].sets_up or (state.round == 0 and state.phase == "sample")
         unpaid = early and not any(slot.done for slot in state.slots.values())
         return state.refused or (unpaid and any(kind in _CONFIG_FAULTS for kind in self._not_retryable()))
 

@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
 from marless import output
 from marless.output import say, shown
@@ -26,12 +27,6 @@ from marless.views.receipt import receipt
 # Drawing takes milliseconds; this interval keeps its cost negligible.
 _REDRAW_S = 0.25
 _WIDTH = 84
-_DOING = {
-    "describe": "starting",
-    "initialise": "starting",
-    "final": "final evaluation",
-    "absolute": "absolute metric",
-}
 
 
 class LiveView(View):
@@ -112,7 +107,7 @@ class LiveView(View):
         bar.add_row(
             ProgressBar(total=1.0, completed=share, width=30, complete_style="green", finished_style="green"),
             f"{state.round:,}{limit}",
-            _DOING.get(state.phase, ""),
+            PHASES[state.phase].doing,
         )
         rows: list[tuple[str, Text | Table]] = [("rounds", bar), ("return", self._returns()), *self._beside_return()]
         if line is not None:

@@ -37,6 +37,12 @@ def test_the_placement_changes_nothing_of_a_league(train, method):
     assert outcome(train(*settings, "placement.rule=fused", workers=2)) == outcome(split)
 
 
+def test_a_league_whose_placement_is_planned_trains_with_the_same_bytes_and_always_has_actors(train):
+    planned = train(*LEAGUE, "placement.rule=auto")
+    assert outcome(planned) == outcome(train(*LEAGUE, "placement.rule=split"))
+    assert len(planned.lines) == 5 and "whole" not in {line.placement for line in planned.lines}
+
+
 @pytest.mark.parametrize("method", ["mappo", "qmix"])
 def test_a_script_in_the_league_is_met_with_the_same_bytes_for_any_placement(train, method):
     settings = (*LEAGUE, *METHODS[method], "league.script=scripted_players:first_two")

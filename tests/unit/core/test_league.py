@@ -148,7 +148,6 @@ def test_a_scripted_player_moves_its_score_and_no_rating():
     [
         (("opponents.side=0",), "opponents.side"),
         (("placement.rule=whole",), "placement.rule=whole"),
-        (("placement.rule=auto",), "placement.rule=auto"),
         (("scaling.rollouts=1",), "scaling.rollouts"),
         (("league.rule=best",), "league"),
         (("league.rule=none", f"league.script={SCRIPT}"), "league.script: there is no league"),

@@ -1,0 +1,83 @@
+"""The planner's counts of reads against those of the round graph, whose tasks are what is dispatched."""
+
+import dataclasses
+import itertools
+from functools import cache
+
+import pytest
+from msgspec.structs import replace
+from simulated import World, make_plan
+
+from coordinator.core import planning
+from coordinator.core.league import Checkpoint, LeagueState
+from coordinator.core.round_graph import EXTRA_GETS, in_flight
+from coordinator.core.state import RunInputs
+from coordinator.placement.rules import LEARNER_PLACEMENTS
+from coordinator.placement.workload import Layout
+from functions.contract import LearnTask, Ref, Unfinished
+
+REPLAY = ("algorithm.name=iql", "algorithm.batch_size=4", "algorithm.buffer_size=400")
+
+
+@cache
+def run(rule, *settings):
+    """The plan of a run of three rollouts, its state while round 1 is played, and all requests."""
+    usual = ("algorithm.name=ippo", "scaling.rollouts=3", "stop.rounds=2", "placement.rounds=1")
+    plan = make_plan(*usual, f"placement.rule={rule}", *settings)
+    world, states = World(plan), []
+    world.finish(after=states.append)
+    state = next(state for state in states if (state.round, state.phase) == (1, "sample"))
+    return plan, replace(state, slots={}), world.invoker.asked
+
+
+def ref(name):
+    """An object that is too large to be kept by a function."""
+    return Ref(key=name, sha256=name, size=1 << 40)
+
+
+def fragments(plan, state):
+    """Each task has left an object of unfinished episodes."""
+    actors = replace(plan.config.actors, rollout_length=2)
+    packs = ((0, 1, 2),) if plan.config.placement.rule == "whole" else ((0,), (1,), (2,))
+    unfinished = tuple(Unfinished(rollouts=pack, episodes=ref(f"u{pack}")) for pack in packs)
+    return dataclasses.replace(plan, config=replace(plan.config, actors=actors)), replace(state, unfinished=unfinished)
+
+
+def dataset(plan, state):
+    return dataclasses.replace(plan, inputs=RunInputs(dataset=ref("dataset"))), state
+
+
+def league(plan, state):
+    """A league whose checkpoint has the policies of the round; its one side plays no match in this round."""
+    checkpoint = Checkpoint(round=0, team=state.team, policies=state.policies, ratings=(), scores=())
+    settings = replace(plan.config.league, share=0.0)
+    state = replace(state, league=LeagueState(interval=1, checkpoints=(checkpoint,), ratings=()))
+    return dataclasses.replace(plan, config=replace(plan.config, league=settings)), state
+
+
+CASES = {"alone": lambda plan, state: (plan, state), "fragments": fragments, "dataset": dataset, "league": league}
+
+
+# A league needs actors.
+@pytest.mark.parametrize(
+    ("rule", "case"),
+    [pair for pair in itertools.product(LEARNER_PLACEMENTS, CASES) if pair != ("whole", "league")],
+)
+def test_the_planner_counts_what_the_tasks_that_play_read(rule, case):
+    plan, state = CASES[case](*run(rule)[:2])
+    layout = Layout(planning.workload(plan, state))
+    played = [task for task in layout.schedule(state.placement)[0] if task.kind in ("sample", "whole")]
+    nodes = [node for node in in_flight(plan, state) if node.item.kind in ("sample", "whole")]
+    assert sum(task.number * task.reads for task in played) == sum(node.item.gets - EXTRA_GETS for node in nodes)
+    assert sum(task.number for task in played) == len(nodes)
+
+
+@pytest.mark.parametrize("settings", [(), REPLAY], ids=["alone", "replay"])
+@pytest.mark.parametrize("rule", [rule for rule in LEARNER_PLACEMENTS if rule != "whole"])
+def test_the_planner_counts_what_learners_read_of_their_round(rule, settings):
+    plan, state, asked = run(rule, *settings)
+    layout = Layout(planning.workload(plan, state))
+    learners = [task for wave in layout.schedule(state.placement)[1:] for task in wave]
+    learned = [request for request in asked if isinstance(request, LearnTask) and request.address.round == 1]
+    reads = sum(len(request.reads()) - len(request.learning.reads()) for request in learned)
+    assert (sum(task.reads for task in learners), len(learners)) == (reads, len(learned))
