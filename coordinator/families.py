@@ -4,9 +4,9 @@ A package offers a rule by an entry point of the group `marless.rules` whose nam
 ``scaling.every_third``, and whose value is a `Rule`. A plug-in cannot take a name of ours.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from functions.registry import Registry
 
@@ -21,7 +21,7 @@ class Rule(Generic[T]):
     rule: T
 
 
-class Family(Mapping[str, T]):
+class Family(Registry[T]):
     """All rules of one kind by name, ours first. `expected` is the class of a rule, for plug-ins."""
 
     def __init__(self, name: str, built_in: Mapping[str, Rule[T]], expected: type = object) -> None:
@@ -34,25 +34,15 @@ class Family(Mapping[str, T]):
         def label(rule: str) -> str:
             return f"{name} rule {rule!r}"
 
-        self._rules: Registry[Rule[T]] = Registry("marless.rules", {**built_in}, label, problem, prefix=f"{name}.")
-        self.built_in, self.unknown = tuple(built_in), self._rules.unknown
+        rules = cast(dict[str, T | str], {**built_in})
+        super().__init__("marless.rules", rules, label, problem, prefix=f"{name}.")
 
     def __getitem__(self, name: str) -> T:
-        """Raises `KeyError` for a rule that nobody knows, `BadRequest` for a plug-in that cannot be used."""
-        return self._rules[name].rule
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rules)
-
-    def __len__(self) -> int:
-        return len(self._rules)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._rules
+        return cast(Rule[T], super().__getitem__(name)).rule
 
     def summary(self, name: str) -> str:
         """The line that explains a rule; raises as indexing does."""
-        return self._rules[name].summary
+        return cast(Rule[T], super().__getitem__(name)).summary
 
     def described(self, plug_ins: bool = False) -> str:
         """All names with their lines; with `plug_ins` those of other packages too. Raises `BadRequest`."""

@@ -13,10 +13,9 @@ from functions.algorithms.off_policy.specs import (
     TWIN_PARTS,
     CriticConfig,
     View,
-    actor_and_critic,
-    critic_bytes,
+    actor_critic_bytes,
 )
-from functions.algorithms.specification import AlgorithmSpec, StageSpec, trained_bytes
+from functions.algorithms.specification import AlgorithmSpec, StageSpec
 from functions.bounds import LARGEST, MOST_ENV_STEPS, MOST_UPDATES
 from functions.contract import Behaviour, Team
 from functions.environments.base import EnvSpec
@@ -124,11 +123,8 @@ class MaddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag=
 
 def part_bytes(view: View, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> dict[str, int]:
     """The bytes of a group's networks, targets and moments; raises `BadRequest` for several choices at once."""
-    actor, critic = actor_and_critic(view, spec, team, config, group, stochastic=False)
-    if config.network != "mlp":
-        return {}  # which only its factory knows
-    sizes = trained_bytes("policy", actor.parameters)
-    return {**sizes, "target": sizes["policy"], **critic_bytes(config, critic.parameters)}
+    sizes = actor_critic_bytes(view, spec, team, config, group, stochastic=False)
+    return sizes and {**sizes, "target": sizes["policy"]}
 
 
 IDDPG = AlgorithmSpec(

@@ -206,10 +206,18 @@ def actor_and_critic(
     return actor, critic
 
 
-def critic_bytes(config: CriticConfig, parameters: int) -> dict[str, int]:
-    """The bytes of a group's critics, targets and moments, by part."""
-    sizes: dict[str, int] = {}
+def actor_critic_bytes(
+    view: View, spec: EnvSpec, team: Team, config: CriticConfig, group: int, stochastic: bool
+) -> dict[str, int]:
+    """The bytes of a group's policy and critics, of the critics' targets, and of moments, by part.
+
+    Raises `BadRequest` for several choices at once.
+    """
+    actor, critic = actor_and_critic(view, spec, team, config, group, stochastic)
+    if config.network != "mlp":
+        return {}  # which only its factory knows
+    sizes = trained_bytes("policy", actor.parameters)
     for part in config.critics:
-        sizes |= trained_bytes(part, parameters)
+        sizes |= trained_bytes(part, critic.parameters)
         sizes[f"{part}_target"] = sizes[part]
     return sizes

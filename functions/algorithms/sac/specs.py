@@ -12,8 +12,7 @@ from functions.algorithms.off_policy.specs import (
     TEAM_VIEW,
     CriticConfig,
     View,
-    actor_and_critic,
-    critic_bytes,
+    actor_critic_bytes,
 )
 from functions.algorithms.specification import AlgorithmSpec, ScheduleName, StageSpec, trained_bytes
 from functions.bounds import LARGEST
@@ -62,11 +61,8 @@ class MasacConfig(SacConfig, frozen=True, kw_only=True, tag_field="name", tag="m
 
 def part_bytes(view: View, spec: EnvSpec, team: Team, config: SacConfig, group: int) -> dict[str, int]:
     """The bytes of a group's networks, targets and moments; raises `BadRequest` for several choices at once."""
-    actor, critic = actor_and_critic(view, spec, team, config, group, stochastic=True)
-    if config.network != "mlp":
-        return {}  # which only its factory knows
-    sizes = trained_bytes("policy", actor.parameters) | trained_bytes("temperature", 1)
-    return sizes | critic_bytes(config, critic.parameters)
+    sizes = actor_critic_bytes(view, spec, team, config, group, stochastic=True)
+    return sizes and sizes | trained_bytes("temperature", 1)
 
 
 ISAC = AlgorithmSpec(

@@ -31,7 +31,7 @@ from functions.algorithms.ppo.specs import PPO_STAGES
 from functions.contract import Usage
 from functions.randomness import generator
 
-RULES = SCALING_RULES.built_in
+RULES = tuple(SCALING_RULES.built_in)
 # The paper's settings for six agents: I_max 50, I_min 50/6 (9 in whole rollouts), beta 0.5.
 PAPER = Bounds(most=50, least=9, beta=0.5, overhead=0.0)
 # The same six times as large, where I_min = I_max / N is a whole number.
