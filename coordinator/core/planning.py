@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from coordinator.config.schema import RunConfig
-from coordinator.core import footprint
+from coordinator.core import footprint, requests
 from coordinator.core.rounds import agents_learned_from, fragments, rollout_steps, undisturbed
 from coordinator.core.state import Plan, State
 from coordinator.core.state_location import spec_of
@@ -93,16 +93,17 @@ def workload(plan: Plan, state: State) -> Workload:
         packs=_packs(plan, state),
         member_rows=plan.config.sharing.rows == "member",
         unfinished_bytes=_unfinished_bytes(state.env_spec, num_envs) if fragments(plan, state) else 0.0,
-        dataset_reads=_dataset_reads(plan),
+        recorded=plan.inputs.dataset is not None,
+        input_reads=_input_reads(plan, state),
         opponent_reads=max(len(one.policies) for one in state.league.checkpoints) if state.league else None,
     )
 
 
-def _dataset_reads(plan: Plan) -> int | None:
-    """How often a warm actor reads the run's dataset; None for runs without one."""
-    if plan.inputs.dataset is None:
-        return None
-    return int(plan.inputs.dataset.size > share_of(plan.config.functions.actor.memory_mb))
+def _input_reads(plan: Plan, state: State) -> int:
+    """How many objects a warm actor reads in every task beside policies and unfinished episodes; a dataset that fits is
+    kept."""
+    most, dataset = share_of(plan.config.functions.actor.memory_mb), plan.inputs.dataset
+    return sum(ref != dataset or ref.size > most for ref in requests.sampling(plan, state).reads())
 
 
 def _unfinished_bytes(spec: EnvSpec, num_envs: int) -> float:

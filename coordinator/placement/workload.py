@@ -30,8 +30,9 @@ class Workload:
     may end with another team. The stages run `updates` times. `replays`: trajectories are stored for later rounds;
     learners count as warm, so that they read only new ones. `packs`: the groups as `balanced` packs them.
     `member_rows`: every group learns from as many rows as one agent has. `unfinished_bytes` of a rollout's episodes go
-    on in the next round; 0 where all end. `opponent_reads`: the most objects with policies of one checkpoint of a
-    league, whose rollouts are played by actors, each alone; None without a league.
+    on in the next round; 0 where all end. `recorded`: rollouts are not played, so that actors read no policies.
+    `input_reads`: how many other objects every task that samples reads. `opponent_reads`: the most objects with
+    policies of one checkpoint of a league, whose rollouts are played by actors, each alone; None without a league.
     """
 
     agents: int
@@ -54,7 +55,8 @@ class Workload:
     packs: Packs = ()
     member_rows: bool = False
     unfinished_bytes: float = 0.0
-    dataset_reads: int | None = None
+    recorded: bool = False
+    input_reads: int = 0
     opponent_reads: int | None = None
 
     def agents_learned_from(self, groups: Sequence[int]) -> int:
@@ -222,7 +224,7 @@ class Layout:
         object_bytes = state_bytes + (size * workload.rollout_bytes if workload.replays else 0.0)
         object_bytes += workload.rollouts * workload.unfinished_bytes
         objects = state + workload.replays + (workload.unfinished_bytes > 0)
-        reads = objects + (workload.dataset_reads or 0)
+        reads = objects + workload.input_reads
         return Task("learner", "whole", size, reads, object_bytes, objects, object_bytes, reply)
 
     def _sampled_bytes(self) -> float:
@@ -360,16 +362,14 @@ def _sampling(round_placement: RoundPlacement, workload: Workload, locations: Ob
     size = 1 if league else min(round_placement.rollouts_per_invocation, workload.rollouts)
     full, rest = divmod(workload.rollouts, size)
     policies = (location for (part, _), location in locations.where.items() if part == "policy")
-    reads, read_bytes = (
-        (workload.dataset_reads, 0.0) if workload.dataset_reads is not None else locations.weigh(policies)
-    )
+    reads, read_bytes = (0, 0.0) if workload.recorded else locations.weigh(policies)
     goes_on = workload.unfinished_bytes > 0
     return [
         Task(
             function="actor",
             kind="sample",
             size=rollouts,
-            reads=reads + goes_on + (workload.opponent_reads or 0),
+            reads=reads + goes_on + workload.input_reads + (workload.opponent_reads or 0),
             read_bytes=read_bytes * (1 + league) + rollouts * workload.unfinished_bytes,
             makes=1 + goes_on,
             made_bytes=rollouts * (workload.rollout_bytes + workload.unfinished_bytes),
