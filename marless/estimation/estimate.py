@@ -1,4 +1,4 @@
-"""Estimates the cost and duration of a run from a calibration of a few seconds."""
+"""Estimates the cost and duration of a run: a few rounds are recorded here, and a forecast plays on with them."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from coordinator.core.state import Plan, State
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.pricing.bill import Bill, Meter
 from marless.backends import registry
-from marless.estimation.calibration import Calibration, calibrate
 from marless.estimation.placements import PlacementPlan, plan_placement
+from marless.estimation.recording import BRIEF, Recording, record, without_switches
 from marless.estimation.targets import Target
 
 # A longer run is extrapolated from these two lengths: cost and time grow linearly with the rounds.
 SHORT, LONG = 300, 600
-# No calibration fills this window. A rehearsal may, with constant returns, which are no decline.
-LONGEST_WINDOW = 100
+# Evaluations during training are of two blocks of the evaluator at most: longer ones take as long in proportion.
+_EPISODES = 320
 
 
 @dataclass(frozen=True)
@@ -51,25 +51,42 @@ def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:
     if PLACEMENTS[config.placement.rule].planned:
         planned = plan_placement(config, workers, target)
         config = planned.config
-    calibration = calibrate(_without_switches(config), workers)
+    recording = record_briefly(config, workers)
     targets = dict.fromkeys((target, Target(registry.backend(registry.DEFAULT), workers)))
-    return Estimates(config, [(place, *estimate(config, calibration, place)) for place in targets], planned)
+    return Estimates(config, [(place, *estimate(config, recording, place)) for place in targets], planned)
 
 
-def estimate(config: RunConfig, calibration: Calibration, target: Target) -> tuple[Estimate, Bill]:
-    """Estimates the run and its bill without a target return, since the round that meets it is unknown."""
-    config = replace(_without_switches(config), stop=replace(config.stop, return_=None)).effective()
-    plan = target.plan(config, calibration.plan.inputs)
-    state = target.rehearse(_limit_rounds(plan, LONG), calibration)
+def record_briefly(config: RunConfig, workers: int) -> Recording:
+    """Plays a few rounds of `config` here, with an evaluation; raises `UserError` when they fail."""
+    evaluation, placement = config.evaluation, config.placement
+    # The first invocation warms up, so at least two are needed.
+    together = min(placement.rounds, BRIEF.most // 2)
+    every = max(2, together)
+    episodes = min(_EPISODES, max(evaluation.episodes, evaluation.final_episodes))
+    short = replace(
+        _steady(config),
+        evaluation=replace(evaluation, every=every, episodes=episodes, final_episodes=episodes),
+        placement=replace(placement, rounds=together),
+    )
+    return record(short, workers, BRIEF._replace(least=every + 1))
+
+
+def estimate(config: RunConfig, recording: Recording, target: Target) -> tuple[Estimate, Bill]:
+    """Estimates the run and its bill without a target return, since the round that meets it is unknown.
+
+    Raises `UserError` where the run would fail.
+    """
+    config = replace(_steady(config), stop=replace(config.stop, return_=None)).effective()
+    plan = target.plan(config, recording.plan.inputs)
+    state = target.forecast(_limit_rounds(plan, LONG), recording)
     whole = Estimate(state.round, state.seconds, state.meter)
     if state.round >= LONG:
-        whole = _extrapolate(plan, target.rehearse(_limit_rounds(plan, SHORT), calibration), state)
+        whole = _extrapolate(plan, target.forecast(_limit_rounds(plan, SHORT), recording), state)
     return whole, budget.bill_of(plan, whole.meter)
 
 
-def _without_switches(config: RunConfig) -> RunConfig:
-    """The configuration without switches of sharing, since the rounds of a decline are unknown."""
-    return replace(config, trend=replace(config.trend, rule="significant", window=LONGEST_WINDOW))
+def _steady(config: RunConfig) -> RunConfig:
+    return replace(config, sharing=without_switches(config.sharing))
 
 
 def _limit_rounds(plan: Plan, rounds: int) -> Plan:

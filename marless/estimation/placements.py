@@ -12,7 +12,7 @@ from coordinator.placement import planner
 from coordinator.placement.planner import Forecast
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.pricing.prices import load_prices
-from marless.estimation.calibration import calibrate
+from marless.estimation.recording import BRIEF, record
 from marless.estimation.targets import Target
 from marless.output import say, say_text
 from marless.reports.text import money, placement_text, table
@@ -57,8 +57,8 @@ class PlacementPlan:
 def plan_placement(config: RunConfig, workers: int, target: Target) -> PlacementPlan:
     """Plays a few rounds here, to which the planner fits the durations of tasks; raises `UserError` when they fail.
     Functions elsewhere also wait for storage, which the planner measures in the run."""
-    calibration = calibrate(config, workers)
-    plan, state = target.plan(calibration.plan.config, calibration.plan.inputs), calibration.state
+    recording = record(config, workers, BRIEF)
+    plan, state = target.plan(config, recording.plan.inputs), recording.state
     most_rounds = 1 if looks_at_rounds(config) else min(config.placement.rounds, config.evaluation.every)
     work = dataclasses.replace(planning.workload(plan, state), most_rounds=most_rounds)
     terms = planning.terms(plan, state)

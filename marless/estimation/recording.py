@@ -1,32 +1,78 @@
-"""Recordings to simulate: of a run in its folder, or of a few rounds that are played for it."""
+"""Recordings that a forecast plays on: of a run in its folder, or of a few rounds that are played for it."""
 
 import dataclasses
 import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from coordinator.config import dump
 from coordinator.config.loading import convert, override
-from coordinator.config.schema import RunConfig, Stop
+from coordinator.config.schema import RunConfig, Sharing, Stop
 from coordinator.config.toml_files import parse_toml
 from coordinator.core.attempt_record import AttemptRecord
+from coordinator.core.opponents import takes_identity
 from coordinator.core.round_graph import PHASES
-from coordinator.core.state import Plan
+from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive.driver import Driver, Ports
 from coordinator.errors import UserError
 from coordinator.pricing.prices import load_prices
+from coordinator.rules.sharing import SHARING_MODES
 from marless.backends import registry
-from marless.estimation.simulation import Lines, Recording
+from marless.estimation.service_times import slots_of
 from marless.reports import attempts, journal
 from marless.runs.folder import ATTEMPTS, METRICS, RunFolder
+from marless.runs.given.inputs import store_inputs
 from marless.runs.stored import look
 
-# Rounds that are played for a configuration, and seconds after which fewer are enough.
-ROUNDS, LEAST_ROUNDS, ENOUGH_S = 100, 12, 10.0
+
+class Rounds(NamedTuple):
+    """How many rounds are played: `most`, or fewer once there are `least` and `enough_s` seconds have passed."""
+
+    least: int
+    most: int
+    enough_s: float
+
+
+# Enough for the spread of durations and its tail, and for their means.
+LONG = Rounds(least=12, most=100, enough_s=10.0)
+BRIEF = Rounds(least=3, most=20, enough_s=1.5)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A run to play on: its plan and last state, the lines of its rounds, and the records of its attempts."""
+
+    plan: Plan
+    state: State
+    lines: Sequence[RoundLine]
+    records: Sequence[AttemptRecord]
+
+    @cached_property
+    def slots(self) -> int:
+        """How many functions ran at once."""
+        return slots_of(self.records)
+
+
+class Lines:
+    """A journal in memory."""
+
+    def __init__(self) -> None:
+        self.lines: list[RoundLine] = []
+
+    def record(self, line: RoundLine) -> None:
+        """Keeps the line once."""
+        if not self.lines or line.round > self.lines[-1].round:
+            self.lines.append(line)
+
+    def persist(self) -> None:
+        """Nothing is kept."""
 
 
 def recorded(folder: RunFolder, settings: Sequence[str] = ()) -> Recording:
@@ -41,18 +87,12 @@ def recorded(folder: RunFolder, settings: Sequence[str] = ()) -> Recording:
         return Recording(plan, stored.state, lines, alike)
 
 
-def _with(config: RunConfig, settings: Sequence[str]) -> RunConfig:
-    if not settings:
-        return config
-    document = parse_toml(dump.document(config))
-    for text in settings:
-        override(document, text)
-    return convert(document, "the recorded run with these settings")
+def record(config: RunConfig, workers: int, rounds: Rounds = LONG) -> Recording:
+    """Plays rounds of `config` with `workers` workers in a temporary folder.
 
-
-def record(config: RunConfig, workers: int) -> Recording:
-    """Plays rounds of `config` with `workers` workers in a temporary folder; raises `UserError` when they fail."""
-    short = replace(config, stop=Stop(rounds=ROUNDS))
+    Raises `UserError` when they fail, and for an unusable dataset or opponents.
+    """
+    short = replace(config, stop=Stop(rounds=rounds.most))
     records: list[AttemptRecord] = []
     lines = Lines()
     with (
@@ -60,13 +100,31 @@ def record(config: RunConfig, workers: int) -> Recording:
         closing(registry.backend(registry.DEFAULT).open(Path(folder), workers)) as backend,
     ):
         backend.prewarm()
-        plan = Plan("simulated", short, "", load_prices(config.pricing.region), backend.platform)
+        inputs = store_inputs(short, "recorded", backend.storage)
+        plan = Plan("recorded", short, "", load_prices(config.pricing.region), backend.platform, inputs)
         ports = Ports(backend.storage, backend.ledger, backend.invoker, lines, attempts=records.extend)
-        driver, since = Driver(plan, ports), time.monotonic()
+        driver, since, going = Driver(plan, ports), time.monotonic(), True
         driver.begin()
-        while not PHASES[driver.state.phase].ends and driver.step():
-            if len(lines.lines) >= LEAST_ROUNDS and time.monotonic() - since > ENOUGH_S:
-                break
-    if len(lines.lines) < LEAST_ROUNDS:
+        while driver.step(going):
+            enough = len(lines.lines) >= rounds.least and time.monotonic() - since > rounds.enough_s
+            going = not enough and not PHASES[driver.state.phase].ends
+    if len(lines.lines) < rounds.least:
         raise UserError(f"the rounds to record failed: {driver.state.reason}")
     return Recording(plan, driver.state, lines.lines, records)
+
+
+def without_switches(sharing: Sharing) -> Sharing:
+    """The first groups, for the whole run: when a rule would switch them is not known beforehand."""
+    if not SHARING_MODES[sharing.rule].switches:
+        return sharing
+    rule = "all" if sharing.start == "together" else "none"
+    return replace(sharing, rule=rule, identity=takes_identity(sharing))
+
+
+def _with(config: RunConfig, settings: Sequence[str]) -> RunConfig:
+    if not settings:
+        return config
+    document = parse_toml(dump.document(config))
+    for text in settings:
+        override(document, text)
+    return convert(document, "the recorded run with these settings")

@@ -37,15 +37,16 @@ class TaskTimes:
     ratios: tuple[float, ...]
     first_ratios: tuple[float, ...]
     usage: tuple[tuple[float, Usage], ...]
-    # Of a function with a share of a vCPU, whose requests wait for storage.
+    # Of a deployed function: its share of a vCPU slows it down, and it waits for storage and to report.
     cpu_scaling: float = 1.0
     latency: Latency | None = None
+    report_ms: float = 0.0
 
     def duration_ms(self, size: float, usage: Usage, first: bool, rng: np.random.Generator) -> float:
         """Milliseconds of a task of `size`, the first of its environment or a later one."""
         ratios = self.first_ratios if first else self.ratios
         ratio = ratios[int(rng.integers(len(ratios)))]
-        waiting = self.latency.storage_ms(usage) if self.latency else 0.0
+        waiting = self.latency.storage_ms(usage) + self.report_ms if self.latency else 0.0
         return (self.overhead_ms + self.slope_ms * size) * ratio * self.cpu_scaling + waiting
 
     def usage_of(self, size: float, objects: int) -> Usage:
@@ -61,24 +62,37 @@ class TaskTimes:
 class ServiceTimes:
     """`tasks` by kind; `init_ms` are the start-ups by function, and `restarts` the shares of its later attempts that
     started an environment once more. `hand_over_s`: what a task adds to its duration until its slot is free again.
-    `between_s`: from the end of a wave to the first task of the next."""
+    `between_s`: from the end of a wave to the first task of the next. `cold_s`: what passes before it starts up.
+    """
 
     tasks: dict[str, TaskTimes]
     init_ms: Mapping[str, tuple[float, ...]]
     restarts: Mapping[str, float]
     hand_over_s: float
     between_s: float
+    cold_s: float = 0.0
 
-    def deployed(self, latency: Latency, memory_mb: Mapping[str, int], mb_per_vcpu: int) -> "ServiceTimes":
-        """The same work in deployed functions of so much memory, driven from outside the region."""
-        cpu_scaling = {name: max(1.0, mb_per_vcpu / size) for name, size in memory_mb.items()}
+    def deployed(
+        self, latency: Latency, memory_mb: Mapping[str, int], mb_per_vcpu: int | None, detached: bool = False
+    ) -> "ServiceTimes":
+        """The same work in deployed functions of so much memory, driven from outside the region or `detached`.
+
+        `mb_per_vcpu` is None where functions get whole cores.
+        """
+        cpu_scaling = {name: max(1.0, mb_per_vcpu / mb) if mb_per_vcpu else 1.0 for name, mb in memory_mb.items()}
+        report_ms = latency.ledger if detached else 0.0
         tasks = {
-            kind: replace(times, cpu_scaling=cpu_scaling[times.function], latency=latency)
+            kind: replace(times, cpu_scaling=cpu_scaling[times.function], latency=latency, report_ms=report_ms)
             for kind, times in self.tasks.items()
         }
-        init_ms = {name: (latency.cold + cpu_scaling[name] * latency.init,) for name in memory_mb}
-        hand_over_s, between_s = latency.invoke / 1000, (2 * latency.away + latency.ledger) / 1000
-        return ServiceTimes(tasks, init_ms, {}, hand_over_s, between_s)
+        return ServiceTimes(
+            tasks=tasks,
+            init_ms={name: (factor * latency.init,) for name, factor in cpu_scaling.items()},
+            restarts={},
+            hand_over_s=0.0 if detached else latency.invoke / 1000,
+            between_s=latency.detached_wave_s if detached else (2 * latency.away + latency.ledger) / 1000,
+            cold_s=latency.cold / 1000,
+        )
 
     def of(self, kind: str) -> TaskTimes:
         """The tasks of a kind; those of another learner's where the record has none of this."""

@@ -4,17 +4,17 @@ from dataclasses import dataclass
 
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import Plan, RunInputs, State
-from coordinator.placement.coordination_cost import COORDINATOR_MB
+from coordinator.errors import UserError
 from coordinator.pricing.bill import INIT_LIMIT_MS
-from coordinator.pricing.latency import Latency
 from coordinator.pricing.prices import load_prices
 from functions.contract import Platform
 from marless.backends.base import Backend
-from marless.estimation.calibration import Calibration
-from marless.estimation.platforms import DeployedFunctions, LocalWorkers
-from marless.estimation.rehearsal import rehearse, rehearse_detached
+from marless.estimation.forecast import forecast, forecast_detached
+from marless.estimation.recording import Recording
+from marless.estimation.service_times import ServiceTimes, fit
+from marless.estimation.virtual_functions import VirtualClock, VirtualLedger
 
-# How long a detached run waits after time-outs; a rehearsal loses no report.
+# How long a detached run waits after time-outs; a forecast loses no report.
 GRACE_S = 30.0
 
 
@@ -50,26 +50,26 @@ class Target:
             ),
         )
 
-    def rehearse(self, plan: Plan, calibration: Calibration) -> State:
-        """The final state of such a run on the target."""
+    def times(self, recorded: ServiceTimes, plan: Plan) -> ServiceTimes:
+        """How long the recorded work takes there."""
         latency = self.backend.latency(plan.config.pricing.storage)
         if latency is None:
-            overhead_s = max(0.0, calibration.round_s - calibration.busy_s(self.width)) / 2
-            return rehearse(plan, calibration, LocalWorkers(self.width, dict(calibration.init_ms), overhead_s))
-        if self.detached:
-            return rehearse_detached(plan, calibration, self._there(plan, latency))
-        return rehearse(plan, calibration, self._there(plan, latency))
-
-    def _there(self, plan: Plan, latency: Latency) -> DeployedFunctions:
+            return recorded
         sizes = plan.config.functions
-        memory_mb = {
-            "actor": sizes.actor.memory_mb,
-            "learner": sizes.learner.memory_mb,
-            "evaluator": sizes.evaluator.memory_mb,
-            "coordinator": COORDINATOR_MB,
-        }
-        mb_per_vcpu = None if plan.platform.cpu_scaling else plan.prices.lambda_.mb_per_vcpu
-        wave_s, report_ms = (
-            (latency.detached_wave_s, latency.ledger) if self.detached else (latency.attended_wave_s, 0.0)
-        )
-        return DeployedFunctions(latency, plan.platform.concurrency, memory_mb, mb_per_vcpu, wave_s, report_ms)
+        memory_mb = {name: getattr(sizes, name).memory_mb for name in ("actor", "learner", "evaluator")}
+        mb_per_vcpu = None if self.backend.runs_here else plan.prices.lambda_.mb_per_vcpu
+        return recorded.deployed(latency, memory_mb, mb_per_vcpu, self.detached)
+
+    def forecast(self, plan: Plan, recording: Recording) -> State:
+        """The last state of such a run; raises `UserError` where it would fail."""
+        times = self.times(fit(recording.records, recording.slots), plan)
+        latency = self.backend.latency(plan.config.pricing.storage)
+        if self.detached and latency is not None:
+            state = forecast_detached(plan, recording, times, latency)
+        else:
+            # What the coordinator computes between two waves is in `between_s`.
+            ledger = VirtualLedger(VirtualClock(measured=False), times.between_s)
+            state = forecast(plan, recording, times, ledger).state
+        if state.status == "failed":
+            raise UserError(f"the run would fail in round {state.round + 1}: {state.reason}")
+        return state

@@ -1,18 +1,20 @@
 """Functions on a virtual clock: an invoker whose tasks take as long as a record says, and answer at once.
 
-The coordinator is real, so the time that it computes passes on the virtual clock too, while functions run.
+The coordinator is real: decisions, requests, storage operations and ledger writes are those of a run, and the time that
+it computes may pass on the virtual clock too, while functions run.
 """
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
 
 import numpy as np
+from msgspec.structs import replace
 
 from coordinator.core.state import WorkItem
-from functions.contract import Record, Report, Request, Usage
+from functions.contract import NoSuchObject, Record, Report, Request, Usage
 from functions.encoding import JsonDecoder, to_json
 from marless.estimation.recorded_replies import RecordedReplies
 from marless.estimation.service_times import ServiceTimes
@@ -38,14 +40,16 @@ NO_FAULTS = Faults()
 
 
 class VirtualClock:
-    """Seconds of a simulation. What the coordinator computes in between is measured, and passes as well."""
+    """Seconds of a forecast; if `measured`, what the coordinator computes in between passes as well."""
 
-    def __init__(self) -> None:
+    def __init__(self, measured: bool = True) -> None:
         self.now = self.coordinator_s = 0.0
-        self._left = time.process_time()
+        self._measured, self._left = measured, time.process_time()
 
     def enter(self) -> None:
         """The coordinator calls the simulation: the time that it computed passes."""
+        if not self._measured:
+            return
         worked = time.process_time() - self._left
         self.coordinator_s += worked
         self.now += worked
@@ -120,13 +124,16 @@ class VirtualFunctions:
         starts = self._starts(function, start) or chance[1] < faults.cold
         init_ms = self._init_ms(function) if starts else 0.0
         usage = times.usage_of(size, len(request.reads_from_storage()))
+        if request.report_to is not None and not request.writes():
+            usage = replace(usage, puts=1)  # the answer alone
         duration_ms = times.duration_ms(size, usage, starts, self._rng)
         if chance[2] < faults.slow:
             duration_ms *= faults.factor
         late = chance[3] < faults.lost or duration_ms > timeout_s * 1000
         if late:
             duration_ms = timeout_s * 1000
-        end = start + self._times.hand_over_s + (init_ms + duration_ms) / 1000
+        cold_s = self._times.cold_s if starts else 0.0
+        end = start + cold_s + self._times.hand_over_s + (init_ms + duration_ms) / 1000
         heapreplace(self._free, end)
         heappush(self._held[function], end)
         self.busy_s[item.kind] += duration_ms / 1000
@@ -167,8 +174,32 @@ class VirtualFunctions:
         )
 
 
+def work_of(id: str) -> str:
+    """The work item's name in a task's id."""
+    return id.split("/", 2)[2]
+
+
 def _unknown(id: str) -> WorkItem:
     raise KeyError(id)
+
+
+class NoObjects:
+    """Storage that discards objects."""
+
+    def get(self, key: str, size: int | None = None) -> bytes:
+        raise NoSuchObject(key)
+
+    def put(self, key: str, body: bytes) -> None:
+        """Nothing is kept."""
+
+    def persist(self, keys: Iterable[str]) -> None:
+        """Nothing is kept."""
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Nothing is kept."""
+
+    def list(self, prefix: str) -> list[str]:
+        return []
 
 
 class VirtualLedger:

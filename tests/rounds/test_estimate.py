@@ -1,4 +1,4 @@
-"""Estimates of a run's cost and duration on every back-end, from one local calibration."""
+"""Estimates of a run's cost and duration on every back-end, from one recording here."""
 
 import json
 from decimal import Decimal
@@ -10,8 +10,7 @@ from coordinator.config.loading import load
 from coordinator.pricing.latency import STANDARD
 from functions.warm import WARM
 from marless.backends.registry import backend
-from marless.estimation.calibration import calibrate
-from marless.estimation.estimate import estimate
+from marless.estimation.estimate import estimate, record_briefly
 from marless.estimation.targets import Target
 
 # Three rounds, one evaluation during training.
@@ -24,9 +23,9 @@ GONE = Target(backend("aws"), 1000, detached=True)
 @pytest.fixture(scope="module")
 def found():
     config = load(None, [*SMALL, *ROUND])
-    calibration = calibrate(config, 1)
+    recording = record_briefly(config, 1)
     return {
-        target: estimate(config, calibration, target) for target in (HERE, THERE, GONE, Target(backend("emulated"), 2))
+        target: estimate(config, recording, target) for target in (HERE, THERE, GONE, Target(backend("emulated"), 2))
     }
 
 
@@ -89,19 +88,19 @@ def test_the_emulation_is_billed_as_the_cloud_and_takes_less_time(found):
 
 def test_a_narrow_account_takes_longer():
     config = load(None, [*SMALL, *ROUND, "scaling.rollouts=8"])
-    calibration = calibrate(config, 1)
-    wide, narrow = (estimate(config, calibration, Target(backend("aws"), width))[0] for width in (1000, 2))
+    recording = record_briefly(config, 1)
+    wide, narrow = (estimate(config, recording, Target(backend("aws"), width))[0] for width in (1000, 2))
     assert narrow.seconds > wide.seconds
     assert narrow.meter.actor.init_ms == 2000 and wide.meter.actor.init_ms == 8000
 
 
-def test_every_read_is_forecast_whatever_the_calibration_had_kept():
+def test_every_read_is_forecast_whatever_the_recorded_process_had_kept():
     config, targets = load(None, [*SMALL, *ROUND]), [Target(backend(name), 2) for name in ("local", "aws")]
-    warm = calibrate(config, 1)
+    warm = record_briefly(config, 1)
     WARM.bound = 0
-    cold = calibrate(config, 1)
-    assert any(work.done.usage.hits for work in warm.works.values())
-    assert not any(work.done.usage.hits for work in cold.works.values())
+    cold = record_briefly(config, 1)
+    assert any(record.usage.hits for record in warm.records)
+    assert not any(record.usage.hits for record in cold.records)
     for target in targets:
         assert estimate(config, warm, target)[0].meter.gets == estimate(config, cold, target)[0].meter.gets
 

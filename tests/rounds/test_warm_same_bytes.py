@@ -17,7 +17,7 @@ from functions.contract import Platform
 from functions.warm import WARM
 from marless.backends import local
 from marless.backends.inline import InlineInvoker
-from marless.estimation.calibration import NoJournal
+from marless.estimation.recording import Lines
 from marless.reports.weights import weights_sha256
 
 # A replay buffer of two of four rounds.
@@ -69,7 +69,7 @@ def side_by_side(folder, settings):
         drivers = []
         for backend, chosen in zip(backends, settings, strict=True):
             plan = Plan("run", load(None, chosen), "code", load_prices(), Platform())
-            drivers.append(Driver(plan, Ports(backend.storage, backend.ledger, backend.invoker, NoJournal())))
+            drivers.append(Driver(plan, Ports(backend.storage, backend.ledger, backend.invoker, Lines())))
         for driver in drivers:
             driver.begin()
         going = drivers

@@ -11,8 +11,9 @@ from coordinator.core.state import RoundLine
 from coordinator.drive.driver import Driver, Ports
 from coordinator.errors import UserError
 from functions.contract import Usage
+from marless.estimation.recording import Recording
 from marless.estimation.service_times import by_dispatch, fit, makespan, slots_of
-from marless.estimation.simulation import Recording, Setting, simulate
+from marless.estimation.simulation import Setting, simulate
 from marless.estimation.virtual_functions import Faults
 
 
@@ -162,8 +163,11 @@ def test_a_deployed_run_waits_for_storage_and_has_a_share_of_a_vcpu():
     assert task.duration_ms == pytest.approx(40 * 1769 / 885 + 20 + 30, abs=0.1)
     assert task.usage == Usage(puts=1, gets=1, bytes_written=1000)
     started = [each.init_ms for each in found.records if each.function == "actor" and each.init_ms]
-    # Four rollouts at once need four environments; the first of them described the task.
-    assert started == pytest.approx([300 + 1000 * 1769 / 885] * 4)
+    # Four rollouts at once need four environments; the first of them described the task. What precedes INIT is not
+    # billed, but passes: 300 ms, INIT, 25 ms of calling, 2 ms of work and a PUT.
+    assert started == pytest.approx([1000 * 1769 / 885] * 4)
+    took = found.records[0].ended - found.records[0].asked
+    assert 1000 * took == pytest.approx(300 + started[0] + 25 + 2 + 30, abs=0.1)
 
 
 def test_a_run_without_answers_cannot_be_simulated():

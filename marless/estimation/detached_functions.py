@@ -1,0 +1,98 @@
+"""Functions of a detached run on a virtual clock: each stores its answer and reports before the next turn begins."""
+
+from collections.abc import Callable, Sequence
+
+from coordinator.drive.answers import decode_answer
+from coordinator.drive.ledger_items import load_state
+from coordinator.drive.ports import Ledger
+from coordinator.errors import UserError
+from functions import codec
+from functions.completion import completion_report, report_completion
+from functions.contract import Done, Report, Request, TaskHeader
+from functions.encoding import JsonDecoder
+from functions.keys import object_key
+from functions.ports import Head
+from functions.stored_answers import last_object
+from marless.estimation.virtual_functions import VirtualClock, VirtualFunctions, work_of
+
+_REQUESTS = JsonDecoder[Request](Request)
+
+
+class CompletionSets:
+    """Completion sets in memory."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, set[bytes]] = {}
+
+    def add(self, name: str, member: bytes) -> frozenset[bytes]:
+        self._members.setdefault(name, set()).add(member)
+        return frozenset(self._members[name])
+
+    def read(self, names: Sequence[str]) -> list[frozenset[bytes]]:
+        return [frozenset(self._members.get(name, ())) for name in names]
+
+    def clear(self) -> None:
+        """Forgets all members."""
+        self._members.clear()
+
+
+class DetachedFunctions:
+    """Events for `functions`; `between_s` passes from the end of a wave to the start of the next."""
+
+    def __init__(self, functions: VirtualFunctions, ledger: Ledger, clock: VirtualClock, between_s: float) -> None:
+        self.sets = CompletionSets()
+        self._functions, self._ledger, self._clock, self._between_s = functions, ledger, clock, between_s
+        self._requests: dict[str, Request] = {}
+        self._pending: list[Callable[[], None]] = []
+        self._stored: dict[str, Head] = {}
+
+    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
+        """Keeps the request until all are sent."""
+        self._requests[id] = _REQUESTS.decode(body)
+        self._pending.append(lambda: self._functions.invoke(function, id, attempt, body, timeout_s))
+
+    def flush(self, patience_s: float) -> list[tuple[str, int, str, bool]]:
+        """Completes all requests; rejects none. Raises `UserError` for a task that runs into its time-out."""
+        state = load_state(self._ledger)
+        assert state is not None
+        self._functions.serve(lambda id: state.slots[work_of(id)].item)
+        pending, self._pending = self._pending, []
+        for send in pending:
+            send()
+        self.sets.clear()
+        while reports := self._functions.wait(0.0):
+            for report in reports:
+                self._complete(report)
+        self._clock.now += self._between_s
+        return []
+
+    def heads(self, keys: Sequence[str]) -> list[Head | None]:
+        """Heads of the objects that hold answers."""
+        return [self._stored.pop(name, None) for name in keys]
+
+    def wait(self, timeout_s: float) -> list[Report]:
+        """Events have no replies."""
+        return []
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def _complete(self, report: Report) -> None:
+        request = self._requests.pop(report.id)
+        _, answer = decode_answer(report)
+        if not isinstance(answer, Done):
+            raise UserError(f"{work_of(report.id)} would run into its time-out, after {report.duration_ms / 1000:g} s")
+        assert request.report_to is not None
+        self._store(request, answer)
+        measured = completion_report(answer, report.duration_ms, report.init_ms, 0.0)
+        report_completion(self.sets, request.report_to, measured)
+
+    def _store(self, request: Request, done: Done) -> None:
+        """Keeps the head of the object that holds the answer."""
+        kind, id = last_object(request), request.address.id
+        assert kind is not None
+        others = {name: ref for name, ref in done.objects.items() if name != kind}
+        header = TaskHeader(task=id, done=Done(id=id, attempt=0, objects=others, reply=done.reply))
+        key, body = object_key(request.address.output, kind), codec.encode({}, header)
+        last = done.objects.get(kind) or codec.reference(key, body)
+        self._stored[key] = Head(body, last.sha256, last.size)

@@ -1,0 +1,99 @@
+"""A forecast: the real driver, or turns of the detached coordinator, on virtual functions that replay a recording."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec.structs import replace
+
+from coordinator.core.attempt_record import AttemptRecord
+from coordinator.core.state import Plan, RoundLine, State
+from coordinator.drive.completion_reports import Detached
+from coordinator.drive.detached_turn import CloudPorts, take_turn
+from coordinator.drive.driver import Driver, Ports
+from coordinator.placement.coordination_cost import COORDINATOR_MB, MANIFEST_BYTES
+from coordinator.pricing.latency import Latency
+from marless.estimation.detached_functions import DetachedFunctions
+from marless.estimation.recorded_replies import RecordedReplies
+from marless.estimation.recording import Lines, Recording
+from marless.estimation.service_times import ServiceTimes
+from marless.estimation.virtual_functions import (
+    NO_FAULTS,
+    Faults,
+    NoObjects,
+    VirtualClock,
+    VirtualFunctions,
+    VirtualLedger,
+    work_of,
+)
+
+_COORDINATOR = "coordinator"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A run as it would go: its last state, the lines of its rounds, the records of its attempts, and its functions."""
+
+    state: State
+    lines: list[RoundLine]
+    records: list[AttemptRecord]
+    functions: VirtualFunctions
+
+
+def forecast(
+    plan: Plan,
+    recording: Recording,
+    times: ServiceTimes,
+    ledger: VirtualLedger,
+    rounds: int | None = None,
+    faults: Faults = NO_FAULTS,
+    seed: int = 0,
+) -> Forecast:
+    """Drives `plan` to its end, or for so many rounds, on the clock of the `ledger`."""
+    clock, journal = ledger.clock, Lines()
+    records: list[AttemptRecord] = []
+    functions = _functions(plan, recording, times, clock, faults, seed)
+    ports = Ports(NoObjects(), ledger, functions, journal, attempts=records.extend)
+    driver = Driver(plan, ports, lambda: clock.now)
+    functions.serve(lambda id: driver.state.slots[work_of(id)].item)
+    clock.leave()
+    driver.begin()
+    # Reading the driver's state at each step would apply every report alone.
+    while (rounds is None or len(journal.lines) < rounds) and driver.step():
+        pass
+    return Forecast(driver.state, journal.lines, records, functions)
+
+
+def forecast_detached(plan: Plan, recording: Recording, times: ServiceTimes, latency: Latency) -> State:
+    """The last state of `plan` with the coordinator as a function, whose turns take as long as `latency` says.
+
+    Raises `UserError` for a task that runs into its time-out.
+    """
+    ledger = VirtualLedger(VirtualClock(measured=False))
+    clock = ledger.clock
+    functions = _functions(plan, recording, times, clock, NO_FAULTS, seed=0)
+    events = DetachedFunctions(functions, ledger, clock, times.between_s)
+    ports = Ports(NoObjects(), ledger, events, Lines())
+    cloud = CloudPorts(events.sets, events.heads, events, ledger.now)
+    plan = dataclasses.replace(plan, platform=replace(plan.platform, coordinator_mb=COORDINATOR_MB))
+    start_ms = latency.init
+    while True:
+        detached = Detached(_COORDINATOR, _once(latency.turn_ms, start_ms), (MANIFEST_BYTES, 0))
+        after = take_turn(plan, ports, cloud, detached, True, resume=None).after
+        start_ms = 0.0
+        if after.status != "running":
+            return after
+
+
+def _functions(
+    plan: Plan, recording: Recording, times: ServiceTimes, clock: VirtualClock, faults: Faults, seed: int
+) -> VirtualFunctions:
+    replies = RecordedReplies(recording.state, recording.lines)
+    return VirtualFunctions(clock, plan.platform.concurrency, times, replies, faults, np.random.default_rng(seed))
+
+
+def _once(work_ms: float, start_ms: float) -> Callable[[], tuple[float, float]]:
+    """Computation and start-up of a turn, returned once, as `Detached.unbilled_ms` expects."""
+    parts = [(work_ms, start_ms)]
+    return lambda: parts.pop() if parts else (0.0, 0.0)
