@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from marless.comparison.curve import Axis
     from marless.comparison.tournament import Tournament
     from marless.costs import CostEstimate
+    from marless.estimation.simulation import Simulated
     from marless.exports.export import Exported
     from marless.reports.policy import TeamPolicy
     from marless.runs.evaluation import EvaluationResult
@@ -46,6 +47,7 @@ __all__ = [
     "replay",
     "report",
     "resume",
+    "simulate",
     "study",
     "train",
 ]
@@ -363,6 +365,42 @@ def estimate(
     from marless.costs import estimate as worked_out
 
     return worked_out(config, settings, backend, workers, detach, concurrency)
+
+
+def simulate(
+    run: "str | os.PathLike[str] | Run",
+    rollouts: Sequence[int] = (),
+    *,
+    slots: int | None = None,
+    rounds: int = 20,
+    deployed: bool = False,
+    faults: Mapping[str, float] | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    **settings: Any,
+) -> "list[Simulated]":
+    """How long rounds of a recorded run would take, and what they would cost, for each number of `rollouts` in a round.
+
+    Args:
+        run: a run, or the path of a TOML file, of which a few rounds are played here first.
+        rollouts: as recorded without it.
+        slots: functions that run at once; as recorded without it.
+        rounds: how many to simulate, 3 at least.
+        deployed: requests and storage take as long as on AWS.
+        faults: shares of attempts that are ``slow``, ``cold``, ``throttled`` or ``lost``.
+        seed: of the drawn durations.
+        workers: worker processes for a file's rounds; one per core without it.
+        **settings: keys over those of the run or the file; tables as mappings.
+
+    Raises `ConfigError`, and `UserError` for a run that has no record.
+
+    Examples:
+        >>> [run.dollars for run in marless.simulate("latest", [50, 500], slots=100)]
+        [0.0011, 0.0104]
+    """
+    from marless import costs
+
+    return costs.simulate(run, rollouts, slots, rounds, deployed, faults or {}, seed, workers, settings)
 
 
 def load_policy(path: str | os.PathLike[str]) -> "TeamPolicy":

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from coordinator.config import dump
-from coordinator.config.loading import convert, override
+from coordinator.config.loading import convert, load, override
 from coordinator.config.schema import RunConfig, Sharing, Stop
 from coordinator.config.toml_files import parse_toml
 from coordinator.core.attempt_record import AttemptRecord
@@ -73,6 +73,13 @@ class Lines:
 
     def persist(self) -> None:
         """Nothing is kept."""
+
+
+def recording_of(run: str, settings: Sequence[str], workers: int) -> Recording:
+    """The recording of a run, or of rounds that are played for a configuration's file; raises `UserError`."""
+    if run.endswith(".toml"):
+        return record(load(Path(run), settings), workers)
+    return recorded(RunFolder.find(run), settings)
 
 
 def recorded(folder: RunFolder, settings: Sequence[str] = ()) -> Recording:

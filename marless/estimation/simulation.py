@@ -22,6 +22,8 @@ from marless.estimation.service_times import ServiceTimes, busy_s, by_dispatch, 
 from marless.estimation.targets import Target
 from marless.estimation.virtual_functions import NO_FAULTS, Faults, VirtualClock, VirtualLedger
 
+# The first round starts the functions.
+LEAST_ROUNDS = 3
 # Rounds of the simulation that measures what this coordinator computes between two waves of the recorded size.
 _CALIBRATED = 8
 

@@ -14,7 +14,7 @@ from marless.cli.app import main
 # Names that notebooks and plug-ins rely on; removing one or changing its meaning is a breaking change.
 PUBLIC = {
     "marless": "ConfigError Run RunFailed UserError ablate compare crossplay estimate evaluate export load_policy"
-    " open_run replay report resume study train",
+    " open_run replay report resume simulate study train",
     "marless.algorithms": "PPO_PARTS PPO_STAGES PPO_SUMMARIES CriticView Merging Ppo PpoConfig"
     " AlgorithmConfig AlgorithmSpec BadRequest Context Implementation Network NetworkConfig StageResult"
     " StageSpec SummaryResult Team Trainable as_base check distribution gae generator group_name mask_logits members"
@@ -123,6 +123,18 @@ def test_an_estimate_has_rounds_seconds_and_dollars(small):
     found = marless.estimate(small, stop={"rounds": 2})
     assert found.rounds == 2
     assert found.seconds > 0 and found.dollars == float(found.bill.total) > 0
+
+
+def test_a_recorded_run_is_simulated_with_more_rollouts(small):
+    run = marless.train({**small, "stop": {"rounds": 4}}, quiet=True)
+    few, many = marless.simulate(run, [2, 4], rounds=3)
+    assert few.state.controller.rollouts == 2 and many.state.controller.rollouts == 4
+    assert 0 < few.dollars < many.dollars
+    for faults in ({"lost": 2.0}, {"late": 0.1}):
+        with pytest.raises(marless.UserError, match="not shares from 0 to 1 of slow, cold, throttled, lost"):
+            marless.simulate(run, faults=faults)
+    with pytest.raises(marless.UserError, match="at least 3 rounds"):
+        marless.simulate(run, rounds=2)
 
 
 def test_a_run_that_fails_is_named_with_its_run(small, home, monkeypatch):

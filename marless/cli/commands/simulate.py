@@ -4,16 +4,14 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-from coordinator.config.loading import load
 from coordinator.errors import FINISHED, UserError
 from marless.cli import arguments as common
-from marless.estimation.recording import record, recorded
-from marless.estimation.simulation import Setting, Simulated, simulate, spread
+from marless.estimation.recording import recording_of
+from marless.estimation.simulation import LEAST_ROUNDS, Setting, Simulated, simulate, spread
 from marless.estimation.virtual_functions import Faults
 from marless.output import say, say_json, say_text
 from marless.reports.files import replace
 from marless.reports.text import money, table
-from marless.runs.folder import RunFolder
 from marless.views import timeline
 
 EXAMPLES = """examples:
@@ -48,10 +46,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Simulates each number of rollouts and prints a row for it."""
-    if options.run.endswith(".toml"):
-        recording = record(load(Path(options.run), options.settings), options.workers)
-    else:
-        recording = recorded(RunFolder.find(options.run), options.settings)
+    recording = recording_of(options.run, options.settings, options.workers)
     found = []
     for rollouts in options.rollouts or (recording.lines[-1].rollouts,):
         setting = Setting(
@@ -143,8 +138,8 @@ def _counts(text: str) -> tuple[int, ...]:
 
 
 def _rounds(text: str) -> int:
-    if (rounds := common.count(text)) < 3:
-        raise ArgumentTypeError("at least 3 rounds are simulated: the first one starts the functions")
+    if (rounds := common.count(text)) < LEAST_ROUNDS:
+        raise ArgumentTypeError(f"at least {LEAST_ROUNDS} rounds are simulated: the first one starts the functions")
     return rounds
 
 
