@@ -15,6 +15,11 @@ from aws_emulator.middleware.request_counter import PATH
 ROLES = ("actor", "learner", "evaluator", "coordinator")
 
 
+def run_called(event):
+    """The run of a task, whose request has it in its address, or of an event for the coordinator."""
+    return event.get("address.run", event.get("run"))
+
+
 class Counted:
     """What the account counted for one run."""
 
@@ -22,7 +27,7 @@ class Counted:
         with urllib.request.urlopen(place.account.whereabouts.endpoint + PATH) as reply:
             totals = json.load(reply)
         self._counts = [count for count in totals["counts"] if run_of(count) == run]
-        self.calls = [call for call in totals["calls"] if call["event"].get("run") == run]
+        self.calls = [call for call in totals["calls"] if run_called(call["event"]) == run]
         self._reports = reports(place)
 
     def requests(self, *operations, **which):

@@ -10,7 +10,7 @@ guide, "Billing for Amazon S3 error responses"); DynamoDB also bills writes whos
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
@@ -217,13 +217,19 @@ class RequestCounter:
         found = _INVOKED.fullmatch(environ["PATH_INFO"])
         if found is None or answer.status not in (HTTPStatus.OK, HTTPStatus.ACCEPTED):
             return
-        event = from_json(request_body or b"{}", Any)
-        members = event.items() if isinstance(event, dict) else ()
-        texts = {name: value for name, value in members if isinstance(value, str)}
+        texts = dict(_texts(from_json(request_body or b"{}", Any)))
         request_id, waited = answer.headers["x-amzn-requestid"], answer.status == HTTPStatus.OK
         beyond = 0 if waited else max(0, len(request_body) - (256 << 10))
         requests = 1 + ceil(beyond / (64 << 10))
         self._calls.append(Call(found["name"], request_id, waited, by, len(answer.body), texts, requests))
+
+
+def _texts(event: object, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The texts of an event by their name, those of an object in it by ``<its name>.<name>``."""
+    for name, value in event.items() if isinstance(event, dict) else ():
+        if isinstance(value, str):
+            yield f"{prefix}{name}", value
+        yield from _texts(value, f"{prefix}{name}.")
 
 
 def _text(value: Mapping[str, Any]) -> str:
