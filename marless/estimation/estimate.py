@@ -66,7 +66,8 @@ def record_briefly(config: RunConfig, workers: int) -> Recording:
     short = replace(
         _steady(config),
         evaluation=replace(evaluation, every=every, episodes=episodes, final_episodes=episodes),
-        placement=replace(placement, rounds=together),
+        # Of what travels in messages the bytes are recorded where it is stored.
+        placement=replace(placement, rounds=together, inline_objects=False),
     )
     return record(short, workers, BRIEF._replace(least=every + 1))
 

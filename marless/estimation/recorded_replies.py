@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from coordinator.core.state import RoundLine, State
 from functions import keys
 from functions.contract import (
@@ -43,7 +45,9 @@ class RecordedReplies:
         size = usage.bytes_written // max(1, len(kinds))
         named = {kind: keys.object_key(request.address.output, kind) for kind in kinds}
         refs = {kind: Ref(key=key, sha256=_SHA256, size=size) for kind, key in named.items()}
-        inlined = {ref.key: b"" for ref in refs.values()} if request.inline_objects else {}
+        inlined = {ref.key: bytes(size) for ref in refs.values()} if request.inline_objects else {}
+        if inlined:
+            usage = unstored(usage)
         reply = self._reply(request)
         return Done(
             id=request.address.id, attempt=request.attempt, objects=refs, reply=reply, usage=usage, inlined=inlined
@@ -100,3 +104,8 @@ class RecordedReplies:
             # Who would win is not known; a draw leaves ratings as they are.
             score=0.5 if isinstance(request, SampleTask) and request.match else None,
         )
+
+
+def unstored(usage: Usage) -> Usage:
+    """The operations of a task whose objects travel in its message."""
+    return replace(usage, puts=0, bytes_written=0)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from coordinator.core.state import WorkItem
 from functions.contract import NoSuchObject, Record, Report, Request, Usage
 from functions.encoding import JsonDecoder, to_json
-from marless.estimation.recorded_replies import RecordedReplies
+from marless.estimation.recorded_replies import RecordedReplies, unstored
 from marless.estimation.service_times import ServiceTimes
 
 _REQUESTS = JsonDecoder[Request](Request)
@@ -126,7 +126,8 @@ class VirtualFunctions:
         usage = times.usage_of(size, len(request.reads_from_storage()))
         if request.report_to is not None and not request.writes():
             usage = replace(usage, puts=1)  # the answer alone
-        duration_ms = times.duration_ms(size, usage, starts, self._rng)
+        stored = unstored(usage) if request.inline_objects else usage
+        duration_ms = times.duration_ms(size, stored, starts, self._rng)
         if chance[2] < faults.slow:
             duration_ms *= faults.factor
         late = chance[3] < faults.lost or duration_ms > timeout_s * 1000
