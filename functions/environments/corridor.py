@@ -101,21 +101,21 @@ class Corridor:
         before = self._alive
         on = before & (actions[0] == _GO_ON)
         done = on & (self._cell == self._cells - 1)
-        taken = before & ~on
-        rewards = taken + done * self._options.prize
-        terminated = taken | done
+        prizes_taken = before & ~on
+        rewards = prizes_taken + done * self._options.prize
+        terminated = prizes_taken | done
         self._alive = before & ~terminated
         self._cell = self._cell + (on & ~done)
         self._steps += 1
         self._asked += before.sum(axis=1)
         self._walked += on.sum(axis=1)
-        left = self._alive.any(axis=1)
-        truncated = left & (self._steps == self.spec.horizon)
-        ended = truncated | ~left
+        running = self._alive.any(axis=1)
+        truncated = running & (self._steps == self.spec.horizon)
+        over = truncated | ~running
         env_metrics = {"walked": self._walked / self._asked}
-        final = self._observe() if ended.any() else None
-        self._restart(ended)
-        return Step(self._observe(), rewards, terminated, truncated, ended, final, env_metrics)
+        final = self._observe() if over.any() else None
+        self._restart(over)
+        return Step(self._observe(), rewards, terminated, truncated, over, final, env_metrics)
 
     def close(self) -> None:
         """Holds nothing to free."""
@@ -129,5 +129,5 @@ class Corridor:
             counter[rows] = 0
 
     def _observe(self) -> Observation:
-        seen: FloatArray = np.eye(self._cells, dtype=np.float32)[self._cell] * self._alive[..., None]
-        return Observation(values=(seen,), alive=self._alive.copy())
+        observation: FloatArray = np.eye(self._cells, dtype=np.float32)[self._cell] * self._alive[..., None]
+        return Observation(values=(observation,), alive=self._alive.copy())

@@ -41,8 +41,8 @@ def _fault_of_class(kind: AgentClass) -> str:
     if not (kind.low or kind.high):
         return ""
     finite = all(abs(bound) <= LARGEST_FLOAT32 for bound in (*kind.low, *kind.high))
-    ordered = all(low <= high for low, high in zip(kind.low, kind.high, strict=False))
-    right = finite and ordered and len(kind.low) == len(kind.high) == kind.actions
+    low_below_high = all(low <= high for low, high in zip(kind.low, kind.high, strict=False))
+    right = finite and low_below_high and len(kind.low) == len(kind.high) == kind.actions
     return "" if right else _WRONG_BOUNDS.format(name=kind.name)
 
 

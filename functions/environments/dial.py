@@ -92,12 +92,12 @@ class Dial:
         self._near += near.sum(axis=1)
         self._right += right.sum(axis=1)
         self._steps += 1
-        seen = self._draw()
+        observation = self._draw()
         if self._steps < self.spec.horizon:
-            return Step(seen, rewards, self._nobody, ~self._all, ~self._all)
-        asked = self._steps * away.shape[1]
-        env_metrics = {"sector": self._near / asked, "notch": self._right / asked}
-        return Step(self._restart(), rewards, self._nobody, self._all, self._all, seen, env_metrics)
+            return Step(observation, rewards, self._nobody, ~self._all, ~self._all)
+        actions_of_episode = self._steps * away.shape[1]
+        env_metrics = {"sector": self._near / actions_of_episode, "notch": self._right / actions_of_episode}
+        return Step(self._restart(), rewards, self._nobody, self._all, self._all, observation, env_metrics)
 
     def close(self) -> None:
         """Holds nothing to free."""

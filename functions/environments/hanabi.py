@@ -76,10 +76,10 @@ def _settings(task: EnvTask) -> dict[str, Any]:
     players = 2 if task.agents is None else task.agents
     if not 2 <= players <= 5:
         raise ValueError(f"{task.name}: task.agents is {players}; there are 2 to 5 players")
-    chosen = {
+    user_settings = {
         key: value for key, value in msgspec.to_builtins(options_of(task, HanabiOptions)).items() if value is not None
     }
-    settings = {"players": players, "hand_size": 4 if players > 3 else 5, **VARIANTS[variant], **chosen}
+    settings = {"players": players, "hand_size": 4 if players > 3 else 5, **VARIANTS[variant], **user_settings}
     # Of every colour three cards of the lowest rank, one of the highest, two of those between.
     deck = settings["colors"] * (3 + max(0, 2 * settings["ranks"] - 3))
     if settings["hand_size"] * players >= deck:
@@ -99,8 +99,14 @@ class _Hanabi(TurnEnvironment):
 
     def step(self, actions: dict[Any, Any]) -> Answer:
         """One turn."""
-        seen, rewards, ended, cut, infos = super().step(actions)
-        return seen, {player: points / len(rewards) for player, points in rewards.items()}, ended, cut, infos
+        observations, rewards, terminations, cut, infos = super().step(actions)
+        return (
+            observations,
+            {player: points / len(rewards) for player, points in rewards.items()},
+            terminations,
+            cut,
+            infos,
+        )
 
     def render(self) -> Scene:
         """Fireworks above, then a row of cards per player, the acting one's behind an orange bar."""

@@ -57,8 +57,8 @@ def _require_fitting(kind: AgentClass, spaces: AgentSpaces, last_action: bool) -
     right = right and observed_size(spaces.observation) + last_action * kind.actions == kind.observation_size
     if right:
         action = ActionCodec(spaces.plain()["action"], spaces.joint)
-        own = (kind.actions, kind.branches, kind.low, kind.high)
-        right = own == (action.actions, action.branches, action.low, action.high)
+        shape_of_kind = (kind.actions, kind.branches, kind.low, kind.high)
+        right = shape_of_kind == (action.actions, action.branches, action.low, action.high)
     if not right:
         raise ValueError(f"the spaces of class '{kind.name}' are not those of its networks")
 

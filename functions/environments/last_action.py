@@ -35,28 +35,30 @@ class LastAction:
 
     def reset(self, rng: np.random.Generator) -> Observation:
         """The first observations, with zeros behind them."""
-        seen, kinds = self.environment.reset(rng), self.spec.classes
+        observation, kinds = self.environment.reset(rng), self.spec.classes
         nothing = [np.zeros((self.num_envs, len(kind.agents), kind.actions), np.float32) for kind in kinds]
-        return self._followed(seen, nothing)
+        return self._with_last_actions(observation, nothing)
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """The environment's step, with `actions` behind its observations."""
-        taken = [numbers_of(kind, part) for kind, part in zip(self.spec.classes, actions, strict=True)]
+        last_actions = [numbers_of(kind, part) for kind, part in zip(self.spec.classes, actions, strict=True)]
         step = self.environment.step(actions)
-        final = None if step.final is None else self._followed(step.final, taken)
-        unfinished = [part * ~step.ended[:, None, None] for part in taken]
-        return dataclasses.replace(step, observation=self._followed(step.observation, unfinished), final=final)
+        final = None if step.final is None else self._with_last_actions(step.final, last_actions)
+        actions_of_episode = [part * ~step.ended[:, None, None] for part in last_actions]
+        return dataclasses.replace(
+            step, observation=self._with_last_actions(step.observation, actions_of_episode), final=final
+        )
 
     def close(self) -> None:
         """Closes the environment."""
         self.environment.close()
 
-    def _followed(self, seen: Observation, actions: Sequence[FloatArray]) -> Observation:
+    def _with_last_actions(self, observation: Observation, actions: Sequence[FloatArray]) -> Observation:
         values = tuple(
-            np.concatenate([values, part * seen.alive[:, kind.agents, None]], axis=-1, dtype=np.float32)
-            for kind, values, part in zip(self.spec.classes, seen.values, actions, strict=True)
+            np.concatenate([values, part * observation.alive[:, kind.agents, None]], axis=-1, dtype=np.float32)
+            for kind, values, part in zip(self.spec.classes, observation.values, actions, strict=True)
         )
-        return dataclasses.replace(seen, values=values)
+        return dataclasses.replace(observation, values=values)
 
 
 def numbers_of(kind: AgentClass, actions: ActionArray) -> FloatArray:

@@ -52,9 +52,11 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     game = GAMES[label]
     module = module_of(task.name, f"magent2.environments.{game.module}")
     limit = {"max_cycles": task.options["horizon"]} if "horizon" in task.options else {}
-    sided = replace(task, options={"sides": game.sides} | task.options)
+    task_with_sides = replace(task, options={"sides": game.sides} | task.options)
     return assemble(
-        sided, num_envs, lambda: build(sided, lambda **options: Grid(module.parallel_env(**limit | options)))
+        task_with_sides,
+        num_envs,
+        lambda: build(task_with_sides, lambda **options: Grid(module.parallel_env(**limit | options))),
     )
 
 

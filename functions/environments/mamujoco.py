@@ -52,11 +52,13 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
             if sys.platform == "linux" and "DISPLAY" not in os.environ:
                 os.environ.setdefault("MUJOCO_GL", "egl")  # draws without a screen
         # Gymnasium's checks of every step cost time, and ours follow.
-        made = module.parallel_env(scenario, partition, disable_env_checker=True, **limit, **options)
-        single = made.single_agent_env
-        made.max_cycles = single.get_wrapper_attr("_max_episode_steps")
-        made.single_agent_env = TransformReward(single, lambda reward: float(reward) / len(made.possible_agents))
-        return made
+        environment = module.parallel_env(scenario, partition, disable_env_checker=True, **limit, **options)
+        single = environment.single_agent_env
+        environment.max_cycles = single.get_wrapper_attr("_max_episode_steps")
+        environment.single_agent_env = TransformReward(
+            single, lambda reward: float(reward) / len(environment.possible_agents)
+        )
+        return environment
 
     return assemble(task, num_envs, lambda: build(task, robot))
 
@@ -68,8 +70,10 @@ def _robot(name: str) -> tuple[str, str]:
     if partition in PARTITIONS.get(scenario, ()):
         return scenario, partition
     labels = [f"{robot}-{part}" for robot, parts in PARTITIONS.items() for part in parts]
-    likely = [known for known in labels if known.startswith(f"{scenario}-")] or difflib.get_close_matches(label, labels)
+    likely = [candidate for candidate in labels if candidate.startswith(f"{scenario}-")] or difflib.get_close_matches(
+        label, labels
+    )
     raise ValueError(
         f"Multi-Agent MuJoCo has no '{label}' for {name}; {'nearest' if likely else 'there are'}: "
-        + ", ".join(f"mamujoco/{known}" for known in likely or labels)
+        + ", ".join(f"mamujoco/{candidate}" for candidate in likely or labels)
     )

@@ -117,8 +117,8 @@ class SubstrateGame:
         if over:
             self.agents = []
         rewards = dict(zip(self.possible_agents, map(float, self._now.reward), strict=True))
-        ended, cut = (dict.fromkeys(self.possible_agents, value) for value in (over, False))
-        return self._observations(), rewards, ended, cut, {}
+        terminations, cut = (dict.fromkeys(self.possible_agents, value) for value in (over, False))
+        return self._observations(), rewards, terminations, cut, {}
 
     def render(self) -> NDArray[np.uint8]:
         """The whole world as Melting Pot draws it."""
@@ -149,11 +149,11 @@ class SubstrateGame:
 
     def _observations(self) -> dict[str, Any]:
         return {
-            agent: {key: self._shown(key, seen[key]) for key in self._seen}
-            for agent, seen in zip(self.possible_agents, self._now.observation, strict=True)
+            agent: {key: self._small_picture(key, observation[key]) for key in self._seen}
+            for agent, observation in zip(self.possible_agents, self._now.observation, strict=True)
         }
 
-    def _shown(self, key: str, value: Any) -> Any:
+    def _small_picture(self, key: str, value: Any) -> Any:
         return averaged(value, self._side) if key == "RGB" else value
 
 
@@ -184,13 +184,13 @@ def _package(name: str) -> Any:
 @contextlib.contextmanager
 def _drawing_from(seed: int) -> Iterator[None]:
     """Python's random numbers follow from `seed`, and are later what they would have been; nothing is printed."""
-    held = random.getstate()
+    random_state = random.getstate()
     random.seed(seed)
     try:
         with _quiet():
             yield
     finally:
-        random.setstate(held)
+        random.setstate(random_state)
 
 
 @contextlib.contextmanager
@@ -200,13 +200,13 @@ def _quiet() -> Iterator[None]:
     sys.stdout.flush()
     sys.stderr.flush()
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    held = [os.dup(stream) for stream in _OUTPUTS]
+    copies = [os.dup(stream) for stream in _OUTPUTS]
     try:
         for stream in _OUTPUTS:
             os.dup2(nowhere, stream)
         yield
     finally:
-        for stream, kept in zip(_OUTPUTS, held, strict=True):
-            os.dup2(kept, stream)
-            os.close(kept)
+        for stream, copy in zip(_OUTPUTS, copies, strict=True):
+            os.dup2(copy, stream)
+            os.close(copy)
         os.close(nowhere)

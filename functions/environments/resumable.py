@@ -59,11 +59,11 @@ class SeparateEnvironments:
         """Raises what `make_one` raises."""
         self.num_envs = num_envs
         self._singles: list[_Single] = []
-        with ExitStack() as opened:
+        with ExitStack() as resources:
             for _ in range(num_envs):
                 self._singles.append(_Single(make_one()))
-                opened.callback(self._singles[-1].environment.close)
-            self._opened = opened.pop_all()
+                resources.callback(self._singles[-1].environment.close)
+            self._opened = resources.pop_all()
         self.spec: EnvSpec = self._singles[0].environment.spec
 
     def reset(self, rng: np.random.Generator) -> Observation:
@@ -75,20 +75,23 @@ class SeparateEnvironments:
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps the environments one after another."""
-        chosen = [np.array(part, _dtype(kind)) for kind, part in zip(self.spec.classes, actions, strict=True)]
-        steps = [single.step(tuple(part[row : row + 1] for part in chosen)) for row, single in enumerate(self._singles)]
-        ended = np.concatenate([step.ended for step in steps])
+        typed_actions = [np.array(part, _dtype(kind)) for kind, part in zip(self.spec.classes, actions, strict=True)]
+        steps = [
+            single.step(tuple(part[row : row + 1] for part in typed_actions))
+            for row, single in enumerate(self._singles)
+        ]
+        done = np.concatenate([step.ended for step in steps])
         final = None
-        if ended.any():
+        if done.any():
             final = _joined([step.observation if step.final is None else step.final for step in steps])
-            for row in np.flatnonzero(ended):
+            for row in np.flatnonzero(done):
                 self._singles[row].begin(self._seed())
         return Step(
             observation=self._seen(),
             rewards=np.concatenate([step.rewards for step in steps]),
             terminated=np.concatenate([step.terminated for step in steps]),
             truncated=np.concatenate([step.truncated for step in steps]),
-            ended=ended,
+            ended=done,
             final=final,
             env_metrics=_metrics(steps),
         )
@@ -96,21 +99,21 @@ class SeparateEnvironments:
     def save(self) -> dict[str, NDArray[Any]]:
         """`seed` and `steps` ``[E]`` of the episodes, and per class `action/<class>` ``[E, longest, n, ...]``."""
         steps = np.array([len(single.actions) for single in self._singles])
-        saved: dict[str, NDArray[Any]] = {"seed": np.array([single.seed for single in self._singles]), "steps": steps}
+        arrays: dict[str, NDArray[Any]] = {"seed": np.array([single.seed for single in self._singles]), "steps": steps}
         for c, kind in enumerate(self.spec.classes):
             shape = (self.num_envs, int(steps.max()), len(kind.agents), *_shape(kind))
-            played = np.zeros(shape, np.float32 if kind.continuous else np.int32)
+            past_actions = np.zeros(shape, np.float32 if kind.continuous else np.int32)
             for row, single in enumerate(self._singles):
-                for t, chosen in enumerate(single.actions):
-                    played[row, t] = chosen[c][0]
-            saved[f"action/{c}"] = played
-        return saved
+                for t, joint_action in enumerate(single.actions):
+                    past_actions[row, t] = joint_action[c][0]
+            arrays[f"action/{c}"] = past_actions
+        return arrays
 
     def resume(self, saved: Saved, rng: np.random.Generator) -> Observation:
         """See `Resumable.resume`; raises `EnvironmentFault` for an environment that does not repeat an episode."""
         self._rng = rng
-        own = self.save()
-        if any(not np.array_equal(own[name], saved[name]) for name in own):
+        own_arrays = self.save()
+        if any(not np.array_equal(own_arrays[name], saved[name]) for name in own_arrays):
             for row, single in enumerate(self._singles):
                 single.begin(int(saved["seed"][row]))
                 for t in range(int(saved["steps"][row])):

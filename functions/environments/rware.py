@@ -51,9 +51,9 @@ class _Warehouse(TupleEnvironment):
         rows, columns = warehouse.grid_size
         shapes: list[Shape] = [*grid(rows, columns)]
         shapes += [Box(x, y, 1, 1, _GOAL) for x, y in warehouse.goals]
-        requested = {shelf.id for shelf in warehouse.request_queue}
+        request_ids = {shelf.id for shelf in warehouse.request_queue}
         for shelf in warehouse.shelfs:
-            colour: Colour = _REQUESTED if shelf.id in requested else _SHELF
+            colour: Colour = _REQUESTED if shelf.id in request_ids else _SHELF
             shapes.append(Box(shelf.x + 0.08, shelf.y + 0.08, 0.84, 0.84, colour))
         for robot in warehouse.agents:
             x, y, (right, down) = robot.x + 0.5, robot.y + 0.5, _AHEAD[robot.dir.name]
@@ -62,9 +62,9 @@ class _Warehouse(TupleEnvironment):
         return Scene(columns, rows, tuple(shapes))
 
 
-def _member(key: str, kind: Any, said: object) -> Any:
-    """The member of the enumeration `kind` whose lower-case name is `said`."""
+def _member(key: str, kind: Any, name: object) -> Any:
+    """The member of the enumeration `kind` whose lower-case name is `name`."""
     names = {member.name.lower(): member for member in kind}
-    if said not in names:
-        raise ValueError(f"{key} is {said!r}; there are {', '.join(names)}")
-    return names[said]
+    if name not in names:
+        raise ValueError(f"{key} is {name!r}; there are {', '.join(names)}")
+    return names[name]

@@ -102,28 +102,28 @@ class Signal:
         before = self._alive
         right = before & (answers == self._seen)
         rewards = before * (right.sum(axis=1, keepdims=True) / before.shape[1])
-        lost = ~right if self._options.elimination else ~right.any(axis=1, keepdims=True)
-        terminated = before & lost
+        wrong = ~right if self._options.elimination else ~right.any(axis=1, keepdims=True)
+        terminated = before & wrong
         self._steps += 1
         self._asked += before.sum(axis=1)
         self._right += right.sum(axis=1)
         self._alive = before & ~terminated
         truncated = (self._steps == self.spec.horizon) & self._alive.any(axis=1)
-        ended = truncated | ~self._alive.any(axis=1)
+        done = truncated | ~self._alive.any(axis=1)
         env_metrics = {"accuracy": self._right / self._asked}
         self._draw(np.ones(self.num_envs, dtype=np.bool_))
-        final = self._observe() if ended.any() else None
-        self._restart(ended)
-        return Step(self._observe(), rewards, terminated, truncated, ended, final, env_metrics)
+        final = self._observe() if done.any() else None
+        self._restart(done)
+        return Step(self._observe(), rewards, terminated, truncated, done, final, env_metrics)
 
     def close(self) -> None:
         """Holds nothing to free."""
 
-    def _restart(self, ended: BoolArray) -> None:
-        self._alive = self._alive | ended[:, None]
+    def _restart(self, done: BoolArray) -> None:
+        self._alive = self._alive | done[:, None]
         for counter in (self._steps, self._asked, self._right):
-            counter[ended] = 0
-        self._draw(ended)
+            counter[done] = 0
+        self._draw(done)
 
     def _draw(self, rows: BoolArray) -> None:
         """New signals, and with `masked` new illegal actions (never the right one), in `rows`."""
@@ -135,8 +135,8 @@ class Signal:
 
     def _answers(self, actions: tuple[ActionArray, ...]) -> ActionArray:
         answers = np.empty(self._alive.shape, dtype=np.int64)
-        for kind, chosen in zip(self.spec.classes, actions, strict=True):
-            answers[:, kind.agents] = chosen
+        for kind, action in zip(self.spec.classes, actions, strict=True):
+            answers[:, kind.agents] = action
         if self._options.masked and (self._alive & (answers == self._illegal)).any():
             raise ValueError("toy/signal: an agent took an action that its mask forbids")
         return answers
@@ -156,8 +156,8 @@ class Signal:
 
     def _state(self) -> FloatArray:
         signals = [_one_hot(self._seen[:, i], int(width)) for i, width in enumerate(self._values)]
-        left = 1.0 - self._steps / self.spec.horizon
-        return np.concatenate([*signals, left[:, None].astype(np.float32)], axis=1)
+        time_left = 1.0 - self._steps / self.spec.horizon
+        return np.concatenate([*signals, time_left[:, None].astype(np.float32)], axis=1)
 
 
 def _classes(values: NDArray[np.int64]) -> tuple[AgentClass, ...]:

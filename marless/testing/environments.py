@@ -111,16 +111,16 @@ def _check_num_envs(make: Make, num_envs: int, episodes: int, random_starts: boo
     _require(_play(other, steps, _SEED) == outputs or not repeatable, _NOT_REPRODUCIBLE)
     if random_starts:
         _require(_play(other, 1, _SEED + 1)[0] != outputs[0], _SAME_STARTS)
-    for opened in (environment, other):
-        opened.close()
-        opened.close()
+    for instance in (environment, other):
+        instance.close()
+        instance.close()
 
 
 def _check_independence(make: Make) -> None:
     """Checks that different actions in environment 0 leave the other environments unchanged until one ends."""
     for seed in range(_PAIRS):
-        plain, varied = (_play_others(make(_NUM_ENVS), seed, first) for first in (_SEED, _SEED + 1))
-        _require(all(one == two for one, two in zip(plain, varied, strict=False)), _COUPLED)
+        plain, other = (_play_others(make(_NUM_ENVS), seed, first) for first in (_SEED, _SEED + 1))
+        _require(all(one == two for one, two in zip(plain, other, strict=False)), _COUPLED)
 
 
 def _play_others(environment: VectorEnvironment, seed: int, first: int) -> list[bytes]:

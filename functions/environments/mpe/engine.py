@@ -121,18 +121,18 @@ class Engine:
         """Steps all environments at once; all end and are reset after `horizon` steps."""
         if not self._rngs:
             raise RuntimeError("an environment is reset before it is stepped")
-        for controls, chosen in zip(self._controls, actions, strict=True):
-            controls.apply(chosen, self._world)
+        for controls, action in zip(self._controls, actions, strict=True):
+            controls.apply(action, self._world)
         self._world.advance()
         self._cycle += 1
         rewards = np.empty((len(self.spec.agents), self.num_envs))
         self._scenario.reward(self._world, rewards)
-        seen = self._observe()
+        observation = self._observe()
         if self._cycle < self.spec.horizon:
-            return Step(seen, rewards.T, self._unterminated, self._running, self._running)
+            return Step(observation, rewards.T, self._unterminated, self._running, self._running)
         if self.before_reset is not None:
             self.before_reset()
-        return Step(self._restart(), rewards.T, self._unterminated, self._ended, self._ended, final=seen)
+        return Step(self._restart(), rewards.T, self._unterminated, self._ended, self._ended, final=observation)
 
     def close(self) -> None:
         """Holds nothing to free."""
@@ -150,8 +150,8 @@ class Engine:
             self._reach[index] = scenery.furthest_coordinate(position)
         continuous = self.spec.classes[0].continuous
         texts = [
-            scenery.message(body.name, said, continuous)
-            for body, said in zip(scenario.agents, world.said[..., index], strict=True)
+            scenery.message(body.name, message, continuous)
+            for body, message in zip(scenario.agents, world.said[..., index], strict=True)
             if body.speaks
         ]
         colours = scenario.colours(tuple(world.goals[:, index].tolist()))
@@ -187,8 +187,8 @@ class Engine:
     def resume(self, saved: Mapping[str, NDArray[Any]], rng: np.random.Generator) -> Observation:
         """See `functions.environments.resumable`."""
         self._rngs, self._block = (rng,), self._world
-        position, velocity, goals, said = (saved[name] for name in ("position", "velocity", "goals", "said"))
-        return self.restore(WorldState(position, velocity, goals, said, saved["cycle"].item()))
+        position, velocity, goals, messages = (saved[name] for name in ("position", "velocity", "goals", "said"))
+        return self.restore(WorldState(position, velocity, goals, messages, saved["cycle"].item()))
 
     def _restart(self) -> Observation:
         self._cycle = 0

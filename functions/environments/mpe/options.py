@@ -104,12 +104,12 @@ def maker(
 ) -> Callable[[EnvTask, int], Engine]:
     """The function that makes `num_envs` environments of a scenario, which takes the arguments of `size` and the
     options of `checks` by name; it raises `ValueError`, one line."""
-    own = dict(checks or {})
+    own_checks = dict(checks or {})
 
     def make(task: EnvTask, num_envs: int) -> Engine:
-        options = checked(task, {**_COMMON, **own})
-        arguments = {name: value for name, value in options.items() if name in own}
-        built = scenario(**arguments | size(task, options))
-        return Engine(built, num_envs, options.get("max_cycles", _MAX_CYCLES), options.get("continuous_actions", False))
+        options = checked(task, {**_COMMON, **own_checks})
+        arguments = {name: value for name, value in options.items() if name in own_checks}
+        world = scenario(**arguments | size(task, options))
+        return Engine(world, num_envs, options.get("max_cycles", _MAX_CYCLES), options.get("continuous_actions", False))
 
     return make

@@ -41,8 +41,8 @@ class Pursuit(Scenario):
 
     def caught(self, world: World) -> BoolArray:
         """Whether chasers touch prey: ``[prey, chasers, E]``."""
-        touched: BoolArray = world.distance[self.chasers :, : self.chasers] < self._touching
-        return touched
+        contacts: BoolArray = world.distance[self.chasers :, : self.chasers] < self._touching
+        return contacts
 
     def astray(self, world: World) -> Real:
         """The penalty of prey for each coordinate outside the bounds: ``[prey, 2, E]``, from 0 within 0.9 up to 10."""

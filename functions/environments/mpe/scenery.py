@@ -35,10 +35,10 @@ def furthest_coordinate(position: Real) -> float:
     return float(np.abs(position).max()) or 1.0
 
 
-def message(name: str, said: Real, continuous: bool) -> str:
+def message(name: str, symbols: Real, continuous: bool) -> str:
     """What an agent says in mpe2's words: a letter per word, "_" for silence, numbers where actions are continuous."""
-    if not said.any():
+    if not symbols.any():
         return f"{name} sends _"
     if continuous:
-        return f"{name} sends [{','.join(f'{part:.2f}' for part in said)}]"
-    return f"{name} sends {chr(ord('A') + int(said.argmax()))}"
+        return f"{name} sends [{','.join(f'{part:.2f}' for part in symbols)}]"
+    return f"{name} sends {chr(ord('A') + int(symbols.argmax()))}"

@@ -29,17 +29,17 @@ class SimpleAdversary(Scenario):
         )
         self.landmarks = tuple(Body(f"landmark_{i}", size=0.08, collides=False, colour=_LANDMARK) for i in range(good))
         self.sides = (0,) + (1,) * good
-        seen = 4 * good
+        good_size = 4 * good
         self.classes = (
-            AgentClass("adversary", (0,), observation_size=seen, actions=5),
-            AgentClass("agent", tuple(range(1, agents)), observation_size=2 + seen, actions=5),
+            AgentClass("adversary", (0,), observation_size=good_size, actions=5),
+            AgentClass("agent", tuple(range(1, agents)), observation_size=2 + good_size, actions=5),
         )
 
     def colours(self, goals: tuple[int, ...]) -> list[Colour]:
         """The goal is green."""
-        found = super().colours(goals)
-        found[len(self.agents) + goals[0]] = _GOAL
-        return found
+        colours = super().colours(goals)
+        colours[len(self.agents) + goals[0]] = _GOAL
+        return colours
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         adversary, good = features

@@ -44,17 +44,17 @@ class SimpleCrypto(Scenario):
 
     def colours(self, goals: tuple[int, ...]) -> list[Colour]:
         """Bob has the colour of the secret."""
-        found = super().colours(goals)
-        found[1] = _COLOURS[goals[0]]
-        return found
+        colours = super().colours(goals)
+        colours[1] = _COLOURS[goals[0]]
+        return colours
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         eve, (bob, alice) = features
         secret, key = world.goals
-        heard = world.said[2]
-        eve[0] = heard
+        ciphertext = world.said[2]
+        eve[0] = ciphertext
         bob[:_WORDS] = alice[_WORDS:] = _MEANING.take(key, axis=1)
-        bob[_WORDS:] = heard
+        bob[_WORDS:] = ciphertext
         alice[:_WORDS] = _MEANING.take(secret, axis=1)
 
     def reward(self, world: World, out: Real) -> None:

@@ -39,21 +39,21 @@ class SimplePush(Scenario):
 
     def colours(self, goals: tuple[int, ...]) -> list[Colour]:
         """The agent has the colour of its goal."""
-        found = super().colours(goals)
-        found[1] = colour_of(_GOAL_COLOURS[:, goals[0]])
-        return found
+        colours = super().colours(goals)
+        colours[1] = colour_of(_GOAL_COLOURS[:, goals[0]])
+        return colours
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         """Only the agent sees the goal; the adversary sees landmarks without their meaning."""
         (adversary,), (good,) = features
-        seen = world.relative_observations(slice(0, 2))
+        relative = world.relative_observations(slice(0, 2))
         adversary[0:2], good[0:2] = world.velocity
-        adversary[2:8] = seen[0]
+        adversary[2:8] = relative[0]
         good[2:4] = world.relative[1, world.bodies]
         good[4:7] = _GOAL_COLOURS.take(world.goals[0], axis=1)
-        good[7:11] = seen[1, 0:4]
+        good[7:11] = relative[1, 0:4]
         good[11:17] = _COLOURS.T.reshape(-1, 1)
-        good[17:19] = seen[1, 4:6]
+        good[17:19] = relative[1, 4:6]
 
     def reward(self, world: World, out: Real) -> None:
         adversary, good = world.distance[:, world.bodies]

@@ -40,9 +40,9 @@ class SimpleSpeakerListener(Scenario):
 
     def colours(self, goals: tuple[int, ...]) -> list[Colour]:
         """The listener has the colour of its goal, but lighter."""
-        found = super().colours(goals)
-        found[1] = colour_of(_COLOURS[:, goals[0]] + _LIGHTER)
-        return found
+        colours = super().colours(goals)
+        colours[1] = colour_of(_COLOURS[:, goals[0]] + _LIGHTER)
+        return colours
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         speaker, listener = features

@@ -36,22 +36,22 @@ class SimpleSpread(Scenario):
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         """Own velocity and position, then landmarks and other agents relative to it; or all of it as entities."""
         (rows,) = features
-        seen = world.relative_observations(slice(0, world.agents))
+        relative = world.relative_observations(slice(0, world.agents))
         if self._entities:
-            self._observe_entities(world, seen, rows)
+            self._observe_entities(world, relative, rows)
             return
         rows[:, 0:2] = world.velocity
         rows[:, 2:4] = world.position[: world.agents]
-        rows[:, 4 : 4 + seen.shape[1]] = seen
+        rows[:, 4 : 4 + relative.shape[1]] = relative
 
-    def _observe_entities(self, world: World, seen: Real, rows: FloatArray) -> None:
+    def _observe_entities(self, world: World, relative: Real, rows: FloatArray) -> None:
         agents, landmarks = world.agents, len(self.landmarks)
         table = rows.reshape(agents, 2 * agents, FEATURES, -1)
         table[...] = 0
         table[:, 0, 0:2] = world.position[:agents]
         table[:, 0, 2:4] = world.velocity
         table[:, 0, 4] = table[:, 1 : 1 + landmarks, 5] = table[:, 1 + landmarks :, 6] = 1
-        table[:, 1:, 0:2] = seen.reshape(agents, -1, 2, seen.shape[-1])[:, : 2 * agents - 1]
+        table[:, 1:, 0:2] = relative.reshape(agents, -1, 2, relative.shape[-1])[:, : 2 * agents - 1]
 
     def reward(self, world: World, out: Real) -> None:
         """The mean of the shared distance term and of each agent's own collisions, weighted by `local_ratio`."""
@@ -60,8 +60,8 @@ class SimpleSpread(Scenario):
         # Landmark by landmark, as mpe2 adds: the order of a reduction would depend on the number of environments.
         for distance in nearest[1:]:
             uncovered += distance
-        touched = world.distance[:, : world.agents] < self._touching
-        np.subtract(1, touched.view(np.int8).sum(axis=1, dtype=np.int16), out=out)
+        collisions = world.distance[:, : world.agents] < self._touching
+        np.subtract(1, collisions.view(np.int8).sum(axis=1, dtype=np.int16), out=out)
         out *= self._local_ratio
         out -= uncovered * (1 - self._local_ratio)
 

@@ -71,20 +71,20 @@ class SimpleWorldComm(Pursuit):
 
     def reward(self, world: World, out: Real) -> None:
         """Chasers gain by touches and lose by distance; prey lose by touches and far outside, and gain by food."""
-        caught = self.caught(world)
+        contacts = self.caught(world)
         chasers, prey = out[: self.chasers], out[self.chasers :]
         np.multiply(world.distance[: self.chasers, self.chasers : world.agents].min(axis=1), -0.1, out=chasers)
         # Touch by touch and food by food, as mpe2 adds: sums of fractions depend on their order.
-        touches = caught.reshape(-1, world.num_envs)
-        for earned in 5.0 * touches[touches.any(axis=1)]:
-            chasers += earned
-        np.multiply(caught.sum(axis=1, dtype=np.int16), -5.0, out=prey)
+        touches = contacts.reshape(-1, world.num_envs)
+        for payment in 5.0 * touches[touches.any(axis=1)]:
+            chasers += payment
+        np.multiply(contacts.sum(axis=1, dtype=np.int16), -5.0, out=prey)
         astray = 2 * self.astray(world)
         prey -= astray[:, 0]
         prey -= astray[:, 1]
         to_food = world.distance[self.chasers :, self._food]
-        for earned in 2.0 * (to_food < _PREY_SIZE + _FOOD_SIZE).swapaxes(0, 1):
-            prey += earned
+        for payment in 2.0 * (to_food < _PREY_SIZE + _FOOD_SIZE).swapaxes(0, 1):
+            prey += payment
         prey -= 0.05 * to_food.min(axis=1)
 
     def _classes(self, num_good: int, num_forests: int) -> tuple[AgentClass, ...]:
@@ -106,20 +106,20 @@ class SimpleWorldComm(Pursuit):
 
 def _sees(inside: BoolArray) -> BoolArray:
     """Whether agents see each other ``[agents, agents, E]``, given `inside` ``[agents, forests, E]``; agent 0 leads."""
-    sheltered: BoolArray = np.logical_or.reduce(inside, axis=1)
-    sees = ~(sheltered[:, None] | sheltered)
+    in_forest: BoolArray = np.logical_or.reduce(inside, axis=1)
+    sees = ~(in_forest[:, None] | in_forest)
     for forest in inside.swapaxes(0, 1):
         sees |= forest[:, None] & forest
     sees[0] = True
     return sees
 
 
-def _write_rest_of_chasers(rest: FloatArray, speeds: Real, hiding: Real, said: Real) -> None:
+def _write_rest_of_chasers(rest: FloatArray, speeds: Real, hiding: Real, message: Real) -> None:
     """Speeds ``[n, prey, 2, E]``, forests ``[n, forests, E]``, then the leader's words ``[words, E]``."""
     ends = 2 * speeds.shape[1], 2 * speeds.shape[1] + hiding.shape[1]
     rest[:, : ends[0]] = speeds.reshape(rest[:, : ends[0]].shape)
     rest[:, ends[0] : ends[1]] = hiding
-    rest[:, ends[1] :] = said
+    rest[:, ends[1] :] = message
 
 
 def _write_rest_of_prey(rest: FloatArray, speeds: Real, hiding: Real) -> None:

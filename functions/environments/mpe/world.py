@@ -68,9 +68,9 @@ class World:
         self._force: Real = np.zeros_like(self.velocity)
         self._acceleration: Real = np.array([body.acceleration for body in agents])[:, None, None]
         self._agent_positions = self.position[: self.agents]
-        seen = (*range(self.agents, self.bodies), *range(self.agents))
+        targets = (*range(self.agents, self.bodies), *range(self.agents))
         self._others: Numbers = np.array(
-            [[agent * rows + body for body in seen if body != agent] for agent in range(self.agents)], np.int64
+            [[agent * rows + body for body in targets if body != agent] for agent in range(self.agents)], np.int64
         )
         self._prepare_motion(agents)
         self._prepare_contacts(agents + landmarks)
@@ -117,13 +117,13 @@ class World:
 
     def landmarks(self, agents: slice) -> Real:
         """Landmarks relative to each of `agents`: ``[n, 2 * landmarks, E]``."""
-        seen = self.relative[agents, self.agents : self.bodies]
-        return seen.reshape(len(seen), -1, self.num_envs)
+        relative = self.relative[agents, self.agents : self.bodies]
+        return relative.reshape(len(relative), -1, self.num_envs)
 
     def relative_observations(self, agents: slice) -> Real:
         """Landmarks, then other agents, relative to each of `agents`: ``[n, 2 * (landmarks + agents - 1), E]``."""
-        seen = self.relative.reshape(-1, 2, self.num_envs).take(self._others[agents], axis=0)
-        return seen.reshape(len(seen), -1, self.num_envs)
+        relative = self.relative.reshape(-1, 2, self.num_envs).take(self._others[agents], axis=0)
+        return relative.reshape(len(relative), -1, self.num_envs)
 
     def _prepare_motion(self, agents: tuple[Body, ...]) -> None:
         """The rows of the agents that move, as views."""

@@ -50,10 +50,10 @@ class Distances:
                 costs.setdefault(ahead, steps[pose] + 1)
             for direction in _DIRECTIONS:
                 next_cell = _ahead(cell, direction)
-                moved = (next_cell if next_cell in self._free else cell, direction)
-                if moved not in steps:
-                    steps[moved] = steps[pose] + 1
-                    waiting.append(moved)
+                next_pose = (next_cell if next_cell in self._free else cell, direction)
+                if next_pose not in steps:
+                    steps[next_pose] = steps[pose] + 1
+                    waiting.append(next_pose)
         return costs
 
 

@@ -88,20 +88,20 @@ class Kitchen:
     def reset(self, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """A new episode, which is the same for every seed."""
         self._state, self._sparse = self._gridworld.get_standard_start_state(), 0.0
-        return self._named(self._views(self._state)), {}
+        return self._by_cook(self._views(self._state)), {}
 
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]:
         """One step of all cooks."""
         self._open()
-        chosen = tuple(self._actions[actions[cook]] for cook in self.possible_agents)
-        self._state, paid = self._gridworld.get_state_transition(self._state, chosen)
-        soups = float(sum(paid["sparse_reward_by_agent"]))
+        joint_action = tuple(self._actions[actions[cook]] for cook in self.possible_agents)
+        self._state, infos = self._gridworld.get_state_transition(self._state, joint_action)
+        soups = float(sum(infos["sparse_reward_by_agent"]))
         self._sparse += soups
-        rewards = [soups + self._shaping * steps for steps in paid["shaped_reward_by_agent"]]
+        rewards = [soups + self._shaping * steps for steps in infos["shaped_reward_by_agent"]]
         goes_on = dict.fromkeys(self.possible_agents, False)
-        return self._named(self._views(self._state)), self._named(rewards), goes_on, goes_on, {}
+        return self._by_cook(self._views(self._state)), self._by_cook(rewards), goes_on, goes_on, {}
 
     def episode_metrics(self) -> dict[str, float]:
         """What soups paid in the episode."""
@@ -120,7 +120,7 @@ class Kitchen:
         if self._recipes.configuration is not self._gridworld.recipe_config:
             self._recipes.configure(self._gridworld.recipe_config)
 
-    def _named(self, values: Sequence[Any]) -> dict[str, Any]:
+    def _by_cook(self, values: Sequence[Any]) -> dict[str, Any]:
         return dict(zip(self.possible_agents, values, strict=True))
 
 

@@ -60,14 +60,14 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
 
 def assemble(task: EnvTask, num_envs: int, build_one: Callable[[], Any]) -> VectorEnvironment:
     """`num_envs` environments made by `build_one`, with the interface of `ParallelEnv`; raises what `make` raises."""
-    with ExitStack() as opened:
+    with ExitStack() as resources:
         guards = []
         for number in range(num_envs):
             guard = Guard(f"{task.name}, copy {number}", build_one())
-            opened.callback(guard.call, "close")
+            resources.callback(guard.call, "close")
             guards.append(guard)
         environment = PettingZooEnvironment(task, guards, build_one if _flag(task, "rebuild") else None)
-        opened.pop_all()
+        resources.pop_all()
     return environment
 
 
@@ -117,41 +117,41 @@ class PettingZooEnvironment:
                 fresh = self._rebuild()
                 guard.call("close")
                 guard.environment = fresh
-        seen = self._blank()
+        observation = self._blank()
         for copy in self._envs:
-            self._restart(copy, seen)
-        return self._of_the_living(seen)
+            self._restart(copy, observation)
+        return self._of_the_living(observation)
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps the environments one after another; raises `EnvironmentFault` and `Unsupported`.
 
         The arrays are never written again: what `Step` shares with other steps cannot be written at all.
         """
-        chosen = [native(part) for native, part in zip(self._native, actions, strict=True)]
-        seen, rewards = self._blank(), np.zeros(self._nobody.shape)
+        native_actions = [native(part) for native, part in zip(self._native, actions, strict=True)]
+        observation, rewards = self._blank(), np.zeros(self._nobody.shape)
         ends = {}
         for row, copy in enumerate(self._envs):
-            if (transition := copy.step(chosen, seen, rewards)) is not None:
+            if (transition := copy.step(native_actions, observation, rewards)) is not None:
                 ends[row] = transition
         if not ends:
-            return Step(seen, rewards, self._nobody, self._none, self._none)
-        return self._with_ends(self._of_the_living(seen), rewards, ends)
+            return Step(observation, rewards, self._nobody, self._none, self._none)
+        return self._with_ends(self._of_the_living(observation), rewards, ends)
 
-    def _with_ends(self, seen: Observation, rewards: RewardArray, ends: dict[int, Transition]) -> Step:
+    def _with_ends(self, observation: Observation, rewards: RewardArray, ends: dict[int, Transition]) -> Step:
         """The result of a step in which agents ended, by row; resets the environments that ended."""
-        terminated, truncated, ended = self._nobody.copy(), self._none.copy(), self._none.copy()
+        terminated, truncated, done = self._nobody.copy(), self._none.copy(), self._none.copy()
         for row, end in ends.items():
-            terminated[row], truncated[row], ended[row] = end.terminated, end.truncated, end.ended
+            terminated[row], truncated[row], done[row] = end.terminated, end.truncated, end.ended
         over = [row for row, end in ends.items() if end.ended]
         if not over:
-            return Step(seen, rewards, terminated, truncated, ended)
+            return Step(observation, rewards, terminated, truncated, done)
         if self.before_reset is not None:
             self.before_reset()
         env_metrics = self._metrics(over)
-        after = self._blank() if len(over) == self.num_envs else self._copy_of(seen, ~ended)
+        after = self._blank() if len(over) == self.num_envs else self._copy_of(observation, ~done)
         for row in over:
             self._restart(self._envs[row], after)
-        return Step(self._of_the_living(after), rewards, terminated, truncated, ended, seen, env_metrics)
+        return Step(self._of_the_living(after), rewards, terminated, truncated, done, observation, env_metrics)
 
     def render(self, index: int) -> Any:
         """The picture of an environment whose render mode is "rgb_array", or a `Scene`; None in other modes.
@@ -166,8 +166,8 @@ class PettingZooEnvironment:
         """Closes every environment once."""
         self._opened.close()
 
-    def _restart(self, copy: Copy, seen: Observation) -> None:
-        copy.reset(int(self._rng.integers(_SEEDS)), seen)
+    def _restart(self, copy: Copy, observation: Observation) -> None:
+        copy.reset(int(self._rng.integers(_SEEDS)), observation)
 
     def _metrics(self, rows: list[int]) -> dict[str, RewardArray]:
         """The metrics of the episodes that ended in `rows`, of environments that have `episode_metrics`."""
@@ -187,22 +187,22 @@ class PettingZooEnvironment:
         masks = tuple([everything.copy() for everything in self._everything]) if self.spec.masked else None
         return Observation(tuple([np.zeros(shape, np.float32) for shape in self._shapes]), self._alive, masks, state)
 
-    def _of_the_living(self, seen: Observation) -> Observation:
-        """`seen` for the agents that are alive now; without a copy."""
+    def _of_the_living(self, observation: Observation) -> Observation:
+        """`observation` for the agents that are alive now; without a copy."""
         self._alive = _unwritable(np.array([copy.alive for copy in self._envs]))
-        return Observation(seen.values, self._alive, seen.masks, seen.state)
+        return Observation(observation.values, self._alive, observation.masks, observation.state)
 
-    def _copy_of(self, seen: Observation, rows: BoolArray) -> Observation:
+    def _copy_of(self, observation: Observation, rows: BoolArray) -> Observation:
         """A blank observation but for a copy of `rows`."""
         fresh = self._blank()
-        for new, old in zip(_arrays(fresh), _arrays(seen), strict=True):
+        for new, old in zip(_arrays(fresh), _arrays(observation), strict=True):
             new[rows] = old[rows]
         return fresh
 
 
-def _arrays(seen: Observation) -> list[NDArray[Any]]:
-    state = () if seen.state is None else (seen.state,)
-    return [*seen.values, *(seen.masks or ()), *state]
+def _arrays(observation: Observation) -> list[NDArray[Any]]:
+    state = () if observation.state is None else (observation.state,)
+    return [*observation.values, *(observation.masks or ()), *state]
 
 
 def _unwritable(array: BoolArray) -> BoolArray:
@@ -211,7 +211,7 @@ def _unwritable(array: BoolArray) -> BoolArray:
 
 
 def _flag(task: EnvTask, name: str) -> bool:
-    said = task.options.get(name, False)
-    if not isinstance(said, bool):
-        raise ValueError(f"{task.name}: task.options.{name} is {said!r}; it must be true or false")
-    return said
+    value = task.options.get(name, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{task.name}: task.options.{name} is {value!r}; it must be true or false")
+    return value

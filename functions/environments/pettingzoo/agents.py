@@ -34,8 +34,8 @@ class Agent:
 
     def has_equal_spaces(self, other: "Agent") -> bool:
         """Whether both agents have equal spaces."""
-        own = (self.observation_space, self.action_space, self.masked)
-        return own == (other.observation_space, other.action_space, other.masked)
+        own_spaces = (self.observation_space, self.action_space, self.masked)
+        return own_spaces == (other.observation_space, other.action_space, other.masked)
 
 
 def agents_of(task: str, guard: Guard, joint: bool) -> list[Agent]:
@@ -48,15 +48,15 @@ def agents_of(task: str, guard: Guard, joint: bool) -> list[Agent]:
 
     agents: list[Agent] = []
     for key in guard.environment.possible_agents:
-        seen, action_space = guard.call("observation_space", key), guard.call("action_space", key)
-        masked = isinstance(seen, spaces.Dict) and {*seen.spaces} == {"observation", "action_mask"}
+        space, action_space = guard.call("observation_space", key), guard.call("action_space", key)
+        masked = isinstance(space, spaces.Dict) and {*space.spaces} == {"observation", "action_mask"}
         if masked:
-            seen = seen["observation"]
+            space = space["observation"]
         who = f"{task}: agent '{key}'"
         acts = action_space_of(who, action_space, joint)
-        numbered = joint and len(ActionCodec(to_builtins(acts)).branches) > 1
-        described = AgentSpaces(observation_space_of(who, seen), acts, masked=masked, joint=numbered)
-        agent = Agent(key, seen, action_space, masked, described, AgentCodec(str(key), described.plain()))
+        joint_choice = joint and len(ActionCodec(to_builtins(acts)).branches) > 1
+        agent_spaces = AgentSpaces(observation_space_of(who, space), acts, masked=masked, joint=joint_choice)
+        agent = Agent(key, space, action_space, masked, agent_spaces, AgentCodec(str(key), agent_spaces.plain()))
         if masked and agent.codec.action.continuous:
             raise Unsupported(f"{who} has an action_mask, but continuous actions")
         if twins := [other.key for other in agents if other.name == agent.name]:

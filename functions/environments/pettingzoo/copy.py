@@ -82,15 +82,15 @@ class Copy:
         self._check_complete()
         self._write_observations("reset", observations, into)
 
-    def step(self, chosen: list[Any], into: Observation, rewards: RewardArray) -> Transition | None:
+    def step(self, native_actions: list[Any], into: Observation, rewards: RewardArray) -> Transition | None:
         """Steps the alive agents; None if none of them ended, neither by its rules nor by a time limit.
 
-        `chosen` are the environment's own actions ``[E, n, ...]`` per class; rewards go into its row of `rewards`
-        ``[E, N]``, zeros.
+        `native_actions` are the environment's own actions ``[E, n, ...]`` per class; rewards go into its row of
+        `rewards` ``[E, N]``, zeros.
         """
         guard = self._guard
         guard.steps += 1
-        actions = {key: chosen[kind][at[0]][at[1]] for key, kind, at, _, _ in self._members}
+        actions = {key: native_actions[kind][at[0]][at[1]] for key, kind, at, _, _ in self._members}
         try:
             answer = guard.environment.step(actions)
         except Exception as error:
@@ -118,7 +118,7 @@ class Copy:
         None if some did and others did not, or something is not known to be right.
         """
         try:
-            observations, earned, terminations, truncations, infos = answer
+            observations, reward_by_agent, terminations, truncations, infos = answer
             first = self._members[0].key
             terminated, truncated = terminations[first], truncations[first]
             numbers = []
@@ -126,13 +126,13 @@ class Copy:
                 # Identity takes a tenth of the time of ``==`` where numpy's truth values are compared.
                 if terminations[key] is not terminated or truncations[key] is not truncated:
                     return None
-                numbers.append(earned[key])
+                numbers.append(reward_by_agent[key])
             row = rewards[self._row]
             row[... if len(numbers) == len(row) else self._living] = numbers
             right = (
                 isinstance(answer, tuple)
                 and isinstance(observations, dict)
-                and isinstance(earned, dict)
+                and isinstance(reward_by_agent, dict)
                 and isinstance(terminations, dict)
                 and isinstance(truncations, dict)
                 and isinstance(infos, dict)
@@ -158,8 +158,8 @@ class Copy:
     def _judge(self, answer: Any, rewards: RewardArray) -> Transition | None:
         """Which agents ended, with all checks; writes the rewards."""
         guard, before = self._guard, self.alive
-        _, earned, terminations, truncations, _ = guard.mappings("step", answer, 5)
-        rewards[self._row] = self._per_agent(earned, "reward")
+        _, reward_by_agent, terminations, truncations, _ = guard.mappings("step", answer, 5)
+        rewards[self._row] = self._per_agent(reward_by_agent, "reward")
         terminated = self._per_agent(terminations, "termination") != 0
         cut = (self._per_agent(truncations, "truncation") != 0) & ~terminated
         if terminated.any():
@@ -175,8 +175,8 @@ class Copy:
         return Transition(terminated, truncated, truncated or not self._living)
 
     def _check_complete(self) -> None:
-        listed = getattr(self._guard.environment, "agents", ())
-        if not (isinstance(listed, list) and listed == self._complete):
+        agents = getattr(self._guard.environment, "agents", ())
+        if not (isinstance(agents, list) and agents == self._complete):
             present = self._present("reset")
             if missing := [agent.name for agent in self._agents if agent.key not in present]:
                 raise self._guard.unsupported("reset", f"an episode starts without agents {missing} of possible_agents")
@@ -198,11 +198,11 @@ class Copy:
 
     def _present(self, method: str) -> set[Any]:
         """The environment's current agents, which must be in possible_agents."""
-        listed = getattr(self._guard.environment, "agents", ())
-        present = {*listed}
+        agents = getattr(self._guard.environment, "agents", ())
+        present = {*agents}
         if unknown := sorted(str(key) for key in present - {agent.key for agent in self._agents}):
             raise self._guard.unsupported(method, f"agents {unknown} are not in possible_agents")
-        self._listed = [*listed]
+        self._listed = [*agents]
         return present
 
     def _per_agent(self, mapping: dict[Any, Any], what: str) -> RewardArray:
@@ -227,11 +227,11 @@ class Copy:
         values, masks = into.values, into.masks
         try:
             for key, kind, at, write, agent in self._members:
-                seen = observations[key]
+                observation = observations[key]
                 if masks is not None and agent.masked:
-                    masks[kind][at] = _legal(agent.codec.action, seen["action_mask"])
-                    seen = seen["observation"]
-                write(seen, values[kind], at)
+                    masks[kind][at] = _legal(agent.codec.action, observation["action_mask"])
+                    observation = observation["observation"]
+                write(observation, values[kind], at)
             for kind in self._fallible:
                 if not is_finite(values[kind][self._row]):
                     raise ValueError
@@ -242,17 +242,17 @@ class Copy:
     def _write_observation(self, method: str, observations: dict[Any, Any], member: _Member, into: Observation) -> None:
         """Writes the observation of an agent with all checks."""
         key, kind, at, _, agent = member
-        seen = self._guard.entry(method, observations, key, "observation")
+        observation = self._guard.entry(method, observations, key, "observation")
         what = f"the observation of agent '{agent.name}'"
         if agent.masked and into.masks is not None:
-            if not (isinstance(seen, dict) and {"observation", "action_mask"} <= seen.keys()):
+            if not (isinstance(observation, dict) and {"observation", "action_mask"} <= observation.keys()):
                 raise self._guard.fault(method, f"{what} is not a dictionary with its action_mask")
-            mask, seen = seen["action_mask"], seen["observation"]
+            mask, observation = observation["action_mask"], observation["observation"]
             with self._guard.spaces(method):
                 legal = agent.codec.action.read_mask(mask, (), f"the action mask of agent '{agent.name}'")
             into.masks[kind][at] = legal
         with self._guard.spaces(method):
-            agent.codec.observation.write(seen, what, into.values[kind][at])
+            agent.codec.observation.write(observation, what, into.values[kind][at])
 
 
 def _truth(value: Any) -> bool:

@@ -12,14 +12,14 @@ def horizon_of(task: EnvTask, environment: Any) -> int:
 
     Raises `ValueError` when neither is known, or when it is not a whole number from 1.
     """
-    said = task.options.get("horizon", own_horizon(environment))
-    if said is None:
-        said = task.options.get("max_cycles")
-    if said is None:
+    horizon = task.options.get("horizon", own_horizon(environment))
+    if horizon is None:
+        horizon = task.options.get("max_cycles")
+    if horizon is None:
         raise ValueError(f"{task.name} does not say how long an episode is: add task.options.horizon, in steps")
-    if isinstance(said, bool) or not isinstance(said, int | np.integer) or said < 1:
-        raise ValueError(f"{task.name}: the horizon is {said!r}; it must be a whole number of steps, at least 1")
-    return int(said)
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise ValueError(f"{task.name}: the horizon is {horizon!r}; it must be a whole number of steps, at least 1")
+    return int(horizon)
 
 
 def own_horizon(environment: Any) -> Any:

@@ -58,8 +58,8 @@ class SpielGame:
         while self.state.is_chance_node():
             outcomes, chances = zip(*self.state.chance_outcomes(), strict=True)
             # As `Generator.choice`, in a fifth of its time.
-            drawn = np.searchsorted(np.cumsum(chances), self._rng.random(), side="right")
-            self.state.apply_action(outcomes[min(int(drawn), len(outcomes) - 1)])
+            outcome = np.searchsorted(np.cumsum(chances), self._rng.random(), side="right")
+            self.state.apply_action(outcomes[min(int(outcome), len(outcomes) - 1)])
         returns = np.array(self.state.returns())
         over = self.state.is_terminal()
         self.rewards = dict(zip(self.possible_agents, returns - self._returns, strict=True))

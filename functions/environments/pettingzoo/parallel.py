@@ -76,13 +76,13 @@ class ParallelEnvironment(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # 
         step = self._environment.step(self._numbers(actions))
         # The environment has started the next episode already; users of this interface call `reset` for it.
         self._seen = step.final if step.final is not None else step.observation
-        acted = self.agents
-        position = {name: self.possible_agents.index(name) for name in acted}
+        agents = self.agents
+        position = {name: self.possible_agents.index(name) for name in agents}
         rewards = {name: float(step.rewards[0, i]) for name, i in position.items()}
         terminated = {name: bool(step.terminated[0, i]) for name, i in position.items()}
-        truncated = {name: bool(step.truncated[0]) and not terminated[name] for name in acted}
-        self.agents = [name for name in acted if not (terminated[name] or truncated[name])]
-        return self._observations(acted), rewards, terminated, truncated, {name: {} for name in acted}
+        truncated = {name: bool(step.truncated[0]) and not terminated[name] for name in agents}
+        self.agents = [name for name in agents if not (terminated[name] or truncated[name])]
+        return self._observations(agents), rewards, terminated, truncated, {name: {} for name in agents}
 
     def state(self) -> FloatArray:
         """The environment's own state ``[state_size]``; raises `NotImplementedError` when it has none."""
@@ -106,12 +106,12 @@ class ParallelEnvironment(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # 
         return {name: _observation_of(self._seen, *self._positions[name]) for name in names}
 
 
-def _observation_of(seen: Observation, c: int, j: int) -> Any:
+def _observation_of(observation: Observation, c: int, j: int) -> Any:
     """The observation of agent j of class c."""
-    values = seen.values[c][0, j]
-    if seen.masks is None:
+    values = observation.values[c][0, j]
+    if observation.masks is None:
         return values
-    return {"observation": values, "action_mask": seen.masks[c][0, j].astype(np.int8)}
+    return {"observation": values, "action_mask": observation.masks[c][0, j].astype(np.int8)}
 
 
 def _observation_space(kind: AgentClass, masked: bool) -> spaces.Space[Any]:

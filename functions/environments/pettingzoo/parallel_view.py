@@ -36,13 +36,19 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
         self.possible_agents: list[Any] = list(spec.keys or spec.agents)
         self.agents: list[Any] = []
         self._kinds = dict(zip(self.possible_agents, (spec.classes[index] for index in spec.class_of), strict=True))
-        described = {
+        spaces_by_agent = {
             name: language.spaces_of(kind, task.last_action, spec.masked) for name, kind in self._kinds.items()
         }
-        self._masked = {name for name, own in described.items() if own.masked}
-        self._codecs = {name: AgentCodec(str(name), own.plain()) for name, own in described.items()}
-        self.observation_spaces = {name: self._observation_space(name, own) for name, own in described.items()}
-        self.action_spaces = {name: gymnasium_space(own.action) for name, own in described.items()}
+        self._masked = {name for name, agent_spaces in spaces_by_agent.items() if agent_spaces.masked}
+        self._codecs = {
+            name: AgentCodec(str(name), agent_spaces.plain()) for name, agent_spaces in spaces_by_agent.items()
+        }
+        self.observation_spaces = {
+            name: self._observation_space(name, agent_spaces) for name, agent_spaces in spaces_by_agent.items()
+        }
+        self.action_spaces = {
+            name: gymnasium_space(agent_spaces.action) for name, agent_spaces in spaces_by_agent.items()
+        }
         if spec.state_size:
             self.state_space = spaces.Box(-np.inf, np.inf, (spec.state_size,), np.float32)
         self._rng: np.random.Generator | None = None
@@ -61,7 +67,7 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
             self._rng = np.random.default_rng(seed)
         self._seen = self._environment.reset(self._rng)
         self.agents = list(self.possible_agents)
-        return self._shown(), {agent: {} for agent in self.agents}
+        return self._observations_now(), {agent: {} for agent in self.agents}
 
     def step(
         self, actions: Mapping[Any, Any]
@@ -71,16 +77,16 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
         Raises `KeyError` for a missing action, and `ValueError` for one that is no action of its agent.
         """
         step = self._environment.step(tuple(self._class_actions(kind, actions) for kind in self._spec.classes))
-        ended = bool(step.ended[0])
-        self._seen = step.final if ended and step.final is not None else step.observation
-        shown, asked = self._shown(), self.agents
-        numbers = {agent: self.possible_agents.index(agent) for agent in asked}
+        done = bool(step.ended[0])
+        self._seen = step.final if done and step.final is not None else step.observation
+        observations, agents = self._observations_now(), self.agents
+        numbers = {agent: self.possible_agents.index(agent) for agent in agents}
         rewards = {agent: float(step.rewards[0, number]) for agent, number in numbers.items()}
         terminated = {agent: bool(step.terminated[0, number]) for agent, number in numbers.items()}
-        truncated = {agent: bool(step.truncated[0]) and not terminated[agent] for agent in asked}
-        self.agents = [] if ended else [agent for agent in asked if not terminated[agent]]
-        metrics = {name: float(values[0]) for name, values in step.env_metrics.items()} if ended else {}
-        return shown, rewards, terminated, truncated, {agent: dict(metrics) for agent in asked}
+        truncated = {agent: bool(step.truncated[0]) and not terminated[agent] for agent in agents}
+        self.agents = [] if done else [agent for agent in agents if not terminated[agent]]
+        metrics = {name: float(values[0]) for name, values in step.env_metrics.items()} if done else {}
+        return observations, rewards, terminated, truncated, {agent: dict(metrics) for agent in agents}
 
     def state(self) -> Any:
         """The task's state; raises `NotImplementedError` where it has none."""
@@ -111,23 +117,23 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
         first = [int(part.argmax()) for part in np.split(legal, np.cumsum(kind.branches)[:-1])]
         return np.array(first if kind.branches else first[0], np.int64)
 
-    def _shown(self) -> dict[Any, Any]:
-        return {agent: self._shown_to(agent, self._seen) for agent in self.agents}
+    def _observations_now(self) -> dict[Any, Any]:
+        return {agent: self._observation_of(agent, self._seen) for agent in self.agents}
 
-    def _shown_to(self, agent: Any, seen: Observation) -> Any:
+    def _observation_of(self, agent: Any, observation: Observation) -> Any:
         kind, codec, number = self._kinds[agent], self._codecs[agent], self.possible_agents.index(agent)
         index, place = self._spec.classes.index(kind), kind.agents.index(number)
         # Where the policy keeps its last action, that stands behind.
-        values = codec.observation.read(seen.values[index][0, place, : codec.observation.size])
-        if seen.masks is None or agent not in self._masked:
+        values = codec.observation.read(observation.values[index][0, place, : codec.observation.size])
+        if observation.masks is None or agent not in self._masked:
             return values
         # Who is gone has no turn.
-        gone = self._spec.turns and not seen.alive[0, number]
-        mask = codec.action.first if gone else codec.action.mask_of(seen.masks[index][0, place])
+        dead = self._spec.turns and not observation.alive[0, number]
+        mask = codec.action.first if dead else codec.action.mask_of(observation.masks[index][0, place])
         return {"observation": values, "action_mask": mask.astype(np.int8)}
 
-    def _observation_space(self, agent: Any, own: AgentSpaces) -> Any:
-        space = gymnasium_space(own.observation)
+    def _observation_space(self, agent: Any, agent_spaces: AgentSpaces) -> Any:
+        space = gymnasium_space(agent_spaces.observation)
         if agent not in self._masked:
             return space
         mask = spaces.MultiBinary(self._codecs[agent].action.mask_size)

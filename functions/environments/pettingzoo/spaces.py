@@ -44,15 +44,15 @@ class _Unknown(Exception):
 def observation_space_of(who: str, space: Any) -> Space:
     """The space that `who` observes; raises `Unsupported` for spaces of other kinds and for empty ones."""
     try:
-        described = _described(space)
-        size = observed_size(described)
+        description = _described(space)
+        size = observed_size(description)
     except _Unknown:
         raise Unsupported(f"{who} observes {one_line(space)}; supported are {_SUPPORTED}") from None
     except ValueError as error:
         raise Unsupported(f"{who} observes {one_line(space)}: {error}") from error
     if not size:
         raise Unsupported(f"{who} observes nothing: {one_line(space)}")
-    return described
+    return description
 
 
 def action_space_of(who: str, space: Any, joint: bool) -> Space:
@@ -96,8 +96,8 @@ def image_or_numbers(shape: tuple[int, ...], space: Any) -> Space:
     from gymnasium import spaces
 
     if isinstance(space, spaces.Box) and space.dtype == np.uint8:
-        described = _box(space, most_bounds=1)
-        return BoxSpace(shape, "uint8", described.low, described.high)
+        box = _box(space, most_bounds=1)
+        return BoxSpace(shape, "uint8", box.low, box.high)
     return BoxSpace(shape, "float32", (None,), (None,))
 
 

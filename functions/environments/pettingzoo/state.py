@@ -40,16 +40,16 @@ class StateWriter:
         self._encoder = encoder
         self._runs = _runs(classes) if _is_concatenated(guard.environment) else []
 
-    def write(self, seen: Observation, everybody: bool, into: FloatArray) -> None:
+    def write(self, observation: Observation, everybody: bool, into: FloatArray) -> None:
         """Writes into its row of `into` ``[E, state_size]``, zeros.
 
-        `seen` has the observations, of all agents if `everybody` is alive: some states consist of nothing else, and are
-        not asked for then, because they would take longer than the rest of the adapter. Raises a fault.
+        `observation` has the observations, of all agents if `everybody` is alive: some states consist of nothing else,
+        and are not asked for then, because they would take longer than the rest of the adapter. Raises a fault.
         """
         row = self._row
         if everybody and self._runs:
             for columns, kind, places in self._runs:
-                into[row, columns] = seen.values[kind][row, places].reshape(-1)
+                into[row, columns] = observation.values[kind][row, places].reshape(-1)
             return
         state = self._guard.call("state")
         if not self._write_quickly(state, into):

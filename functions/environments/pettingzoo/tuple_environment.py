@@ -36,7 +36,7 @@ class TupleEnvironment:
         """A new episode."""
         observations, _ = self._environment.reset(seed=seed)
         self.agents = list(self.possible_agents)
-        return self._named(observations), {}
+        return self._by_agent(observations), {}
 
     def step(
         self, actions: dict[str, Any]
@@ -49,13 +49,13 @@ class TupleEnvironment:
         truncations = dict.fromkeys(self.possible_agents, truncated) if truncated != terminated else terminations
         if done or truncated:
             self.agents = []
-        return self._named(observations), self._named(rewards), terminations, truncations, {}
+        return self._by_agent(observations), self._by_agent(rewards), terminations, truncations, {}
 
     def close(self) -> None:
         """Closes the environment."""
         self._environment.close()
 
-    def _named(self, values: Any) -> dict[str, Any]:
+    def _by_agent(self, values: Any) -> dict[str, Any]:
         return dict(zip(self.possible_agents, values, strict=True))
 
 
@@ -96,7 +96,7 @@ def registered(name: str, package: str, pattern: str, form: str) -> tuple[Callab
         creator = entry.entry_point
         return load_env_creator(creator) if isinstance(creator, str) else creator, dict(entry.kwargs)
     start, end = pattern.split("{}")
-    labels = [known.removeprefix(start).removesuffix(end) for known in registry if known.startswith(start)]
+    labels = [task_id.removeprefix(start).removesuffix(end) for task_id in registry if task_id.startswith(start)]
     nearest = ", ".join(f"{family}/{match}" for match in difflib.get_close_matches(label, labels))
     hint = f"nearest: {nearest}" if nearest else f"write it as {form}"
     raise ValueError(f"{package} has no environment '{pattern.format(label)}' for {name}; {hint}")

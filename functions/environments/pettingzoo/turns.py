@@ -45,11 +45,11 @@ class TurnEnvironment:
         """What `agent` sees, with a mask of its actions."""
         from gymnasium import spaces
 
-        seen = self._game.observation_space(agent)
+        observation = self._game.observation_space(agent)
         if self._masks[agent]:
-            return seen
+            return observation
         mask = spaces.Box(0, 1, self._waiting[agent].shape, np.int8)
-        return spaces.Dict({"observation": seen, "action_mask": mask})
+        return spaces.Dict({"observation": observation, "action_mask": mask})
 
     def action_space(self, agent: Any) -> Any:
         """What `agent` chooses from."""
@@ -69,13 +69,13 @@ class TurnEnvironment:
         game = self._inner
         self._game.step(actions[game.agent_selection])
         # Copies, because the game forgets agents that left.
-        rewards, ended, cut = dict(game.rewards), dict(game.terminations), dict(game.truncations)
-        self.agents = [agent for agent in game.agents if not (ended.get(agent) or cut.get(agent))]
+        rewards, terminations, cut = dict(game.rewards), dict(game.terminations), dict(game.truncations)
+        self.agents = [agent for agent in game.agents if not (terminations.get(agent) or cut.get(agent))]
         if self.agents:
             self._let_the_dead_leave()
             self._check_turn()
-        seeing = [agent for agent in actions if not ended.get(agent)]
-        return {agent: self._observation(agent) for agent in seeing}, rewards, ended, cut, {}
+        seeing = [agent for agent in actions if not terminations.get(agent)]
+        return {agent: self._observation(agent) for agent in seeing}, rewards, terminations, cut, {}
 
     def state(self) -> Any:
         """The game's own state; raises `NotImplementedError` when it has none."""
@@ -110,14 +110,14 @@ class TurnEnvironment:
         """The observation of `agent`, with what it may do now."""
         waits = agent != self._inner.agent_selection
         # Wrappers keep what the agent sees whose turn it is.
-        seen = (self._inner if waits else self._game).observe(agent)
+        observation = (self._inner if waits else self._game).observe(agent)
         mask = None
-        if isinstance(seen, dict) and self._masks[agent]:
-            mask = seen["action_mask"]
-            seen = seen["observation"]
+        if isinstance(observation, dict) and self._masks[agent]:
+            mask = observation["action_mask"]
+            observation = observation["observation"]
         elif not waits:
             mask = self._inner.infos.get(agent, {}).get("action_mask")
-        return {"observation": seen, "action_mask": self._waiting[agent] if waits else self._legal(agent, mask)}
+        return {"observation": observation, "action_mask": self._waiting[agent] if waits else self._legal(agent, mask)}
 
     def _legal(self, agent: Any, mask: Any) -> Any:
         """The mask of the agent whose turn it is, given the game's, or None for every action."""
@@ -135,8 +135,8 @@ def _holds_mask(space: Any) -> bool:
 
 def _first_actions(task: str, agent: Any, space: Any) -> NDArray[np.int8]:
     """The mask that allows the first action only, of every choice."""
-    described = action_space_of(f"{task}: agent '{agent}'", space, joint=False)
-    codec = ActionCodec(msgspec.to_builtins(described))
+    space_description = action_space_of(f"{task}: agent '{agent}'", space, joint=False)
+    codec = ActionCodec(msgspec.to_builtins(space_description))
     if codec.continuous:
         raise Unsupported(f"{task}: agent '{agent}' takes turns with continuous actions, which cannot be masked")
     return codec.first.astype(np.int8)

@@ -92,14 +92,14 @@ class Apprentices:
         self._earned += (master & right).sum(axis=1)
         self._steps += 1
         rewards = right.astype(np.float64) + master
-        seen = self._draw()
+        observation = self._draw()
         if self._steps < self.spec.horizon:
-            return Step(seen, rewards, self._nobody, ~self._all, ~self._all)
+            return Step(observation, rewards, self._nobody, ~self._all, ~self._all)
         env_metrics = {
             "mastery": self._mastered / (self._steps * len(self.roles)),
             "trade": self._earned / np.maximum(self._mastered, 1),
         }
-        return Step(self._restart(), rewards, self._nobody, self._all, self._all, seen, env_metrics)
+        return Step(self._restart(), rewards, self._nobody, self._all, self._all, observation, env_metrics)
 
     def close(self) -> None:
         """Holds nothing to free."""
@@ -114,5 +114,5 @@ class Apprentices:
         """New signals, and what the agents see of them."""
         self._signal = self._rng.integers(self._options.signals, size=self._alive.shape)
         learnt = (self._lessons / self._options.lessons)[..., None]
-        seen = np.concatenate([self._one_hot[self._signal], learnt == 1, learnt], axis=2, dtype=np.float32)
-        return Observation(values=(seen,), alive=self._alive)
+        values = np.concatenate([self._one_hot[self._signal], learnt == 1, learnt], axis=2, dtype=np.float32)
+        return Observation(values=(values,), alive=self._alive)

@@ -52,12 +52,12 @@ class ColouredLandmarks(Scenario):
 
     def __init__(self, roles: tuple[int, ...]) -> None:
         colours = max(roles) + 1
-        drawn = [colorsys.hsv_to_rgb(colour / colours, 0.6, 0.9) for colour in range(colours)]
+        palette = [colorsys.hsv_to_rgb(colour / colours, 0.6, 0.9) for colour in range(colours)]
         self.agents = tuple(
-            Body(f"agent_{i}", size=0.15, collides=False, colour=drawn[role]) for i, role in enumerate(roles)
+            Body(f"agent_{i}", size=0.15, collides=False, colour=palette[role]) for i, role in enumerate(roles)
         )
         self.landmarks = tuple(
-            Body(f"landmark_{i}", size=0.05, collides=False, colour=colour) for i, colour in enumerate(drawn)
+            Body(f"landmark_{i}", size=0.05, collides=False, colour=colour) for i, colour in enumerate(palette)
         )
         self.classes = (AgentClass("agent", tuple(range(len(roles))), observation_size=4 + 2 * colours, actions=5),)
         self._own = [len(roles) + role for role in roles]

@@ -24,21 +24,21 @@ def choose(observations: FloatArray, legal: BoolArray) -> BoolArray:
     """The columns among which the player chooses ``[B, 7]``, from boards of own and other stones ``[B, 6 * 7 * 2]``."""
     stones = observations[:, : ROWS * COLUMNS * 2].reshape(-1, ROWS * COLUMNS, 2) > 0
     empty: BoolArray = ~(stones[:, :, 0] | stones[:, :, 1])
-    chosen = legal
+    choices = legal
     # What matters most is asked last.
     for player in (1, 0):
         completing: BoolArray = _completing(stones[:, :, player], empty) & legal
-        chosen = np.where(completing.any(axis=1, keepdims=True), completing, chosen)
-    return chosen
+        choices = np.where(completing.any(axis=1, keepdims=True), completing, choices)
+    return choices
 
 
-def _completing(own: BoolArray, empty: BoolArray) -> BoolArray:
+def _completing(stones: BoolArray, empty: BoolArray) -> BoolArray:
     """The columns ``[B, 7]`` in which a stone completes four in a row, from cells ``[B, 42]``."""
-    three = own[:, LINES].sum(axis=2) == 3
+    three = stones[:, LINES].sum(axis=2) == 3
     places = three[:, :, None] & empty[:, LINES]
-    cells = places.reshape(len(own), -1).astype(np.float32) @ _PLACES > 0
+    cells = places.reshape(len(stones), -1).astype(np.float32) @ _PLACES > 0
     grid = empty.reshape(-1, ROWS, COLUMNS)
     # A stone falls to the lowest empty cell.
     lowest = grid & ~np.concatenate([grid[:, 1:], np.zeros_like(grid[:, :1])], axis=1)
-    found: BoolArray = (cells.reshape(grid.shape) & lowest).any(axis=1)
-    return found
+    completing: BoolArray = (cells.reshape(grid.shape) & lowest).any(axis=1)
+    return completing

@@ -23,11 +23,11 @@ def choose(observations: FloatArray, legal: BoolArray) -> BoolArray:
     """The one action of every row ``[B, 4]``, from RLCard's observations ``[B, 36]``."""
     hand = observations[:, :_CARDS].argmax(axis=1)
     public, open_ = observations[:, _CARDS : 2 * _CARDS], observations[:, _CARDS : 2 * _CARDS].any(axis=1)
-    owed = observations[:, _OTHER].argmax(axis=1) - observations[:, _OWN].argmax(axis=1)
+    to_call = observations[:, _OTHER].argmax(axis=1) - observations[:, _OWN].argmax(axis=1)
     strong = np.where(open_, public.argmax(axis=1) == hand, hand == _KING)
-    willing = np.where(open_, hand == _KING, (hand > 0) | (owed <= 1))
+    willing = np.where(open_, hand == _KING, (hand > 0) | (to_call <= 1))
     order = _ORDERS[np.where(strong, 0, np.where(willing, 1, 2))]
     first = np.take_along_axis(legal, order, axis=1).argmax(axis=1)
     action = np.take_along_axis(order, first[:, None], axis=1)
-    found: BoolArray = np.arange(legal.shape[1]) == action
-    return found
+    choices: BoolArray = np.arange(legal.shape[1]) == action
+    return choices

@@ -52,28 +52,28 @@ class ActionCodec:
         """Whether actions are numbers."""
         return bool(self.low)
 
-    def decode(self, chosen: Array) -> Array:
+    def decode(self, numbers: Array) -> Array:
         """The environment's actions ``[..., *shape]`` for a network's."""
         if self.continuous:
-            return self.typed(chosen.reshape((*chosen.shape[:-1], *self.shape)))
-        lead = chosen.shape[:-1] if self.branches else chosen.shape
+            return self.typed(numbers.reshape((*numbers.shape[:-1], *self.shape)))
+        lead = numbers.shape[:-1] if self.branches else numbers.shape
         if self.joined:
-            chosen = np.stack(np.unravel_index(chosen, self.joined), axis=-1)
-        return self.typed(chosen.reshape((*lead, *self.shape)) + self.start)
+            numbers = np.stack(np.unravel_index(numbers, self.joined), axis=-1)
+        return self.typed(numbers.reshape((*lead, *self.shape)) + self.start)
 
     def typed(self, actions: Array) -> Array:
         """Actions ``[..., *shape]`` in the space's type of numbers, and within its bounds."""
-        typed = actions.astype(self.dtype)
+        numbers = actions.astype(self.dtype)
         # Actions at a bound may exceed it by a rounding error, and some environments check.
-        return np.clip(typed, *self._bounds) if self.continuous else typed
+        return np.clip(numbers, *self._bounds) if self.continuous else numbers
 
-    def native(self, chosen: Array) -> Sequence[Any] | Array:
+    def native(self, numbers: Array) -> Sequence[Any] | Array:
         """As `decode`, but lists of Python numbers for one choice, with which environments calculate faster."""
         if self.shape or self.continuous:
-            return self.decode(chosen)
+            return self.decode(numbers)
         start = int(self.start)
-        listed: Sequence[Any] = (chosen + start if start else chosen).tolist()
-        return listed
+        values: Sequence[Any] = (numbers + start if start else numbers).tolist()
+        return values
 
     def encode(self, actions: Any, batch: tuple[int, ...], what: str) -> Array:
         """A network's actions for the environment's ``[*batch, *shape]``, the other way round of `decode`; numbers may
@@ -82,13 +82,13 @@ class ActionCodec:
         if self.continuous:
             return finite_numbers(actions, whole, what).reshape((*batch, -1))
         counts = np.reshape(self.counts, self.shape)
-        chosen = whole_numbers(actions, whole, self.start, counts, what)
+        numbers = whole_numbers(actions, whole, self.start, counts, what)
         if self.branches:
-            return chosen.reshape((*batch, -1))
+            return numbers.reshape((*batch, -1))
         if self.joined:
-            flat = np.moveaxis(chosen.reshape((*batch, -1)), -1, 0)
+            flat = np.moveaxis(numbers.reshape((*batch, -1)), -1, 0)
             return np.asarray(np.ravel_multi_index(tuple(flat), self.joined))
-        return chosen.reshape(batch)
+        return numbers.reshape(batch)
 
     def legal(self, mask: Array) -> Array | None:
         """A network's mask ``[..., actions]`` for the environment's ``[..., mask_size]``; None if a choice has no legal

@@ -34,32 +34,32 @@ class AgentCodec:
         # Where the environment gives masks, or a dictionary can be nothing else.
         self._pairs = spaces["masked"] or spaces["observation"]["type"] != "dict"
 
-    def encode(self, key: Any, seen: Any, mask: Any = None, waits: bool = False) -> Seen:
+    def encode(self, key: Any, observation: Any, mask: Any = None, waits: bool = False) -> Seen:
         """An observation of the environment, or a batch of them with more axes in front, with or without a mask:
         ``{"observation": ..., "action_mask": ...}``, or `mask` beside it; an agent that `waits` has the first action
         only. Raises `SpaceError`."""
-        if self._pairs and isinstance(seen, Mapping) and seen.keys() >= _PAIR:
-            seen, mask = seen["observation"], seen["action_mask"]
-        batch = self.observation.batch_of(seen)
+        if self._pairs and isinstance(observation, Mapping) and observation.keys() >= _PAIR:
+            observation, mask = observation["observation"], observation["action_mask"]
+        batch = self.observation.batch_of(observation)
         values = np.empty((*batch, self.observation.size), np.float32)
-        self.observation.write(seen, f"the observation of agent '{self.name}'", values)
+        self.observation.write(observation, f"the observation of agent '{self.name}'", values)
         mask, legal = self.action.first if waits else mask, None
         if mask is not None and not self.action.continuous:
             legal = self.action.read_mask(mask, batch, f"the action mask of agent '{self.name}'")
             legal = legal.reshape(-1, self.action.actions)
         return Seen(key, values.reshape(-1, self.observation.size), legal, batch)
 
-    def decode(self, chosen: Array, batch: tuple[int, ...]) -> Any:
+    def decode(self, numbers: Array, batch: tuple[int, ...]) -> Any:
         """The environment's actions for a network's ``[rows, ...]``: an int for one discrete action, else an array
         (of one number without axes, NumPy's number)."""
-        return self.typed(self.action.decode(chosen), batch)
+        return self.typed(self.action.decode(numbers), batch)
 
     def typed(self, actions: Array, batch: tuple[int, ...]) -> Any:
         """Actions ``[rows, *shape]`` in the space's type of numbers, in the shape of the batch."""
-        shaped = self.action.typed(actions).reshape((*batch, *self.action.shape))
-        if shaped.shape:
-            return shaped
-        return shaped[()] if self.action.continuous else shaped.item()
+        typed_actions = self.action.typed(actions).reshape((*batch, *self.action.shape))
+        if typed_actions.shape:
+            return typed_actions
+        return typed_actions[()] if self.action.continuous else typed_actions.item()
 
     def example(self) -> Any:
         """An observation of this space, for a trial."""

@@ -84,8 +84,8 @@ class AgentSpaces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
-        return found
+        builtins: dict[str, Any] = msgspec.to_builtins(self)
+        return builtins
 
 
 def require_sound(spaces: AgentSpaces) -> None:
@@ -104,13 +104,13 @@ def observed_size(space: Space) -> int:
 
 def _parts(space: Space) -> list[Space]:
     """The space, or all spaces in it; raises `ValueError` for more or deeper ones than there may be."""
-    level, found = [space], list[Space]()
+    level, parts = [space], list[Space]()
     for _ in range(DEEPEST):
-        found += level
+        parts += level
         level = [part for one in level if isinstance(one, DictSpace | TupleSpace) for part in one.spaces]
         if not level:
-            return found
-        if len(found) + len(level) > MOST_PARTS:
+            return parts
+        if len(parts) + len(level) > MOST_PARTS:
             raise ValueError(f"a space has more than {MOST_PARTS:,} parts")
     raise ValueError(f"a space is nested more than {DEEPEST} deep")
 

@@ -62,8 +62,8 @@ def whole_numbers(value: object, shape: tuple[int, ...], start: Any, counts: Any
     numbers = finite_numbers(value, shape, what, np.float64) - start
     if ((numbers < 0) | (numbers >= counts) | (numbers != np.floor(numbers))).any():
         raise SpaceError(f"{what} is {value}, which is outside its space")
-    chosen: Array = np.asarray(numbers).astype(np.int64)
-    return chosen
+    whole: Array = np.asarray(numbers).astype(np.int64)
+    return whole
 
 
 def each(values: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
@@ -92,13 +92,13 @@ class ObservationCodec(Protocol):
     def finite(self) -> bool:
         """Whether nothing that `write_quickly` writes can be other than finite."""
 
-    def batch_of(self, seen: Any) -> tuple[int, ...]:
+    def batch_of(self, observation: Any) -> tuple[int, ...]:
         """The axes before those of one observation; () where there are none, or it is none of this space."""
 
-    def write(self, seen: Any, what: str, out: Array) -> None:
+    def write(self, observation: Any, what: str, out: Array) -> None:
         """Writes observations, a batch of the leading axes of `out`, into it ``[..., size]``; raises `SpaceError`."""
 
-    def write_quickly(self, seen: Any, out: Array, at: Any) -> None:
+    def write_quickly(self, observation: Any, out: Array, at: Any) -> None:
         """Writes one observation into ``out[at]``, zeros ``[size]``, as `write` does, but for two things: it raises any
         error for what it does not know to be right, and does not look for numbers that are not finite."""
 
@@ -119,8 +119,8 @@ class _Numbers:
         if image and len(self.shape) == 2:
             self.layout = (*self.shape, 1)
 
-    def batch_of(self, seen: Any) -> tuple[int, ...]:
-        whole = shape_of(seen)
+    def batch_of(self, observation: Any) -> tuple[int, ...]:
+        whole = shape_of(observation)
         if math.prod(whole) == 1 or (self._loose and math.prod(whole) == self.size):
             return ()
         lead = whole[: max(0, len(whole) - len(self.shape))]
@@ -128,30 +128,30 @@ class _Numbers:
             return lead
         return whole[:-1] if self._loose and whole[-1:] == (self.size,) else ()
 
-    def write(self, seen: Any, what: str, out: Array) -> None:
+    def write(self, observation: Any, what: str, out: Array) -> None:
         batch = out.shape[:-1]
         shape = (*batch, *self.shape)
-        if self._loose and math.prod(shape_of(seen)) == out.size:
-            shape = shape_of(seen)
-        flat = finite_numbers(seen, shape, what).reshape(out.shape)
+        if self._loose and math.prod(shape_of(observation)) == out.size:
+            shape = shape_of(observation)
+        flat = finite_numbers(observation, shape, what).reshape(out.shape)
         if self.finite:
             np.divide(flat, _BRIGHTEST, out=out)
         else:
             out[...] = flat
 
-    def write_quickly(self, seen: Any, out: Array, at: Any) -> None:
-        if isinstance(seen, list):
-            seen = np.array(seen)
-        if seen.shape != self.shape:
+    def write_quickly(self, observation: Any, out: Array, at: Any) -> None:
+        if isinstance(observation, list):
+            observation = np.array(observation)
+        if observation.shape != self.shape:
             raise ValueError
-        if seen.dtype is not _SINGLE:
-            if self.finite and seen.dtype == np.uint8:
-                np.divide(seen.reshape(-1), _BRIGHTEST, out=out[at])
+        if observation.dtype is not _SINGLE:
+            if self.finite and observation.dtype == np.uint8:
+                np.divide(observation.reshape(-1), _BRIGHTEST, out=out[at])
                 return
-            _require_small(seen)
+            _require_small(observation)
         if self.finite:
             raise ValueError
-        out[at] = seen if len(self.shape) == 1 else seen.reshape(-1)
+        out[at] = observation if len(self.shape) == 1 else observation.reshape(-1)
 
     def read(self, values: Array) -> Any:
         numbers = (values * _BRIGHTEST if self.finite else values).reshape((*values.shape[:-1], *self.shape))
@@ -168,10 +168,10 @@ class _Numbers:
         return np.clip(numbers.astype(np.float64), low, high).astype(self.dtype)
 
 
-def shape_of(seen: Any) -> tuple[int, ...]:
+def shape_of(observation: Any) -> tuple[int, ...]:
     """The shape of an array or of nested lists; () for what is neither."""
     try:
-        return np.shape(seen)
+        return np.shape(observation)
     except ValueError:  # of lists of different lengths
         return ()
 
@@ -197,16 +197,16 @@ class _Choice:
     def __init__(self, space: Space) -> None:
         self.size, self._first = space["n"], space["start"]
 
-    def batch_of(self, seen: Any) -> tuple[int, ...]:
-        shape = shape_of(seen)
+    def batch_of(self, observation: Any) -> tuple[int, ...]:
+        shape = shape_of(observation)
         return () if math.prod(shape) == 1 else shape
 
-    def write(self, seen: Any, what: str, out: Array) -> None:
-        chosen = whole_numbers(seen, out.shape[:-1], self._first, self.size, what)
-        out[...] = np.arange(self.size) == chosen[..., None]
+    def write(self, observation: Any, what: str, out: Array) -> None:
+        number = whole_numbers(observation, out.shape[:-1], self._first, self.size, what)
+        out[...] = np.arange(self.size) == number[..., None]
 
-    def write_quickly(self, seen: Any, out: Array, at: Any) -> None:
-        number = operator.index(seen) - self._first
+    def write_quickly(self, observation: Any, out: Array, at: Any) -> None:
+        number = operator.index(observation) - self._first
         if not 0 <= number < self.size:
             raise ValueError
         out[at][number] = 1
@@ -227,29 +227,29 @@ class _Choices:
         self._dtype, self.size = np.dtype(space["dtype"]), int(self._counts.sum())
         self._offsets = (np.cumsum(self._counts) - self._counts.reshape(-1)).reshape(-1)
 
-    def batch_of(self, seen: Any) -> tuple[int, ...]:
-        whole = shape_of(seen)
+    def batch_of(self, observation: Any) -> tuple[int, ...]:
+        whole = shape_of(observation)
         lead = whole[: max(0, len(whole) - len(self._shape))]
         return lead if whole == (*lead, *self._shape) and math.prod(whole) != 1 else ()
 
-    def write(self, seen: Any, what: str, out: Array) -> None:
+    def write(self, observation: Any, what: str, out: Array) -> None:
         batch = out.shape[:-1]
-        chosen = whole_numbers(seen, (*batch, *self._shape), self._first, self._counts, what)
+        indices = whole_numbers(observation, (*batch, *self._shape), self._first, self._counts, what)
         out[...] = 0
-        np.put_along_axis(out, self._offsets + chosen.reshape((*batch, -1)), 1, axis=-1)
+        np.put_along_axis(out, self._offsets + indices.reshape((*batch, -1)), 1, axis=-1)
 
-    def write_quickly(self, seen: Any, out: Array, at: Any) -> None:
-        if seen.shape != self._shape or seen.dtype.kind not in "iu":
+    def write_quickly(self, observation: Any, out: Array, at: Any) -> None:
+        if observation.shape != self._shape or observation.dtype.kind not in "iu":
             raise ValueError
-        chosen = seen - self._first
-        if ((chosen < 0) | (chosen >= self._counts)).any():
+        indices = observation - self._first
+        if ((indices < 0) | (indices >= self._counts)).any():
             raise ValueError
-        out[at][self._offsets + chosen.reshape(-1)] = 1
+        out[at][self._offsets + indices.reshape(-1)] = 1
 
     def read(self, values: Array) -> Any:
         parts = np.split(values, self._offsets[1:], axis=-1)
-        chosen = np.stack([part.argmax(axis=-1) for part in parts], axis=-1)
-        return (chosen.reshape((*values.shape[:-1], *self._shape)) + self._first).astype(self._dtype)
+        indices = np.stack([part.argmax(axis=-1) for part in parts], axis=-1)
+        return (indices.reshape((*values.shape[:-1], *self._shape)) + self._first).astype(self._dtype)
 
 
 class _Nested:
@@ -259,8 +259,8 @@ class _Nested:
         self._named = space["type"] == "dict"
         keys = space["keys"] if self._named else range(len(space["spaces"]))
         codecs = {key: observation_codec(part) for key, part in zip(keys, space["spaces"], strict=True)}
-        shaped = [key for key, codec in codecs.items() if codec.layout]
-        first = shaped if len(shaped) == 1 else []
+        part_keys = [key for key, codec in codecs.items() if codec.layout]
+        first = part_keys if len(part_keys) == 1 else []
         self.size, self._keys = 0, tuple(codecs)
         # Key, codec and columns of each.
         self._parts: list[tuple[Any, ObservationCodec, slice]] = []
@@ -271,44 +271,48 @@ class _Nested:
         self.layout = codecs[first[0]].layout if first else ()
         self.finite = all(codec.finite for codec in codecs.values())
 
-    def batch_of(self, seen: Any) -> tuple[int, ...]:
-        entries = self._entries(seen)
+    def batch_of(self, observation: Any) -> tuple[int, ...]:
+        entries = self._entries(observation)
         return next(filter(None, (part.batch_of(entries[key]) for key, part, _ in self._parts)), ()) if entries else ()
 
-    def write(self, seen: Any, what: str, out: Array) -> None:
-        entries = self._entries(seen)
+    def write(self, observation: Any, what: str, out: Array) -> None:
+        entries = self._entries(observation)
         if entries is None:
             keys = [key for key, *_ in self._parts]
-            wanted = f"a dictionary with {keys}" if self._named else f"a tuple of {len(keys)}"
-            raise SpaceError(f"{what} is not {wanted}")
+            expectation = f"a dictionary with {keys}" if self._named else f"a tuple of {len(keys)}"
+            raise SpaceError(f"{what} is not {expectation}")
         for key, part, columns in self._parts:
             part.write(entries[key], f"{what}[{key!r}]", out[..., columns])
 
-    def write_quickly(self, seen: Any, out: Array, at: Any) -> None:
+    def write_quickly(self, observation: Any, out: Array, at: Any) -> None:
         if self._named:
-            right = isinstance(seen, dict)
+            right = isinstance(observation, dict)
         else:
-            right = isinstance(seen, tuple | list) and len(seen) == len(self._keys)
+            right = isinstance(observation, tuple | list) and len(observation) == len(self._keys)
         if not right:
             raise ValueError
-        own = out[at]
+        rows = out[at]
         for key, part, columns in self._parts:
-            part.write_quickly(seen[key], own, columns)
+            part.write_quickly(observation[key], rows, columns)
 
     def read(self, values: Array) -> Any:
         entries = {key: part.read(values[..., columns]) for key, part, columns in self._parts}
-        ordered = {key: entries[key] for key in self._keys}
-        return ordered if self._named else tuple(ordered.values())
+        by_key = {key: entries[key] for key in self._keys}
+        return by_key if self._named else tuple(by_key.values())
 
-    def _entries(self, seen: Any) -> Mapping[Any, Any] | None:
+    def _entries(self, observation: Any) -> Mapping[Any, Any] | None:
         """The parts by key; None where one is missing."""
         if not self._named:
-            whole = isinstance(seen, tuple | list | np.ndarray) and len(seen) == len(self._keys)
-            return dict(enumerate(seen)) if whole else None
-        if not isinstance(seen, Mapping):
+            whole = isinstance(observation, tuple | list | np.ndarray) and len(observation) == len(self._keys)
+            return dict(enumerate(observation)) if whole else None
+        if not isinstance(observation, Mapping):
             return None
         # Keys that are neither text nor whole numbers are known by their text.
-        entries = seen if all(key in seen for key in self._keys) else {str(key): part for key, part in seen.items()}
+        entries = (
+            observation
+            if all(key in observation for key in self._keys)
+            else {str(key): part for key, part in observation.items()}
+        )
         return entries if all(key in entries for key in self._keys) else None
 
 

@@ -34,8 +34,8 @@ class TeamCodec:
     def of(cls, document: Mapping[str, Any]) -> "TeamCodec":
         """The spaces of exported policies, which `document`, their policies.json, describes."""
         agents = document["agents"]
-        codecs = {name: AgentCodec(name, own["spaces"]) for name, own in agents.items()}
-        carrying = {name for name, own in agents.items() if own["states"]}
+        codecs = {name: AgentCodec(name, settings["spaces"]) for name, settings in agents.items()}
+        carrying = {name for name, settings in agents.items() if settings["states"]}
         return cls(codecs, document["without_policy"], document["turns"], carrying)
 
     def start(self) -> None:
@@ -48,11 +48,11 @@ class TeamCodec:
 
     def examples(self) -> dict[str, Any]:
         """Observations of all agents for a trial; in a game of turns it is the first one's."""
-        seen = {name: codec.example() for name, codec in self.codecs.items()}
+        observations = {name: codec.example() for name, codec in self.codecs.items()}
         if not self._turns:
-            return seen
+            return observations
         masks = {name: codec.action.first | (not place) for place, (name, codec) in enumerate(self.codecs.items())}
-        return {name: {"observation": one, "action_mask": masks[name]} for name, one in seen.items()}
+        return {name: {"observation": one, "action_mask": masks[name]} for name, one in observations.items()}
 
     def encode(self, observations: Any, masks: Any = None, turn: Any = None) -> dict[str, Seen]:
         """The observations of some agents by name; agents are known by the text of their keys.
@@ -63,19 +63,19 @@ class TeamCodec:
         """
         acting = None if turn is None else self._acting(turn)
         try:
-            seen = self._encoded(observations, masks, acting)
+            encodings = self._encode_each(observations, masks, acting)
         except NoAction as error:
             if acting is None and self._turns:
                 raise SpaceError(f"{error}: {_SAY_TURN}") from error
             raise
-        if acting is not None and acting in self.codecs and acting not in seen:
+        if acting is not None and acting in self.codecs and acting not in encodings:
             raise SpaceError(f"it is the turn of agent {turn!r}, whose observation is missing")
-        rows = {name: len(one.rows) for name, one in seen.items() if name in self._carrying}
+        rows = {name: len(one.rows) for name, one in encodings.items() if name in self._carrying}
         self._require_equal_batches(rows)
         if self._turns and self._carrying:
-            self._require_every_turn(seen, acting)
+            self._require_every_turn(encodings, acting)
         self._rows |= rows
-        return seen
+        return encodings
 
     def _acting(self, turn: Any) -> str:
         if not self._turns:
@@ -84,46 +84,46 @@ class TeamCodec:
             raise SpaceError(f"it is the turn of agent {turn!r}; there are {', '.join(map(repr, self._known))}")
         return str(turn)
 
-    def _encoded(self, observations: Any, masks: Any, acting: str | None) -> dict[str, Seen]:
-        for what, given in (("observations", observations), ("masks", {} if masks is None else masks)):
-            if not isinstance(given, Mapping):
-                raise SpaceError(f"{what} are a dictionary by agent, not {type(given).__name__}")
+    def _encode_each(self, observations: Any, masks: Any, acting: str | None) -> dict[str, Seen]:
+        for what, by_agent in (("observations", observations), ("masks", {} if masks is None else masks)):
+            if not isinstance(by_agent, Mapping):
+                raise SpaceError(f"{what} are a dictionary by agent, not {type(by_agent).__name__}")
         legal = {str(key): mask for key, mask in (masks or {}).items()}
         if strangers := legal.keys() - {*self._known}:
             raise SpaceError(f"masks are of agent {min(strangers)!r}; there are {', '.join(map(repr, self._known))}")
-        found: dict[str, Seen] = {}
-        for key, seen in observations.items():
+        encodings: dict[str, Seen] = {}
+        for key, observation in observations.items():
             name = str(key)
             if name not in self.codecs:
                 raise SpaceError(f"no policy plays agent {key!r}; there are {', '.join(map(repr, self.codecs))}")
-            if name in found:
+            if name in encodings:
                 raise SpaceError(f"agent {key!r} is given twice: agents are known by the text of their names")
             waits = acting not in (None, name)
-            found[name] = self.codecs[name].encode(key, seen, legal.get(name), waits)
-        return found
+            encodings[name] = self.codecs[name].encode(key, observation, legal.get(name), waits)
+        return encodings
 
     def _require_equal_batches(self, rows: Mapping[str, int]) -> None:
         for name, count in rows.items():
             if (before := self._rows.get(name, count)) != count:
                 raise SpaceError(f"{name} began with {before} environments and got {count}; call start()")
 
-    def _require_every_turn(self, seen: Mapping[str, Seen], acting: str | None) -> None:
+    def _require_every_turn(self, encodings: Mapping[str, Seen], acting: str | None) -> None:
         """Takes note of who is in play and who acts; raises `SpaceError` unless policies were given every turn."""
-        missing = [name for name in self.codecs if name not in seen]
+        missing = [name for name in self.codecs if name not in encodings]
         if missing and self._present is None:
             raise SpaceError(
                 f"agent {missing[0]!r} is missing: these policies remember every turn, also while their agents wait, so"
                 " act takes the observations of all agents at every turn, and turn=agent says who acts"
             )
-        if back := [name for name in seen if name not in (seen if self._present is None else self._present)]:
+        if back := [name for name in encodings if name not in (encodings if self._present is None else self._present)]:
             raise SpaceError(
                 f"agent {back[0]!r} is back after a turn without it: these policies remember every turn, also while"
                 " their agents wait; begin again with start()"
             )
-        choosing = {name: self._has_choice(name, one) for name, one in seen.items()}
+        choosing = {name: self._has_choice(name, one) for name, one in encodings.items()}
         if acting is None:
             self._require_one_choice(choosing)
-        self._present, self._choosing = set(seen), choosing
+        self._present, self._choosing = set(encodings), choosing
 
     def _require_one_choice(self, choosing: Mapping[str, Array]) -> None:
         """Raises `SpaceError` where masks leave open whose turn it is, or a turn is missing."""
@@ -138,9 +138,9 @@ class TeamCodec:
                     f"agent {name!r} has a choice twice in a row, maybe without the turns between: {_SAY_TURN}"
                 )
 
-    def _has_choice(self, name: str, seen: Seen) -> Array:
+    def _has_choice(self, name: str, encoding: Seen) -> Array:
         """Whether more than the first action is legal, in each row."""
         action = self.codecs[name].action
-        legal = np.ones((len(seen.rows), action.actions), np.bool_) if seen.legal is None else seen.legal
+        legal = np.ones((len(encoding.rows), action.actions), np.bool_) if encoding.legal is None else encoding.legal
         choosing: Array = (legal != action.legal(action.first)).any(axis=-1)
         return choosing

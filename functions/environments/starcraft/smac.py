@@ -80,24 +80,26 @@ class SmacEnvironment:
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps the games one after another; raises `EnvironmentFault`."""
-        moves = [game.step(chosen.tolist()) for game, chosen in zip(self._games, actions[0], strict=True)]
+        moves = [
+            game.step(actions_of_units.tolist()) for game, actions_of_units in zip(self._games, actions[0], strict=True)
+        ]
         frames, outcomes = [frame for frame, _ in moves], [outcome for _, outcome in moves]
         before = self._alive
         over = np.array([outcome.over for outcome in outcomes])
         cut = np.array([outcome.cut for outcome in outcomes])
         self._alive = before & np.stack([frame.alive for frame in frames]) & ~over[:, None]
-        ended = cut | ~self._alive.any(axis=1)
+        done = cut | ~self._alive.any(axis=1)
         team = np.array([outcome.reward for outcome in outcomes])
         rewards = before * (team / before.sum(axis=1))[:, None]
         terminated = before & ~self._alive
-        if not ended.any():
-            return Step(_observation(frames, self._alive), rewards, terminated, cut, ended)
+        if not done.any():
+            return Step(_observation(frames, self._alive), rewards, terminated, cut, done)
         final = _observation(frames, self._alive)
-        for row in np.flatnonzero(ended):
+        for row in np.flatnonzero(done):
             frames[row] = self._games[row].again()
-        self._alive = self._alive | ended[:, None]
+        self._alive = self._alive | done[:, None]
         env_metrics = {"win": np.array([float(outcome.won) for outcome in outcomes])}
-        return Step(_observation(frames, self._alive), rewards, terminated, cut, ended, final, env_metrics)
+        return Step(_observation(frames, self._alive), rewards, terminated, cut, done, final, env_metrics)
 
     def close(self) -> None:
         """Ends every running StarCraft process, also when one of them fails to end."""

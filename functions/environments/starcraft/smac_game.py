@@ -69,8 +69,8 @@ class Game:
     def start(self, seed: int) -> Frame:
         """Closes the old game and starts one with `seed`; raises `MissingExtra` and `EnvironmentFault`."""
         self.close()
-        drawn = np.random.RandomState(seed)
-        self._python, self._numpy = random.Random(seed).getstate(), drawn.get_state()
+        generator = np.random.RandomState(seed)
+        self._python, self._numpy = random.Random(seed).getstate(), generator.get_state()
         with self._own_numbers():
             self._guard = Guard(self._where, self._scenario.build(seed))
             _seed_distributions(self._guard.environment, np.random.default_rng(seed))
@@ -93,16 +93,16 @@ class Game:
             answer = guard.call("step", actions)
         if not (isinstance(answer, tuple) and len(answer) == 3 and isinstance(answer[2], dict)):
             raise guard.fault("step", f"returned {type(answer).__name__}, not (reward, terminated, info)")
-        reward, ended, info = answer
+        reward, done, info = answer
         if "battle_won" not in info:
             raise self._crashed(guard, "step")
-        earned = guard.numbers("step", reward, (), "the reward", np.float64)[0]
-        cut = bool(ended) and bool(info.get("episode_limit", False))
+        reward_sum = guard.numbers("step", reward, (), "the reward", np.float64)[0]
+        cut = bool(done) and bool(info.get("episode_limit", False))
         frame = self._frame(guard, "step")
-        if not (ended or frame.alive.any()):
+        if not (done or frame.alive.any()):
             raise guard.fault("step", "no unit can act, but the battle goes on")
-        self.goes_on = self.goes_on or bool(ended)
-        return frame, Outcome(float(earned), bool(ended) and not cut, bool(info["battle_won"]), cut)
+        self.goes_on = self.goes_on or bool(done)
+        return frame, Outcome(float(reward_sum), bool(done) and not cut, bool(info["battle_won"]), cut)
 
     def close(self) -> None:
         """Ends StarCraft, if it runs."""
@@ -134,12 +134,12 @@ class Game:
         if getattr(guard.environment, "force_restarts", 0):
             raise self._crashed(guard, method)
         with self._own_numbers():
-            seen, legal, state = (guard.call(name) for name in ("get_obs", "get_avail_actions", "get_state"))
+            observations, legal, state = (guard.call(name) for name in ("get_obs", "get_avail_actions", "get_state"))
         masks = guard.numbers(method, legal, (sizes.agents, sizes.actions), "the available actions")
         masks = masks.reshape(sizes.agents, sizes.actions) != 0
         if not masks.any(axis=1).all():
             raise guard.fault(method, "an agent has no available action")
-        values = guard.numbers(method, seen, (sizes.agents, sizes.observation), "the observations")
+        values = guard.numbers(method, observations, (sizes.agents, sizes.observation), "the observations")
         return Frame(
             values.reshape(sizes.agents, sizes.observation),
             masks,
@@ -153,15 +153,15 @@ class Game:
     @contextmanager
     def _own_numbers(self) -> Iterator[None]:
         """Sets the process's generators to this game's states within the context."""
-        held = random.getstate(), np.random.get_state()
+        random_states = random.getstate(), np.random.get_state()
         random.setstate(self._python)
         np.random.set_state(self._numpy)
         try:
             yield
         finally:
             self._python, self._numpy = random.getstate(), np.random.get_state()
-            random.setstate(held[0])
-            np.random.set_state(held[1])
+            random.setstate(random_states[0])
+            np.random.set_state(random_states[1])
 
 
 def sizes_of(where: str, game: Any) -> Sizes:

@@ -67,20 +67,20 @@ def scenario_of(task: EnvTask, options: dict[str, Any]) -> Scenario:
     Raises `ValueError` for a name or an option that the package does not know, `MissingExtra` where it is not
     installed, `EnvironmentFault` where it does not load.
     """
-    if taken := [key for key in _OURS if key in options]:
-        raise ValueError(f"{task.name}: task.options.{taken[0]} cannot be chosen")
-    package, _, wanted = task.name.partition("/")
+    if fixed_options := [key for key in _OURS if key in options]:
+        raise ValueError(f"{task.name}: task.options.{fixed_options[0]} cannot be chosen")
+    package, _, scenario = task.name.partition("/")
     if package == "smac":
-        make, settings = _smac(task.name, wanted)
+        make, settings = _smac(task.name, scenario)
     else:
-        make, settings = _smacv2(task.name, wanted)
+        make, settings = _smacv2(task.name, scenario)
 
     def build(seed: int) -> Any:
         """A game of the package with this seed."""
         # `continuing_episode` makes the packages report that the time limit cut an episode: `info["episode_limit"]`.
-        chosen = {**settings(), **options, "seed": seed, "continuing_episode": True}
+        arguments = {**settings(), **options, "seed": seed, "continuing_episode": True}
         try:
-            return make(**chosen)
+            return make(**arguments)
         except TypeError as error:
             raise ValueError(
                 f"{task.name}: {package} refuses task.options {options}: {describe_error(error)}"
@@ -89,17 +89,17 @@ def scenario_of(task: EnvTask, options: dict[str, Any]) -> Scenario:
     return Scenario(task.name, package, build)
 
 
-def _smac(name: str, wanted: str) -> tuple[Callable[..., Any], Callable[[], dict[str, Any]]]:
+def _smac(name: str, map_name: str) -> tuple[Callable[..., Any], Callable[[], dict[str, Any]]]:
     make = _module(name, "smac.env").StarCraft2Env
     maps = _module(name, "smac.env.starcraft2.maps.smac_maps").get_smac_map_registry()
-    if wanted not in maps:
-        nearest = ", ".join(difflib.get_close_matches(wanted, maps, cutoff=0.5) or sorted(maps))
-        raise ValueError(f"{name}: SMAC has no map '{wanted}'; there are: {nearest}")
-    return make, lambda: {"map_name": wanted}
+    if map_name not in maps:
+        nearest = ", ".join(difflib.get_close_matches(map_name, maps, cutoff=0.5) or sorted(maps))
+        raise ValueError(f"{name}: SMAC has no map '{map_name}'; there are: {nearest}")
+    return make, lambda: {"map_name": map_name}
 
 
-def _smacv2(name: str, wanted: str) -> tuple[Callable[..., Any], Callable[[], dict[str, Any]]]:
-    match = _MATCH.fullmatch(wanted)
+def _smacv2(name: str, scenario: str) -> tuple[Callable[..., Any], Callable[[], dict[str, Any]]]:
+    match = _MATCH.fullmatch(scenario)
     if match is None or match[1] not in _RACES:
         races = ", ".join(sorted(_RACES))
         raise ValueError(f"{name}: write it as 'smacv2/<race>_<n>_vs_<m>', a race of {races}")

@@ -47,8 +47,8 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     Raises `MissingExtra` without JaxMARL, and `ValueError` for a scenario it does not know, options it does not take or
     another number of agents than `task.agents`.
     """
-    if taken := [key for key in _OURS if key in task.options]:
-        raise ValueError(f"{task.name}: task.options.{taken[0]} cannot be chosen")
+    if fixed_options := [key for key in _OURS if key in task.options]:
+        raise ValueError(f"{task.name}: task.options.{fixed_options[0]} cannot be chosen")
     battle = engine(task.name, task.name.removeprefix(PREFIX), tuple(sorted(task.options.items())))
     if task.agents not in (None, len(battle.agents)):
         raise ValueError(f"{task.name}: task.agents is {task.agents}, but the scenario has {len(battle.agents)} agents")
@@ -82,25 +82,25 @@ class SmaxEnvironment:
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps all environments at once."""
-        chosen = np.asarray(actions[0], dtype=np.int32)
-        self._keys, self._battles, self._look, moved = self._engine.step(self._keys, self._battles, chosen)
-        before, over, cut = self._alive, np.asarray(moved.over), np.array(moved.cut)
-        self._alive = np.asarray(moved.alive) & ~over[:, None]
-        ended = over | cut
+        choices = np.asarray(actions[0], dtype=np.int32)
+        self._keys, self._battles, self._look, outcome = self._engine.step(self._keys, self._battles, choices)
+        before, over, cut = self._alive, np.asarray(outcome.over), np.array(outcome.cut)
+        self._alive = np.asarray(outcome.alive) & ~over[:, None]
+        done = over | cut
         step: dict[str, Any] = {
-            "rewards": _shared(np.asarray(moved.reward, dtype=np.float64), before),
+            "rewards": _equal_shares(np.asarray(outcome.reward, dtype=np.float64), before),
             "terminated": before & ~self._alive,
             "truncated": cut,
-            "ended": ended,
+            "ended": done,
         }
-        if not ended.any():
+        if not done.any():
             return Step(_observation(self._look, self._alive), **step)
         if self.before_reset is not None:
             self.before_reset()
         final = _observation(self._look, self._alive)
-        self._keys, self._battles, self._look = self._engine.renew(self._keys, self._battles, self._look, ended)
-        self._alive = self._alive | ended[:, None]
-        env_metrics = {"win": np.asarray(moved.won, dtype=np.float64)}
+        self._keys, self._battles, self._look = self._engine.renew(self._keys, self._battles, self._look, done)
+        self._alive = self._alive | done[:, None]
+        env_metrics = {"win": np.asarray(outcome.won, dtype=np.float64)}
         return Step(_observation(self._look, self._alive), **step, final=final, env_metrics=env_metrics)
 
     def save(self) -> dict[str, NDArray[Any]]:
@@ -120,13 +120,13 @@ class SmaxEnvironment:
         units = self._engine.units(self._battles, index)
         allies = len(self.spec.agents)
         colours = [_ALLY if unit < allies else _ENEMY for unit in range(len(units.alive))]
-        return Scene(units.width, units.height, tuple(_drawn(units, colours)))
+        return Scene(units.width, units.height, tuple(_shapes(units, colours)))
 
     def close(self) -> None:
         """Holds nothing to free but memory."""
 
 
-def _drawn(units: Units, colours: list[Colour]) -> list[Shape]:
+def _shapes(units: Units, colours: list[Colour]) -> list[Shape]:
     """Dead units below all others."""
     shapes: list[Shape] = []
     for unit in sorted(range(len(colours)), key=lambda unit: bool(units.alive[unit])):
@@ -135,14 +135,14 @@ def _drawn(units: Units, colours: list[Colour]) -> list[Shape]:
         if not units.alive[unit]:
             shapes.append(Disc(x, y, radius, faded(colours[unit]), outline=_LOST))
             continue
-        left, top = x - radius, y - radius - 0.4
+        x_left, top = x - radius, y - radius - 0.4
         shapes.append(Disc(x, y, radius, colours[unit]))
-        shapes.append(Box(left, top, 2 * radius, 0.25, _LOST))
-        shapes.append(Box(left, top, 2 * radius * share, 0.25, _HEALTH))
+        shapes.append(Box(x_left, top, 2 * radius, 0.25, _LOST))
+        shapes.append(Box(x_left, top, 2 * radius * share, 0.25, _HEALTH))
     return shapes
 
 
-def _shared(team: RewardArray, alive: BoolArray) -> RewardArray:
+def _equal_shares(team: RewardArray, alive: BoolArray) -> RewardArray:
     """The team's reward ``[E]`` in equal shares for the agents that were `alive` ``[E, N]``."""
     shares: RewardArray = alive * (team / alive.sum(axis=1))[:, None]
     return shares

@@ -143,13 +143,13 @@ def _settings() -> Iterator[None]:
 @contextmanager
 def _silence() -> Iterator[None]:
     """Suppresses output; JaxMARL's import prints, and replaces the process's streams, which defeats a redirection."""
-    held = {name: vars(sys)[name] for name in ("stdout", "stderr", "__stdout__")}
+    streams = {name: vars(sys)[name] for name in ("stdout", "stderr", "__stdout__")}
     nowhere = io.StringIO()
     vars(sys).update(stdout=nowhere, __stdout__=nowhere)
     try:
         yield
     finally:
-        vars(sys).update(held)
+        vars(sys).update(streams)
 
 
 def _environment(name: str, scenario: str, options: dict[str, Any], smax: Any) -> Any:
@@ -170,48 +170,48 @@ def _functions(jax: Any, environment: Any) -> tuple[Callable[..., Any], Callable
     """`Engine`'s `blank`, `renew` and `step`, not yet compiled."""
     jnp, agents, sizes = jax.numpy, environment.agents, jax.numpy.asarray(_state_sizes(environment))
 
-    def look(seen: Any, battle: Any) -> Look:
+    def look(observations: Any, battle: Any) -> Look:
         legal = environment.get_avail_actions(battle)
         masks = jnp.stack([legal[agent] for agent in agents]) > 0
-        return Look(jnp.stack([seen[agent] for agent in agents]), masks, seen["world_state"] / sizes)
+        return Look(jnp.stack([observations[agent] for agent in agents]), masks, observations["world_state"] / sizes)
 
     def fresh(key: Any) -> tuple[Any, Any, Look]:
         key, draw = jax.random.split(key)
-        seen, battle = environment.reset(draw)
-        return key, _settled(jax, battle), look(seen, battle)
+        observations, battle = environment.reset(draw)
+        return key, _settled(jax, battle), look(observations, battle)
 
-    def move(key: Any, battle: Any, chosen: Any) -> tuple[Any, Any, Look, Moved]:
+    def move(key: Any, battle: Any, choices: Any) -> tuple[Any, Any, Look, Moved]:
         key, draw = jax.random.split(key)
-        actions = {agent: chosen[i] for i, agent in enumerate(agents)}
-        seen, battle, rewards, dones, _ = environment.step_env(draw, battle, actions)
+        actions = {agent: choices[i] for i, agent in enumerate(agents)}
+        observations, battle, rewards, dones, _ = environment.step_env(draw, battle, actions)
         alive = ~jnp.stack([dones[agent] for agent in agents])
         beaten = ~battle.state.unit_alive[len(agents) :].any()
         over = beaten | ~alive.any()
-        moved = Moved(rewards[agents[0]], alive, over, beaten & alive.any(), dones["__all__"] & ~over)
-        return key, _settled(jax, battle), look(seen, battle), moved
+        outcome = Moved(rewards[agents[0]], alive, over, beaten & alive.any(), dones["__all__"] & ~over)
+        return key, _settled(jax, battle), look(observations, battle), outcome
 
     def blank(seeds: Any) -> Any:
         keys = jax.random.wrap_key_data(jnp.asarray(seeds), impl="threefry2x32")
-        _, battles, seen = jax.eval_shape(jax.vmap(fresh), keys)
-        return keys, *jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), (battles, seen))
+        _, battles, look_shape = jax.eval_shape(jax.vmap(fresh), keys)
+        return keys, *jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), (battles, look_shape))
 
-    def renew(keys: Any, battles: Any, seen: Look, ended: Any) -> Any:
-        def chosen(new: Any, old: Any) -> Any:
-            return jnp.where(ended.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+    def renew(keys: Any, battles: Any, looks: Look, done: Any) -> Any:
+        def select(new: Any, old: Any) -> Any:
+            return jnp.where(done.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
-        return jax.tree.map(chosen, jax.vmap(fresh)(keys), (keys, battles, seen))
+        return jax.tree.map(select, jax.vmap(fresh)(keys), (keys, battles, looks))
 
     return blank, renew, jax.vmap(move)
 
 
-def _leaves(jax: Any, keys: Any, battles: Any, seen: Look) -> list[NDArray[Any]]:
-    return [np.asarray(leaf) for leaf in (jax.random.key_data(keys), *jax.tree.leaves((battles, seen)))]
+def _leaves(jax: Any, keys: Any, battles: Any, looks: Look) -> list[NDArray[Any]]:
+    return [np.asarray(leaf) for leaf in (jax.random.key_data(keys), *jax.tree.leaves((battles, looks)))]
 
 
 def _of_leaves(jax: Any, blank: Callable[..., Any], leaves: list[NDArray[Any]]) -> tuple[Any, Any, Look]:
     keys, *rest = blank(leaves[0])
-    battles, seen = jax.tree.unflatten(jax.tree.structure(tuple(rest)), map(jax.numpy.asarray, leaves[1:]))
-    return keys, battles, seen
+    battles, looks = jax.tree.unflatten(jax.tree.structure(tuple(rest)), map(jax.numpy.asarray, leaves[1:]))
+    return keys, battles, looks
 
 
 def _units(environment: Any, battles: Any, index: int) -> Units:

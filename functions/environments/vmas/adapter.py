@@ -55,8 +55,8 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
         options["n_agents"] = task.agents
     simulation = simulate(task.name, task.name.removeprefix(PREFIX), num_envs, horizon, continuous, options)
     if task.agents not in (None, len(simulation.agents)):
-        found = len(simulation.agents)
-        raise ValueError(f"{task.name}: task.agents is {task.agents}, but the scenario has {found} agents")
+        agent_count = len(simulation.agents)
+        raise ValueError(f"{task.name}: task.agents is {task.agents}, but the scenario has {agent_count} agents")
     return VmasEnvironment(simulation, num_envs, horizon)
 
 
@@ -77,22 +77,22 @@ class VmasEnvironment:
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps all environments at once; raises `EnvironmentFault`."""
-        moved = self._simulation.step(self._by_agent(actions))
-        over, ended = moved.terminated, moved.terminated | moved.truncated
-        observation, final = self._observation(moved.observations, over), None
-        if ended.any():
+        outcome = self._simulation.step(self._by_agent(actions))
+        over, done = outcome.terminated, outcome.terminated | outcome.truncated
+        observation, final = self._observation(outcome.observations, over), None
+        if done.any():
             if self.before_reset is not None:
                 self.before_reset()
             final = observation
-            fresh = self._simulation.restart(ended)
-            mixed = [np.where(ended[:, None], new, old) for new, old in zip(fresh, moved.observations, strict=True)]
-            observation = self._observation(mixed, self._nobody())
+            fresh = self._simulation.restart(done)
+            newest = [np.where(done[:, None], new, old) for new, old in zip(fresh, outcome.observations, strict=True)]
+            observation = self._observation(newest, self._nobody())
         return Step(
             observation=observation,
-            rewards=moved.rewards,
+            rewards=outcome.rewards,
             terminated=np.repeat(over[:, None], len(self.spec.agents), axis=1),
-            truncated=moved.truncated,
-            ended=ended,
+            truncated=outcome.truncated,
+            ended=done,
             final=final,
         )
 
@@ -108,17 +108,17 @@ class VmasEnvironment:
 
     def _by_agent(self, actions: tuple[ActionArray, ...]) -> list[ActionArray]:
         """The actions of every agent, ``[E]`` or ``[E, actions]``, within their bounds."""
-        chosen: dict[int, ActionArray] = {}
+        by_agent: dict[int, ActionArray] = {}
         for kind, numbers in zip(self.spec.classes, actions, strict=True):
             within = np.clip(numbers, kind.low, kind.high) if kind.continuous else numbers
-            chosen |= {agent: within[:, place] for place, agent in enumerate(kind.agents)}
-        return [chosen[agent] for agent in range(len(self.spec.agents))]
+            by_agent |= {agent: within[:, place] for place, agent in enumerate(kind.agents)}
+        return [by_agent[agent] for agent in range(len(self.spec.agents))]
 
-    def _observation(self, seen: list[FloatArray], over: BoolArray) -> Observation:
+    def _observation(self, observations: list[FloatArray], over: BoolArray) -> Observation:
         """What agents see, given ``[E, size]`` for each; zeros in environments that are `over` ``[E]``."""
         values = []
         for kind in self.spec.classes:
-            together = np.stack([seen[agent] for agent in kind.agents], axis=1).astype(np.float32)
+            together = np.stack([observations[agent] for agent in kind.agents], axis=1).astype(np.float32)
             together[over] = 0
             values.append(together)
         alive = np.repeat(~over[:, None], len(self.spec.agents), axis=1)

@@ -10,12 +10,15 @@ from functions.environments.scene import Colour, Disc, Line, Scene, Shape
 def draw(environment: Any, index: int) -> Scene:
     """Environment `index` of VMAS's `environment`: discs, and outlines of boxes, in the colours of the bodies."""
     half_width, half_height = _camera(environment, index)
-    left, top = environment.scenario.render_origin[0] - half_width, environment.scenario.render_origin[1] + half_height
+    x_left, top = (
+        environment.scenario.render_origin[0] - half_width,
+        environment.scenario.render_origin[1] + half_height,
+    )
     shapes: list[Shape] = []
     for entity in environment.world.entities:
         if bool(entity.is_rendering[index]):
             x, y = (float(part) for part in entity.state.pos[index])
-            shapes += _body(entity.shape, x - left, top - y, float(entity.state.rot[index]), _colour(entity.color))
+            shapes += _body(entity.shape, x - x_left, top - y, float(entity.state.rot[index]), _colour(entity.color))
     return Scene(2 * half_width, 2 * half_height, tuple(shapes))
 
 
@@ -59,6 +62,6 @@ def _turned(x: float, y: float, turn: float, across: float, up: float) -> tuple[
     )
 
 
-def _colour(said: Any) -> Colour:
-    red, green, blue = (float(part) for part in said[:3])
+def _colour(rgb: Any) -> Colour:
+    red, green, blue = (float(part) for part in rgb[:3])
     return red, green, blue

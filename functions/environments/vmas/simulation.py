@@ -68,39 +68,39 @@ class Simulation:
         self.environment = self._call(self._make)
         return _arrays(self._call(self.environment.reset, seed=seed))
 
-    def restart(self, ended: BoolArray) -> list[FloatArray]:
-        """Starts the environments where `ended` anew; of what every agent sees only their rows are right."""
-        if ended.all():
+    def restart(self, done: BoolArray) -> list[FloatArray]:
+        """Starts the environments where `done` anew; of what every agent sees only their rows are right."""
+        if done.all():
             return _arrays(self._call(self.environment.reset))
-        for row in np.flatnonzero(ended):
+        for row in np.flatnonzero(done):
             self._call(self.environment.reset_at, int(row), return_observations=False)
-        seen = self._call(
+        observations = self._call(
             self.environment.get_from_scenario,
             get_observations=True,
             get_rewards=False,
             get_infos=False,
             get_dones=False,
         )
-        return _arrays(seen[0])
+        return _arrays(observations[0])
 
     def step(self, actions: list[ActionArray]) -> Moved:
         """Moves every agent of every environment."""
-        seen, rewards, terminated, truncated, _ = self._call(self.environment.step, actions)
+        observations, rewards, terminated, truncated, _ = self._call(self.environment.step, actions)
         over = np.array(terminated.numpy()).reshape(-1)
         # Some scenarios give rewards [E, 1].
-        paid = np.stack([reward.numpy().reshape(-1) for reward in rewards], axis=1).astype(np.float64)
-        return Moved(_arrays(seen), paid, over, np.array(truncated.numpy()).reshape(-1) & ~over)
+        reward_matrix = np.stack([reward.numpy().reshape(-1) for reward in rewards], axis=1).astype(np.float64)
+        return Moved(_arrays(observations), reward_matrix, over, np.array(truncated.numpy()).reshape(-1) & ~over)
 
-    def _call(self, method: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """`method` with our random state; raises `EnvironmentFault` where it raises."""
-        shared = self.environment.vmas_random_state
-        theirs, shared[:] = [*shared], self._random
+        random_state = self.environment.vmas_random_state
+        theirs, random_state[:] = [*random_state], self._random
         try:
-            return method(*given, **named)
+            return method(*args, **kwargs)
         except Exception as error:
             raise EnvironmentFault(f"{self._name}, {method.__name__}: {_one_line(error)}") from error
         finally:
-            self._random, shared[:] = [*shared], theirs
+            self._random, random_state[:] = [*random_state], theirs
 
 
 def simulate(
@@ -111,12 +111,12 @@ def simulate(
     Raises `MissingExtra` without VMAS, `ValueError` for a scenario it does not know or options it does not take.
     """
     vmas = _package(name)
-    known = [*vmas.scenarios, *vmas.mpe_scenarios, *vmas.debug_scenarios]
-    if scenario not in known:
-        nearest = ", ".join(difflib.get_close_matches(scenario, known, cutoff=0.5) or sorted(vmas.scenarios))
+    scenarios = [*vmas.scenarios, *vmas.mpe_scenarios, *vmas.debug_scenarios]
+    if scenario not in scenarios:
+        nearest = ", ".join(difflib.get_close_matches(scenario, scenarios, cutoff=0.5) or sorted(vmas.scenarios))
         raise ValueError(f"{name}: VMAS has no scenario '{scenario}'; there are: {nearest}")
-    if taken := [key for key in options if key in inspect.signature(vmas.make_env).parameters]:
-        raise ValueError(f"{name}: task.options.{taken[0]} cannot be chosen")
+    if fixed_options := [key for key in options if key in inspect.signature(vmas.make_env).parameters]:
+        raise ValueError(f"{name}: task.options.{fixed_options[0]} cannot be chosen")
     settings = {"num_envs": num_envs, "max_steps": horizon, "continuous_actions": continuous, **_FIXED, **options}
 
     def make() -> Any:
@@ -128,9 +128,9 @@ def simulate(
             # Scenarios take any value, and fail where they first use it.
             sizes = map(environment.get_agent_action_size, environment.agents)
             environment.step([np.zeros((num_envs, size)) for size in sizes])
-    except UserWarning as unused:
-        said, _, _ = str(unused).partition(" This will")
-        raise ValueError(f"{name}: VMAS refuses task.options {options}: {said}") from unused
+    except UserWarning as warning:
+        text, _, _ = str(warning).partition(" This will")
+        raise ValueError(f"{name}: VMAS refuses task.options {options}: {text}") from warning
     except Exception as error:
         if options:
             raise ValueError(f"{name}: VMAS refuses task.options {options}: {_one_line(error)}") from error
@@ -165,19 +165,19 @@ def _spaces(environment: Any) -> list[tuple[Any, Any]]:
     return list(zip(environment.agents, environment.observation_space, strict=True))
 
 
-def _agent(name: str, environment: Any, agent: Any, seen: Any) -> Agent:
-    if not hasattr(seen, "high") or len(seen.shape) != 1:
-        raise Unsupported(f"{name}: agent '{agent.name}' sees {_one_line(seen)}; supported are vectors")
+def _agent(name: str, environment: Any, agent: Any, space: Any) -> Agent:
+    if not hasattr(space, "high") or len(space.shape) != 1:
+        raise Unsupported(f"{name}: agent '{agent.name}' sees {_one_line(space)}; supported are vectors")
     acts = environment.get_agent_action_space(agent)
     if not environment.continuous_actions:
-        return Agent(agent.name, seen.shape[0], int(acts.n))
-    return Agent(agent.name, seen.shape[0], acts.shape[0], tuple(acts.low.tolist()), tuple(acts.high.tolist()))
+        return Agent(agent.name, space.shape[0], int(acts.n))
+    return Agent(agent.name, space.shape[0], acts.shape[0], tuple(acts.low.tolist()), tuple(acts.high.tolist()))
 
 
 def _arrays(tensors: Any) -> list[FloatArray]:
     return [tensor.numpy() for tensor in tensors]
 
 
-def _one_line(said: object) -> str:
-    text = " ".join(str(said).split())
-    return f"{type(said).__name__}: {text}" if isinstance(said, Exception) else text
+def _one_line(value: object) -> str:
+    text = " ".join(str(value).split())
+    return f"{type(value).__name__}: {text}" if isinstance(value, Exception) else text
