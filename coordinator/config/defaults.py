@@ -30,14 +30,14 @@ def fill_family(document: Mapping[str, Any], keys: Collection[str]) -> tuple[dic
 
     A value in place of a table stays as it is: the type check refuses it later.
     """
-    filled = dict(document)
+    completion = dict(document)
     origins: dict[str, str] = {}
     for layer in _family_layers(document):
         for key, value in layer.values.items():
             *path, name = key.split(".")
-            if (key in keys or key.startswith("task.options.")) and _set_default(filled, path, name, value):
+            if (key in keys or key.startswith("task.options.")) and _set_default(completion, path, name, value):
                 origins[key] = layer.origin
-    return filled, origins
+    return completion, origins
 
 
 def _family_layers(document: Mapping[str, Any]) -> tuple[Layer, ...]:

@@ -7,7 +7,7 @@ from coordinator.core.opponents import FixedOpponents
 from coordinator.core.planning import rollout_bytes
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules import similarity
-from coordinator.rules.sharing import SHARING_MODES, misnamed
+from coordinator.rules.sharing import SHARING_MODES, invalid_groups
 from functions.environments.base import EnvSpec
 
 # An actor holds a trajectory, a copy and the stored object: 3.0 times its size, measured.
@@ -20,7 +20,7 @@ def incompatibility(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | No
         return problem
     if problem := league.incompatibility(config, spec):
         return problem
-    if problem := misnamed(spec.agents, sides.classes_by_side(spec), config.sharing.groups or ()):
+    if problem := invalid_groups(spec.agents, sides.classes_by_side(spec), config.sharing.groups or ()):
         return f"sharing.groups: {problem}"
     if problem := _fragments(config, spec):
         return f"actors.rollout_length: {config.actors.rollout_length} steps are less than an episode{problem}"

@@ -306,7 +306,7 @@ def _propose(
         bases = _changed(team.groups, apart)
         return Proposal(kind="split", team=replace(team, groups=apart), bases=bases) if bases else None
     groups = _group_agents(config, spec, team, controller, signals, round_)
-    if SHARING_MODES[config.sharing.rule].roles and roles.parted(team.groups, groups):
+    if SHARING_MODES[config.sharing.rule].roles and roles.separate_pairs(team.groups, groups):
         return None
     bases = {}
     for group in sorted(set(groups)):

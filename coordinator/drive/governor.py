@@ -16,7 +16,7 @@ from coordinator.drive import lease, run_manifest
 from coordinator.drive.ledger_items import STATE, Items, load_state
 from coordinator.drive.ports import Ledger
 from coordinator.governor.purse import least
-from coordinator.governor.study_state import Grant, Outcome, StudyPlan, StudyState, advance, begun
+from coordinator.governor.study_state import Grant, Outcome, StudyPlan, StudyState, advance, initial_state
 from functions.contract import StaleVersion, StorageFault
 from functions.encoding import JsonDecoder, to_json
 
@@ -103,7 +103,7 @@ def stop(there: Deployment, plan: StudyPlan) -> None:
     ledger = there.outside(STUDY + plan.study).ledger
     while True:
         record = ledger.load(STATE)
-        state = _STATE_DECODER.decode(record.body, "the study's state") if record else begun(plan)
+        state = _STATE_DECODER.decode(record.body, "the study's state") if record else initial_state(plan)
         state = msgspec.structs.replace(state, stopping=True)
         with suppress(StaleVersion):  # the governor was quicker
             ledger.commit(STATE, to_json(state), record.version if record else 0)
@@ -146,7 +146,7 @@ def _step(there: Deployment, plan: StudyPlan) -> StudyState:
     """Lets other runs begin where some have ended, and commits what each may use now."""
     ledger = there.outside(STUDY + plan.study).ledger
     record = ledger.load(STATE)
-    state = _STATE_DECODER.decode(record.body, "the study's state") if record else begun(plan)
+    state = _STATE_DECODER.decode(record.body, "the study's state") if record else initial_state(plan)
     looks = {run: _outcome(there.outside(run).ledger) for run in state.live}
     after = advance(plan, state, {run: outcome for run, outcome in looks.items() if outcome is not None})
     if after != state or record is None:

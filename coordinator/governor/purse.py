@@ -17,25 +17,25 @@ class Purse:
     allowances: dict[str, float] = field(default_factory=dict)
     spent: dict[str, float] = field(default_factory=dict)
 
-    def begin(self, run: str, spent: float) -> None:
+    def begin(self, run: str, dollars: float) -> None:
         """A run begins, or goes on, that has spent so much."""
         if self.cap is None:
             return
         free = self.cap - sum(self.allowances.values()) - sum(self.spent.values()) + self.spent.pop(run, 0.0)
-        self.allowances[run] = max(spent, spent + (free - spent) / max(1, self.runs))
+        self.allowances[run] = max(dollars, dollars + (free - dollars) / max(1, self.runs))
         self.runs -= 1
 
-    def end(self, run: str, spent: float, will_return: bool = False) -> None:
+    def end(self, run: str, dollars: float, will_return: bool = False) -> None:
         """A run ended, or pauses and may go on; the others get what it leaves."""
         if self.cap is None:
             return
-        left = self.allowances.pop(run, spent) - spent
-        self.spent[run] = spent
+        remainder = self.allowances.pop(run, dollars) - dollars
+        self.spent[run] = dollars
         self.runs += will_return
         # What the others that have not begun get is kept for them.
         shares = len(self.allowances) + max(0, self.runs)
         for other in self.allowances:
-            self.allowances[other] += left / shares
+            self.allowances[other] += remainder / shares
 
     def allowance(self, run: str) -> float | None:
         """What the run's bill may reach; None without limit."""

@@ -68,24 +68,24 @@ class StudyState(_Item, frozen=True, kw_only=True):
         return not self.live and (self.stopping or len(self.over) == len(plan.owners))
 
 
-def begun(plan: StudyPlan) -> StudyState:
+def initial_state(plan: StudyPlan) -> StudyState:
     """The study before its first step."""
     runs = Counter(plan.owners.values())
     purses = {owner: Purse(cap, runs[owner]) for owner, cap in plan.caps.items()}
     return StudyState(purses={_WHOLE: Purse(plan.dollars, len(plan.owners)), **purses})
 
 
-def advance(plan: StudyPlan, state: StudyState, ended: Mapping[str, Outcome]) -> StudyState:
+def advance(plan: StudyPlan, state: StudyState, outcomes: Mapping[str, Outcome]) -> StudyState:
     """The study after some runs at work have ended: others begin in their place, and all are granted their shares.
 
     Who begins is the first run of the owner who has the fewest at work for the weight. No grant of dollars shrinks
     while bills keep within their grants, so a run that still has its last one does no harm.
     """
     purses = copy.deepcopy(state.purses)
-    for run, outcome in ended.items():
+    for run, outcome in outcomes.items():
         for purse in _purses_of(plan, purses, run):
             purse.end(run, outcome.dollars)
-    live, over = [run for run in state.live if run not in ended], {**state.over, **ended}
+    live, over = [run for run in state.live if run not in outcomes], {**state.over, **outcomes}
     waiting = [] if state.stopping else [run for run in plan.owners if run not in state.live and run not in over]
     while waiting and len(live) < min(plan.width, plan.at_work):
         at_work = Counter(plan.owners[run] for run in live)

@@ -160,8 +160,8 @@ class Meter(_Counts, frozen=True):
         `billed_ms`.
         """
         limit_ms = float(Fraction(str(timeout_s)) * 1000)
-        billed = billed_ms(limit_ms, init_limit_ms, memory_mb, mb_per_vcpu)
-        charge = Charge(invocations=1, billed_ms=billed, mb_ms=memory_mb * billed, attempts_lost=1)
+        duration = billed_ms(limit_ms, init_limit_ms, memory_mb, mb_per_vcpu)
+        charge = Charge(invocations=1, billed_ms=duration, mb_ms=memory_mb * duration, attempts_lost=1)
         return self._add(function, charge, Usage(puts=puts, gets=gets))
 
     def add_commit(self, size: int, before: int = 0) -> Self:
@@ -272,9 +272,9 @@ def invocation(
     function: str, memory_mb: int, duration_ms: float, init_ms: float, usage: Usage, mb_per_vcpu: int | None = None
 ) -> Invocation:
     """A finished invocation on the bill; `mb_per_vcpu` as in `billed_ms`."""
-    billed = billed_ms(duration_ms, init_ms, memory_mb, mb_per_vcpu)
+    duration = billed_ms(duration_ms, init_ms, memory_mb, mb_per_vcpu)
     init = billed_ms(0, init_ms, memory_mb, mb_per_vcpu) if init_ms else 0
-    return Invocation(function, memory_mb, billed, init, usage)
+    return Invocation(function, memory_mb, duration, init, usage)
 
 
 def billed_ms(duration_ms: float, init_ms: float, memory_mb: int, mb_per_vcpu: int | None = None) -> int:
@@ -291,10 +291,10 @@ def billed_ms(duration_ms: float, init_ms: float, memory_mb: int, mb_per_vcpu: i
     if memory_mb <= 0 or duration_ms < 0 or init_ms < 0:
         raise ValueError(f"cannot bill {duration_ms} ms + {init_ms} ms of start-up at {memory_mb} MB")
     (digits, units), (init_digits, init_units) = _as_ratio(duration_ms), _as_ratio(init_ms) if init_ms else (0, 1)
-    measured, per_ms = digits * init_units + init_digits * units, units * init_units
+    ms_scaled, per_ms = digits * init_units + init_digits * units, units * init_units
     if mb_per_vcpu and mb_per_vcpu > memory_mb:
-        measured, per_ms = measured * mb_per_vcpu, per_ms * memory_mb
-    return -(-measured // per_ms)
+        ms_scaled, per_ms = ms_scaled * mb_per_vcpu, per_ms * memory_mb
+    return -(-ms_scaled // per_ms)
 
 
 def _as_ratio(value: float) -> tuple[int, int]:
@@ -317,10 +317,10 @@ def bill(
     compute = {name: _compute_line(name, meter, prices, architecture) for name in FUNCTIONS}
     count = meter.extra_requests + sum(charge_of(meter, name).invocations for name in FUNCTIONS)
     requests = line("lambda requests", count, 1, "request", prices.lambda_.requests_per_million, 1_000_000)
-    stored = _storage_lines(meter, prices, storage)
+    storage_lines = _storage_lines(meter, prices, storage)
     logs = line("logs", meter.log_bytes, _GB, "GB", prices.cloudwatch.logs_gb, 1)
     transfer = line("data transfer out", meter.bytes_out, _GB, "GB", prices.transfer.out_gb, 1)
-    lines = (*compute.values(), requests, *stored, logs, transfer)
+    lines = (*compute.values(), requests, *storage_lines, logs, transfer)
     return Bill(
         region=prices.region,
         prices_date=prices.date,
@@ -332,7 +332,7 @@ def bill(
         actor=compute["actor"].dollars,
         learner=compute["learner"].dollars,
         evaluator=compute["evaluator"].dollars,
-        storage=total(stored),
+        storage=total(storage_lines),
         requests=requests.dollars,
         coordinator=compute["coordinator"].dollars,
         logs=logs.dollars,

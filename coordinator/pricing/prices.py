@@ -134,11 +134,11 @@ def _tables(region: str) -> dict[str, Any]:
     # Decimal, not float: a price is the digits that are printed.
     tables = tomllib.loads(text, parse_float=Decimal)
     base = tables.pop("base", None)
-    return _merged(_tables(base), tables) if base else tables
+    return _merge(_tables(base), tables) if base else tables
 
 
-def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return base | {
-        name: _merged(base[name], value) if isinstance(value, dict) and name in base else value
+        name: _merge(base[name], value) if isinstance(value, dict) and name in base else value
         for name, value in over.items()
     }

@@ -85,18 +85,18 @@ def agglomerate(distance: Array, mergeable: Array, least: int = 1) -> Labels:
     agents = len(distance)
     labels, sizes = np.arange(agents), np.ones(agents)
     # A cluster's row is that of its first member; rows of merged clusters are not allowed.
-    totals, allowed = np.array(distance, np.float64), np.array(mergeable, np.bool_)
+    totals, pair_mergeable = np.array(distance, np.float64), np.array(mergeable, np.bool_)
     for _ in range(agents - least):
-        open_ = np.triu(allowed, 1)
+        open_ = np.triu(pair_mergeable, 1)
         if not open_.any():
             break
         means = np.where(open_, totals / np.outer(sizes, sizes), np.inf)
         first, second = (int(index) for index in np.unravel_index(means.argmin(), means.shape))
         totals[first] += totals[second]
         totals[:, first] += totals[:, second]
-        allowed[first] &= allowed[second]
-        allowed[:, first] &= allowed[:, second]
-        allowed[second], allowed[:, second] = False, False
+        pair_mergeable[first] &= pair_mergeable[second]
+        pair_mergeable[:, first] &= pair_mergeable[:, second]
+        pair_mergeable[second], pair_mergeable[:, second] = False, False
         sizes[first] += sizes[second]
         labels[labels == second] = first
     return _renumber(labels)
@@ -151,13 +151,13 @@ def _update_centre(centre: Array, members: Array) -> Array:
 
 def _initial_centres(points: Array, count: int, rng: np.random.Generator) -> Array:
     """`count` of the points, drawn with a probability proportional to the squared distance from those drawn before."""
-    chosen = [int(rng.integers(len(points)))]
-    while len(chosen) < count:
-        weights = _squares(points, points[chosen]).min(axis=1)
+    centres = [int(rng.integers(len(points)))]
+    while len(centres) < count:
+        weights = _squares(points, points[centres]).min(axis=1)
         total = weights.sum()
         # Where all points are drawn, a second copy of the first gets no members.
-        chosen.append(int(rng.choice(len(points), p=weights / total)) if total > 0 else chosen[0])
-    return points[chosen]
+        centres.append(int(rng.choice(len(points), p=weights / total)) if total > 0 else centres[0])
+    return points[centres]
 
 
 def _squares(points: Array, centres: Array) -> Array:

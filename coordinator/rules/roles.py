@@ -64,21 +64,21 @@ def look(history: RoleHistory, groups: Sequence[int], errors: Array, error: floa
 
     The groups that earlier looks suggest are judged by this one alone, so they are not better on it by chance.
     """
-    pairs = parted(groups, suggestion(history, groups))
-    own = np.einsum("iik->ik", errors)
-    scale = own[:, np.newaxis] + own
-    added = errors + errors.swapaxes(0, 1) - scale
-    seen = replace(history, added=_remember(history.added, added.mean(axis=2), scale.mean(axis=2)))
+    pairs = separate_pairs(groups, suggestion(history, groups))
+    own_error = np.einsum("iik->ik", errors)
+    scale = own_error[:, np.newaxis] + own_error
+    swap_error = errors + errors.swapaxes(0, 1) - scale
+    new_history = replace(history, added=_remember(history.added, swap_error.mean(axis=2), scale.mean(axis=2)))
     if not pairs:
         tests, quiet = history.tests + bool(history.evidence), history.quiet + 1
-        return replace(seen, evidence=(), looks=0, tests=tests, quiet=quiet, pause=quiet // PATIENCE)
-    beyond = np.mean([added[i, j] - TOLERANCE * scale[i, j] for i, j in pairs], axis=0)
+        return replace(new_history, evidence=(), looks=0, tests=tests, quiet=quiet, pause=quiet // PATIENCE)
+    beyond = np.mean([swap_error[i, j] - TOLERANCE * scale[i, j] for i, j in pairs], axis=0)
     evidence = (*history.evidence, *(float(f"{value:.6g}") for value in beyond))
-    seen = replace(seen, evidence=evidence, looks=history.looks + 1, quiet=0, pause=0)
-    if seen.looks < LOOKS[-1] or differ(seen, error):
-        return seen
+    new_history = replace(new_history, evidence=evidence, looks=history.looks + 1, quiet=0, pause=0)
+    if new_history.looks < LOOKS[-1] or differ(new_history, error):
+        return new_history
     tests = history.tests + 1
-    return replace(seen, evidence=(), looks=0, tests=tests, pause=PATIENCE * tests)
+    return replace(new_history, evidence=(), looks=0, tests=tests, pause=PATIENCE * tests)
 
 
 def suggestion(history: RoleHistory, groups: Sequence[int]) -> tuple[int, ...]:
@@ -90,8 +90,8 @@ def suggestion(history: RoleHistory, groups: Sequence[int]) -> tuple[int, ...]:
     share += share.T
 
     def label(members: Sequence[int]) -> Sequence[int]:
-        own = share[np.ix_(members, members)]
-        return agglomerate(own, own < TOLERANCE)
+        within_group = share[np.ix_(members, members)]
+        return agglomerate(within_group, within_group < TOLERANCE)
 
     return groups_of(groups, label)
 
@@ -104,9 +104,9 @@ def differ(history: RoleHistory, error: float) -> bool:
     """
     if history.looks not in LOOKS:
         return False
-    spent = error * 6 / (math.pi * (history.tests + 1)) ** 2
+    error_of_test = error * 6 / (math.pi * (history.tests + 1)) ** 2
     number = LOOKS.index(history.looks) + 1
-    return judge(np.array(history.evidence), 0.0, spent, number, len(LOOKS)) == "commit"
+    return judge(np.array(history.evidence), 0.0, error_of_test, number, len(LOOKS)) == "commit"
 
 
 def shuffled(groups: Sequence[int], finer: Sequence[int], rng: np.random.Generator) -> tuple[int, ...]:
@@ -114,15 +114,15 @@ def shuffled(groups: Sequence[int], finer: Sequence[int], rng: np.random.Generat
     return groups_of(groups, lambda members: rng.permutation([finer[member] for member in members]).tolist())
 
 
-def parted(groups: Sequence[int], finer: Sequence[int]) -> list[tuple[int, int]]:
+def separate_pairs(groups: Sequence[int], finer: Sequence[int]) -> list[tuple[int, int]]:
     """The pairs that `groups` hold together and `finer` ones do not."""
     agents = range(len(groups))
     return [(i, j) for i in agents for j in agents[i + 1 :] if groups[i] == groups[j] and finer[i] != finer[j]]
 
 
-def _remember(past: tuple[float, ...], added: Array, scale: Array) -> tuple[float, ...]:
+def _remember(past: tuple[float, ...], swap_error: Array, scale: Array) -> tuple[float, ...]:
     """The average with one more look; where errors are 0, everyone knows the reward, and exchanging adds nothing."""
-    pairs = np.triu_indices(len(added), 1)
-    new = np.divide(added[pairs], scale[pairs], out=np.zeros(len(pairs[0])), where=scale[pairs] > 0)
+    pairs = np.triu_indices(len(swap_error), 1)
+    new = np.divide(swap_error[pairs], scale[pairs], out=np.zeros(len(pairs[0])), where=scale[pairs] > 0)
     average = MEMORY * np.array(past) + (1 - MEMORY) * new if past else new
     return tuple(round(share, 4) for share in average.tolist())

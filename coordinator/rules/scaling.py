@@ -96,14 +96,14 @@ def add_round(
     A group keeps its last `window` ratios; groups that are not in `signals` are dropped. Only for a shuffled `rule` is
     the round added to `past`: the history is part of every ledger write, which is billed by the kilobyte.
     """
-    known = SCALING_RULES[rule]
-    latest = round_signals(signals, mean_return if known.returns else None)
+    rule_spec = SCALING_RULES[rule]
+    latest = round_signals(signals, mean_return if rule_spec.returns else None)
     windows = {}
     for group in sorted(signals):
         new = (latest.convexity[group],) if group in latest.convexity else ()
         if ratios := (*history.convexity.get(group, ()), *new):
             windows[group] = ratios[-window:]
-    past = (*history.past, latest)[-HISTORY:] if known.past and latest != ScalingSignals() else history.past
+    past = (*history.past, latest)[-HISTORY:] if rule_spec.past and latest != ScalingSignals() else history.past
     return replace(add_return(average_noise(history, latest), latest), convexity=windows, past=past)
 
 
@@ -183,8 +183,8 @@ def budget(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) ->
     measured it is the share.
     """
     share_ = bounds.left / max(1, bounds.rounds) - bounds.overhead
-    wanted = max(share_, tradeoff(history, bounds, rng) if history.trace is not None else 0)
-    payable = min(wanted, bounds.left - bounds.overhead, bounds.most)
+    affordable = max(share_, tradeoff(history, bounds, rng) if history.trace is not None else 0)
+    payable = min(affordable, bounds.left - bounds.overhead, bounds.most)
     return max(bounds.least, math.floor(payable))
 
 
@@ -199,8 +199,8 @@ def adapt(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> 
     first, *recent = history.returns
     if bounds.target <= first:
         return bounds.most
-    reached = (math.fsum(recent) / len(recent) - first) / (bounds.target - first)
-    return min(max(math.ceil(reached * bounds.most), bounds.least), bounds.most)
+    progress = (math.fsum(recent) / len(recent) - first) / (bounds.target - first)
+    return min(max(math.ceil(progress * bounds.most), bounds.least), bounds.most)
 
 
 def _shuffle_history(decide: Decide) -> Decide:
@@ -214,7 +214,7 @@ def _shuffle_history(decide: Decide) -> Decide:
     the same mean as well.
     """
 
-    def shuffled(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
+    def with_shuffled_history(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
         """The rule on the shuffled history."""
         order = [history.past[index] for index in rng.permutation(len(history.past))]
         rebuilt = ScalingHistory(returns=history.returns[:1], spent=history.spent)
@@ -227,7 +227,7 @@ def _shuffle_history(decide: Decide) -> Decide:
         ratios = {group: values for group, values in windows.items() if values}
         return decide(replace(rebuilt, convexity=ratios), bounds, rng)
 
-    return shuffled
+    return with_shuffled_history
 
 
 def _choose_rollouts(history: ScalingHistory, bounds: Bounds, threshold: float) -> int:

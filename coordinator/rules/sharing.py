@@ -73,19 +73,19 @@ def dynamic(classes: Sequence[int], start: Start) -> tuple[int, ...]:
     return all_(classes) if start == "together" else none(classes)
 
 
-def by_name(agents: Sequence[str], named: Sequence[Sequence[str]]) -> tuple[int, ...]:
-    """The groups of the `named` agents, all of which are among `agents`; every other agent is on its own."""
+def by_name(agents: Sequence[str], named_groups: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    """The groups of the `named_groups` agents, all of which are among `agents`; every other agent is on its own."""
     groups = list(range(len(agents)))
-    for names in named:
+    for names in named_groups:
         members = [agents.index(name) for name in names]
         for member in members:
             groups[member] = min(members)
     return tuple(groups)
 
 
-def misnamed(agents: Sequence[str], classes: Sequence[int], named: Sequence[Sequence[str]]) -> str:
-    """Why agents cannot share as `named`, `classes` as in `InitialGroups`; '' when they can."""
-    for names in named:
+def invalid_groups(agents: Sequence[str], classes: Sequence[int], groups: Sequence[Sequence[str]]) -> str:
+    """Why agents cannot share as `groups`, `classes` as in `InitialGroups`; '' when they can."""
+    for names in groups:
         for name in names:
             if name not in agents:
                 return f"there is no agent {name}; there are {', '.join(agents)}"

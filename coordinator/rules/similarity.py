@@ -157,9 +157,9 @@ def _regret(one: FloatArray, other: FloatArray) -> FloatArray:
 
 def _loss(values: FloatArray, action: NDArray[np.int64]) -> FloatArray:
     best, worst = values.max(axis=-1), values.min(axis=-1)
-    taken = np.take_along_axis(values, action[..., np.newaxis], axis=-1)[..., 0]
-    lost, span = best - taken, best - worst
-    return np.asarray(np.divide(lost, span, out=np.zeros(lost.shape), where=span > 0))
+    action_values = np.take_along_axis(values, action[..., np.newaxis], axis=-1)[..., 0]
+    loss, span = best - action_values, best - worst
+    return np.asarray(np.divide(loss, span, out=np.zeros(loss.shape), where=span > 0))
 
 
 def _action(one: FloatArray, other: FloatArray) -> FloatArray:
@@ -179,17 +179,18 @@ def _kde_kl(tables: NDArray[Any]) -> FloatArray:
     log_density = np.empty((agents, agents, count))
     for j, centres in enumerate(samples):
         for i, points in enumerate(samples):
-            log_density[i, j] = _log_density(centres, points, own=i == j)
-    own = log_density[np.arange(agents), np.arange(agents)]
-    one_way = own[:, np.newaxis] - log_density
+            log_density[i, j] = _log_density(centres, points, leave_one_out=i == j)
+    own_density = log_density[np.arange(agents), np.arange(agents)]
+    one_way = own_density[:, np.newaxis] - log_density
     return (one_way + one_way.swapaxes(0, 1)) / 2
 
 
-def _log_density(centres: FloatArray, points: FloatArray, own: bool) -> FloatArray:
+def _log_density(centres: FloatArray, points: FloatArray, leave_one_out: bool) -> FloatArray:
     """Log-density at `points` ``[m, d]`` of Gaussian kernels at `centres` ``[K, d]``, up to a constant of d.
 
     The kernels' covariance is that of the centres by Scott's factor K^(-1/(d+4)) (Scott, "Multivariate Density
-    Estimation", 1992), squared. `own`: the points are the centres, and a kernel does not count at its own centre.
+    Estimation", 1992), squared. `leave_one_out`: the points are the centres, and a kernel does not count at its own
+    centre.
     """
     count, width = centres.shape
     covariance = np.cov(centres, rowvar=False).reshape(width, width) + _RIDGE * np.eye(width)
@@ -197,12 +198,12 @@ def _log_density(centres: FloatArray, points: FloatArray, own: bool) -> FloatArr
     middle = centres.mean(axis=0)  # small numbers keep their digits in the expanded square
     a, b = (np.linalg.solve(root, (rows - middle).T).T for rows in (points, centres))
     exponent = a @ b.T - (a * a).sum(axis=1)[:, np.newaxis] / 2 - (b * b).sum(axis=1) / 2
-    if own:
+    if leave_one_out:
         np.fill_diagonal(exponent, -np.inf)
     top = exponent.max(axis=1)
     exponent -= top[:, np.newaxis]
     total = np.exp(exponent, out=exponent).sum(axis=1)
-    return np.asarray(top + np.log(total) - np.log(count - own) - np.log(np.diag(root)).sum())
+    return np.asarray(top + np.log(total) - np.log(count - leave_one_out) - np.log(np.diag(root)).sum())
 
 
 DISTANCES: Family[DistanceRule] = Family(

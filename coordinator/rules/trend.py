@@ -89,8 +89,8 @@ def values(history: TrendHistory) -> FloatArray:
     """
     raw = np.array(history.window, dtype=np.float64)
     low, high = np.array(history.low), np.array(history.high)
-    moved = high > low
-    shares = np.where(moved, (raw - low) / np.where(moved, high - low, 1.0), 0.5)
+    varies = high > low
+    shares = np.where(varies, (raw - low) / np.where(varies, high - low, 1.0), 0.5)
     mean: FloatArray = shares.mean(axis=1)
     return mean
 
@@ -170,6 +170,6 @@ def _line(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Slopes ``[...]`` and residuals ``[..., n]`` of the least-squares lines, and the centred rounds ``[n]``."""
     length = values.shape[-1]
     times = np.arange(length) - (length - 1) / 2
-    centred = values - values.mean(axis=-1, keepdims=True)
-    slopes = np.asarray(centred @ times / (times**2).sum())
-    return slopes, centred - slopes[..., np.newaxis] * times, times
+    deviations = values - values.mean(axis=-1, keepdims=True)
+    slopes = np.asarray(deviations @ times / (times**2).sum())
+    return slopes, deviations - slopes[..., np.newaxis] * times, times

@@ -46,15 +46,15 @@ def judge(differences: NDArray[np.float64], margin: float, error: float, look: i
     """
     if not (1 <= look <= looks and 0 < error < 0.5):
         raise ValueError(f"no look {look} of {looks} with error {error}")
-    undecided: Verdict = "more" if look < looks else "roll back"
+    without_bound: Verdict = "more" if look < looks else "roll back"
     if len(differences) < 2:
-        return undecided
+        return without_bound
     mean, deviation = _moments(differences)
     probability = 1 - error * _error_share(look, looks)
     half = t_quantile(probability, len(differences) - 1) * deviation / math.sqrt(len(differences))
     if mean - half > -margin:
         return "commit"
-    return "roll back" if mean + half < -margin else undecided
+    return "roll back" if mean + half < -margin else without_bound
 
 
 def _error_share(look: int, looks: int) -> float:

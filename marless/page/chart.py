@@ -69,16 +69,16 @@ class Frame:
 
 def chart(title: str, lines: Sequence[Line], axis: str, size: Size) -> Html:
     """The chart of these lines, of which one at least has a point; their places are in units of `axis`."""
-    thin = [_thinned(line, size.points) for line in map(_finite, lines) if len(line.x)]
+    thin = [_downsample(line, size.points) for line in map(_finite, lines) if len(line.x)]
     frame = frame_of(thin, size)
     shapes = [*(_band(line, frame) for line in thin if len(line.low)), *(_line(line, frame) for line in thin)]
     dots = [_dots(line, frame, axis) for line in thin if line.dots and len(line.x) <= _DOTS]
     counts = all(line.steps for line in thin)
-    drawn = joined([element("title", title), _axes(frame, axis, counts), *shapes, *dots])
+    content = joined([element("title", title), _axes(frame, axis, counts), *shapes, *dots])
     box = f"{frame.left:g} {frame.top:g} {frame.right:g} {frame.bottom:g}"
     ranges = " ".join(f"{value:.9g}" for value in (*frame.x, *frame.y))
     start = f'<svg class="chart" viewBox="0 0 {size.width} {size.height}" role="img" data-box="{box}"'
-    return Html(f'{start} data-range="{ranges}" data-axis="{html(axis)}">{drawn}</svg>')
+    return Html(f'{start} data-range="{ranges}" data-axis="{html(axis)}">{content}</svg>')
 
 
 def figure(title: str, note: str, lines: Sequence[Line], axis: str, size: Size) -> Html:
@@ -92,10 +92,10 @@ def figure(title: str, note: str, lines: Sequence[Line], axis: str, size: Size) 
 
 def legend(lines: Sequence[Line], title: str) -> Html:
     """Colours and names; none for a single line that has the name of the chart."""
-    shown = [line for line in lines if len(line.x)]
-    if [line.name for line in shown] == [title]:
+    visible_lines = [line for line in lines if len(line.x)]
+    if [line.name for line in visible_lines] == [title]:
         return Html("")
-    items = (element("li", element("i", class_=f"key {_style(line)}"), line.name) for line in shown)
+    items = (element("li", element("i", class_=f"key {_style(line)}"), line.name) for line in visible_lines)
     return element("ul", *items, class_="legend")
 
 
@@ -145,7 +145,7 @@ def _finite(line: Line) -> Line:
     return line if len(rows) == len(line.x) else _rows(line, rows)
 
 
-def _thinned(line: Line, most: int) -> Line:
+def _downsample(line: Line, most: int) -> Line:
     return line if len(line.x) <= most else _rows(line, largest_triangles(line.x, line.y, most).tolist())
 
 
@@ -159,8 +159,8 @@ def _rows(line: Line, rows: Sequence[int]) -> Line:
 
 
 def _style(line: Line) -> str:
-    dashed = " dashed" if line.colour >= COLOURS else ""
-    return f"c{line.colour % COLOURS}{dashed}{' faint' if line.faint else ''}"
+    dash_class = " dashed" if line.colour >= COLOURS else ""
+    return f"c{line.colour % COLOURS}{dash_class}{' faint' if line.faint else ''}"
 
 
 def _band(line: Line, frame: Frame) -> Html:
@@ -196,13 +196,13 @@ def _axes(frame: Frame, axis: str, counts: bool) -> Html:
     up, along = numbers.ticks(*frame.y, whole=counts), numbers.ticks(*frame.x, whole=axis == "round")
     return joined(
         [
-            _ruled(up, numbers.labels(up), frame),
+            _grid_lines(up, numbers.labels(up), frame),
             _along(along, numbers.labels(along, dollars=axis == "dollars"), frame.across, frame.bottom),
         ]
     )
 
 
-def _ruled(at: Sequence[float], labels: Sequence[str], frame: Frame) -> Html:
+def _grid_lines(at: Sequence[float], labels: Sequence[str], frame: Frame) -> Html:
     return joined(
         Html(
             f'<path class="rule" d="M{frame.left:g} {frame.up(value):.1f}H{frame.right:g}"/>'

@@ -33,96 +33,98 @@ class Compared:
     left_out: Mapping[str, str]
 
 
-def overview(found: Compared) -> Html:
+def overview(compared_runs: Compared) -> Html:
     """The comparison itself: what can be told apart, curves with bands, tables."""
-    said = tables.conclusions(found.comparison)
-    parts = [element("h2", "Can they be told apart?"), bullets(said)] if said else []
-    parts += [element("h2", "Learning curves"), switched(curves(found), "arms")]
-    for each in tables.sections(found.comparison):
+    sentences = tables.conclusions(compared_runs.comparison)
+    parts = [element("h2", "Can they be told apart?"), bullets(sentences)] if sentences else []
+    parts += [element("h2", "Learning curves"), switched(curves(compared_runs), "arms")]
+    for each in tables.sections(compared_runs.comparison):
         numeric = [at for at in range(1, len(each.header)) if all(row[at][:1] in _NUMBERS for row in each.rows)]
         rows = [(element("b", row[0]), *row[1:]) for row in each.rows]
         parts += [element("h2", each.title), table(each.header, rows, numeric)]
-    notes = [note.removeprefix("* ") if note.startswith("* ") else note for note in tables.notes(found.comparison)]
+    notes = [
+        note.removeprefix("* ") if note.startswith("* ") else note for note in tables.notes(compared_runs.comparison)
+    ]
     parts.append(element("details", element("summary", "How to read this"), bullets(notes)))
     return joined(parts)
 
 
-def curves(found: Compared) -> dict[Axis, Html]:
+def curves(compared_runs: Compared) -> dict[Axis, Html]:
     """The arms' curves with their bands, by axis."""
-    measure = tables.measured(found.comparison).capitalize()
+    measure = tables.measured(compared_runs.comparison).capitalize()
     note = "interquartile mean over seeds, greedy, with 95 % bootstrap bands; as far as all runs of the arm came"
-    drawn: dict[Axis, Html] = {}
-    for axis, by_arm in found.curves.items():
+    panels: dict[Axis, Html] = {}
+    for axis, by_arm in compared_runs.curves.items():
         arms = [
-            Line(name, own.x, own.y[name], own.low[name], own.high[name], colour=position % (2 * COLOURS))
-            for position, name in enumerate(arm.name for arm in found.arms)
-            if (own := by_arm.get(name))
+            Line(name, curve.x, curve.y[name], curve.low[name], curve.high[name], colour=position % (2 * COLOURS))
+            for position, name in enumerate(arm.name for arm in compared_runs.arms)
+            if (curve := by_arm.get(name))
         ]
-        drawn[axis] = figure(measure, note, arms, axis, Size(600, 290))
-    return {axis: panel for axis, panel in drawn.items() if panel}
+        panels[axis] = figure(measure, note, arms, axis, Size(600, 290))
+    return {axis: panel for axis, panel in panels.items() if panel}
 
 
-def runs_table(found: Compared, anchors: Mapping[str, str]) -> Html:
+def runs_table(compared_runs: Compared, anchors: Mapping[str, str]) -> Html:
     """Every run with its figures, and a link to its section where the page has one."""
-    names = short_names(found)
+    names = short_names(compared_runs)
     rows = [
         _run_row(run, names[run.name], arm.name, anchors.get(run.name, ""))
-        for arm in found.arms
+        for arm in compared_runs.arms
         for run in arm.every_run
     ]
     header = ("run", "arm", "seed", "final return", "curve", "steps", "training", "bill", "status")
-    left = [f"{name}: {why}" for name, why in found.left_out.items()]
-    more = joined([element("p", "Left out:"), bullets(left)]) if left else Html("")
+    reasons = [f"{name}: {why}" for name, why in compared_runs.left_out.items()]
+    more = joined([element("p", "Left out:"), bullets(reasons)]) if reasons else Html("")
     return joined([element("h2", "Runs", id="runs"), table(header, rows, (2, 5, 6, 7)), more])
 
 
-def run_sections(found: Compared, points_of_line: int, budget: int) -> tuple[Html, dict[str, str]]:
+def run_sections(compared_runs: Compared, points_of_line: int, budget: int) -> tuple[Html, dict[str, str]]:
     """As many sections of the first runs as `budget` characters hold, and the anchors of those; the others are
     counted."""
     parts: list[Html] = []
     anchors: dict[str, str] = {}
-    names = short_names(found)
-    for position, run in enumerate(found.facts, start=1):
+    names = short_names(compared_runs)
+    for position, run in enumerate(compared_runs.facts, start=1):
         anchor = f"run-{position}"
-        drawn = _folded(run, names[run.name], anchor, points_of_line)
-        if len(drawn) > budget:
+        section = _fold(run, names[run.name], anchor, points_of_line)
+        if len(section) > budget:
             break
-        budget -= len(drawn)
-        parts.append(drawn)
+        budget -= len(section)
+        parts.append(section)
         anchors[run.name] = anchor
     without = len(names) - len(parts)
-    said = f"{counted(without, 'run')} without a section, for the page to stay small: see marless report RUN."
-    note = element("p", said, class_="note") if without else Html("")
+    text = f"{counted(without, 'run')} without a section, for the page to stay small: see marless report RUN."
+    note = element("p", text, class_="note") if without else Html("")
     return joined([element("h2", "Run by run"), *parts, note]), anchors
 
 
-def short_names(found: Compared) -> dict[str, str]:
+def short_names(compared_runs: Compared) -> dict[str, str]:
     """By name, what the page calls a run: without the folders it is in, unless two would be called the same."""
-    short = {run.name: run.name.rpartition("/")[2] for arm in found.arms for run in arm.every_run}
+    short = {run.name: run.name.rpartition("/")[2] for arm in compared_runs.arms for run in arm.every_run}
     return short if len({*short.values()}) == len(short) else {name: name for name in short}
 
 
-def _folded(run: Facts, name: str, anchor: str, points_of_line: int) -> Html:
+def _fold(run: Facts, name: str, anchor: str, points_of_line: int) -> Html:
     title = element("summary", element("b", name), " ", element("span", headline(run)))
     back = element("p", element("a", "All runs", href="#runs"))
     return element("details", title, section(run, anchor, 3, points_of_line, whole=False), back, class_="run")
 
 
 def _run_row(run: ComparedRun, name: str, arm: str, anchor: str) -> Sequence[object]:
-    found = run.summary
+    summary = run.summary
     # Runs of files of marl-eval have no page.
-    assert found is not None
-    final = numbers.interval(found.final_return.mean, found.final_return.ci95) if found.final_return else "-"
+    assert summary is not None
+    final = numbers.interval(summary.final_return.mean, summary.final_return.ci95) if summary.final_return else "-"
     return (
         element("a", name, href=f"#{anchor}") if anchor else name,
         arm,
         str(run.seed),
         final,
         sparkline(run),
-        f"{found.env_steps:,}",
-        seconds(found.train_seconds),
-        money(found.dollars.total),
-        status(found),
+        f"{summary.env_steps:,}",
+        seconds(summary.train_seconds),
+        money(summary.dollars.total),
+        status(summary),
     )
 
 

@@ -26,13 +26,13 @@ def run_page(facts: Facts, written_by: str) -> str:
     return _document(facts.name, joined([head, section(facts, "run", 2, _MOST_POINTS)]), written_by)
 
 
-def comparison_page(found: Compared, written_by: str) -> str:
+def comparison_page(compared_runs: Compared, written_by: str) -> str:
     """The page of several runs."""
-    runs = sum(len(arm.every_run) for arm in found.arms)
-    title = f"{counted(len(found.arms), 'arm')}, {counted(runs, 'run')}"
-    sections, anchors = run_sections(found, points_of(len(found.facts)), BUDGET)
-    lead = element("p", f"{tables.headline(found.comparison)}.", class_="lead")
-    body = [element("h1", title), lead, overview(found), runs_table(found, anchors), sections]
+    runs = sum(len(arm.every_run) for arm in compared_runs.arms)
+    title = f"{counted(len(compared_runs.arms), 'arm')}, {counted(runs, 'run')}"
+    sections, anchors = run_sections(compared_runs, points_of(len(compared_runs.facts)), BUDGET)
+    lead = element("p", f"{tables.headline(compared_runs.comparison)}.", class_="lead")
+    body = [element("h1", title), lead, overview(compared_runs), runs_table(compared_runs, anchors), sections]
     return _document(title, joined(body), written_by)
 
 

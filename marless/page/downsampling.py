@@ -18,12 +18,12 @@ def largest_triangles(x: Sequence[float], y: Sequence[float], most: int) -> NDAr
         return np.arange(count)
     xs, ys = np.asarray(x, np.float64), np.asarray(y, np.float64)
     edges = np.linspace(1, count - 1, most - 1).astype(np.int64)
-    kept = [0]
+    indices = [0]
     for bucket in range(most - 2):
         here = slice(edges[bucket], edges[bucket + 1])
         following = slice(edges[bucket + 1], edges[bucket + 2] if bucket + 2 < len(edges) else count)
         mean_x, mean_y = xs[following].mean(), ys[following].mean()
-        last = kept[-1]
+        last = indices[-1]
         twice_area = np.abs((xs[last] - mean_x) * (ys[here] - ys[last]) - (xs[last] - xs[here]) * (mean_y - ys[last]))
-        kept.append(int(edges[bucket] + np.argmax(twice_area)))
-    return np.array([*kept, count - 1])
+        indices.append(int(edges[bucket] + np.argmax(twice_area)))
+    return np.array([*indices, count - 1])

@@ -16,23 +16,23 @@ _NAME_WIDTH = 30.0
 
 def spans(lines: Sequence[RoundLine], agent: int) -> Iterator[tuple[int, int, int]]:
     """First round, last round and group, for as long as an agent stays in one."""
-    begun = 0
+    start = 0
     for position, line in enumerate(lines):
         after = lines[position + 1] if position + 1 < len(lines) else None
         if after is None or after.team[agent] != line.team[agent]:
-            yield lines[begun].round, line.round, line.team[agent]
-            begun = position + 1
+            yield lines[start].round, line.round, line.team[agent]
+            start = position + 1
 
 
 def strip(lines: Sequence[RoundLine], agents: Sequence[str]) -> Html:
     """The rounds from left to right; '' where no round says who learned in which group."""
-    known = [line for line in lines if len(line.team) == len(agents)]
-    if not known:
+    team_lines = [line for line in lines if len(line.team) == len(agents)]
+    if not team_lines:
         return Html("")
-    first, last = known[0].round, known[-1].round
+    first, last = team_lines[0].round, team_lines[-1].round
     unit = (_WIDTH - _LEFT - 12) / (last - first + 1)
     rows = [
-        joined([_name(row, name), *(_span(row, name, first, unit, found) for found in spans(known, row))])
+        joined([_name(row, name), *(_span(row, name, first, unit, span) for span in spans(team_lines, row))])
         for row, name in enumerate(agents[:MOST_AGENTS])
     ]
     bottom = len(rows) * _ROW
@@ -54,13 +54,13 @@ def _name(row: int, name: str) -> Html:
     return Html(f'<text class="end" x="{_LEFT - 6:g}" y="{row * _ROW + 13:g}">{html(short)}</text>')
 
 
-def _span(row: int, name: str, first: int, unit: float, found: tuple[int, int, int]) -> Html:
-    begun, ended, group = found
-    x, width = _LEFT + (begun - first) * unit, (ended - begun + 1) * unit
+def _span(row: int, name: str, first: int, unit: float, span: tuple[int, int, int]) -> Html:
+    first_round, last_round, group = span
+    x, width = _LEFT + (first_round - first) * unit, (last_round - first_round + 1) * unit
     label = f"g{group:02d}"
-    said = f"{name}, rounds {begun:,} to {ended:,}: network {label}"
+    tooltip = f"{name}, rounds {first_round:,} to {last_round:,}: network {label}"
     inside = f'<text class="inside" x="{x + 5:.1f}" y="{row * _ROW + 13:g}">{label}</text>'
     return Html(
         f'<rect class="fill c{group % COLOURS}" x="{x:.1f}" y="{row * _ROW + 1:g}" width="{width:.1f}"'
-        f' height="{_ROW - 2:g}">{element("title", said)}</rect>{inside if width > _NAME_WIDTH else ""}'
+        f' height="{_ROW - 2:g}">{element("title", tooltip)}</rect>{inside if width > _NAME_WIDTH else ""}'
     )

@@ -25,8 +25,10 @@ def joined(parts: Iterable[object], between: str = "") -> Html:
 
 def element(tag: str, *parts: object, **attributes: object) -> Html:
     """``<tag ...>parts</tag>``; `class_` and `for_` lose the underscore, the others write it as ``-``."""
-    named = "".join(f' {name.rstrip("_").replace("_", "-")}="{html(value)}"' for name, value in attributes.items())
-    return Html(f"<{tag}{named}>{joined(parts)}</{tag}>")
+    attribute_text = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{html(value)}"' for name, value in attributes.items()
+    )
+    return Html(f"<{tag}{attribute_text}>{joined(parts)}</{tag}>")
 
 
 def table(

@@ -42,14 +42,14 @@ def learning_curves(facts: Facts, size: Size) -> dict[Axis, Html]:
 
     curves = _learning(facts)
     note = "sum over agents, undiscounted; greedy evaluations with 95 % intervals over episodes"
-    moved = {
+    lines_by_axis = {
         axis: [
             Line(each.name, over(axis, each.x), each.y, each.low, each.high, each.colour, each.faint, each.dots)
             for each in curves
         ]
         for axis in AXES
     }
-    return {axis: drawn for axis in AXES if (drawn := figure("Return", note, moved[axis], axis, size))}
+    return {axis: chart for axis in AXES if (chart := figure("Return", note, lines_by_axis[axis], axis, size))}
 
 
 def evaluations(facts: Facts) -> list[Evaluated]:
@@ -59,13 +59,13 @@ def evaluations(facts: Facts) -> list[Evaluated]:
 
 def agent_returns(facts: Facts, size: Size) -> Html:
     """Returns of every agent in the sampled episodes."""
-    known = [line for line in facts.lines if len(line.agent_returns) == len(facts.agents)]
-    x = [line.env_steps for line in known]
+    complete_lines = [line for line in facts.lines if len(line.agent_returns) == len(facts.agents)]
+    x = [line.env_steps for line in complete_lines]
     lines = [
-        Line(name, x, [line.agent_returns[agent] for line in known], colour=_colour(agent))
+        Line(name, x, [line.agent_returns[agent] for line in complete_lines], colour=_colour(agent))
         for agent, name in enumerate(facts.agents)
     ]
-    return figure("Returns by agent", "episodes sampled while training", gathered(_merged(lines)), "steps", size)
+    return figure("Returns by agent", "episodes sampled while training", bundled(_merge_equal(lines)), "steps", size)
 
 
 def learning_metrics(facts: Facts, size: Size) -> list[Html]:
@@ -73,25 +73,27 @@ def learning_metrics(facts: Facts, size: Size) -> list[Html]:
     by_metric: dict[str, set[str]] = {}
     for line in facts.lines:
         for key in line.metrics:
-            if (found := _METRIC.fullmatch(key)) and found["metric"] in _METRICS:
-                by_metric.setdefault(f"{found['stage']}/{found['metric']}", set()).add(key)
+            if (match := _METRIC.fullmatch(key)) and match["metric"] in _METRICS:
+                by_metric.setdefault(f"{match['stage']}/{match['metric']}", set()).add(key)
     charts = []
     for metric in sorted(by_metric, key=lambda metric: list(_METRICS).index(metric.rpartition("/")[2])):
         title, note = _METRICS[metric.rpartition("/")[2]]
-        charts.append(figure(title, f"{note} ({metric})", gathered(_by_agent(facts, metric)), "steps", size))
+        charts.append(figure(title, f"{note} ({metric})", bundled(_by_agent(facts, metric)), "steps", size))
     title, note = _METRICS["diversity"]
-    drawn = figure(title, note, [_series(facts, title, [line.diversity for line in facts.lines])], "steps", size)
-    return [*charts, drawn] if drawn else charts
+    chart = figure(title, note, [_series(facts, title, [line.diversity for line in facts.lines])], "steps", size)
+    return [*charts, chart] if chart else charts
 
 
 def env_metrics(facts: Facts, size: Size) -> list[Html]:
     """A chart for each metric of the environment: sampled, and greedy."""
     charts = []
     for name in dict.fromkeys(key for line in facts.lines for key in line.env_metrics):
-        sampled = _series(facts, "while training", [line.env_metrics.get(name) for line in facts.lines], faint=True)
-        found = [each for each in evaluations(facts) if name in each.env_metrics]
-        greedy = Line("greedy", [each.env_steps for each in found], [each.env_metrics[name] for each in found])
-        charts.append(figure(name, "metric of the environment", [sampled, greedy], "steps", size))
+        training = _series(facts, "while training", [line.env_metrics.get(name) for line in facts.lines], faint=True)
+        with_metric = [each for each in evaluations(facts) if name in each.env_metrics]
+        greedy = Line(
+            "greedy", [each.env_steps for each in with_metric], [each.env_metrics[name] for each in with_metric]
+        )
+        charts.append(figure(name, "metric of the environment", [training, greedy], "steps", size))
     return charts
 
 
@@ -113,12 +115,12 @@ def ratings(facts: Facts, size: Size) -> Html:
     return figure("Elo", "of each side's newest policies, against the run's checkpoints", lines, "steps", size)
 
 
-def gathered(lines: Sequence[Line]) -> list[Line]:
+def bundled(lines: Sequence[Line]) -> list[Line]:
     """The lines; of too many the median, with a band from the lowest to the highest."""
     if len(lines) <= _MOST_LINES or len({tuple(line.x) for line in lines}) > 1:
         return list(lines[: 2 * COLOURS])
     values = np.array([line.y for line in lines], np.float64)
-    middle, low, high = (found.tolist() for found in (np.median(values, 0), values.min(0), values.max(0)))
+    middle, low, high = (curve.tolist() for curve in (np.median(values, 0), values.min(0), values.max(0)))
     return [Line(f"median of {len(lines)}, band from lowest to highest", lines[0].x, middle, low, high)]
 
 
@@ -126,41 +128,41 @@ def _learning(facts: Facts) -> list[Line]:
     """Over steps: of all agents, or of each side where some compete."""
     names = dict.fromkeys(name for line in facts.lines for name in line.side_returns)
     if not names:
-        sampled = _series(facts, "while training (sampled)", [line.return_mean for line in facts.lines], faint=True)
-        return [sampled, _evaluated(facts, "evaluation (greedy)")]
+        training = _series(facts, "while training (sampled)", [line.return_mean for line in facts.lines], faint=True)
+        return [training, _evaluation_line(facts, "evaluation (greedy)")]
     lines = []
     for position, name in enumerate(names):
         returns = [line.side_returns.get(name) for line in facts.lines]
         lines.append(_series(facts, f"{name}, while training", returns, _colour(position), faint=True))
-        lines.append(_evaluated(facts, f"{name}, evaluation (greedy)", name, _colour(position)))
+        lines.append(_evaluation_line(facts, f"{name}, evaluation (greedy)", name, _colour(position)))
     return lines
 
 
-def _evaluated(facts: Facts, name: str, side: str = "", colour: int = 0) -> Line:
+def _evaluation_line(facts: Facts, name: str, side: str = "", colour: int = 0) -> Line:
     """The evaluations and the final one. A side has an interval where all its evaluations have their returns."""
     rows: list[tuple[float, float, tuple[float, float] | None]] = []
-    for found in evaluations(facts):
-        own = summary(found.returns) if found.side == side else None
-        mean = own.mean if own else found.side_returns.get(side)
+    for evaluation in evaluations(facts):
+        side_summary = summary(evaluation.returns) if evaluation.side == side else None
+        mean = side_summary.mean if side_summary else evaluation.side_returns.get(side)
         if mean is not None:
-            rows.append((found.env_steps, mean, own.ci95 if own else None))
+            rows.append((evaluation.env_steps, mean, side_summary.ci95 if side_summary else None))
     rows += _final(facts, side)
     x, y = [row[0] for row in rows], [row[1] for row in rows]
     ends = [row[2] for row in rows]
-    known = [end for end in ends if end is not None]
-    if len(known) < len(ends):
+    intervals = [end for end in ends if end is not None]
+    if len(intervals) < len(ends):
         return Line(name, x, y, colour=colour, dots=True)
-    return Line(name, x, y, [low for low, _ in known], [high for _, high in known], colour=colour, dots=True)
+    return Line(name, x, y, [low for low, _ in intervals], [high for _, high in intervals], colour=colour, dots=True)
 
 
 def _final(facts: Facts, side: str) -> list[tuple[float, float, tuple[float, float] | None]]:
-    found = facts.summary
+    run_summary = facts.summary
     # A run that goes on was evaluated at an end that is none any more.
-    if found is None or found.final_return is None or found.env_steps < facts.lines[-1].env_steps:
+    if run_summary is None or run_summary.final_return is None or run_summary.env_steps < facts.lines[-1].env_steps:
         return []
-    if found.side == side:
-        return [(found.env_steps, found.final_return.mean, found.final_return.ci95)]
-    return [(found.env_steps, found.final_sides[side], None)] if side in found.final_sides else []
+    if run_summary.side == side:
+        return [(run_summary.env_steps, run_summary.final_return.mean, run_summary.final_return.ci95)]
+    return [(run_summary.env_steps, run_summary.final_sides[side], None)] if side in run_summary.final_sides else []
 
 
 def _by_agent(facts: Facts, metric: str) -> list[Line]:
@@ -168,22 +170,22 @@ def _by_agent(facts: Facts, metric: str) -> list[Line]:
 
     def value(line: RoundLine, agent: int) -> float | None:
         group = f"g{line.team[agent]:02d}" if len(line.team) > agent else f"g{agent:02d}"
-        own = line.metrics.get(f"{metric}_a{agent:02d}/{group}")
-        return line.metrics.get(f"{metric}/{group}") if own is None else own
+        agent_value = line.metrics.get(f"{metric}_a{agent:02d}/{group}")
+        return line.metrics.get(f"{metric}/{group}") if agent_value is None else agent_value
 
     lines = [
         _series(facts, name, [value(line, agent) for line in facts.lines], _colour(agent))
         for agent, name in enumerate(facts.agents)
     ]
-    return _merged(line for line in lines if len(line.x))
+    return _merge_equal(line for line in lines if len(line.x))
 
 
-def _merged(lines: Iterable[Line]) -> list[Line]:
+def _merge_equal(lines: Iterable[Line]) -> list[Line]:
     """One line, in the colour of the first, for agents that have the same values throughout."""
     same: dict[tuple[tuple[float, ...], tuple[float, ...]], list[Line]] = {}
     for line in lines:
         same.setdefault((tuple(line.x), tuple(line.y)), []).append(line)
-    return [Line(_names(found), x, y, colour=found[0].colour) for (x, y), found in same.items()]
+    return [Line(_names(group), x, y, colour=group[0].colour) for (x, y), group in same.items()]
 
 
 def _names(lines: Sequence[Line]) -> str:
@@ -198,5 +200,5 @@ def _colour(position: int) -> int:
 
 def _series(facts: Facts, name: str, values: Sequence[float | None], colour: int = 0, faint: bool = False) -> Line:
     """Over steps, where a round has a value."""
-    found = [(line.env_steps, value) for line, value in zip(facts.lines, values, strict=True) if value is not None]
-    return Line(name, [x for x, _ in found], [y for _, y in found], colour=colour, faint=faint)
+    points = [(line.env_steps, value) for line, value in zip(facts.lines, values, strict=True) if value is not None]
+    return Line(name, [x for x, _ in points], [y for _, y in points], colour=colour, faint=faint)

@@ -10,9 +10,9 @@ from marless.page.chart import Size
 from marless.page.facts import BillLine, Facts, StoredBill
 from marless.page.group_strip import MOST_AGENTS, strip
 from marless.page.markup import Html, bullets, element, html, joined, pairs, picture, table
-from marless.page.settings import Setting, as_text, command, settings, shown
+from marless.page.settings import Setting, as_text, command, settings, value_text
 from marless.reports.statistics import Interval
-from marless.reports.text import counted, happened, money, plus_minus, seconds
+from marless.reports.text import counted, event_text, money, plus_minus, seconds
 from marless.runs.summary import Summary
 
 _MOST_EVENTS = 30
@@ -53,25 +53,25 @@ def headline(facts: Facts) -> str:
     return f"{config.algorithm.name} on {task.name}, {agents}, seed {config.seed}"
 
 
-def status(found: Summary | None) -> str:
+def status(run_summary: Summary | None) -> str:
     """How a run with this summary stands, and why."""
-    if found is None:
+    if run_summary is None:
         return "unfinished"
-    return f"{found.status} ({found.reason})" if found.reason else found.status
+    return f"{run_summary.status} ({run_summary.reason})" if run_summary.reason else run_summary.status
 
 
 def figures(facts: Facts, anchor: str) -> Html:
     """The figures at the top."""
-    found, last = facts.summary, facts.lines[-1]
+    run_summary, last = facts.summary, facts.lines[-1]
     items = [("Final return", *_final(facts))]
-    if found and (best := found.absolute_return):
+    if run_summary and (best := run_summary.absolute_return):
         note = f"{_interval(best.ci95)}best policies (round {best.round:,})"
         items.append(("Absolute metric", numbers.number(best.mean), note))
     items += [
         ("Environment steps", f"{last.env_steps:,}", counted(last.round, "round")),
-        ("Training", seconds(found.train_seconds if found else last.seconds), _speed(facts)),
-        ("Bill", money(found.dollars.total if found else last.dollars), "on AWS Lambda"),
-        ("Status", found.status if found else "unfinished", found.reason if found else ""),
+        ("Training", seconds(run_summary.train_seconds if run_summary else last.seconds), _speed(facts)),
+        ("Bill", money(run_summary.dollars.total if run_summary else last.dollars), "on AWS Lambda"),
+        ("Status", run_summary.status if run_summary else "unfinished", run_summary.reason if run_summary else ""),
     ]
     boxes = (
         element("div", element("dt", name), element("dd", value, element("small", note))) for name, value, note in items
@@ -83,14 +83,14 @@ def switched(panels: Mapping[Axis, Html], anchor: str) -> Html:
     """Charts of which the reader picks one by its axis; style alone does it, without a script."""
     inputs, labels = [], []
     for position, axis in enumerate(panels):
-        key, checked = f"{anchor}-{axis}", " checked" if position == 0 else ""
+        key, attribute = f"{anchor}-{axis}", " checked" if position == 0 else ""
         inputs.append(
-            Html(f'<input type="radio" name="{html(anchor)}-axis" id="{html(key)}" class="on-{axis}"{checked}>')
+            Html(f'<input type="radio" name="{html(anchor)}-axis" id="{html(key)}" class="on-{axis}"{attribute}>')
         )
         labels.append(element("label", axis, for_=key, class_=f"to-{axis}"))
-    shown_ = (element("div", drawn, class_=f"panel at-{axis}") for axis, drawn in panels.items())
+    panels_html = (element("div", panel, class_=f"panel at-{axis}") for axis, panel in panels.items())
     over = element("div", element("span", "over"), *labels, class_="axes")
-    return element("div", *inputs, over, *shown_, class_="switch") if panels else Html("")
+    return element("div", *inputs, over, *panels_html, class_="switch") if panels else Html("")
 
 
 def bill_table(bill: StoredBill) -> Html:
@@ -113,14 +113,14 @@ def _bill_row(line: BillLine, total: float) -> Sequence[object]:
 
 
 def _final(facts: Facts) -> tuple[str, str]:
-    found = facts.summary
-    if found and (final := found.final_return):
-        of = f"side {found.side}, " if found.side else ""
+    run_summary = facts.summary
+    if run_summary and (final := run_summary.final_return):
+        of = f"side {run_summary.side}, " if run_summary.side else ""
         return numbers.number(final.mean), f"{_interval(final.ci95)}{of}{counted(final.episodes, 'greedy episode')}"
-    evaluated = run_charts.evaluations(facts)
-    if not evaluated:
+    evaluations = run_charts.evaluations(facts)
+    if not evaluations:
         return "-", "not evaluated yet"
-    return plus_minus(evaluated[-1].returns), f"after round {evaluated[-1].round:,}, no final evaluation yet"
+    return plus_minus(evaluations[-1].returns), f"after round {evaluations[-1].round:,}, no final evaluation yet"
 
 
 def _interval(ends: Interval | None) -> str:
@@ -133,23 +133,23 @@ def _speed(facts: Facts) -> str:
 
 
 def _grid(charts: Sequence[Html]) -> Html:
-    drawn = joined(charts)
-    return element("div", drawn, class_="grid") if drawn else drawn
+    content = joined(charts)
+    return element("div", content, class_="grid") if content else content
 
 
 def _decisions(facts: Facts, size: Size) -> Html:
     """Who shares networks, how many rollouts, and what the controller did."""
-    drawn, groups = strip(facts.lines, facts.agents), Html("")
-    if drawn:
+    team_strip, groups = strip(facts.lines, facts.agents), Html("")
+    if team_strip:
         hidden = len(facts.agents) - MOST_AGENTS
         more = f"; {hidden:,} further agents are not drawn" if hidden > 0 else ""
         note = element("span", f"agents in one colour learn with one network{more}")
         caption = element("figcaption", element("b", "Groups of agents"), " ", note)
-        groups = element("figure", caption, drawn, element("div", "round", class_="axis-name"))
-    events = [f"Round {line.round:,}: {happened(line)}" for line in facts.lines if line.event]
+        groups = element("figure", caption, team_strip, element("div", "round", class_="axis-name"))
+    events = [f"Round {line.round:,}: {event_text(line)}" for line in facts.lines if line.event]
     first_events = bullets(events[:_MOST_EVENTS]) if events else Html("")
-    left = f"{len(events) - _MOST_EVENTS:,} further events are in metrics.jsonl."
-    more_events = element("p", left, class_="note") if len(events) > _MOST_EVENTS else Html("")
+    omission = f"{len(events) - _MOST_EVENTS:,} further events are in metrics.jsonl."
+    more_events = element("p", omission, class_="note") if len(events) > _MOST_EVENTS else Html("")
     return joined([_grid([groups, run_charts.rollouts(facts, size)]), first_events, more_events])
 
 
@@ -161,8 +161,8 @@ def _replay(facts: Facts) -> Html:
 
 def _settings(facts: Facts, whole: bool) -> Html:
     every = settings(facts.config)
-    own, rest = [each for each in every if each.differs], [each for each in every if not each.differs]
-    first = _settings_table(own) if own else element("p", "All settings are defaults.")
+    non_defaults, rest = [each for each in every if each.differs], [each for each in every if not each.differs]
+    first = _settings_table(non_defaults) if non_defaults else element("p", "All settings are defaults.")
     if not whole:
         return first
     others = _settings_table(rest)
@@ -170,15 +170,15 @@ def _settings(facts: Facts, whole: bool) -> Html:
     return joined([first, element("details", title, others)])
 
 
-def _settings_table(found: Sequence[Setting]) -> Html:
+def _settings_table(settings_shown: Sequence[Setting]) -> Html:
     rows = (
         (
             element("code", each.key),
-            _value(shown(each)),
+            _value(value_text(each)),
             _value(as_text(each.default)),
             element("div", each.meaning, class_="text"),
         )
-        for each in found
+        for each in non_defaults
     )
     return table(("key", "value", "default", "meaning"), rows)
 
@@ -200,9 +200,9 @@ def _config_file(text: str) -> Html:
 
 
 def _versions(facts: Facts) -> list[tuple[str, object]]:
-    identity, found = facts.identity, facts.summary
-    machine = found.machine if found else None
-    known = {
+    identity, run_summary = facts.identity, facts.summary
+    machine = run_summary.machine if run_summary else None
+    versions = {
         "seed": str(facts.config.seed),
         "begun": identity.created,
         "back-end": identity.backend,
@@ -211,6 +211,6 @@ def _versions(facts: Facts) -> list[tuple[str, object]]:
         **msgspec.to_builtins(identity.environment_fingerprint),
         "SHA-256 of config.toml": identity.configs[-1] if identity.configs else None,
         "ended on": f"{machine.platform}, {counted(machine.cores, 'core')}" if machine else None,
-        "SHA-256 of the weights": found.weights_sha256 if found else None,
+        "SHA-256 of the weights": run_summary.weights_sha256 if run_summary else None,
     }
-    return [(name, element("code", value)) for name, value in known.items() if value]
+    return [(name, element("code", value)) for name, value in versions.items() if value]

@@ -38,21 +38,21 @@ def settings(config: RunConfig) -> list[Setting]:
     """All settings: those that differ from the defaults of the task and the algorithm first."""
     values, defaults = (flatten(msgspec.to_builtins(each)) for each in (config, _defaults(config)))
     plain, means = flatten(msgspec.to_builtins(load(None))), valid_keys(config.algorithm.name)
-    found = [
+    rows = [
         Setting(
             key, value, plain.get(key) if key in _GIVEN else defaults.get(key), means.get(key, "a task's own option")
         )
         for key, value in values.items()
     ]
-    return sorted(found, key=lambda each: not each.differs)
+    return sorted(rows, key=lambda each: not each.differs)
 
 
 def command(config: RunConfig) -> str:
     """The `marless train` with the settings that differ from the defaults; '' where no command line gives them."""
-    given = [each for each in settings(config) if each.differs and each.value is not None]
-    if any(is_secret(each.key) for each in given):
+    non_defaults = [each for each in settings(config) if each.differs and each.value is not None]
+    if any(is_secret(each.key) for each in non_defaults):
         return ""
-    words = [f"{each.key}={_word(each.value)}" for each in given]
+    words = [f"{each.key}={_word(each.value)}" for each in non_defaults]
     try:
         same = load(None, words) == config
     except ConfigError:
@@ -60,7 +60,7 @@ def command(config: RunConfig) -> str:
     return shlex.join(["marless", "train", *words]) if same else ""
 
 
-def shown(setting: Setting) -> str:
+def value_text(setting: Setting) -> str:
     """The value as config.toml has it; not that of a key which is a secret by its name."""
     if is_secret(setting.key) and setting.value is not None:
         return f"<{setting.key}>"
@@ -76,15 +76,15 @@ def hidden(text: str, values: Mapping[str, Any]) -> str:
     """`text` with the values of keys that are secrets by their name replaced by the key."""
     for key, value in values.items():
         if is_secret(key) and isinstance(value, str) and value:
-            written = toml_value(value)[1:-1]
-            text = text.replace(written, f"<{key}>")
+            toml_text = toml_value(value)[1:-1]
+            text = text.replace(toml_text, f"<{key}>")
     return text
 
 
 def _word(value: Any) -> str:
     """A value on the command line, where text needs no quotation marks unless it looks like something else."""
-    written = toml_value(value)
-    return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./:-]*", value) else written
+    toml_text = toml_value(value)
+    return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./:-]*", value) else toml_text
 
 
 def _defaults(config: RunConfig) -> RunConfig:

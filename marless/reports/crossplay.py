@@ -29,27 +29,27 @@ Noise = tuple[NDArray[np.float32], ...]
 _NUM_ENVS = 160
 
 
-def scores(own: TeamPolicy, reference: TeamPolicy | None, episodes: int, seed: int) -> dict[str, float]:
-    """Mean return per agent of every side of `own`, as ``<side> against random`` and ``<side> against reference``.
+def scores(team: TeamPolicy, reference: TeamPolicy | None, episodes: int, seed: int) -> dict[str, float]:
+    """Mean return per agent of every side of `team`, as ``<side> against random`` and ``<side> against reference``.
 
     Equal `seed`s give equal start states and random actions. A side that acted at random in training is left out.
     Raises `ValueError` as `play` and `sides` do.
     """
     opponents = {"random": None} if reference is None else {"random": None, "reference": reference}
     return {
-        f"{side} against {name}": float(play(own.task, own, side, opponent, episodes, seed).mean())
-        for side in sides(own.task)
-        if all(own.plays(agent) for agent in members(own.task, side))
+        f"{side} against {name}": float(play(team.task, team, side, opponent, episodes, seed).mean())
+        for side in sides(team.task)
+        if all(team.plays(agent) for agent in members(team.task, side))
         for name, opponent in opponents.items()
     }
 
 
 def sides(task: EnvTask) -> tuple[str, ...]:
     """The sides of a task; raises `ValueError` when there is only one."""
-    found = _sides(registry.spec(task))
-    if len(found) < 2:
+    sides_of_task = _sides(registry.spec(task))
+    if len(sides_of_task) < 2:
         raise ValueError(f"{task.name} has agents of one kind only, so there are no opponents to play against")
-    return tuple(side.name for side in found)
+    return tuple(side.name for side in sides_of_task)
 
 
 def members(task: EnvTask, side: str) -> tuple[int, ...]:
@@ -58,58 +58,58 @@ def members(task: EnvTask, side: str) -> tuple[int, ...]:
 
 
 def play(
-    task: EnvTask, own: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
+    task: EnvTask, team: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
 ) -> FloatArray:
     """Undiscounted return of every episode, mean over the agents of `side`; otherwise as `totals`."""
-    return totals(task, own, side, opponent, episodes, seed) / len(members(task, side))
+    return totals(task, team, side, opponent, episodes, seed) / len(members(task, side))
 
 
 def totals(
-    task: EnvTask, own: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
+    task: EnvTask, team: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
 ) -> FloatArray:
     """Undiscounted return of every episode, sum over the agents of `side`; otherwise as `agent_returns`."""
-    found: FloatArray = agent_returns(task, own, side, opponent, episodes, seed)[:, members(task, side)].sum(axis=1)
-    return found
+    returns: FloatArray = agent_returns(task, team, side, opponent, episodes, seed)[:, members(task, side)].sum(axis=1)
+    return returns
 
 
 def agent_returns(
     task: EnvTask,
-    own: TeamPolicy | None,
+    own_team: TeamPolicy | None,
     side: str,
     opponent: TeamPolicy | None,
     episodes: int,
     seed: int,
-    sampled: bool = False,
+    stochastic: bool = False,
 ) -> FloatArray:
     """Undiscounted return of every episode and agent ``[episodes, N]``.
 
-    The agents of `side` act greedily as `own` says, all others greedily as `opponent` says; a scripted team draws from
-    what it chooses among, agents without a team draw uniformly from the legal actions. Raises `ValueError` for an
+    The agents of `side` act greedily as `own_team` says, all others greedily as `opponent` says; a scripted team draws
+    from what it chooses among, agents without a team draw uniformly from the legal actions. Raises `ValueError` for an
     unknown side, for a team that lacks a policy of its agents, and for a team that was trained on another task.
 
-    With `sampled`, policies draw from their distributions where they have any: a game without chance would else be the
-    same each time.
+    With `stochastic`, policies draw from their distributions where they have any: a game without chance would else be
+    the same each time.
     """
-    for team in (own, opponent):
+    for team in (own_team, opponent):
         if team is not None and not same_task(team.task, task):
             raise ValueError(f"a team of {team.task.name} cannot play {task.name} with other agents or options")
     agents = members(task, side)
-    _require(own, agents)
+    _require(own_team, agents)
     if opponent is not None:
         _require(opponent, tuple(agent for agent in range(len(opponent.agents)) if agent not in agents))
-    found = []
+    returns = []
     for start in range(0, episodes, _NUM_ENVS):
         environment = registry.make(task, _NUM_ENVS)
         try:
-            match = _Match(environment, own, side, opponent, generator(seed, "crossplay", start, "actions"))
+            match = _Match(environment, own_team, side, opponent, generator(seed, "crossplay", start, "actions"))
             match.draw_chance(generator(seed, "crossplay", start, "scripts"))
-            if sampled:
+            if stochastic:
                 match.draw_actions(generator(seed, "crossplay", start, "policies"))
             rng = generator(seed, "crossplay", start, "environment")
-            found.append(match.play(rng, min(_NUM_ENVS, episodes - start)))
+            returns.append(match.play(rng, min(_NUM_ENVS, episodes - start)))
         finally:
             environment.close()
-    return np.concatenate(found)
+    return np.concatenate(returns)
 
 
 def _sides(spec: EnvSpec) -> tuple[Side, ...]:
@@ -117,10 +117,10 @@ def _sides(spec: EnvSpec) -> tuple[Side, ...]:
 
 
 def _side(spec: EnvSpec, name: str) -> Side:
-    found = {side.name: side for side in _sides(spec)}
-    if name not in found:
-        raise ValueError(f"there is no side {name}; there are {', '.join(found)}")
-    return found[name]
+    by_name = {side.name: side for side in _sides(spec)}
+    if name not in by_name:
+        raise ValueError(f"there is no side {name}; there are {', '.join(by_name)}")
+    return by_name[name]
 
 
 def _require(team: TeamPolicy | None, agents: tuple[int, ...]) -> None:
@@ -137,7 +137,7 @@ class _Match:
     def __init__(
         self,
         environment: VectorEnvironment,
-        own: TeamPolicy | None,
+        own_team: TeamPolicy | None,
         side: str,
         opponent: TeamPolicy | None,
         rng: np.random.Generator,
@@ -145,22 +145,22 @@ class _Match:
         self._environment, self._rng = environment, rng
         self._agents = list(_side(environment.spec, side).agents)
         # The players of both teams, and which agents of each class are on the side.
-        self._players = [None if team is None else team.player(environment.num_envs) for team in (own, opponent)]
+        self._players = [None if team is None else team.player(environment.num_envs) for team in (own_team, opponent)]
         self._members = [np.isin(kind.agents, self._agents) for kind in environment.spec.classes]
         self._noise: list[Noise | None] = [None, None]
         self._chance: list[Noise | None] = [None, None]
-        self._drawn = [team is not None and not team.greedy for team in (own, opponent)]
-        self._scripted = [team is not None and team.scripted for team in (own, opponent)]
+        self._drawn = [team is not None and not team.greedy for team in (own_team, opponent)]
+        self._scripted = [team is not None and team.scripted for team in (own_team, opponent)]
         self._step = 0
 
     def draw_actions(self, rng: np.random.Generator) -> None:
         """Lets the policies draw their actions; each agent has draws of its own, whoever acts for it."""
         noise = self._draws(rng)
-        self._noise = [noise if drawn else None for drawn in self._drawn]
+        self._noise = [noise if needs_noise else None for needs_noise in self._drawn]
 
     def draw_chance(self, rng: np.random.Generator) -> None:
         """Lets scripts draw from what they choose among."""
-        self._chance = [self._draws(rng) if scripted else None for scripted in self._scripted]
+        self._chance = [self._draws(rng) if needs_chance else None for needs_chance in self._scripted]
 
     def _draws(self, rng: np.random.Generator) -> Noise:
         return draws(self._environment.spec, self._environment.spec.horizon, self._environment.num_envs, rng)
@@ -169,10 +169,10 @@ class _Match:
         """One whole episode in each of the first `count` environments, from the start states of `rng`."""
         spec, num_envs = self._environment.spec, self._environment.num_envs
         episodes = Episodes(num_envs, len(spec.agents))
-        seen = self._environment.reset(rng)
+        observation = self._environment.reset(rng)
         running = np.arange(num_envs) < count
         for _ in range(spec.horizon):
-            step = self._environment.step(self._actions(seen))
+            step = self._environment.step(self._actions(observation))
             for player in self._players:
                 if player is not None:
                     player.forget(step.ended)
@@ -180,43 +180,48 @@ class _Match:
             running &= ~step.ended
             if not running.any():
                 break
-            seen = step.observation
+            observation = step.observation
         return episodes.agent_returns()
 
-    def _actions(self, seen: Observation) -> tuple[ActionArray, ...]:
+    def _actions(self, observation: Observation) -> tuple[ActionArray, ...]:
         """Actions by class, as the environment takes them."""
-        played = [
-            None if player is None else player.act(seen, self._now(noise), self._now(chance)).played
+        actions = [
+            None if player is None else player.act(observation, self._now(noise), self._now(chance)).played
             for player, noise, chance in zip(self._players, self._noise, self._chance, strict=True)
         ]
         self._step += 1
-        return tuple(self._of_class(seen, index, played) for index in range(len(self._members)))
+        return tuple(self._of_class(observation, index, actions) for index in range(len(self._members)))
 
     def _now(self, noise: Noise | None) -> Noise | None:
         """The noise of this step."""
         return None if noise is None else tuple(part[self._step] for part in noise)
 
-    def _of_class(self, seen: Observation, index: int, played: list[tuple[ActionArray, ...] | None]) -> ActionArray:
+    def _of_class(
+        self, observation: Observation, index: int, actions_of_teams: list[tuple[ActionArray, ...] | None]
+    ) -> ActionArray:
         """Each agent's action, from the team that acts for it."""
         members = self._members[index]
-        own, other = (None if actions is None else actions[index] for actions in played)
-        if (own is None and members.any()) or (other is None and not members.all()):
-            drawn = self._random(seen, index)
-            own, other = drawn if own is None else own, drawn if other is None else other
-        if own is None or other is None:  # no agent of the class needs the missing one
-            found = other if own is None else own
-            assert found is not None
-            return found
-        return np.where(members.reshape(1, -1, *(1,) * (own.ndim - 2)), own, other)
+        team_actions, other = (None if actions is None else actions[index] for actions in actions_of_teams)
+        if (team_actions is None and members.any()) or (other is None and not members.all()):
+            random_actions = self._random(observation, index)
+            team_actions, other = (
+                random_actions if team_actions is None else team_actions,
+                random_actions if other is None else other,
+            )
+        if team_actions is None or other is None:  # no agent of the class needs the missing one
+            merged_actions = other if team_actions is None else team_actions
+            assert merged_actions is not None
+            return merged_actions
+        return np.where(members.reshape(1, -1, *(1,) * (team_actions.ndim - 2)), team_actions, other)
 
-    def _random(self, seen: Observation, index: int) -> ActionArray:
+    def _random(self, observation: Observation, index: int) -> ActionArray:
         """Uniform over the legal actions, or within the bounds."""
         kind, num_envs = self._environment.spec.classes[index], self._environment.num_envs
         if kind.continuous:
             shape = (num_envs, len(kind.agents), kind.actions)
             return self._rng.uniform(kind.low, kind.high, shape).astype(np.float32)
         head, logits = distribution(kind), np.zeros((len(kind.agents), num_envs, kind.actions), np.float32)
-        if seen.masks is not None:
-            logits[~seen.masks[index].swapaxes(0, 1)] = ILLEGAL
+        if observation.masks is not None:
+            logits[~observation.masks[index].swapaxes(0, 1)] = ILLEGAL
         actions, _ = head.draw(logits, None, head.noise(logits.shape[:2], self._rng))
         return np.asarray(actions.swapaxes(0, 1))

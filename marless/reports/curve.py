@@ -55,30 +55,30 @@ def figure(points: Sequence[CurvePoint], title: str) -> "Figure":
     """
     if not points:
         raise ValueError("a learning curve needs at least one round")
-    made = sheet(8, 5)
-    axes = made.add_subplot()
+    sheet_ = sheet(8, 5)
+    axes = sheet_.add_subplot()
     if any(point.sampled_sides or point.evaluated_sides for point in points):
         _draw_sides(axes, points)
     else:
         _draw_returns(axes, points)
     _label(axes, points, title)
     _draw_expense(axes, points)
-    return made
+    return sheet_
 
 
 def _draw_returns(axes: "Axes", points: Sequence[CurvePoint]) -> None:
-    sampled = [(point.steps, point.sampled_return) for point in points if point.sampled_return is not None]
-    if sampled:
+    training_points = [(point.steps, point.sampled_return) for point in points if point.sampled_return is not None]
+    if training_points:
         # A line through one point is invisible, a dot is not.
-        style = "-" if len(sampled) > 1 else "o"
+        style = "-" if len(training_points) > 1 else "o"
         label = "while training (sampled actions): mean of each round"
-        axes.plot(*zip(*sampled, strict=True), style, color=_SAMPLED, linewidth=1.5, label=label)
-    evaluated = [(point.steps, point.evaluation) for point in points if point.evaluation is not None]
-    if not evaluated:
+        axes.plot(*zip(*training_points, strict=True), style, color=_SAMPLED, linewidth=1.5, label=label)
+    evaluation_points = [(point.steps, point.evaluation) for point in points if point.evaluation is not None]
+    if not evaluation_points:
         return
-    steps = [at for at, _ in evaluated]
-    means = [evaluation.mean for _, evaluation in evaluated]
-    intervals = [evaluation.ci95 or (evaluation.mean, evaluation.mean) for _, evaluation in evaluated]
+    steps = [at for at, _ in evaluation_points]
+    means = [evaluation.mean for _, evaluation in evaluation_points]
+    intervals = [evaluation.ci95 or (evaluation.mean, evaluation.mean) for _, evaluation in evaluation_points]
     lows, highs = zip(*intervals, strict=True)
     axes.fill_between(steps, lows, highs, color=_GREEDY, alpha=0.15, linewidth=0)
     label = "evaluation (greedy actions): mean and 95 % interval"
@@ -89,14 +89,18 @@ def _draw_sides(axes: "Axes", points: Sequence[CurvePoint]) -> None:
     """One colour per side; sampled returns are a line, evaluations are dots."""
     names = dict.fromkeys(name for point in points for name in (*point.sampled_sides, *point.evaluated_sides))
     for name, (light, dark) in zip(names, cycle(_SIDES), strict=False):
-        sampled = [(point.steps, point.sampled_sides[name]) for point in points if name in point.sampled_sides]
-        if sampled:
-            style = "-" if len(sampled) > 1 else "o"
-            axes.plot(*zip(*sampled, strict=True), style, color=light, linewidth=1.5, label=f"{name}, while training")
-        evaluated = [(point.steps, point.evaluated_sides[name]) for point in points if name in point.evaluated_sides]
-        if evaluated:
+        training_points = [(point.steps, point.sampled_sides[name]) for point in points if name in point.sampled_sides]
+        if training_points:
+            style = "-" if len(training_points) > 1 else "o"
+            axes.plot(
+                *zip(*training_points, strict=True), style, color=light, linewidth=1.5, label=f"{name}, while training"
+            )
+        evaluation_points = [
+            (point.steps, point.evaluated_sides[name]) for point in points if name in point.evaluated_sides
+        ]
+        if evaluation_points:
             label = f"{name}, evaluation (greedy)"
-            axes.plot(*zip(*evaluated, strict=True), "o-", color=dark, markersize=5, linewidth=1, label=label)
+            axes.plot(*zip(*evaluation_points, strict=True), "o-", color=dark, markersize=5, linewidth=1, label=label)
 
 
 def _label(axes: "Axes", points: Sequence[CurvePoint], title: str) -> None:
@@ -120,7 +124,7 @@ def _draw_expense(axes: "Axes", points: Sequence[CurvePoint]) -> None:
     dollars = np.interp(ticks, done, [0.0, *(point.dollars for point in points)])
     seconds = np.interp(ticks, done, [0.0, *(point.seconds for point in points)])
     top = axes.secondary_xaxis("top")
-    labels = [f"{_money(paid)}\n{_time(took)}" for paid, took in zip(dollars, seconds, strict=True)]
+    labels = [f"{_money(cost)}\n{_time(took)}" for cost, took in zip(dollars, seconds, strict=True)]
     top.set_xticks(ticks, labels, parse_math=False, fontsize=8, color="dimgray")
     total = f"spent by then (in all {_money(points[-1].dollars)} and {_time(points[-1].seconds)})"
     top.set_xlabel(total, parse_math=False, fontsize=8, color="dimgray")

@@ -66,17 +66,17 @@ def draw_lines(axes: "Axes", lines: Mapping[str, Line], among: Sequence[str] = (
     The scale of the axes must be set before. Colour and style follow the position in `among`, which several axes share.
     """
     order = list(among or lines)
-    drawn = [(names, lines[names[0]], *look(order.index(names[0]))) for names in _together(lines)]
-    for _, line, colour, style in drawn:
+    styled_lines = [(names, lines[names[0]], *look(order.index(names[0]))) for names in _together(lines)]
+    for _, line, colour, style in styled_lines:
         axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.1, linewidth=0)
         # A line through one point is invisible, a dot is not.
         axes.plot(line.x, line.y, style if len(line.x) > 1 else "o", color=colour, linewidth=1.8)
-    bottom, top = _limits([line for _, line, *_ in drawn])
+    bottom, top = _limits([line for _, line, *_ in styled_lines])
     axes.set_ylim(bottom, top)
-    texts = [_wrapped(names) for names, *_ in drawn]
-    ends = [(float(line.y[-1]) - bottom) / (top - bottom) for _, line, *_ in drawn]
+    texts = [_name_lines(names) for names, *_ in styled_lines]
+    ends = [(float(line.y[-1]) - bottom) / (top - bottom) for _, line, *_ in styled_lines]
     positions = spread(ends, [_height(axes, text) for text in texts])
-    for (_, line, colour, _), text, position in zip(drawn, texts, positions, strict=True):
+    for (_, line, colour, _), text, position in zip(styled_lines, texts, positions, strict=True):
         axes.annotate(
             text,
             (float(line.x[-1]), float(line.y[-1])),
@@ -120,16 +120,16 @@ def quiet(axes: "Axes") -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Positions in [0, 1] near the `wanted` ones for labels of these heights, in the same order, without overlap.
+def spread(ideal: Sequence[float], heights: Sequence[float]) -> list[float]:
+    """Positions in [0, 1] near the `ideal` ones for labels of these heights, in the same order, without overlap.
 
     Labels that do not fit are spaced evenly and overlap.
     """
-    order = sorted(range(len(wanted)), key=lambda index: (wanted[index], index))
-    positions = [0.0] * len(wanted)
+    order = sorted(range(len(ideal)), key=lambda index: (ideal[index], index))
+    positions = [0.0] * len(ideal)
     free = 0.0
     for index in order:
-        positions[index] = max(wanted[index], free + heights[index] / 2)
+        positions[index] = max(ideal[index], free + heights[index] / 2)
         free = positions[index] + heights[index] / 2
     ceiling = 1.0
     for index in reversed(order):
@@ -159,7 +159,7 @@ def _together(lines: Mapping[str, Line]) -> list[list[str]]:
     return groups
 
 
-def _wrapped(names: Sequence[str]) -> str:
+def _name_lines(names: Sequence[str]) -> str:
     return ",\n".join(names)
 
 

@@ -70,28 +70,28 @@ def of_entries(run: RunEntries) -> list[Evaluation]:
 
 def absolute(run: RunEntries, metric: str = METRIC) -> tuple[float, ...]:
     """A run's absolute metric: its returns, or the mean of another metric; none where it was not measured."""
-    found = run.get(_ABSOLUTE, {}).get(metric, [])
-    return tuple(found) if isinstance(found, list) else ()
+    returns = run.get(_ABSOLUTE, {}).get(metric, [])
+    return tuple(returns) if isinstance(returns, list) else ()
 
 
 def metrics_of(run: RunEntries) -> list[str]:
     """The metrics of a run's evaluations, the return first."""
-    found = dict.fromkeys(name for key, entry in run.items() if key.startswith(_STEP) for name in entry)
-    return [name for name in found if name != STEPS]
+    metric_names = dict.fromkeys(name for key, entry in run.items() if key.startswith(_STEP) for name in entry)
+    return [name for name in metric_names if name != STEPS]
 
 
 def means(run: RunEntries, metric: str = METRIC) -> dict[int, float]:
     """By environment steps the mean of a metric over an evaluation's episodes, where evaluations have it; all need a
     return. Raises `LookupError` and `ValueError`."""
-    found: dict[int, float] = {}
+    means_by_step: dict[int, float] = {}
     for key, entry in run.items():
         if not key.startswith(_STEP) or (metric != METRIC and metric not in entry):
             continue
-        steps, measured = entry[STEPS], entry[metric]
-        if not isinstance(steps, int) or not isinstance(measured, list) or not measured:
+        steps, values = entry[STEPS], entry[metric]
+        if not isinstance(steps, int) or not isinstance(values, list) or not values:
             raise ValueError(f"{key} has no numbers under {STEPS!r} and {metric!r}")
-        found[steps] = float(np.mean(measured))
-    return found
+        means_by_step[steps] = float(np.mean(values))
+    return means_by_step
 
 
 def entries(body: bytes) -> RunEntries:
@@ -145,5 +145,5 @@ def _path(name: str) -> str:
 def _metrics(returns: Sequence[float], env_metrics: Mapping[str, float]) -> _Entry:
     """By name; a figure of the environment's that has a name of the layout's is left out."""
     # In lower case for the same reason as the names of tasks.
-    own = {name.lower(): [value] for name, value in env_metrics.items() if name.lower() not in (METRIC, STEPS)}
-    return {METRIC: [float(value) for value in returns], **own}
+    custom = {name.lower(): [value] for name, value in env_metrics.items() if name.lower() not in (METRIC, STEPS)}
+    return {METRIC: [float(value) for value in returns], **custom}

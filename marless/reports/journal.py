@@ -22,12 +22,12 @@ class JsonLines:
     def record(self, line: RoundLine) -> None:
         """Appends the line; raises `StorageFault` when the disk does not take it."""
         try:
-            if line.round <= self._last or _torn(self._path):
-                kept = [earlier for earlier in read(self._path) if earlier.round < line.round]
+            if line.round <= self._last or _has_torn_end(self._path):
+                earlier_lines = [earlier for earlier in read(self._path) if earlier.round < line.round]
                 # Atomically: a writer killed here must not lose the earlier lines.
-                replace(self._path, b"".join(map(_encoded, kept)))
+                replace(self._path, b"".join(map(_encode, earlier_lines)))
             with self._path.open("ab") as file:
-                file.write(_encoded(line))
+                file.write(_encode(line))
         except OSError as error:
             raise self._fault(error) from error
         self._last = line.round
@@ -66,11 +66,11 @@ def read(path: Path) -> list[RoundLine]:
     return lines
 
 
-def _encoded(line: RoundLine) -> bytes:
+def _encode(line: RoundLine) -> bytes:
     return to_json(line) + b"\n"
 
 
-def _torn(path: Path) -> bool:
+def _has_torn_end(path: Path) -> bool:
     """Whether the file ends in an incomplete line."""
     if not path.exists() or not path.stat().st_size:
         return False

@@ -54,8 +54,8 @@ def plateau(returns: Sequence[float]) -> Plateau | None:
     if len(series) < FEWEST:
         return None
     points, gain = blocks(series, half), float(np.ptp(blocks(series, half, len(series) // half)))
-    expected = np.linspace(0.0, SHARE * gain, POINTS)
-    if trend.steepness(points - expected) > BEYOND_CHANCE:
+    linear_rise = np.linspace(0.0, SHARE * gain, POINTS)
+    if trend.steepness(points - linear_rise) > BEYOND_CHANCE:
         return _plateau(points, half, len(series), gain)
     everything = len(series) // POINTS
     # The steepness of returns that never change is undefined.

@@ -87,10 +87,10 @@ class TeamPolicy:
     def apart(self, agents: Iterable[int], identity: bool) -> dict[str, NDArray[Any]]:
         """The networks of some agents, each in a separate group, for a team with or without `identity` inputs; they act
         as here, bit for bit."""
-        found: dict[str, NDArray[Any]] = {}
+        policies: dict[str, NDArray[Any]] = {}
         for agent in agents:
-            found |= single_agent_policy(self._tensors, self._header.spec, self._header.team, agent, identity)
-        return found
+            policies |= single_agent_policy(self._tensors, self._header.spec, self._header.team, agent, identity)
+        return policies
 
     @property
     def identity(self) -> bool:
@@ -146,10 +146,10 @@ class TeamPolicy:
         """
         self._warn_of_old_file()
         try:
-            found = self._team.encode(observations, masks, turn)
+            encodings = self._team.encode(observations, masks, turn)
         except SpaceError as error:
             raise UserError(one_line(error)) from error
-        return {seen.key: self._actors[name].act(seen, rng) for name, seen in found.items()}
+        return {encoding.key: self._actors[name].act(encoding, rng) for name, encoding in encodings.items()}
 
     def _warn_of_old_file(self) -> None:
         """Warns once when the task's own spaces, which older files do not hold, may be others than vectors."""
@@ -184,20 +184,20 @@ class _Actor:
         networks = batch_networks(alone, header.team, tensors, 0)
         return cls(language.codec_of(kind, spec.agents[agent], last_action, spec.masked), kind, networks, last_action)
 
-    def act(self, seen: Seen, rng: np.random.Generator | None) -> Any:
+    def act(self, encoding: Seen, rng: np.random.Generator | None) -> Any:
         """See `TeamPolicy.act`."""
-        outputs = self._outputs(seen.rows)
-        if seen.legal is not None:
-            outputs = mask_logits(outputs, seen.legal[None])
+        outputs = self._outputs(encoding.rows)
+        if encoding.legal is not None:
+            outputs = mask_logits(outputs, encoding.legal[None])
         if rng is None:
             actions = self._head.greedy(outputs)
         else:
             noise = self._head.noise(outputs.shape[:2], rng)
             actions, _ = self._head.draw(outputs, self.networks.log_std, noise)
-        played = self._head.to_environment(actions)[0]
+        env_actions = self._head.to_environment(actions)[0]
         if self._follows:
-            self.last_action = numbers_of(self._kind, played)
-        return self.codec.decode(played, seen.batch)
+            self.last_action = numbers_of(self._kind, env_actions)
+        return self.codec.decode(env_actions, encoding.batch)
 
     def _outputs(self, rows: NDArray[np.float32]) -> NDArray[Any]:
         """``[1, rows, width]``."""

@@ -85,14 +85,14 @@ def commit() -> str | None:
 
 def written_by() -> str:
     """Which program wrote a table, as a sentence: its commit, which is not known outside a checkout."""
-    found = commit()
-    if found is None:
+    commit_ = commit()
+    if commit_ is None:
         return "Written by a program that is not in a git checkout, so its commit is not known."
-    changed = ", changed since" if found.endswith("+") else ""
-    return f"Written by commit {found[:7]}{changed}."
+    suffix = ", changed since" if commit_.endswith("+") else ""
+    return f"Written by commit {commit_[:7]}{suffix}."
 
 
-def _installed(package: str) -> str | None:
+def _version_of(package: str) -> str | None:
     """The version of a package; None if it is not installed."""
     try:
         return version(package)
@@ -125,12 +125,12 @@ def _package(module: str) -> str | None:
         return None
     name = module.partition(":")[0].partition(".")[0]
     # Workers look in the current folder too, after everything else.
-    found = find_spec(name) or PathFinder.find_spec(name, [str(Path.cwd())])
-    if found is None:
+    spec = find_spec(name) or PathFinder.find_spec(name, [str(Path.cwd())])
+    if spec is None:
         return name
-    folders = [Path(folder) for folder in found.submodule_search_locations or ()]
-    if not folders and found.origin is not None:
-        return f"{name} {_sha256(Path(found.origin).parent, [Path(found.origin)])[:12]}"
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    if not folders and spec.origin is not None:
+        return f"{name} {_sha256(Path(spec.origin).parent, [Path(spec.origin)])[:12]}"
     digests = [_sha256(folder, (path for path in sorted(folder.rglob("*")) if _is_code(path))) for folder in folders]
     return " ".join([name, *(digest[:12] for digest in digests)])
 

@@ -96,9 +96,9 @@ def bounded_ci95(means: ArrayLike, episodes: int, bounds: Interval = (0.0, 1.0))
     # The variance of a value within [0, 1] is at most that of a coin.
     largest = share * (1 - share)
     variance = max(float(shares.var(ddof=1)), largest / episodes)
-    squared = t_quantile(0.975, runs - 1) ** 2 / (runs * largest / variance if largest else runs * episodes)
-    middle, half = share + squared / 2, math.sqrt(squared * largest + squared**2 / 4)
-    ends = (max(0.0, (middle - half) / (1 + squared)), min(1.0, (middle + half) / (1 + squared)))
+    spread = t_quantile(0.975, runs - 1) ** 2 / (runs * largest / variance if largest else runs * episodes)
+    middle, half = share + spread / 2, math.sqrt(spread * largest + spread**2 / 4)
+    ends = (max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread)))
     return low + (high - low) * ends[0], low + (high - low) * ends[1]
 
 
@@ -136,11 +136,11 @@ def paired_p_value(differences: ArrayLike) -> float:
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """p-values corrected for their number: those at most some level are rejected at it by Holm's procedure (1979)."""
-    adjusted, highest = [1.0] * len(p_values), 0.0
+    adjusted_p, highest = [1.0] * len(p_values), 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = highest
-    return adjusted
+        adjusted_p[index] = highest
+    return adjusted_p
 
 
 def adjusted_rand(one: Sequence[int], other: Sequence[int]) -> float:
@@ -151,8 +151,8 @@ def adjusted_rand(one: Sequence[int], other: Sequence[int]) -> float:
     """
     both = _together(list(zip(one, other, strict=True)))
     first, second, pairs = _together(one), _together(other), len(one) * (len(one) - 1) / 2
-    expected, most = first * second / pairs, (first + second) / 2
-    return (both - expected) / (most - expected) if most != expected else 1.0
+    by_chance, most = first * second / pairs, (first + second) / 2
+    return (both - by_chance) / (most - by_chance) if most != by_chance else 1.0
 
 
 def _together(labels: Sequence[object]) -> float:

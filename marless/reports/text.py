@@ -124,9 +124,9 @@ def counted(count: int, noun: str) -> str:
 
 def event(line: RoundLine) -> str:
     """The sharing event at the end of a round."""
-    return f"round {line.round:5d}  {happened(line)}"
+    return f"round {line.round:5d}  {event_text(line)}"
 
 
-def happened(line: RoundLine) -> str:
+def event_text(line: RoundLine) -> str:
     """The same without the round."""
     return _EVENTS[line.event].format(line.trial_episodes)

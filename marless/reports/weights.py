@@ -16,11 +16,11 @@ def gather(state: State, blobs: Blobs) -> Tensors:
 
     Raises `CorruptObject` or `NoSuchObject` when storage does not hold what the state names.
     """
-    found: Tensors = {}
+    gathered_tensors: Tensors = {}
     for index, ref in enumerate(state.objects):
         tensors = codec.decode(codec.fetch(blobs, ref), ref.key)
-        found |= {name: array for name, array in tensors.items() if state.parts.get(_part(name)) == index}
-    return found
+        gathered_tensors |= {name: array for name, array in tensors.items() if state.parts.get(_part(name)) == index}
+    return gathered_tensors
 
 
 def weights_sha256(state: State, blobs: Blobs) -> str:

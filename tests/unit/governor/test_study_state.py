@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.governor.shares import divide
-from coordinator.governor.study_state import Outcome, StudyPlan, advance, begun
+from coordinator.governor.study_state import Outcome, StudyPlan, advance, initial_state
 
 
 def plan_of(owners, width, weights=None, dollars=None, caps=None, at_work=64):
@@ -60,7 +60,7 @@ def test_shares_are_the_width_and_more_weight_is_no_less(owners, weights, more):
 
 def test_the_share_of_a_run_that_ended_is_lent_to_the_others():
     plan = plan_of({"a": "a", "b": "b"}, 8)
-    state = advance(plan, begun(plan), {})
+    state = advance(plan, initial_state(plan), {})
     assert [state.live[run].width for run in "ab"] == [4, 4]
     after = advance(plan, state, {"a": finished()})
     assert {run: grant.width for run, grant in after.live.items()} == {"b": 8}
@@ -69,17 +69,18 @@ def test_the_share_of_a_run_that_ended_is_lent_to_the_others():
 
 def test_runs_of_all_owners_begin_although_one_is_listed_first():
     plan = plan_of({"a1": "a", "a2": "a", "a3": "a", "b1": "b"}, 2)
-    assert list(advance(plan, begun(plan), {}).live) == ["a1", "b1"]
+    assert list(advance(plan, initial_state(plan), {}).live) == ["a1", "b1"]
 
 
 def test_no_more_runs_are_at_work_than_the_file_says():
     plan = plan_of(dict.fromkeys(["r1", "r2", "r3"], "a"), 10, at_work=2)
-    assert {run: grant.width for run, grant in advance(plan, begun(plan), {}).live.items()} == {"r1": 5, "r2": 5}
+    live = advance(plan, initial_state(plan), {}).live
+    assert {run: grant.width for run, grant in live.items()} == {"r1": 5, "r2": 5}
 
 
 def test_what_a_run_leaves_goes_to_the_others():
     plan = plan_of(dict.fromkeys(["r1", "r2", "r3"], "a"), 2, dollars=3.0)
-    state = advance(plan, begun(plan), {})
+    state = advance(plan, initial_state(plan), {})
     assert [grant.dollars for grant in state.live.values()] == pytest.approx([1.0, 1.0])
     state = advance(plan, state, {"r1": finished(0.4)})
     assert {run: grant.dollars for run, grant in state.live.items()} == pytest.approx({"r2": 1.3, "r3": 1.3})
@@ -87,14 +88,14 @@ def test_what_a_run_leaves_goes_to_the_others():
 
 def test_an_owner_has_no_more_than_its_cap():
     plan = plan_of({"a1": "a", "a2": "a", "b1": "b"}, 3, dollars=9.0, caps={"a": 1.0})
-    grants = advance(plan, begun(plan), {}).live
+    grants = advance(plan, initial_state(plan), {}).live
     assert {run: grant.dollars for run, grant in grants.items()} == pytest.approx({"a1": 0.5, "a2": 0.5, "b1": 3.0})
 
 
 @given(OWNERS, st.integers(1, 5), st.floats(0.01, 100.0), st.floats(0.01, 100.0), st.data())
 def test_bills_and_grants_never_pass_the_caps_and_grants_never_shrink(owners, width, cap, own_cap, data):
     plan = plan_of({f"r{index}": owner for index, owner in enumerate(owners)}, width, dollars=cap, caps={"a": own_cap})
-    state = advance(plan, begun(plan), {})
+    state = advance(plan, initial_state(plan), {})
     for _ in range(100):
         if state.ended(plan):
             break
@@ -113,5 +114,5 @@ def test_bills_and_grants_never_pass_the_caps_and_grants_never_shrink(owners, wi
 
 def test_the_state_of_a_study_reads_as_it_was_written():
     plan = plan_of({"a": "a", "b": "b"}, 1, dollars=1.0)
-    state = advance(plan, begun(plan), {})
+    state = advance(plan, initial_state(plan), {})
     assert msgspec.json.decode(msgspec.json.encode(state), type=type(state)) == state

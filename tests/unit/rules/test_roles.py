@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from coordinator.rules.roles import TOLERANCE, RoleHistory, begin_anew, differ, look, parted, shuffled, skip, suggestion
+from coordinator.rules.roles import (
+    TOLERANCE,
+    RoleHistory,
+    begin_anew,
+    differ,
+    look,
+    separate_pairs,
+    shuffled,
+    skip,
+    suggestion,
+)
 
 BLOCKS = 8
 
@@ -104,5 +114,5 @@ def test_the_control_parts_as_many_by_lot_and_only_within_groups():
 
 
 def test_pairs_are_parted_that_one_partition_holds_together_and_the_other_does_not():
-    assert parted((0, 0, 0, 3), (0, 1, 0, 3)) == [(0, 1), (1, 2)]
-    assert parted((0, 1, 2), (0, 0, 0)) == []
+    assert separate_pairs((0, 0, 0, 3), (0, 1, 0, 3)) == [(0, 1), (1, 2)]
+    assert separate_pairs((0, 1, 2), (0, 0, 0)) == []

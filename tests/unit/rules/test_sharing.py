@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.rules.sharing import SHARING_MODES, by_name, misnamed
+from coordinator.rules.sharing import SHARING_MODES, by_name, invalid_groups
 
 CLASSES = st.lists(st.integers(0, 3), min_size=1, max_size=12)
 BEGINNINGS = [
@@ -56,7 +56,7 @@ TEAM, CLASSES_OF_TEAM = ("red_0", "blue_0", "red_1", "blue_1", "red_2"), (0, 1, 
 )
 def test_groups_by_hand_are_named_after_their_first_member_and_others_are_on_their_own(named, groups):
     assert by_name(TEAM, named) == groups
-    assert not misnamed(TEAM, CLASSES_OF_TEAM, named)
+    assert not invalid_groups(TEAM, CLASSES_OF_TEAM, named)
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_groups_by_hand_are_named_after_their_first_member_and_others_are_on_the
     ],
 )
 def test_groups_by_hand_that_cannot_be_are_told_in_one_line(named, said):
-    assert said in misnamed(TEAM, CLASSES_OF_TEAM, named)
+    assert said in invalid_groups(TEAM, CLASSES_OF_TEAM, named)
