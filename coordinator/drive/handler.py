@@ -28,8 +28,8 @@ from coordinator.drive.run_manifest import RunManifest
 from coordinator.pricing.bill import Meter
 from functions.contract import StaleVersion, StorageFault
 from functions.encoding import to_json
-from infra.aws.detached import Deployed, Outside, deployed
-from infra.entry.instrumentation import instrumented
+from infra.aws.detached import Deployed, Outside, own_deployment
+from infra.entry.instrumentation import instrument
 from infra.local.own_process import OwnTime
 
 # The most characters of a problem in a lease.
@@ -40,7 +40,7 @@ class Coordinator:
     """The Lambda handler; one for each execution environment."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._deployed: Deployed = deployed(environ)
+        self._deployed: Deployed = own_deployment(environ)
         self._memory_mb = int(environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"])
         self._log, self._metrics = Logger(), Metrics()
         self._metrics.set_default_dimensions(Tenant=self._deployed.settings.tenant)
@@ -184,4 +184,4 @@ def _for_good(error: Exception, outside: Outside, started: float) -> bool:
     return record is None or record.at < started
 
 
-handler = instrumented(Coordinator(os.environ), os.environ)
+handler = instrument(Coordinator(os.environ), os.environ)

@@ -139,7 +139,7 @@ class LambdaInvoker:
                 self._closed.wait,
             )
         except (ClientError, BotoCoreError) as error:
-            return _unanswered(call, error)
+            return _report_without_answer(call, error)
 
     def _ask(self, call: _Call) -> Report:
         began = time.monotonic()
@@ -147,8 +147,8 @@ class LambdaInvoker:
         payload = reply["Payload"].read()
         log = base64.b64decode(reply.get("LogResult", "")).decode(errors="replace")
         end = parse_result("FunctionError" in reply, payload, log)
-        elapsed = Metering((time.monotonic() - began) * 1000)
-        return _report(call, end, metering(log) or elapsed)
+        client_metering = Metering((time.monotonic() - began) * 1000)
+        return _report(call, end, metering(log) or client_metering)
 
 
 class EventInvoker:
@@ -174,8 +174,8 @@ class EventInvoker:
         deadline = time.monotonic() + patience_s
         with ThreadPoolExecutor(self._threads) as pool:
             refusals = pool.map(lambda call: self._send(call, deadline), calls)
-            ended = zip(calls, refusals, strict=True)
-            return [(call.id, call.attempt, *refusal) for call, refusal in ended if refusal]
+            results = zip(calls, refusals, strict=True)
+            return [(call.id, call.attempt, *refusal) for call, refusal in results if refusal]
 
     def wait(self, timeout_s: float) -> list[Report]:
         """Returns an empty list at once."""
@@ -250,7 +250,7 @@ def _status(error: Exception) -> int:
     return int(error.response["ResponseMetadata"]["HTTPStatusCode"]) if isinstance(error, ClientError) else 0
 
 
-def _unanswered(call: _Call, error: Exception) -> Report:
+def _report_without_answer(call: _Call, error: Exception) -> Report:
     """The report of an attempt without an answer; one that may have run is metered with its whole time-out."""
     if _turned_away(error):
         return _report(call, InvocationResult("throttled", detail=_refusal(call, error)))

@@ -82,7 +82,7 @@ class Cloud:
             return self._clients[service]
 
     def _create(self, service: str, settings: Mapping[str, Any]) -> Any:
-        chosen: Mapping[str, Any] = {
+        overrides: Mapping[str, Any] = {
             "retries": {"mode": "standard", "total_max_attempts": ATTEMPTS},
             "connect_timeout": CONNECT_S,
             "read_timeout": READ_S,
@@ -102,7 +102,7 @@ class Cloud:
                 aws_access_key_id=key,
                 aws_secret_access_key=secret,
                 aws_session_token=token,
-                config=Config(**chosen),
+                config=Config(**overrides),
             )
         client.meta.events.register("before-send", self.repeated.count)
         if not self.credentials:
@@ -116,8 +116,8 @@ class Cloud:
     def _look_at_credentials(self, **_: Any) -> None:
         """Gets them before a call does: what goes wrong is named, and no message will hold them."""
         with named_causes():
-            found = self._session.get_credentials()
-            keys = found.get_frozen_credentials() if found else None
+            credentials = self._session.get_credentials()
+            keys = credentials.get_frozen_credentials() if credentials else None
         if keys:
             learn("AWS_SECRET_ACCESS_KEY", keys.secret_key or "")
             learn("AWS_SESSION_TOKEN", keys.token or "")

@@ -34,11 +34,11 @@ class Logs:
 
         Raises `StorageFault`.
         """
-        found = [event for function in self._groups for event in self._read(function, moment)]
+        events = [event for function in self._groups for event in self._read(function, moment)]
         # Events before `moment` cannot be returned again, so their ids are dropped.
         self._seen = {name: at for name, at in self._seen.items() if at >= moment}
         # Stable: events of one stream with the same time stay in order.
-        return sorted(found, key=lambda event: event.at)
+        return sorted(events, key=lambda event: event.at)
 
     def _read(self, function: str, moment: float) -> Iterator[Event]:
         group = self._groups[function]

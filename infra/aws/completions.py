@@ -43,7 +43,7 @@ class DynamoCompletions:
 
     def read(self, names: Sequence[str]) -> list[frozenset[bytes]]:
         """The sets in the order of `names`, read consistently; raises `StorageFault`."""
-        found: dict[str, frozenset[bytes]] = {}
+        members: dict[str, frozenset[bytes]] = {}
         for start in range(0, len(names), _BATCH):
             waiting: Any = {
                 self._table: {
@@ -56,11 +56,11 @@ class DynamoCompletions:
                 with storage_errors("read", self._table):
                     reply = self._client.batch_get_item(RequestItems=waiting)
                 for item in reply["Responses"].get(self._table, []):
-                    found[item["scope"]["S"]] = _members(item)
+                    members[item["scope"]["S"]] = _members(item)
                 # "We strongly recommend that you use an exponential backoff algorithm" (API reference, BatchGetItem).
                 if waiting := reply.get("UnprocessedKeys"):
                     time.sleep(next(breaks))
-        return [found.get(self._key(name)["scope"]["S"], frozenset()) for name in names]
+        return [members.get(self._key(name)["scope"]["S"], frozenset()) for name in names]
 
     def _key(self, name: str) -> dict[str, dict[str, str]]:
         return {"scope": {"S": f"{self._scope}/{name}"}, "item": {"S": _ITEM}}

@@ -64,6 +64,6 @@ class Deployed:
         return self._senders[key]
 
 
-def deployed(environment: Mapping[str, str] = os.environ) -> Deployed:
+def own_deployment(environment: Mapping[str, str] = os.environ) -> Deployed:
     """The deployment of the function that has these environment variables."""
     return Deployed(Settings.from_environment(environment), Cloud.here())

@@ -53,10 +53,10 @@ class DynamoLedger:
                 reply = self._client.get_item(TableName=self._table, Key=self._key(item), ConsistentRead=True)
             date = parsedate_to_datetime(reply["ResponseMetadata"]["HTTPHeaders"]["date"])
             self._ahead_s = date.timestamp() - time.time()
-            found: _Item | None = reply.get("Item")
-            if found is None:
+            item_: _Item | None = reply.get("Item")
+            if item_ is None:
                 return None
-            if record := self._record(found):
+            if record := self._record(item_):
                 return record
             # Another writer replaced the item after it was read, and deleted the object it pointed to.
         raise StorageFault(f"cannot read {self._at(item)}: the object in {_folder(item)} with its body is missing")
@@ -74,19 +74,19 @@ class DynamoLedger:
             "at": {"N": f"{time.time():.3f}"},
         }
         new["write"] = {"B": secrets.token_bytes(self._mark(item, new))}
-        spilled = len(body) > LARGEST
-        new |= {"spill": {"S": self._store(item, body, version + 1)}} if spilled else {"body": {"B": body}}
+        to_s3 = len(body) > LARGEST
+        new |= {"spill": {"S": self._store(item, body, version + 1)}} if to_s3 else {"body": {"B": body}}
         with storage_errors("write", self._at(item)):
             standing = self._replace(new, version)
         if standing.get("write") != new["write"]:
-            if spilled and standing.get("spill") != new["spill"]:
+            if to_s3 and standing.get("spill") != new["spill"]:
                 with suppress(StorageFault):
                     self._spill.delete([new["spill"]["S"]])
             raise StaleVersion(f"{item} is no longer at version {version}: another process drives this run")
-        if spilled or item in self._spilled:
+        if to_s3 or item in self._spilled:
             with suppress(StorageFault):  # the commit stands, and the next one tidies again
                 self._tidy(item, version + 1)
-        self._remember(item, spilled)
+        self._remember(item, to_s3)
         return version + 1
 
     def items(self, prefix: str, after: str = "") -> list[tuple[str, bytes]]:
@@ -113,9 +113,9 @@ class DynamoLedger:
             ConsistentRead=True,
         )
         with storage_errors("read", self._at(f"{prefix}*")):
-            found: list[_Item] = [entry for page in pages for entry in page["Items"]]
+            entries: list[_Item] = [entry for page in pages for entry in page["Items"]]
         bodies = []
-        for entry in found:
+        for entry in entries:
             name = entry["item"]["S"]
             if record := self._record(entry) or self.load(name):
                 bodies.append((name, record.body))
@@ -160,15 +160,15 @@ class DynamoLedger:
             return standing
         return new
 
-    def _record(self, found: _Item) -> Record | None:
+    def _record(self, entry: _Item) -> Record | None:
         """The item's contents, None if the object with its body was deleted."""
-        spilled = "spill" in found
-        self._remember(found["item"]["S"], spilled)
+        in_s3 = "spill" in entry
+        self._remember(entry["item"]["S"], in_s3)
         try:
-            body = self._spill.get(found["spill"]["S"]) if spilled else found["body"]["B"]
+            body = self._spill.get(entry["spill"]["S"]) if in_s3 else entry["body"]["B"]
         except NoSuchObject:
             return None
-        return Record(version=int(found["version"]["N"]), body=bytes(body), at=float(found["at"]["N"]))
+        return Record(version=int(entry["version"]["N"]), body=bytes(body), at=float(entry["at"]["N"]))
 
     def _store(self, item: str, body: bytes, version: int) -> str:
         """Stores `body` as an object and returns its key."""
@@ -185,8 +185,8 @@ class DynamoLedger:
         old = [name for name in names if "/" not in name and int(name.partition("-")[0]) < version]
         self._spill.delete(f"{folder}{name}" for name in old)
 
-    def _remember(self, item: str, spilled: bool) -> None:
-        (self._spilled.add if spilled else self._spilled.discard)(item)
+    def _remember(self, item: str, in_s3: bool) -> None:
+        (self._spilled.add if in_s3 else self._spilled.discard)(item)
 
     def _mark(self, item: str, new: _Item) -> int:
         """The mark's size in bytes that pads the item to `BESIDE_BODY` bytes without its body."""

@@ -130,8 +130,8 @@ def _cause(error: Exception) -> str:
     if isinstance(error, JSONDecodeError):
         return "the credential_process of the AWS profile prints no JSON; run it by hand to see what it says"
     if isinstance(error, OSError) and error.filename:
-        asked = "AWS credentials (credential_process, web_identity_token_file) need"
-        return f"{asked} {os.fsdecode(error.filename)}: {error.strerror}"
+        subject = "AWS credentials (credential_process, web_identity_token_file) need"
+        return f"{subject} {os.fsdecode(error.filename)}: {error.strerror}"
     if isinstance(error, EOFError):
         return "the AWS profile asks for a code (mfa_serial), and there is no terminal to enter one; log in beforehand"
     if "endpoint" in str(error):
@@ -155,10 +155,10 @@ def code(error: Exception) -> str:
 
 def explain(error: Exception) -> str:
     """The reason and the advice in one line."""
-    return " ".join((_answered(error) if isinstance(error, ClientError) else _unanswered(error)).split())
+    return " ".join((_response_text(error) if isinstance(error, ClientError) else _client_fault_text(error)).split())
 
 
-def _answered(error: ClientError) -> str:
+def _response_text(error: ClientError) -> str:
     """Explains an error response of AWS."""
     name = code(error)
     if name in _FORBIDDEN:
@@ -177,7 +177,7 @@ def _answered(error: ClientError) -> str:
     return f"{name}: {message}; {advice}" if advice else f"{name}: {message}"
 
 
-def _unanswered(error: Exception) -> str:
+def _client_fault_text(error: Exception) -> str:
     """Explains an error without a response of AWS."""
     if isinstance(error, Unusable):
         return str(error)
@@ -190,14 +190,14 @@ def _unanswered(error: Exception) -> str:
     if isinstance(error, _LOGIN):
         return f"{_NONE} ({error})"
     if isinstance(error, (ConnectionError, HTTPClientError)):
-        return _unconnected(error)
+        return _connection_text(error)
     return f"{type(error).__name__}: {error}"
 
 
-def _unconnected(error: Exception) -> str:
+def _connection_text(error: Exception) -> str:
     """Explains a request that did not get through."""
-    told = getattr(error, "kwargs", {})
-    where, why = told.get("endpoint_url", "the endpoint"), str(told.get("error", ""))
+    arguments = getattr(error, "kwargs", {})
+    where, why = arguments.get("endpoint_url", "the endpoint"), str(arguments.get("error", ""))
     bundle = os.environ.get("AWS_CA_BUNDLE", "")
     if "CA certificate bundle" in why or (bundle and not os.access(bundle, os.R_OK)):
         return (
@@ -206,7 +206,7 @@ def _unconnected(error: Exception) -> str:
     if isinstance(error, SSLError):
         return f"{where}: {_UNTRUSTED if 'CERTIFICATE_VERIFY_FAILED' in why else 'TLS failed'} ({_reason(why)})"
     if isinstance(error, ProxyConnectionError):
-        return f"the proxy {told.get('proxy_url')} (HTTPS_PROXY, HTTP_PROXY) cannot be reached ({_reason(why)})"
+        return f"the proxy {arguments.get('proxy_url')} (HTTPS_PROXY, HTTP_PROXY) cannot be reached ({_reason(why)})"
     if "Invalid header value" in why:
         return f"{_unsendable() or 'a key among the AWS credentials'} {_UNSENDABLE}"
     if isinstance(error, ConnectionError):

@@ -58,12 +58,12 @@ class Metering:
     peak_mb: float = 0.0
 
 
-def parse_result(failed: bool, payload: bytes, log: str) -> InvocationResult:
-    """`failed`: whether Lambda reported a function error; `log`: the end of the invocation's log, 4 KB at most.
+def parse_result(function_error: bool, payload: bytes, log: str) -> InvocationResult:
+    """`function_error`: whether Lambda reported a function error; `log`: the end of the invocation's log, 4 KB at most.
 
     A payload of `reported_error` is an error although Lambda reported none.
     """
-    if not failed and not payload.startswith(_REPORTED_ERROR):
+    if not function_error and not payload.startswith(_REPORTED_ERROR):
         return InvocationResult("answered", payload)
     try:
         error = _ERRORS.decode(payload)

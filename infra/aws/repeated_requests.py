@@ -35,18 +35,18 @@ class RepeatedRequests:
 
     def count(self, request: Any, event_name: str, **_: Any) -> None:
         """Counts the request unless it is its first attempt."""
-        found = _ATTEMPT.search(_bytes(request.headers.get("amz-sdk-request", b"")))
-        if found is None or int(found[1]) < 2:
+        attempt = _ATTEMPT.search(_bytes(request.headers.get("amz-sdk-request", b"")))
+        if attempt is None or int(attempt[1]) < 2:
             return
-        counted = _taken(event_name.rpartition(".")[2], request.body)
+        requests = _request_units(event_name.rpartition(".")[2], request.body)
         with self._lock:
-            self._sum += counted
+            self._sum += requests
 
     def take(self) -> Requests:
         """The requests since the last call."""
         with self._lock:
-            taken, self._sum = self._sum, Requests()
-        return taken
+            requests, self._sum = self._sum, Requests()
+        return requests
 
 
 # The most that a request takes that is not in its body. An item has at most 400 KB. In units of 4 KB, a query returns
@@ -64,7 +64,7 @@ _MOST = {
 }
 
 
-def _taken(operation: str, body: Any) -> Requests:
+def _request_units(operation: str, body: Any) -> Requests:
     if operation in ("PutItem", "DeleteItem"):
         # The body has the item in base64, which is longer. What the first attempt replaced or deleted is gone.
         return Requests(write_units=ceil(len(_bytes(body)) / 1024))

@@ -82,8 +82,8 @@ class S3Storage:
         with storage_errors("read", self._at(name)):
             try:
                 return retry(read, lambda error: isinstance(error, _Torn), few())
-            except _Torn as torn:
-                raise StorageFault(f"cannot read {self._at(name)}: it never came whole: {torn}") from torn
+            except _Torn as torn_error:
+                raise StorageFault(f"cannot read {self._at(name)}: it never came whole: {torn_error}") from torn_error
             except ClientError as error:
                 if code(error) == "NoSuchKey":
                     raise NoSuchObject(key) from None
@@ -107,7 +107,7 @@ class S3Storage:
         }
         with storage_errors("store", self._at(name)):
             try:
-                retry(lambda: self._client.put_object(**request), _crossed, few())
+                retry(lambda: self._client.put_object(**request), _is_conflict, few())
             except ClientError as error:
                 if code(error) == "PreconditionFailed":
                     raise KeyTaken(key) from None
@@ -115,9 +115,9 @@ class S3Storage:
 
     def persist(self, keys: Iterable[str]) -> None:
         """Raises `NoSuchObject` if a key holds nothing; S3's accepted writes are durable."""
-        wanted = list(keys)
+        key_list = list(keys)
         with ThreadPoolExecutor(_LOOKING) as pool:
-            for _ in pool.map(self._find, wanted):
+            for _ in pool.map(self._find, key_list):
                 pass
 
     def delete(self, keys: Iterable[str]) -> None:
@@ -138,23 +138,23 @@ class S3Storage:
 
     def _delete(self, names: Sequence[str]) -> None:
         """Deletes at most `_BATCH` objects; retries those with transient errors."""
-        left = names
+        remaining = names
 
         def delete() -> None:
-            nonlocal left
-            objects = [{"Key": name} for name in left]
+            nonlocal remaining
+            objects = [{"Key": name} for name in remaining]
             reply = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": True})
             # Permanent errors come first, so that the request is not retried.
             errors = sorted(reply.get("Errors", ()), key=lambda error: bool(error["Code"] in _PASSING))
             if errors:
-                left = [error["Key"] for error in errors]
+                remaining = [error["Key"] for error in errors]
                 raise _Undeleted({"Error": errors[0]}, "DeleteObjects")
 
         try:
             retry(delete, lambda error: isinstance(error, _Undeleted) and code(error) in _PASSING, few())
         except (ClientError, BotoCoreError) as error:
-            others = f" and {len(left) - 1} more" if len(left) > 1 else ""
-            raise StorageFault(f"cannot delete {self._at(left[0])}{others}: {explain(error)}") from error
+            others = f" and {len(remaining) - 1} more" if len(remaining) > 1 else ""
+            raise StorageFault(f"cannot delete {self._at(remaining[0])}{others}: {explain(error)}") from error
 
     def _name(self, key: str) -> str:
         return self._prefix + check_key(key)
@@ -171,7 +171,7 @@ class S3Storage:
         return sorted(name.removeprefix(self._prefix) for name in names)
 
 
-def _crossed(error: Exception) -> bool:
+def _is_conflict(error: Exception) -> bool:
     """Whether a concurrent request for the key conflicted; S3 then requires a retry."""
     return code(error) == "ConditionalRequestConflict"
 
@@ -181,7 +181,7 @@ def tenant_runs(cloud: Cloud, settings: Settings) -> list[str]:
     prefix = settings.objects("").removesuffix("/")
     with storage_errors("list", f"s3://{settings.bucket}/{prefix}"):
         pages = cloud.client("s3").get_paginator("list_objects_v2")
-        found = pages.paginate(Bucket=settings.bucket, Prefix=prefix, Delimiter="/")
+        result_pages = pages.paginate(Bucket=settings.bucket, Prefix=prefix, Delimiter="/")
         # The search yields None for a page without runs.
-        names = [entry["Prefix"] for entry in found.search("CommonPrefixes[]") if entry]
+        names = [entry["Prefix"] for entry in result_pages.search("CommonPrefixes[]") if entry]
     return sorted(name.removeprefix(prefix).removesuffix("/") for name in names)

@@ -50,27 +50,27 @@ def remove(cloud: Cloud, bucket: str) -> int:
 
 
 def _delete_objects(client: Any, bucket: str) -> int:
-    deleted = 0
+    count = 0
     with ThreadPoolExecutor(_WIDTH) as pool:
         # Each round lists from the start: deletions may invalidate the rest of a listing.
         while batches := list(islice(_batches(client, bucket), _WIDTH)):
             results = pool.map(lambda batch: _delete(client, bucket, batch), batches)
-            if errors := [error for kept in results for error in kept]:
-                raise DeploymentFault(_kept(bucket, errors))
-            deleted += sum(map(len, batches))
-    return deleted
+            if errors := [error for batch_errors in results for error in batch_errors]:
+                raise DeploymentFault(_undeletable(bucket, errors))
+            count += sum(map(len, batches))
+    return count
 
 
 def _batches(client: Any, bucket: str) -> Iterator[list[dict[str, str]]]:
     """The objects to delete, page by page, with all versions and delete markers."""
     if "Status" in client.get_bucket_versioning(Bucket=bucket):
         for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, MaxKeys=_BATCH):
-            if found := [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
-                yield [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in found]
+            if entries := [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
+                yield [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in entries]
     else:
         for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, MaxKeys=_BATCH):
-            if found := page.get("Contents", []):
-                yield [{"Key": one["Key"]} for one in found]
+            if entries := page.get("Contents", []):
+                yield [{"Key": one["Key"]} for one in entries]
 
 
 def _delete(client: Any, bucket: str, batch: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -79,7 +79,7 @@ def _delete(client: Any, bucket: str, batch: list[dict[str, str]]) -> list[dict[
     return errors
 
 
-def _kept(bucket: str, errors: list[dict[str, str]]) -> str:
+def _undeletable(bucket: str, errors: list[dict[str, str]]) -> str:
     """The first object that S3 does not delete, with the reason."""
     first, others = errors[0], len(errors) - 1
     more = f", nor {others:,} more" if others else ""
@@ -88,9 +88,9 @@ def _kept(bucket: str, errors: list[dict[str, str]]) -> str:
 
 def _abort_uploads(client: Any, bucket: str) -> int:
     """Aborts incomplete multipart uploads, which prevent the deletion of a bucket; returns their number."""
-    aborted = 0
+    count = 0
     for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket):
         for upload in page.get("Uploads", []):
             client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
-            aborted += 1
-    return aborted
+            count += 1
+    return count

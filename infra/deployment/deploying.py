@@ -117,13 +117,13 @@ def _request(
     tags: Mapping[str, str] | None,
     service_role: str | None,
 ) -> Request:
-    chosen = {**parameters, "Tenant": tenant}
-    found = stacks.find(stack_name(tenant)) if tags is None else None
-    own = {**(tags or {}), **(found.tags if found else {}), TENANT_TAG: tenant}
-    body = fill_in(text() if template is None else template, code, chosen)
+    parameters_ = {**parameters, "Tenant": tenant}
+    stack = stacks.find(stack_name(tenant)) if tags is None else None
+    tags_ = {**(tags or {}), **(stack.tags if stack else {}), TENANT_TAG: tenant}
+    body = fill_in(text() if template is None else template, code, parameters_)
     if len(body.encode()) > _LONGEST_TEMPLATE:
         raise DeploymentFault(f"the template has {len(body.encode()):,} bytes, CloudFormation takes 51,200")
-    return Request(body, chosen, own, service_role)
+    return Request(body, parameters_, tags_, service_role)
 
 
 def _put(cloud: Cloud, stacks: Stacks, name: str, request: Request, say: Say) -> Stack:

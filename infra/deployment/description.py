@@ -37,8 +37,8 @@ def describe(cloud: Cloud, stack: str) -> Deployment | None:
     Raises `StorageFault` if AWS refuses the request or cannot be reached.
     """
     with storage_errors("look for", f"stack {stack}"):
-        found = Stacks(cloud).find(stack)
-    return describe_stack(found) if found and "CoordinatorVersion" in found.outputs else None
+        stack_ = Stacks(cloud).find(stack)
+    return describe_stack(stack_) if stack_ and "CoordinatorVersion" in stack_.outputs else None
 
 
 def describe_stack(stack: Stack) -> Deployment:

@@ -15,7 +15,7 @@ def identity_policy(who: Who, account: str, region: str, tenant: str) -> str:
     """The policy document with account, region and tenant filled in; raises `ValueError` for an invalid tenant name."""
     stack = stack_name(tenant)
     document = (_FOLDER / f"{who}.json").read_text(encoding="utf-8")
-    replaced = {
+    values = {
         "marless-artifacts-ACCOUNT-REGION-TENANT": artifacts_bucket(account, region, tenant),
         "repository/marless/TENANT": f"repository/{repository(tenant)}",
         "marless-TENANT": stack,
@@ -23,6 +23,6 @@ def identity_policy(who: Who, account: str, region: str, tenant: str) -> str:
         "REGION": region,
         "ACCOUNT": account,
     }
-    for placeholder, value in replaced.items():
+    for placeholder, value in values.items():
         document = document.replace(placeholder, value)
     return document

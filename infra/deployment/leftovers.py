@@ -75,30 +75,30 @@ class Owned:
         }
         # CloudFormation generates names from stack, logical id and random letters and digits. Names of a tenant
         # `<this tenant>-<more>` do not match, because `<more>` comes before the logical id.
-        made = rf"(?:.*[/:])?{re.escape(stack)}-(?:{'|'.join(LOGICAL_IDS)})-[a-z0-9]{{8,}}"
-        self._made = re.compile(made, re.IGNORECASE)
+        generated_name = rf"(?:.*[/:])?{re.escape(stack)}-(?:{'|'.join(LOGICAL_IDS)})-[a-z0-9]{{8,}}"
+        self._made = re.compile(generated_name, re.IGNORECASE)
         self._stack, self.account = stack, account
 
     @property
     def prefix(self) -> str:
         return f"{self._stack}-"
 
-    def __contains__(self, found: tuple[str, str]) -> bool:
-        type_, name = found
-        if found in self._known:
+    def __contains__(self, resource: tuple[str, str]) -> bool:
+        type_, name = resource
+        if resource in self._known:
             return True
         if type_ == "AWS::Budgets::Budget":  # STACK to ADDRESS
             return name.startswith(f"{self._stack} to ")
         return type_ not in _NAMED_BY_US and self._made.fullmatch(name) is not None
 
 
-def remaining(cloud: Cloud, owned: Owned) -> list[Part]:
+def remaining(cloud: Cloud, ownership: Owned) -> list[Part]:
     """The stack's resources that still exist."""
     return [
         Part("", type_, name)
         for type_, listing in LISTINGS.items()
-        for name in _names(cloud, listing, owned)
-        if (type_, name) in owned
+        for name in _names(cloud, listing, ownership)
+        if (type_, name) in ownership
     ]
 
 
@@ -111,11 +111,11 @@ def delete(cloud: Cloud, part: Part, say: Say) -> None:
         say(f"deleted {count:,} object{'s' * (count > 1)} from {part.id}")
 
 
-def _names(cloud: Cloud, listing: Listing, owned: Owned) -> Iterator[str]:
-    given = {listing.prefix: owned.prefix.rstrip("-"), listing.account: owned.account}
-    narrowed = {argument: value for argument, value in given.items() if argument}
+def _names(cloud: Cloud, listing: Listing, ownership: Owned) -> Iterator[str]:
+    filters = {listing.prefix: ownership.prefix.rstrip("-"), listing.account: ownership.account}
+    arguments = {argument: value for argument, value in filters.items() if argument}
     client = cloud.client(listing.service)
-    for name in client.get_paginator(listing.call).paginate(**narrowed).search(listing.names):
+    for name in client.get_paginator(listing.call).paginate(**arguments).search(listing.names):
         if name is not None:  # an empty page yields None
             yield name
 

@@ -97,11 +97,11 @@ def keep_image(cloud: Cloud, tenant: str, address: str) -> None:
     if address.startswith("s3://"):
         return
     registry, name, tag = cloud.client("ecr"), repository(tenant), address.rpartition(":")[2]
-    (found,) = registry.batch_get_image(repositoryName=name, imageIds=[{"imageTag": tag}])["images"]
-    kind = {key: found[key] for key in ("imageManifestMediaType",) if key in found}
-    taken = registry.exceptions.ImageAlreadyExistsException, registry.exceptions.ImageTagAlreadyExistsException
-    with suppress(*taken):
-        registry.put_image(repositoryName=name, imageManifest=found["imageManifest"], imageTag=f"{_LIVE}{tag}", **kind)
+    (image,) = registry.batch_get_image(repositoryName=name, imageIds=[{"imageTag": tag}])["images"]
+    kind = {key: image[key] for key in ("imageManifestMediaType",) if key in image}
+    already_exists = registry.exceptions.ImageAlreadyExistsException, registry.exceptions.ImageTagAlreadyExistsException
+    with suppress(*already_exists):
+        registry.put_image(repositoryName=name, imageManifest=image["imageManifest"], imageTag=f"{_LIVE}{tag}", **kind)
 
 
 def _make_bucket(cloud: Cloud, bucket: str, account: str, region: str) -> None:
@@ -111,8 +111,12 @@ def _make_bucket(cloud: Cloud, bucket: str, account: str, region: str) -> None:
     with suppress(client.exceptions.BucketAlreadyOwnedByYou):
         client.create_bucket(Bucket=bucket, **location)
     # Public access is blocked to protect the packages.
-    closed = dict.fromkeys(("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"), True)
-    client.put_public_access_block(Bucket=bucket, ExpectedBucketOwner=account, PublicAccessBlockConfiguration=closed)
+    no_public_access = dict.fromkeys(
+        ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"), True
+    )
+    client.put_public_access_block(
+        Bucket=bucket, ExpectedBucketOwner=account, PublicAccessBlockConfiguration=no_public_access
+    )
     # No lifecycle: an update that fails goes back to the packages before, however old they are.
     policy = {"Version": "2012-10-17", "Statement": [_only_over_tls(client.meta.partition, bucket)]}
     client.put_bucket_policy(Bucket=bucket, ExpectedBucketOwner=account, Policy=json.dumps(policy))
@@ -160,8 +164,8 @@ def _push(cloud: Cloud, tenant: str, image: Image, say: Say) -> str:
     engine = containers.engine()
     say(f"building the learner's image with {engine}")
     containers.build(engine, image.context, address)
-    granted = registry.get_authorization_token()["authorizationData"][0]
-    user, _, password = base64.b64decode(granted["authorizationToken"]).decode().partition(":")
+    authorization = registry.get_authorization_token()["authorizationData"][0]
+    user, _, password = base64.b64decode(authorization["authorizationToken"]).decode().partition(":")
     say("pushing the learner's image")
     _run(engine, "login", "--username", user, "--password-stdin", uri.partition("/")[0], input_text=password)
     _run(engine, "push", "--quiet", address)
@@ -171,21 +175,21 @@ def _push(cloud: Cloud, tenant: str, image: Image, say: Say) -> str:
 def _make_repository(registry: Any, name: str) -> str:
     """Makes the repository if it is missing, sets its rules, and returns its address."""
     try:
-        made = registry.create_repository(repositoryName=name)["repository"]
+        repository = registry.create_repository(repositoryName=name)["repository"]
     except registry.exceptions.RepositoryAlreadyExistsException:
-        made = registry.describe_repositories(repositoryNames=[name])["repositories"][0]
+        repository = registry.describe_repositories(repositoryNames=[name])["repositories"][0]
     registry.put_image_tag_mutability(repositoryName=name, imageTagMutability="IMMUTABLE")
     registry.put_image_scanning_configuration(repositoryName=name, imageScanningConfiguration={"scanOnPush": True})
     registry.put_lifecycle_policy(repositoryName=name, lifecyclePolicyText=json.dumps({"rules": _LIFECYCLE}))
-    return str(made["repositoryUri"])
+    return str(repository["repositoryUri"])
 
 
 def _run(engine: str, *arguments: str, input_text: str = "") -> str:
     """Returns the engine's output; `input_text` goes to its standard input, which process lists do not show."""
-    ended = subprocess.run(
+    process = subprocess.run(
         [engine, *arguments], input=input_text, capture_output=True, encoding="utf-8", errors="replace", check=False
     )
-    if ended.returncode:
-        why = (ended.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    if process.returncode:
+        why = (process.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise DeploymentFault(f"{engine} {arguments[0]} failed: {why}")
-    return ended.stdout.strip()
+    return process.stdout.strip()

@@ -29,20 +29,20 @@ def teardown(cloud: Cloud, tenant: str, say: Say = lambda line: None, wait: Wait
         if stack is not None:
             parts += stacks.parts(stack.id)
             _try_to_remove(stacks, stack, say)
-        owned = Owned(name, tenant, identity["Account"], stacks.client.meta.region_name, parts)
-        hurdles = _remove_leftovers(cloud, owned, say)
-        left = [f"{_line(part)}{hurdles.get(part, '')}" for part in _finally(cloud, owned, hurdles, wait)]
+        ownership = Owned(name, tenant, identity["Account"], stacks.client.meta.region_name, parts)
+        hurdles = _remove_leftovers(cloud, ownership, say)
+        remaining = [f"{_line(part)}{hurdles.get(part, '')}" for part in _finally(cloud, ownership, hurdles, wait)]
         still = stacks.find(name)
-        if still is not None and not left:  # no resource blocks the deletion any more
+        if still is not None and not remaining:  # no resource blocks the deletion any more
             _try_to_remove(stacks, still, say)
             still = stacks.find(name)
-        return left if still is None else [f"stack {name}: {still.status}, {stacks.why(still.id)}", *left]
+        return remaining if still is None else [f"stack {name}: {still.status}, {stacks.why(still.id)}", *remaining]
 
 
-def _remove_leftovers(cloud: Cloud, owned: Owned, say: Say) -> dict[Part, str]:
+def _remove_leftovers(cloud: Cloud, ownership: Owned, say: Say) -> dict[Part, str]:
     """Removes what the stack left behind; returns the reasons for what could not be removed."""
     hurdles = {}
-    for part in leftovers.remaining(cloud, owned):
+    for part in leftovers.remaining(cloud, ownership):
         say(f"removing {_line(part)}")
         try:
             leftovers.delete(cloud, part, say)
@@ -51,14 +51,14 @@ def _remove_leftovers(cloud: Cloud, owned: Owned, say: Say) -> dict[Part, str]:
     return hurdles
 
 
-def _finally(cloud: Cloud, owned: Owned, stuck: Collection[Part], wait: Wait) -> list[Part]:
+def _finally(cloud: Cloud, ownership: Owned, stuck: Collection[Part], wait: Wait) -> list[Part]:
     """The resources that remain after deleted ones had time to leave the services' listings."""
-    left = leftovers.remaining(cloud, owned)
+    remaining = leftovers.remaining(cloud, ownership)
     for pause_s in _PAUSES_S:
-        if any(part not in stuck for part in left):
+        if any(part not in stuck for part in remaining):
             wait(pause_s)
-            left = leftovers.remaining(cloud, owned)
-    return left
+            remaining = leftovers.remaining(cloud, ownership)
+    return remaining
 
 
 def remove_stack(stacks: Stacks, stack: Stack, say: Say) -> None:

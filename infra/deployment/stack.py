@@ -112,9 +112,9 @@ class _ChangeSet(NamedTuple):
     changes: Sequence[Change]
 
 
-def _change(given: Mapping[str, str]) -> Change:
-    replaced = given.get("Replacement", "")
-    return Change(given["Action"], given["LogicalResourceId"], given["ResourceType"], replaced)
+def _change(entry: Mapping[str, str]) -> Change:
+    replacement = entry.get("Replacement", "")
+    return Change(entry["Action"], entry["LogicalResourceId"], entry["ResourceType"], replacement)
 
 
 class Stacks:
@@ -127,22 +127,22 @@ class Stacks:
     def find(self, name: str) -> Stack | None:
         """The stack of that name or id; None if it does not exist or was deleted."""
         try:
-            described = self.client.describe_stacks(StackName=name)["Stacks"][0]
+            description = self.client.describe_stacks(StackName=name)["Stacks"][0]
         except ClientError as error:
             # CloudFormation has no error code for this (API_DescribeStacks).
             if "does not exist" in error.response["Error"].get("Message", ""):
                 return None
             raise
-        if described["StackStatus"] == "DELETE_COMPLETE":
+        if description["StackStatus"] == "DELETE_COMPLETE":
             return None
         return Stack(
-            name=described["StackName"],
-            id=described["StackId"],
-            status=described["StackStatus"],
-            parameters={one["ParameterKey"]: one["ParameterValue"] for one in described.get("Parameters", [])},
-            outputs={one["OutputKey"]: one["OutputValue"] for one in described.get("Outputs", [])},
-            tags={one["Key"]: one["Value"] for one in described.get("Tags", [])},
-            protected=described.get("EnableTerminationProtection", False),
+            name=description["StackName"],
+            id=description["StackId"],
+            status=description["StackStatus"],
+            parameters={one["ParameterKey"]: one["ParameterValue"] for one in description.get("Parameters", [])},
+            outputs={one["OutputKey"]: one["OutputValue"] for one in description.get("Outputs", [])},
+            tags={one["Key"]: one["Value"] for one in description.get("Tags", [])},
+            protected=description.get("EnableTerminationProtection", False),
         )
 
     def settled(self, name: str) -> Stack | None:
@@ -155,10 +155,10 @@ class Stacks:
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
         return stack
 
-    def protect(self, stack: Stack, wanted: bool) -> None:
+    def protect(self, stack: Stack, protection: bool) -> None:
         """Sets termination protection."""
-        if stack.protected != wanted:
-            self.client.update_termination_protection(StackName=stack.id, EnableTerminationProtection=wanted)
+        if stack.protected != protection:
+            self.client.update_termination_protection(StackName=stack.id, EnableTerminationProtection=protection)
 
     def put(self, name: str, exists: bool, request: Request) -> Put:
         """Starts the creation, with termination protection, or the update of a stack.
@@ -170,11 +170,11 @@ class Stacks:
             if not exists:
                 self.client.create_stack(StackName=name, EnableTerminationProtection=True, **request.arguments())
                 return "begun"
-            made = self._propose(name, "UPDATE", request)
-            if not made.changes:
-                self.client.delete_change_set(**made.address)
+            change_set = self._propose(name, "UPDATE", request)
+            if not change_set.changes:
+                self.client.delete_change_set(**change_set.address)
                 return "same"
-            self.client.execute_change_set(**made.address)
+            self.client.execute_change_set(**change_set.address)
         except ClientError as error:
             message = error.response["Error"].get("Message", "")
             if code(error) == "AlreadyExistsException" or "can not be updated" in message:
@@ -184,29 +184,29 @@ class Stacks:
 
     def preview(self, name: str, exists: bool, request: Request) -> Sequence[Change]:
         """What `put` would change; nothing is left of the change set, nor of a new stack."""
-        made = self._propose(name, "UPDATE" if exists else "CREATE", request)
-        self.client.delete_change_set(**made.address)
+        change_set = self._propose(name, "UPDATE" if exists else "CREATE", request)
+        self.client.delete_change_set(**change_set.address)
         if not exists:
             self.client.delete_stack(StackName=name)
-        return made.changes
+        return change_set.changes
 
     def _propose(self, name: str, kind: str, request: Request) -> "_ChangeSet":
         """A change set when it is complete; raises `DeploymentFault` if CloudFormation cannot make it."""
-        made = self.client.create_change_set(
+        change_set = self.client.create_change_set(
             StackName=name, ChangeSetName=f"marless-{uuid.uuid4()}", ChangeSetType=kind, **request.arguments()
         )
-        address = {"StackName": made["StackId"], "ChangeSetName": made["Id"]}
+        address = {"StackName": change_set["StackId"], "ChangeSetName": change_set["Id"]}
         pause_s = _FIRST_PAUSE_S
-        while (found := self.client.describe_change_set(**address))["Status"] in _PROPOSING:
+        while (status := self.client.describe_change_set(**address))["Status"] in _PROPOSING:
             self._wait(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
-        reason = found.get("StatusReason", "")
-        if found["Status"] == "FAILED" and not any(text in reason for text in _NO_CHANGES):
+        reason = status.get("StatusReason", "")
+        if status["Status"] == "FAILED" and not any(text in reason for text in _NO_CHANGES):
             raise DeploymentFault(f"the change set of stack {name} failed: {' '.join(reason.split())}")
-        changes = list(found.get("Changes", []))
-        while "NextToken" in found:
-            found = self.client.describe_change_set(**address, NextToken=found["NextToken"])
-            changes += found["Changes"]
+        changes = list(status.get("Changes", []))
+        while "NextToken" in status:
+            status = self.client.describe_change_set(**address, NextToken=status["NextToken"])
+            changes += status["Changes"]
         return _ChangeSet(address, [_change(one["ResourceChange"]) for one in changes])
 
     def why(self, stack: str) -> str:

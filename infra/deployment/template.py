@@ -62,15 +62,15 @@ def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str
     for line in template.splitlines():
         if line.lstrip().startswith("#"):
             continue  # CloudFormation limits a template's bytes
-        if found := _RESOURCE.match(line):
-            resource = found[1]
-        if found := _CODE.fullmatch(line):
-            line = found[1] + code[resource.lower()]
-        elif found := _RELEASE.fullmatch(line):
-            own = [name.format(resource) for name in _OF_ONE_FUNCTION]
-            chosen = [(name, values.get(name, "")) for name in (*_OF_EVERY_FUNCTION, *own)]
-            parts = [blocks.get("Function", ""), blocks[resource], code.get(resource.lower(), ""), chosen]
-            line = found[1] + hashlib.sha256(to_json(parts)).hexdigest()
+        if match := _RESOURCE.match(line):
+            resource = match[1]
+        if match := _CODE.fullmatch(line):
+            line = match[1] + code[resource.lower()]
+        elif match := _RELEASE.fullmatch(line):
+            variables = [name.format(resource) for name in _OF_ONE_FUNCTION]
+            settings = [(name, values.get(name, "")) for name in (*_OF_EVERY_FUNCTION, *variables)]
+            parts = [blocks.get("Function", ""), blocks[resource], code.get(resource.lower(), ""), settings]
+            line = match[1] + hashlib.sha256(to_json(parts)).hexdigest()
         lines.append(line)
     return "\n".join(lines) + "\n"
 
@@ -78,27 +78,27 @@ def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str
 def _with_image(template: str, function: str, address: str) -> str:
     """The template with one function as a container image."""
 
-    def changed(found: re.Match[str]) -> str:
-        block = found[0]
-        for zipped, image in _AS_IMAGE:
-            block = zipped.sub(image.format(address), block, count=1)
+    def patch(match: re.Match[str]) -> str:
+        block = match[0]
+        for zip_pattern, image in _AS_IMAGE:
+            block = zip_pattern.sub(image.format(address), block, count=1)
         return block
 
-    return re.sub(rf"^  {function}:\n(?:    .*\n)+", changed, template, count=1, flags=re.MULTILINE)
+    return re.sub(rf"^  {function}:\n(?:    .*\n)+", patch, template, count=1, flags=re.MULTILINE)
 
 
 def defaults(template: str) -> dict[str, str]:
     """The defaults of the template's parameters, as text."""
-    found = {name: _DEFAULT.search(block) for name, block in _blocks(template).items()}
-    return {name: default[1].strip('"') for name, default in found.items() if default}
+    matches = {name: _DEFAULT.search(block) for name, block in _blocks(template).items()}
+    return {name: default[1].strip('"') for name, default in matches.items() if default}
 
 
 def with_defaults(template: str, values: Mapping[str, str]) -> str:
     """The template with `values` as the defaults of its parameters."""
     lines, parameter = [], ""
     for line in template.splitlines():
-        if found := _RESOURCE.match(line):
-            parameter = found[1]
+        if match := _RESOURCE.match(line):
+            parameter = match[1]
         if parameter in values and _DEFAULT.match(line):
             line = f"    Default: {to_json_text(values[parameter])}"  # a JSON text is YAML too
         lines.append(line)
@@ -123,8 +123,8 @@ def _blocks(template: str) -> dict[str, str]:
     blocks: dict[str, list[str]] = {}
     name = ""
     for line in template.splitlines():
-        if found := _RESOURCE.match(line):
-            name = found[1]
+        if match := _RESOURCE.match(line):
+            name = match[1]
         elif not line.startswith("    "):
             name = name if not line or line.lstrip().startswith("#") else ""
         elif name and not line.lstrip().startswith("#"):

@@ -11,7 +11,7 @@ Handler = Callable[[dict[str, Any], Any], Any]
 _LEFT_OUT = ("function_arn", "function_memory_size")
 
 
-def instrumented(handler: Handler, environment: Mapping[str, str]) -> Handler:
+def instrument(handler: Handler, environment: Mapping[str, str]) -> Handler:
     """Wraps `handler` so that every line of its logger names the invocation: request id, function, version, cold start.
 
     The request id also stands in Lambda's own START, END and REPORT lines. What an earlier invocation added to the

@@ -3,7 +3,7 @@
 import os
 
 from functions.learner.handler import handle
-from infra.entry.instrumentation import instrumented
+from infra.entry.instrumentation import instrument
 from infra.entry.worker import Worker
 
-handler = instrumented(Worker(handle), os.environ)
+handler = instrument(Worker(handle), os.environ)

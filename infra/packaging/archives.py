@@ -17,10 +17,10 @@ def pack(folder: Path, archive: Path) -> str:
     Equal files give an equal archive on every machine with the same zlib.
     """
     archive.parent.mkdir(parents=True, exist_ok=True)
-    with ZipFile(archive, "w", ZIP_DEFLATED, compresslevel=9) as made:
+    with ZipFile(archive, "w", ZIP_DEFLATED, compresslevel=9) as zip_file:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             entry = ZipInfo(path.relative_to(folder).as_posix(), _EPOCH)
             entry.create_system, entry.external_attr, entry.compress_type = _UNIX, _READABLE, ZIP_DEFLATED
-            made.writestr(entry, path.read_bytes())
+            zip_file.writestr(entry, path.read_bytes())
     with archive.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

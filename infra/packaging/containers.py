@@ -17,12 +17,12 @@ class ContainerFault(Exception):
 
 def engine() -> str:
     """The first engine that answers; raises `ContainerFault` when none does."""
-    found = [name for name in ENGINES if shutil.which(name)]
-    for name in found:
+    engines = [name for name in ENGINES if shutil.which(name)]
+    for name in engines:
         if _answers(name):
             return name
-    if found:
-        raise ContainerFault(f"{' and '.join(found)} does not answer; start the engine")
+    if engines:
+        raise ContainerFault(f"{' and '.join(engines)} does not answer; start the engine")
     raise ContainerFault(
         f"none of {', '.join(ENGINES)} is installed; one of them builds the image of a learner with torch"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 def interpreter(version: str) -> str | None:
     """A Python of `version` (``3.12``): this one, one on PATH, or one that pyenv holds; None if there is none."""
-    return next((found for found in _candidates(version) if _is(found, version)), None)
+    return next((candidate for candidate in _candidates(version) if _is(candidate, version)), None)
 
 
 def _candidates(version: str) -> Iterator[str]:
@@ -19,15 +19,15 @@ def _candidates(version: str) -> Iterator[str]:
         yield str(Path(folder, f"python{version}"))
     # pyenv's shim on PATH works only if a version is selected.
     if pyenv := shutil.which("pyenv"):
-        yield str(Path(_said([pyenv, "prefix", version]), "bin", f"python{version}"))
+        yield str(Path(_output([pyenv, "prefix", version]), "bin", f"python{version}"))
 
 
 def _is(candidate: str, version: str) -> bool:
     """Whether the candidate starts and has the version; a name may be a shim without an interpreter."""
-    return _said([candidate, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]) == version
+    return _output([candidate, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]) == version
 
 
-def _said(command: list[str]) -> str:
+def _output(command: list[str]) -> str:
     """The command's output; '' if it cannot be run or fails."""
     try:
         done = subprocess.run(

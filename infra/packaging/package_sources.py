@@ -29,20 +29,20 @@ def sources(root: Path, entry: str) -> Sources:
     """
     if _file(root, entry) is None:
         raise ModuleNotFoundError(f"there is no module {entry} below {root}", name=entry)
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     foreign: set[str] = set()
     waiting = [entry]
     while waiting:
         name = waiting.pop()
-        file = None if name in found else _file(root, name)
+        file = None if name in files else _file(root, name)
         if file is None:
             continue
-        found[name] = file
+        files[name] = file
         waiting.append(name.rpartition(".")[0])  # the import of a.b runs a first
-        imported, named = _names(file)
-        waiting += [*imported, *named]
-        foreign |= {module.partition(".")[0] for module in imported} - sys.stdlib_module_names - set(OURS)
-    return Sources(tuple(sorted(file.relative_to(root) for file in found.values())), frozenset(foreign))
+        imports, name_strings = _names(file)
+        waiting += [*imports, *name_strings]
+        foreign |= {module.partition(".")[0] for module in imports} - sys.stdlib_module_names - set(OURS)
+    return Sources(tuple(sorted(file.relative_to(root) for file in files.values())), frozenset(foreign))
 
 
 def _file(root: Path, module: str) -> Path | None:
@@ -58,10 +58,10 @@ def _file(root: Path, module: str) -> Path | None:
 def _names(file: Path) -> tuple[set[str], set[str]]:
     """The modules that a file imports, and its strings that could be modules."""
     tree = ast.parse(file.read_bytes(), str(file))
-    return set(_imported(tree)), set(_named(tree))
+    return set(_import_names(tree)), set(_module_strings(tree))
 
 
-def _imported(tree: ast.AST) -> Iterator[str]:
+def _import_names(tree: ast.AST) -> Iterator[str]:
     """The modules of a file's import statements; for ``from a import b`` also a.b, which may be a module."""
     for node in ast.walk(tree):
         match node:

@@ -99,13 +99,13 @@ def size(folder: Path) -> int:
 
 def require_size(function: Function, folder: Path) -> None:
     """Raises `PackageFault` with the three largest folders if the package exceeds Lambda's limit."""
-    found = size(folder)
-    if found <= LIMIT:
+    bytes_ = size(folder)
+    if bytes_ <= LIMIT:
         return
     parts = sorted(((size(part), part.name) for part in folder.iterdir() if part.is_dir()), reverse=True)
     largest = ", ".join(f"{name} {_mb(part)}" for part, name in parts[:3])
     raise PackageFault(
-        f"the package of {function} is {_mb(found)} unzipped, Lambda takes {_mb(LIMIT)}; largest: {largest}"
+        f"the package of {function} is {_mb(bytes_)} unzipped, Lambda takes {_mb(LIMIT)}; largest: {largest}"
     )
 
 
@@ -136,7 +136,7 @@ def _install_others(target: Path, plugins: Sequence[str], machine: Machine, pyth
         ready, platform = plug_ins.prepare(plugins, Path(wheels)), _platform(machine, python)
         users = torch_users(ready, platform)
         install = ["install", f"--target={target}", "--no-compile", *platform]
-        plug_ins.pip([*install, *_pinned(Path(wheels, "pins"), platform), *users.complete])
+        plug_ins.pip([*install, *_download_pinned(Path(wheels, "pins"), platform), *users.complete])
         if users.alone:
             plug_ins.pip([*install, "--no-deps", *users.alone])
     _prune(target)
@@ -145,13 +145,13 @@ def _install_others(target: Path, plugins: Sequence[str], machine: Machine, pyth
     return users
 
 
-def _pinned(folder: Path, platform: Sequence[str]) -> list[str]:
+def _download_pinned(folder: Path, platform: Sequence[str]) -> list[str]:
     """The wheels of our own dependencies, fetched into `folder`, each with a hash of the pins.
 
     pip checks either all hashes of a call or none, and a plug-in's requirements have none.
     """
-    hashed = ["--no-deps", "--require-hashes", f"--requirement={PINS}"]
-    plug_ins.pip(["download", f"--dest={folder}", *platform, *hashed])
+    options = ["--no-deps", "--require-hashes", f"--requirement={PINS}"]
+    plug_ins.pip(["download", f"--dest={folder}", *platform, *options])
     return sorted(str(path) for path in folder.glob("*.whl"))
 
 

@@ -33,7 +33,7 @@ def prepare(plugins: Iterable[str], wheels: Path) -> PlugIns:
     `PackageFault`.
     """
     requirements: list[str] = []
-    copied: list[Path] = []
+    folders: list[Path] = []
     for plugin in plugins:
         path = Path(plugin).expanduser()
         if plugin.startswith("-"):
@@ -43,10 +43,10 @@ def prepare(plugins: Iterable[str], wheels: Path) -> PlugIns:
         elif _is_project(path) or (path.suffix == ".whl" and path.is_file()):
             requirements.append(_wheel(path, wheels / str(len(requirements))))
         elif (path / "__init__.py").is_file() or (path.suffix == ".py" and path.is_file()):
-            copied.append(path.resolve())
+            folders.append(path.resolve())
         else:
             raise PackageFault(f"plug-in {plugin} is neither a wheel, a project, a package's folder nor a module")
-    return PlugIns(tuple(requirements), tuple(copied))
+    return PlugIns(tuple(requirements), tuple(folders))
 
 
 def copy(plugins: PlugIns, target: Path) -> None:

@@ -86,21 +86,21 @@ class AwsBackend(RemoteBackend):
         from marless.cloud import deploy_messages
         from marless.cloud.accounts import caller, region_of
         from marless.cloud.deployments import account_concurrency
-        from marless.cloud.packing import packed
-        from marless.cloud.stack_parameters import renewed
+        from marless.cloud.packing import pack_functions
+        from marless.cloud.stack_parameters import merged_parameters
 
         region = region_of(request.region)
         cloud, stack = Cloud(region), stack_name(request.tenant)
         who = caller(cloud)
         torch = torch_users_among(request.plugins)
         before, free = describe(cloud, stack), account_concurrency(cloud)
-        parameters = renewed(cloud, request.tenant, request.parameters)
+        parameters = merged_parameters(cloud, request.tenant, request.parameters)
         _check_concurrency(int(parameters.get("WorkerConcurrency", 0)), before, free)
         say_text(deploy_messages.before(who, region, stack, before, parameters, free, torch))
         if torch.names:
             containers.engine()
         request.confirm("update it?" if before else "create it?")
-        with packed(request.plugins, torch, request.report) as packages:
+        with pack_functions(request.plugins, torch, request.report) as packages:
             request.report("the first time this takes some minutes" if before is None else "this takes some minutes")
             return deploy(
                 cloud,
@@ -151,12 +151,12 @@ def _prepared(request: DeployRequest) -> "Iterator[tuple[Cloud, dict[str, str], 
     from infra.aws.clients import Cloud
     from infra.packaging.packages import torch_users_among
     from marless.cloud.accounts import region_of
-    from marless.cloud.packing import packed
-    from marless.cloud.stack_parameters import renewed
+    from marless.cloud.packing import pack_functions
+    from marless.cloud.stack_parameters import merged_parameters
 
     cloud = Cloud(region_of(request.region))
-    parameters = renewed(cloud, request.tenant, request.parameters)
-    with packed(request.plugins, torch_users_among(request.plugins), request.report) as packages:
+    parameters = merged_parameters(cloud, request.tenant, request.parameters)
+    with pack_functions(request.plugins, torch_users_among(request.plugins), request.report) as packages:
         yield cloud, parameters, packages
 
 

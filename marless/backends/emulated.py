@@ -131,7 +131,7 @@ def _prepared(request: DeployRequest) -> "tuple[Cloud, dict[str, str]]":
     if request.plugins:
         raise UserError("--plugin is for AWS; functions of the emulated account import what this program can")
     from marless.cloud.emulated_account import cloud_at, start
-    from marless.cloud.stack_parameters import renewed
+    from marless.cloud.stack_parameters import merged_parameters
 
     cloud = cloud_at(start(request.region).whereabouts)
-    return cloud, renewed(cloud, request.tenant, request.parameters)
+    return cloud, merged_parameters(cloud, request.tenant, request.parameters)

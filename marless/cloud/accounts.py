@@ -25,21 +25,21 @@ class Caller:
     arn: str
 
 
-def region_of(asked: str | None) -> str:
+def region_of(option: str | None) -> str:
     """The region asked for, or the configured one; raises `UserError` when there is none or it is unknown."""
     session = get_session()
     try:
         # Other SDKs, and the AWS CLI from version 2 on, read AWS_REGION; botocore does not.
-        region = asked or os.environ.get("AWS_DEFAULT_REGION") or os.environ.get("AWS_REGION")
+        region = option or os.environ.get("AWS_DEFAULT_REGION") or os.environ.get("AWS_REGION")
         region = region or session.get_config_variable("region")
         parts = session.get_available_partitions()
-        known = [name for part in parts for name in session.get_available_regions("lambda", part)]
+        regions = [name for part in parts for name in session.get_available_regions("lambda", part)]
     except BotoCoreError as error:
         raise UserError(f"cannot read the AWS configuration: {explain(error)}") from error
     if not region:
         raise UserError("no AWS region is chosen; pass --region, such as --region us-east-1, or set AWS_REGION")
-    if region not in known:
-        nearest = difflib.get_close_matches(region, known, n=1)
+    if region not in regions:
+        nearest = difflib.get_close_matches(region, regions, n=1)
         hint = f"did you mean {nearest[0]}?" if nearest else "try us-east-1"
         raise UserError(f"{region!r} is not an AWS region with Lambda; {hint}")
     return region

@@ -22,7 +22,7 @@ def before(
     who: Caller,
     region: str,
     stack: str,
-    known: Deployment | None,
+    deployment: Deployment | None,
     parameters: Mapping[str, str],
     free: int,
     torch: TorchUsers,
@@ -31,13 +31,13 @@ def before(
     standing, prices = standing_of(parameters, image=bool(torch.names)), load_prices(priced_as(region))
     rows = [
         ("account", f"{who.account}, {region}, as {who.arn.rpartition(':')[2]}"),
-        ("stack", f"{stack}, {'exists: functions are updated, runs and their data stay' if known else 'new'}"),
+        ("stack", f"{stack}, {'exists: functions are updated, runs and their data stay' if deployment else 'new'}"),
         (
             "resources",
             "a bucket, a table, a queue, 4 functions with roles and logs, a schedule, 8 alarms, a dashboard",
         ),
         ("outside it", f"a bucket of packages{', a container repository' if torch.names else ''}"),
-        ("learner", _learner(known, torch)),
+        ("learner", _learner(deployment, torch)),
         ("concurrency", f"{free:,} functions at once in this account{_few(free)}"),
         ("idle cost", f"{_idle(standing, prices)}; training is extra (marless estimate)"),
     ]
@@ -45,16 +45,22 @@ def before(
     return "\n".join([*(f"{label:<12}{text}" for label, text in rows), *(" " * 12 + cost for cost in costs)])
 
 
-def after(made: Deployment) -> str:
+def after(deployment: Deployment) -> str:
     """What was deployed."""
     functions = [
         (
             role,
-            f"version {made.functions[role].rpartition(':')[2]}, {made.memory_mb[role]:,} MB, {made.timeout_s[role]} s",
+            f"version {deployment.functions[role].rpartition(':')[2]}, {deployment.memory_mb[role]:,} MB,"
+            f" {deployment.timeout_s[role]} s",
         )
         for role in ROLES
     ]
-    rows = [("stack", f"{made.stack} in {made.region}"), ("bucket", made.bucket), ("table", made.table), *functions]
+    rows = [
+        ("stack", f"{deployment.stack} in {deployment.region}"),
+        ("bucket", deployment.bucket),
+        ("table", deployment.table),
+        *functions,
+    ]
     return "\n".join(f"{label:<13}{text}" for label, text in rows)
 
 
@@ -64,14 +70,16 @@ def _few(free: int) -> str:
     return "; new accounts have a low quota: raise it under Service Quotas, AWS Lambda, Concurrent executions"
 
 
-def _learner(known: Deployment | None, torch: TorchUsers) -> str:
+def _learner(deployment: Deployment | None, torch: TorchUsers) -> str:
     """How the learner is deployed and why, and what a change of that ends."""
-    chosen = f"a container image, because {torch.reason}" if torch.names else "a zip archive, as no plug-in needs torch"
-    deployed_image = known is not None and known.functions["learner"].split(":")[-2].endswith(IMAGE_SUFFIX)
-    if known is None or deployed_image == bool(torch.names):
-        return chosen
-    removed = "an image" if deployed_image else "a zip archive"
-    return f"{chosen}; runs in progress cannot go on, because their learner, {removed}, is removed"
+    packaging = (
+        f"a container image, because {torch.reason}" if torch.names else "a zip archive, as no plug-in needs torch"
+    )
+    deployed_image = deployment is not None and deployment.functions["learner"].split(":")[-2].endswith(IMAGE_SUFFIX)
+    if deployment is None or deployed_image == bool(torch.names):
+        return packaging
+    old_packaging = "an image" if deployed_image else "a zip archive"
+    return f"{packaging}; runs in progress cannot go on, because their learner, {old_packaging}, is removed"
 
 
 def _idle(standing: Standing, prices: Prices) -> str:
@@ -102,10 +110,13 @@ def standing_of(parameters: Mapping[str, str], image: bool = False) -> Standing:
     )
 
 
-def changes(found: Sequence[Change]) -> str:
+def changes(planned_changes: Sequence[Change]) -> str:
     """The resources that a deployment would change, and which of them it would replace."""
-    if not found:
+    if not planned_changes:
         return "nothing would change"
     words = {"True": "replaced", "Conditional": "perhaps replaced"}
-    rows = [(change.action.lower(), change.logical, change.type, words.get(change.replaced, "")) for change in found]
+    rows = [
+        (change.action.lower(), change.logical, change.type, words.get(change.replaced, ""))
+        for change in planned_changes
+    ]
     return table(("change", "resource", "type", ""), rows)

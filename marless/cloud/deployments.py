@@ -25,12 +25,12 @@ MOST_CALLS = 256
 def locate(backend: RemoteBackend, run: str, tenant: str, region: str | None) -> LocatedDeployment:
     """The tenant's deployment, as it is, for the run. Raises `UserError` when there is none, and `StorageFault`."""
     cloud = backend.cloud(region)
-    found = describe(cloud, stack_name(tenant))
-    if found is None:
+    deployment = describe(cloud, stack_name(tenant))
+    if deployment is None:
         make = deploy_command(backend.name, tenant, region)
         raise UserError(f"tenant {tenant} has no deployment there; make it with: {make}")
-    deployment_ref = _deployment_ref(run, found, cloud)
-    return LocatedDeployment(deployment_ref, deployed_in(cloud, deployment_ref), found.code)
+    deployment_ref = _deployment_ref(run, deployment, cloud)
+    return LocatedDeployment(deployment_ref, deployed_in(cloud, deployment_ref), deployment.code)
 
 
 def deployed_in(cloud: Cloud, deployment_ref: DeploymentRef) -> Deployed:
@@ -57,12 +57,12 @@ def connect(cloud: Cloud, deployment_ref: DeploymentRef, grace_s: float, cpu_sca
     )
 
 
-def fit(config: RunConfig, located: LocatedDeployment) -> RunConfig:
+def fit(config: RunConfig, deployment: LocatedDeployment) -> RunConfig:
     """The configuration with the sizes that functions were deployed with.
 
     Sizes that the user set, and that differ, raise `UserError`: a deployed function has one size.
     """
-    sizes = {name: _fit(name, size, located.deployment_ref) for name, size in asdict(config.functions).items()}
+    sizes = {name: _fit(name, size, deployment.deployment_ref) for name, size in asdict(config.functions).items()}
     return replace(config, functions=Functions(**sizes))
 
 
@@ -82,18 +82,18 @@ def _fit(name: str, size: Function, deployment_ref: DeploymentRef) -> Function:
     return replace(size, memory_mb=memory, timeout_s=min(size.timeout_s, limit))
 
 
-def _deployment_ref(run: str, found: Deployment, cloud: Cloud) -> DeploymentRef:
+def _deployment_ref(run: str, deployment: Deployment, cloud: Cloud) -> DeploymentRef:
     return DeploymentRef(
         run=run,
-        tenant=found.tenant,
-        region=found.region,
-        stack=found.stack,
-        bucket=found.bucket,
-        table=found.table,
-        functions=dict(found.functions),
-        memory_mb=dict(found.memory_mb),
-        timeout_s=dict(found.timeout_s),
-        width=found.concurrency or account_concurrency(cloud),
+        tenant=deployment.tenant,
+        region=deployment.region,
+        stack=deployment.stack,
+        bucket=deployment.bucket,
+        table=deployment.table,
+        functions=dict(deployment.functions),
+        memory_mb=dict(deployment.memory_mb),
+        timeout_s=dict(deployment.timeout_s),
+        width=deployment.concurrency or account_concurrency(cloud),
     )
 
 
@@ -106,8 +106,8 @@ def account_concurrency(cloud: Cloud) -> int:
 
 def options_of(backend: str, tenant: str, region: str | None, usual: str) -> str:
     """The options that name a deployment, with a blank before each; `usual` is the back-end that needs no option."""
-    given = [("backend", backend, usual), ("tenant", tenant, TENANT), ("region", region, None)]
-    return "".join(f" --{name} {value}" for name, value, default in given if value != default)
+    options = [("backend", backend, usual), ("tenant", tenant, TENANT), ("region", region, None)]
+    return "".join(f" --{name} {value}" for name, value, default in options if value != default)
 
 
 def deploy_command(backend: str, tenant: str, region: str | None) -> str:

@@ -76,9 +76,9 @@ class Reader:
         return sorted((line for event in events for line in self._read(event)), key=lambda line: line.at)
 
     def _read(self, event: Event) -> Iterator[Line]:
-        parsed = _parsed(event.text)
-        invocation = self._invocation(event, parsed)
-        line = _line(event, parsed)
+        fields = _fields_of(event.text)
+        invocation = self._invocation(event, fields)
+        line = _line(event, fields)
         if line is None:
             return
         if invocation is None:
@@ -88,31 +88,31 @@ class Reader:
         if event.text.startswith("REPORT "):
             line.fields["function_version"] = invocation.version
         invocation.held.append(line)
-        known = replace(line, request_id=invocation.id, correlation_id=invocation.correlation_id)
-        if self._run is None or known.run == self._run or (line.level == _ERROR and not known.run):
-            held, invocation.held = invocation.held, []
-            for one in held:
+        full_line = replace(line, request_id=invocation.id, correlation_id=invocation.correlation_id)
+        if self._run is None or full_line.run == self._run or (line.level == _ERROR and not full_line.run):
+            waiting_lines, invocation.held = invocation.held, []
+            for one in waiting_lines:
                 yield replace(one, request_id=invocation.id, correlation_id=invocation.correlation_id)
 
-    def _invocation(self, event: Event, parsed: dict[str, Any] | None) -> _Invocation | None:
+    def _invocation(self, event: Event, fields: dict[str, Any] | None) -> _Invocation | None:
         """The invocation that an event belongs to, with what the event says of it."""
         environment = (event.function, event.stream)
         naming = _NAMING.match(event.text)
-        id = naming["id"] if naming else str((parsed or {}).get(_REQUEST_ID, ""))
+        id = naming["id"] if naming else str((fields or {}).get(_REQUEST_ID, ""))
         if not id:
             return self._serving.get(environment)
-        found = self._invocations.setdefault(id, _Invocation(id))
+        invocation = self._invocations.setdefault(id, _Invocation(id))
         if naming and naming["kind"] == "START":
             if environment in self._serving:
                 self._invocations.pop(self._serving[environment].id, None)
-            self._serving[environment] = found
-            found.version = naming["version"] or ""
-        if parsed and _CORRELATION_ID in parsed:
-            found.correlation_id = str(parsed[_CORRELATION_ID])
-        return found
+            self._serving[environment] = invocation
+            invocation.version = naming["version"] or ""
+        if fields and _CORRELATION_ID in fields:
+            invocation.correlation_id = str(fields[_CORRELATION_ID])
+        return invocation
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
+def _fields_of(text: str) -> dict[str, Any] | None:
     """The fields of an event that our logger wrote; None for other events."""
     if not text.startswith("{"):
         return None
@@ -122,36 +122,36 @@ def _parsed(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _line(event: Event, parsed: dict[str, Any] | None) -> Line | None:
+def _line(event: Event, fields: dict[str, Any] | None) -> Line | None:
     at, function, text = event.at, event.function, event.text
-    if parsed is not None:
-        if "_aws" in parsed or "message" not in parsed:  # a metric (CloudWatch embedded metric format)
+    if fields is not None:
+        if "_aws" in fields or "message" not in fields:  # a metric (CloudWatch embedded metric format)
             return None
         left_out = (*_STANDARD, _REQUEST_ID, _CORRELATION_ID)
-        extra = {name: value for name, value in parsed.items() if name not in left_out}
-        return Line(at, function, str(parsed.get("level", "")), str(parsed["message"]), extra)
+        extra = {name: value for name, value in fields.items() if name not in left_out}
+        return Line(at, function, str(fields.get("level", "")), str(fields["message"]), extra)
     if not text or _NOISE.match(text):
         return None
-    if found := _REPORT.match(text):
-        return Line(at, function, _ERROR if "Status: " in found["rest"] else "", _report(found), _figures(found))
-    if found := _TIMED_OUT.fullmatch(text) or _EXITED.fullmatch(text):
-        return Line(at, function, _ERROR, found[1])
-    if found := _PREFIXED.match(text):
-        return Line(at, function, found[1], found[2])
+    if match := _REPORT.match(text):
+        return Line(at, function, _ERROR if "Status: " in match["rest"] else "", _report(match), _figures(match))
+    if match := _TIMED_OUT.fullmatch(text) or _EXITED.fullmatch(text):
+        return Line(at, function, _ERROR, match[1])
+    if match := _PREFIXED.match(text):
+        return Line(at, function, match[1], match[2])
     return Line(at, function, _ERROR if text.startswith("INIT_REPORT ") else "", text)
 
 
-def _report(found: re.Match[str]) -> str:
+def _report(match: re.Match[str]) -> str:
     """Lambda's report of an invocation, shortened."""
-    numbers = f"ran {found['took']} ms, billed {found['billed']} ms, {found['used']} of {found['size']} MB"
-    return ", ".join([numbers, *(rest.strip() for rest in found["rest"].split("\t") if rest.strip())])
+    numbers = f"ran {match['took']} ms, billed {match['billed']} ms, {match['used']} of {match['size']} MB"
+    return ", ".join([numbers, *(rest.strip() for rest in match["rest"].split("\t") if rest.strip())])
 
 
-def _figures(found: re.Match[str]) -> dict[str, Any]:
+def _figures(match: re.Match[str]) -> dict[str, Any]:
     """The figures of Lambda's report, milliseconds and MB."""
     return {
-        "duration_ms": float(found["took"]),
-        "billed_ms": int(found["billed"]),
-        "function_memory_size": int(found["size"]),
-        "max_memory_used": int(found["used"]),
+        "duration_ms": float(match["took"]),
+        "billed_ms": int(match["billed"]),
+        "function_memory_size": int(match["size"]),
+        "max_memory_used": int(match["used"]),
     }

@@ -19,30 +19,30 @@ _CONTEXT = ("functions", "infra", "marless")
 
 
 @contextmanager
-def packed(chosen: Sequence[str], torch: TorchUsers, say: Callable[[str], None]) -> Iterator[Packages]:
-    """Archives of the functions with the plug-ins `chosen`, removed when the block ends.
+def pack_functions(plug_ins: Sequence[str], torch: TorchUsers, say: Callable[[str], None]) -> Iterator[Packages]:
+    """Archives of the functions with the plug-ins `plug_ins`, removed when the block ends.
 
     The learner is an image if any of them needs torch. Raises `PackageFault`.
     """
     with tempfile.TemporaryDirectory(prefix="marless-packages-") as temporary:
         folder = Path(temporary)
-        zipped = [name for name in ENTRIES if not (torch.names and name == "learner")]
-        say(f"building the packages of {', '.join(zipped[:-1])} and {zipped[-1]}")
-        if not build({name: folder / name for name in zipped}, chosen):
+        zip_functions = [name for name in ENTRIES if not (torch.names and name == "learner")]
+        say(f"building the packages of {', '.join(zip_functions[:-1])} and {zip_functions[-1]}")
+        if not build({name: folder / name for name in zip_functions}, plug_ins):
             say(f"Python {PYTHON} is not installed, so functions are deployed without byte code and start slower")
-        archives = {name: folder / f"{name}.zip" for name in zipped}
+        archives = {name: folder / f"{name}.zip" for name in zip_functions}
         for name, archive in archives.items():
             pack(folder / name, archive)
-        image = learner_image(folder / "image", chosen, torch) if torch.names else None
+        image = learner_image(folder / "image", plug_ins, torch) if torch.names else None
         yield Packages({str(name): archive for name, archive in archives.items()}, image)
 
 
-def learner_image(context: Path, chosen: Sequence[str], torch: TorchUsers) -> Image:
-    """The learner's image with the plug-ins `chosen`, of only what the Dockerfile copies, so of no runs and no virtual
-    environments: its sources are written to the new folder `context`."""
+def learner_image(context: Path, plug_ins: Sequence[str], torch: TorchUsers) -> Image:
+    """The learner's image with the plug-ins `plug_ins`, of only what the Dockerfile copies, so of no runs and no
+    virtual environments: its sources are written to the new folder `context`."""
     for name in _CONTEXT:
         shutil.copytree(ROOT / name, context / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-    plugins.stage(chosen, context / "build" / "plugins")
+    plugins.stage(plug_ins, context / "build" / "plugins")
     # Which version of a plug-in a requirement means can change from day to day.
     parts = ["\n".join(torch.versions).encode()]
     for file in sorted(path for path in context.rglob("*") if path.is_file()):

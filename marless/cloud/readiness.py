@@ -22,15 +22,15 @@ Check = Callable[[], Part]
 def aws_parts() -> tuple[Part, ...]:
     """What runs and deployments in an AWS account require on this machine."""
     checks = {"region": _region, "credentials": _credentials, "pip": _pip, "containers": _containers, "python": _python}
-    found = _all(checks)
-    return tuple(found[name] for name in checks)
+    parts = _all(checks)
+    return tuple(parts[name] for name in checks)
 
 
 def _all(checks: dict[str, Check]) -> dict[str, Part]:
     """Runs the checks in parallel; a check that does not end in time is abandoned and cannot block the command."""
-    found: dict[str, Part] = {}
+    parts: dict[str, Part] = {}
     threads = [
-        threading.Thread(target=lambda name=name, check=check: found.update({name: check()}), daemon=True)
+        threading.Thread(target=lambda name=name, check=check: parts.update({name: check()}), daemon=True)
         for name, check in checks.items()
     ]
     for thread in threads:
@@ -39,7 +39,7 @@ def _all(checks: dict[str, Check]) -> dict[str, Part]:
     for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))
     late = {name: Part(name=name, ready=False, text=f"no answer within {_PATIENCE_S:g} s") for name in checks}
-    return {**late, **found}
+    return {**late, **parts}
 
 
 def _region() -> Part:

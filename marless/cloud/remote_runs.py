@@ -31,8 +31,8 @@ def find_run(options: Namespace) -> RunFolder:
     require_name(options.run, "the run")
     from marless.cloud.deployments import locate
 
-    found = locate(registry.remote(options.backend), options.run, options.tenant, options.region)
-    return _create_folder(options.run, found)
+    deployment = locate(registry.remote(options.backend), options.run, options.tenant, options.region)
+    return _create_folder(options.run, deployment)
 
 
 def forget(outside: "Outside", identity: Identity) -> None:
@@ -51,15 +51,15 @@ def forget(outside: "Outside", identity: Identity) -> None:
             ledger.remove(item)
 
 
-def _create_folder(run: str, found: LocatedDeployment) -> RunFolder:
-    ledger = found.deployed.outside(run).ledger
+def _create_folder(run: str, deployment: LocatedDeployment) -> RunFolder:
+    ledger = deployment.deployed.outside(run).ledger
     try:
         manifest = run_manifest.read(ledger)
         identity = decode_identity(manifest.identity) if manifest else None
     except Undecodable as error:
         raise UserError(f"{run} was started by another version of marless: {error}") from error
     if manifest is None or identity is None:
-        raise UserError(f"tenant {found.deployment_ref.tenant} has no run {run}")
+        raise UserError(f"tenant {deployment.deployment_ref.tenant} has no run {run}")
     folder = RunFolder.create(run, run)
     folder.write(CONFIG, dump.document(manifest.config).encode(), durable=True)
     folder.identify(identity)

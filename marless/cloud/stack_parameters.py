@@ -11,8 +11,9 @@ from infra.deployment.stack import Stacks
 _OURS = ("Tenant", "Code", "Release")
 
 
-def renewed(cloud: Cloud, tenant: str, given: Mapping[str, str]) -> dict[str, str]:
-    """All parameters of a deployment: those `given`, else those of the tenant's last deployment, else defaults.
+def merged_parameters(cloud: Cloud, tenant: str, user_parameters: Mapping[str, str]) -> dict[str, str]:
+    """All parameters of a deployment: those `user_parameters`, else those of the tenant's last deployment, else
+    defaults.
 
     They are complete, so deploying twice requests the same stack twice. Raises `StorageFault`.
     """
@@ -21,4 +22,4 @@ def renewed(cloud: Cloud, tenant: str, given: Mapping[str, str]) -> dict[str, st
         stack = Stacks(cloud).find(name)
     # A newer template may have dropped one.
     before = {key: value for key, value in stack.parameters.items() if key in usual} if stack else {}
-    return {key: value for key, value in {**usual, **before}.items() if key not in _OURS} | dict(given)
+    return {key: value for key, value in {**usual, **before}.items() if key not in _OURS} | dict(user_parameters)

@@ -29,10 +29,16 @@ class Watch:
     """Follows a run that another process or the cloud drives."""
 
     def __init__(
-        self, folder: RunFolder, identity: Identity, backend: Connection, view: View, signals: Stopping, started: float
+        self,
+        folder: RunFolder,
+        identity: Identity,
+        backend: Connection,
+        view: View,
+        signals: Stopping,
+        start_time: float,
     ) -> None:
         self._folder, self._identity, self._backend = folder, identity, backend
-        self._view, self._signals, self._started = view, signals, started
+        self._view, self._signals, self._started = view, signals, start_time
         deployment_ref = identity.deployment_ref
         assert deployment_ref is not None
         self._plan: Plan = plan_of(identity, folder.config(), backend)
@@ -49,11 +55,11 @@ class Watch:
         self._log.begin()
         while True:
             # The lease first: a driver commits before it releases the lease.
-            held, _ = lease.read(self._backend.ledger)
+            lease_, _ = lease.read(self._backend.ledger)
             state = load_state(self._backend.ledger) or State()
             self._show(state)
-            if not held.taken("", self._backend.ledger.now(), has_ended):
-                return self._ended(state, held.problem)
+            if not lease_.taken("", self._backend.ledger.now(), has_ended):
+                return self._finish(state, lease_.problem)
             if self._signals.received:
                 name = self._folder.name
                 self._log.close()
@@ -83,9 +89,9 @@ class Watch:
         if warning := self._plateau_monitor.look():
             self._view.remark(f"round {self._last_round:5d}  {warning}")
 
-    def _ended(self, state: State, problem: str) -> Ending:
+    def _finish(self, state: State, problem: str) -> Ending:
         earlier = summary.earlier(self._folder)
-        measured = Measured(
+        measurements = Measured(
             wall_seconds=earlier.wall_seconds if earlier else state.seconds,
             start_up_seconds=earlier.start_up_seconds if earlier else None,
             peak_mb=summary.peaks(earlier) | state.peaks,
@@ -93,7 +99,7 @@ class Watch:
         self._folder.become_latest()
         status = "interrupted" if state.status == "running" else state.status
         documents = Documents(self._folder, self._plan, self._identity, self._backend.storage)
-        results = documents.complete(state, measured, status)
+        results = documents.complete(state, measurements, status)
         self._check_plateau()  # the last evaluation is in no round line
         self._log.finish(results)
         self._view.ended(self._plan, results, self._folder.name, str(self._folder.path))

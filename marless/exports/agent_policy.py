@@ -153,8 +153,8 @@ class AgentPolicy:
     def states(self) -> dict[str, int]:
         """The widths of the inputs that carry something from step to step; zeros at the start of an episode."""
         cell = next((layer for layer in self.layers if isinstance(layer, Gru)), None)
-        found = {} if cell is None else {HIDDEN: len(cell.h)}
-        return found | ({LAST_ACTION: self.actions.width} if self.last_action else {})
+        sizes = {} if cell is None else {HIDDEN: len(cell.h)}
+        return sizes | ({LAST_ACTION: self.actions.width} if self.last_action else {})
 
     @property
     def inputs(self) -> dict[str, int]:
@@ -165,10 +165,10 @@ class AgentPolicy:
 
 def agent_policies(team: TeamPolicy) -> list[AgentPolicy]:
     """The policies of all agents that have one; raises `UserError` when none has."""
-    found = [_policy(team, agent) for agent in range(len(team.agents)) if team.plays(agent)]
-    if not found:
+    policies = [_policy(team, agent) for agent in range(len(team.agents)) if team.plays(agent)]
+    if not policies:
         raise UserError("all agents acted at random; there is no policy")
-    return found
+    return policies
 
 
 def _policy(team: TeamPolicy, agent: int) -> AgentPolicy:
@@ -189,31 +189,31 @@ def _policy(team: TeamPolicy, agent: int) -> AgentPolicy:
     )
 
 
-def _actions(kind: AgentClass, action: ActionCodec, clipped: bool) -> Choices | Numbers:
+def _actions(kind: AgentClass, action: ActionCodec, clips: bool) -> Choices | Numbers:
     if not kind.continuous:
         first = tuple(action.start.reshape(-1).tolist())
         counts = kind.branches or (kind.actions,)
         return Choices(counts, first, not kind.branches, action.joined, action.shape)
     low, high = np.array(kind.low, np.float32), np.array(kind.high, np.float32)
     moves = high > low
-    fixed = np.where(moves, 0, numbers_of(kind, low))
-    return Numbers(kind.low, kind.high, clipped, action.shape, *(tuple(x.tolist()) for x in (moves * 1.0, fixed)))
+    constants = np.where(moves, 0, numbers_of(kind, low))
+    return Numbers(kind.low, kind.high, clips, action.shape, *(tuple(x.tolist()) for x in (moves * 1.0, constants)))
 
 
 def _layers(network: BatchedNetwork) -> tuple[PolicyLayer, ...]:
     """The layers of a network of one agent."""
-    found: list[PolicyLayer] = []
+    layers: list[PolicyLayer] = []
     if network.normaliser is not None:
-        found.append(Normalise(*(part.reshape(-1) for part in network.normaliser)))
+        layers.append(Normalise(*(part.reshape(-1) for part in network.normaliser)))
     norms = [LayerNorm(norm.gain.reshape(-1), norm.shift.reshape(-1)) for norm in network.norms]
     hidden = network.before if network.gru is not None else network.after[:-1]
     for place, layer in enumerate(hidden):
-        found += [_linear(layer), *norms[place : place + 1], Relu() if network.rectified else Tanh()]
+        layers += [_linear(layer), *norms[place : place + 1], Relu() if network.rectified else Tanh()]
     if network.gru is not None:
         x, h = (weight[0, 0] for weight in network.gru.weights)
         bx, bh = (bias.reshape(-1) for bias in network.gru.biases)
-        found += [Gru(x, h, bx, bh), *norms[-1:]]
-    return (*found, _linear(network.after[-1]))
+        layers += [Gru(x, h, bx, bh), *norms[-1:]]
+    return (*layers, _linear(network.after[-1]))
 
 
 def _linear(layer: Layer) -> Linear:
@@ -222,14 +222,14 @@ def _linear(layer: Layer) -> Linear:
 
 
 def _factory_network(team: TeamPolicy, agent: int, kind: AgentClass) -> FactoryNetwork:
-    own = team.stored(agent)
+    tensors = team.stored(agent)
     identity = np.eye(len(team.agents), dtype=np.float32)[agent] if team.identity else np.zeros(0, np.float32)
     return FactoryNetwork(
-        shape=NetworkShape.decode(own[SHAPE]),
-        graph=own[GRAPH].tobytes(),
+        shape=NetworkShape.decode(tensors[SHAPE]),
+        graph=tensors[GRAPH].tobytes(),
         parameters={
             name.removeprefix(PARAMETERS): np.asarray(array, np.float32)
-            for name, array in own.items()
+            for name, array in tensors.items()
             if name.startswith(PARAMETERS)
         },
         observation=kind.observation_shape or (kind.observation_size,),

@@ -41,7 +41,7 @@ def dataset_files(episodes: Sequence[Episode], format_: str, about: dict[str, An
 def _npz(episodes: Sequence[Episode]) -> _Files:
     """All steps one after the other ``[steps, ...]``, what was seen after each episode ``[episodes, ...]``, and where
     episodes begin, followed by the number of steps ``[episodes + 1]``."""
-    arrays = _joined(episodes)
+    arrays = _concatenate(episodes)
     arrays |= {f"final/{name}": np.stack([one.final[name] for one in episodes]) for name in episodes[0].final}
     arrays["episode_starts"] = np.cumsum([0, *(one.length for one in episodes)])
     body = io.BytesIO()
@@ -59,7 +59,7 @@ def _parquet(episodes: Sequence[Episode]) -> _Files:
     }
     ends = {"episode": np.arange(len(episodes)), "length": np.array(lengths)}
     final = {name: np.stack([one.final[name] for one in episodes]) for name in episodes[0].final}
-    return {"steps.parquet": _table(places | _joined(episodes)), "final.parquet": _table(ends | final)}
+    return {"steps.parquet": _table(places | _concatenate(episodes)), "final.parquet": _table(ends | final)}
 
 
 def _table(columns: Arrays) -> bytes:
@@ -77,7 +77,7 @@ def _column(pyarrow: Any, array: Any) -> Any:
     return values if array.ndim == 1 else pyarrow.FixedSizeListArray.from_arrays(values, int(np.prod(array.shape[1:])))
 
 
-def _joined(episodes: Sequence[Episode]) -> Arrays:
+def _concatenate(episodes: Sequence[Episode]) -> Arrays:
     return {name: np.concatenate([one.steps[name] for one in episodes]) for name in episodes[0].steps}
 
 

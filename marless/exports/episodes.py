@@ -33,7 +33,7 @@ class Episode:
         return len(next(iter(self.steps.values())))
 
 
-def played(team: TeamPolicy, episodes: int, greedy: bool, seed: int, stream: str) -> Iterator[Episode]:
+def play_episodes(team: TeamPolicy, episodes: int, greedy: bool, seed: int, stream: str) -> Iterator[Episode]:
     """Plays episodes by the policies, sampled unless `greedy`; all random numbers depend on `seed` and `stream` only.
 
     Raises what `registry.make` raises, and `EnvironmentFault` for an episode that is longer than the horizon.
@@ -62,20 +62,20 @@ def _play(
     """
     spec, num_envs = environment.spec, environment.num_envs
     rng, luck = rngs
-    player, seen = team.player(num_envs), environment.reset(rng)
+    player, observation = team.player(num_envs), environment.reset(rng)
     noise = None if greedy else draws(spec, spec.horizon, num_envs, rng)
     chance = draws(spec, spec.horizon, num_envs, luck)
     running = np.ones(num_envs, np.bool_)
     for t in range(spec.horizon):
         luck_now = tuple(block[t] for block in chance)
-        choice = player.act(seen, None if noise is None else tuple(block[t] for block in noise), luck_now)
+        choice = player.act(observation, None if noise is None else tuple(block[t] for block in noise), luck_now)
         step = environment.step(choice.played)
-        recorder.record(seen, choice.played, step, running)
+        recorder.record(observation, choice.played, step, running)
         running &= ~step.ended
         if not running.any():
             return
         player.forget(step.ended)
-        seen = step.observation
+        observation = step.observation
 
 
 class _Recorder:
@@ -87,23 +87,23 @@ class _Recorder:
         self._ends: dict[int, tuple[int, Arrays]] = {}
 
     def record(
-        self, seen: Observation, actions: tuple[ActionArray, ...], step: Step, running: NDArray[np.bool_]
+        self, observation: Observation, actions: tuple[ActionArray, ...], step: Step, running: NDArray[np.bool_]
     ) -> None:
         """Adds a step of environments; those that end and are still `running` end their episode."""
-        named = self._seen(seen)
-        ended_by_limit = step.truncated[:, None] & seen.alive & ~step.terminated
+        arrays = self._observation_arrays(observation)
+        ended_by_limit = step.truncated[:, None] & observation.alive & ~step.terminated
         for agent, name in enumerate(self._spec.agents):
             index = self._spec.class_of[agent]
             kind = self._spec.classes[index]
             action = actions[index][:, kind.agents.index(agent)]
-            named[f"{name}/actions"] = self._codecs[agent].action.decode(action)
-            named[f"{name}/rewards"] = step.rewards[:, agent].astype(np.float32)
-            named[f"{name}/terminations"] = step.terminated[:, agent]
-            named[f"{name}/truncations"] = ended_by_limit[:, agent]
-            named[f"{name}/alive"] = seen.alive[:, agent]
-        self._steps.append({key: array.copy() for key, array in named.items()})
+            arrays[f"{name}/actions"] = self._codecs[agent].action.decode(action)
+            arrays[f"{name}/rewards"] = step.rewards[:, agent].astype(np.float32)
+            arrays[f"{name}/terminations"] = step.terminated[:, agent]
+            arrays[f"{name}/truncations"] = ended_by_limit[:, agent]
+            arrays[f"{name}/alive"] = observation.alive[:, agent]
+        self._steps.append({key: array.copy() for key, array in arrays.items()})
         if step.final is not None:
-            final = self._seen(step.final)
+            final = self._observation_arrays(step.final)
             for row in np.flatnonzero(step.ended & running).tolist():
                 self._ends[row] = len(self._steps), {key: array[row].copy() for key, array in final.items()}
 
@@ -115,13 +115,13 @@ class _Recorder:
         names = self._steps[0]
         return Episode({name: np.stack([step[name][row] for step in self._steps[:length]]) for name in names}, final)
 
-    def _seen(self, seen: Observation) -> Arrays:
+    def _observation_arrays(self, observation: Observation) -> Arrays:
         """Observations and masks by agent, and the state."""
-        named: Arrays = {}
+        arrays: Arrays = {}
         for index, kind in enumerate(self._spec.classes):
             for place, agent in enumerate(kind.agents):
                 name = self._spec.agents[agent]
-                named[f"{name}/observations"] = seen.values[index][:, place]
-                if seen.masks is not None and not kind.continuous:
-                    named[f"{name}/masks"] = seen.masks[index][:, place]
-        return named if seen.state is None else {**named, "state": seen.state}
+                arrays[f"{name}/observations"] = observation.values[index][:, place]
+                if observation.masks is not None and not kind.continuous:
+                    arrays[f"{name}/masks"] = observation.masks[index][:, place]
+        return arrays if observation.state is None else {**arrays, "state": observation.state}

@@ -11,7 +11,7 @@ from functions.contract import BadRequest
 from functions.environments.base import EnvironmentFault, Unsupported
 from marless.exports import dataset_files, policy_files
 from marless.exports.destination import require_free, write_folder
-from marless.exports.episodes import Episode, played
+from marless.exports.episodes import Episode, play_episodes
 from marless.exports.stored_rounds import stored_episodes
 from marless.reports.policy import TeamPolicy, load_policy, without_secrets
 from marless.runs.folder import BEST_POLICIES, RunFolder
@@ -42,8 +42,8 @@ class Source:
 def source(folder: RunFolder, best: bool) -> Source:
     """The newest policies of a run, or those of its best evaluation; raises `UserError` where there are none."""
     if not best:
-        found, team = load_team(folder)
-        return Source(team, found.plan.config.seed, {"run": found.plan.run, "round": found.kept.round})
+        run, team = load_team(folder)
+        return Source(team, run.plan.config.seed, {"run": run.plan.run, "round": run.kept.round})
     identity, path = folder.identity(), folder.path / BEST_POLICIES
     if not path.is_file():
         raise UserError(f"{folder.name} has no {BEST_POLICIES}; it comes when the run ends, after evaluations")
@@ -102,13 +102,13 @@ def _export_episodes(folder: RunFolder, format_: str, out: Path, best: bool, epi
     team = from_run.team
     greedily = greedy or team.greedy
     try:
-        found = list(played(team, episodes, greedily, from_run.seed, str(from_run.origin["round"])))
+        episodes_played = list(play_episodes(team, episodes, greedily, from_run.seed, str(from_run.origin["round"])))
     except (BadRequest, EnvironmentFault, Unsupported) as error:
         raise UserError(str(error)) from error
     how = "greedy" if greedily else "sampled"
     if greedily and not greedy:
         how += " (these policies have no probabilities to sample from)"
-    return _write_episodes(found, format_, out, team, from_run.origin | {"greedy": greedily}, how)
+    return _write_episodes(episodes_played, format_, out, team, from_run.origin | {"greedy": greedily}, how)
 
 
 def _export_rounds(folder: RunFolder, format_: str, out: Path, rounds: tuple[int, int]) -> Exported:
@@ -116,20 +116,20 @@ def _export_rounds(folder: RunFolder, format_: str, out: Path, rounds: tuple[int
     require_free(out)
     dataset_files.require_format(format_)
     _, team = load_team(folder)
-    with look(folder) as stored:
-        found = stored_episodes(stored, team, *rounds)
-        origin = {"run": stored.plan.run, "rounds": rounds}
-    return _write_episodes(found, format_, out, team, origin, "as actors stored them")
+    with look(folder) as run:
+        episodes = stored_episodes(run, team, *rounds)
+        origin = {"run": run.plan.run, "rounds": rounds}
+    return _write_episodes(episodes, format_, out, team, origin, "as actors stored them")
 
 
 def _write_episodes(
-    found: list[Episode], format_: str, out: Path, team: TeamPolicy, origin: dict[str, Any], how: str
+    episodes: list[Episode], format_: str, out: Path, team: TeamPolicy, origin: dict[str, Any], how: str
 ) -> Exported:
     about = {**origin, "task": msgspec.to_builtins(without_secrets(team.task)), "spec": msgspec.to_builtins(team.spec)}
-    files = dataset_files.dataset_files(found, format_, about)
+    files = dataset_files.dataset_files(episodes, format_, about)
     write_folder(out, files)
-    steps = sum(one.length for one in found)
-    return Exported(out, _sizes(files), f"{len(found):,} episodes, {steps:,} steps, {how}")
+    steps = sum(one.length for one in episodes)
+    return Exported(out, _sizes(files), f"{len(episodes):,} episodes, {steps:,} steps, {how}")
 
 
 def _sizes(files: dict[str, bytes]) -> dict[str, int]:

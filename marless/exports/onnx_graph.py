@@ -119,11 +119,11 @@ def _as_many(nodes: _Nodes, value: str) -> str:
 
 def _normalise(nodes: _Nodes, layer: Normalise, value: str) -> str:
     distance = nodes.add("Sub", value, nodes.constant(layer.mean))
-    scaled = nodes.add("Mul", distance, nodes.constant(layer.inverse))
-    return _clipped(nodes, scaled, MOST_DEVIATIONS)
+    quotient = nodes.add("Mul", distance, nodes.constant(layer.inverse))
+    return _clip(nodes, quotient, MOST_DEVIATIONS)
 
 
-def _clipped(nodes: _Nodes, value: str, most: float) -> str:
+def _clip(nodes: _Nodes, value: str, most: float) -> str:
     bounds = (nodes.constant(np.array(bound, np.float32)) for bound in (-most, most))
     return nodes.add("Clip", value, *bounds)
 
@@ -147,10 +147,10 @@ def _relu(nodes: _Nodes, layer: Relu, value: str) -> str:
 
 
 def _gru(nodes: _Nodes, layer: Gru, value: str) -> str:
-    seen = _linear(nodes, Linear(layer.x, layer.bx), value)
-    known = _linear(nodes, Linear(layer.h, layer.bh), HIDDEN)
+    from_input = _linear(nodes, Linear(layer.x, layer.bx), value)
+    from_hidden = _linear(nodes, Linear(layer.h, layer.bh), HIDDEN)
     (seen_r, seen_z, seen_n), (known_r, known_z, known_n) = (
-        nodes.split("Split", part, parts=3, axis=-1, num_outputs=3) for part in (seen, known)
+        nodes.split("Split", part, parts=3, axis=-1, num_outputs=3) for part in (from_input, from_hidden)
     )
     reset = nodes.add("Sigmoid", nodes.add("Add", seen_r, known_r))
     update = nodes.add("Sigmoid", nodes.add("Add", seen_z, known_z))
@@ -166,16 +166,17 @@ def _factory(nodes: _Nodes, layer: FactoryNetwork, value: str) -> str:
     """The nodes of the factory's graph, with its parameters as constants."""
     model = onnx.compose.add_prefix(onnx.load_from_string(layer.graph), _FACTORY)
     width = int(np.prod(layer.observation))
-    shaped = nodes.add("Slice", value, nodes.integers(0), nodes.integers(width), nodes.integers(1))
+    values = nodes.add("Slice", value, nodes.integers(0), nodes.integers(width), nodes.integers(1))
     others = nodes.add("Slice", value, nodes.integers(width), nodes.integers(np.iinfo(np.int64).max), nodes.integers(1))
-    given = {
-        "observation": nodes.add("Reshape", shaped, nodes.integers(-1, *layer.observation)),
+    initial_values = {
+        "observation": nodes.add("Reshape", values, nodes.integers(-1, *layer.observation)),
         "rest": nodes.add("Concat", others, _as_rows(nodes, layer.one_hot), axis=-1),
     }
     for name, array in layer.parameters.items():
-        given[f"net/{name}"] = nodes.constant(array)
+        initial_values[f"net/{name}"] = nodes.constant(array)
     nodes.nodes += [
-        helper.make_node("Identity", [given[one.name.removeprefix(_FACTORY)]], [one.name]) for one in model.graph.input
+        helper.make_node("Identity", [initial_values[one.name.removeprefix(_FACTORY)]], [one.name])
+        for one in model.graph.input
     ]
     nodes.nodes += model.graph.node
     nodes.constants += model.graph.initializer
@@ -199,17 +200,17 @@ def _choices(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
     parts = [outputs]
     if len(counts) > 1:
         parts = nodes.split("Split", outputs, nodes.integers(*counts), parts=len(counts), axis=-1)
-    chosen = [nodes.add("ArgMax", part, axis=-1, keepdims=0 if actions.single else 1) for part in parts]
+    indices = [nodes.add("ArgMax", part, axis=-1, keepdims=0 if actions.single else 1) for part in parts]
     if actions.joined:
-        taken = nodes.add("Gather", nodes.constant(actions.table), chosen[0], axis=0)
+        action = nodes.add("Gather", nodes.constant(actions.table), indices[0], axis=0)
     else:
-        taken = chosen[0] if len(chosen) == 1 else nodes.add("Concat", *chosen, axis=-1)
-        taken = nodes.add("Add", taken, nodes.integers(*actions.first))
-    nodes.called(_shaped(nodes, taken, actions.shape), "action")
+        action = indices[0] if len(indices) == 1 else nodes.add("Concat", *indices, axis=-1)
+        action = nodes.add("Add", action, nodes.integers(*actions.first))
+    nodes.called(_reshape_action(nodes, action, actions.shape), "action")
     if policy.last_action:
         one_hots = [
             nodes.add("Reshape", _one_hot(nodes, one, count), nodes.integers(-1, count))
-            for one, count in zip(chosen, counts, strict=True)
+            for one, count in zip(indices, counts, strict=True)
         ]
         nodes.called(nodes.add("Concat", *one_hots, axis=-1), f"{NEXT}{LAST_ACTION}")
 
@@ -224,19 +225,19 @@ def _numbers(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
     assert isinstance(actions, Numbers)
     nodes.called(value, "outputs")
     mean = nodes.add("Slice", value, nodes.integers(0), nodes.integers(actions.width), nodes.integers(1))
-    squashed = _clipped(nodes, mean, 1) if actions.clipped else nodes.add("Tanh", mean)
+    unit_action = _clip(nodes, mean, 1) if actions.clipped else nodes.add("Tanh", mean)
     low, high = (nodes.numbers(*bound) for bound in (actions.low, actions.high))
-    share = nodes.add("Mul", nodes.add("Add", squashed, nodes.numbers(1)), nodes.numbers(0.5))
+    share = nodes.add("Mul", nodes.add("Add", unit_action, nodes.numbers(1)), nodes.numbers(0.5))
     below = nodes.add("Mul", nodes.add("Sub", nodes.numbers(1), share), low)
-    rescaled = nodes.add("Add", below, nodes.add("Mul", share, high))
-    action = nodes.add("Min", nodes.add("Max", rescaled, low), high)
-    nodes.called(_shaped(nodes, action, actions.shape), "action")
+    env_action = nodes.add("Add", below, nodes.add("Mul", share, high))
+    action = nodes.add("Min", nodes.add("Max", env_action, low), high)
+    nodes.called(_reshape_action(nodes, action, actions.shape), "action")
     if policy.last_action:
-        moved = nodes.add("Mul", squashed, nodes.numbers(*actions.last_scale))
-        nodes.called(nodes.add("Add", moved, nodes.numbers(*actions.last_offset)), f"{NEXT}{LAST_ACTION}")
+        next_last_action = nodes.add("Mul", unit_action, nodes.numbers(*actions.last_scale))
+        nodes.called(nodes.add("Add", next_last_action, nodes.numbers(*actions.last_offset)), f"{NEXT}{LAST_ACTION}")
 
 
-def _shaped(nodes: _Nodes, action: str, shape: tuple[int, ...]) -> str:
+def _reshape_action(nodes: _Nodes, action: str, shape: tuple[int, ...]) -> str:
     """Actions in rows as the environment takes them."""
     return nodes.add("Reshape", action, nodes.integers(-1, *shape))
 

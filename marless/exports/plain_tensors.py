@@ -37,8 +37,8 @@ def tensors_file(policies: Sequence[AgentPolicy]) -> bytes:
     for policy in policies:
         for place, layer in enumerate(policy.layers):
             if isinstance(layer, FactoryNetwork):
-                made = f"{policy.name} has a network of algorithm.network={layer.shape.factory}"
-                raise UserError(f"{made}, which is not a list of layers; use --to onnx or --to torch")
+                subject = f"{policy.name} has a network of algorithm.network={layer.shape.factory}"
+                raise UserError(f"{subject}, which is not a list of layers; use --to onnx or --to torch")
             for name, array in _arrays(layer).items():
                 tensors[_tensor(policy, place, name)] = np.ascontiguousarray(array)
     return bytes(save(tensors))

@@ -38,12 +38,12 @@ class PolicyFormat:
 def policy_files(team: TeamPolicy, format_: str, origin: dict[str, Any]) -> _Files:
     """The files by name; `origin` says in DOCUMENT where the policies are from. Raises `UserError` for policies that
     the format cannot hold, and for missing packages."""
-    chosen = FORMATS[format_]
-    if chosen.extra:
-        require(chosen.extra, f"--to {format_}")
+    file_format = FORMATS[format_]
+    if file_format.extra:
+        require(file_format.extra, f"--to {format_}")
     policies = agent_policies(team)
-    files, own = chosen.write(policies)
-    agents = {policy.name: _entry(policy) | entry for policy, entry in zip(policies, own, strict=True)}
+    files, entries = file_format.write(policies)
+    agents = {policy.name: _entry(policy) | entry for policy, entry in zip(policies, entries, strict=True)}
     document = {
         "format": format_,
         "marless": version("marless"),
@@ -56,7 +56,7 @@ def policy_files(team: TeamPolicy, format_: str, origin: dict[str, Any]) -> _Fil
     }
     player = (_PLAYERS / f"play_{format_}.py").read_bytes()
     codec = {f"{SPACES}/{name}.py": Path(spaces.__file__).with_name(f"{name}.py").read_bytes() for name in _CODEC_FILES}
-    readme = _readme(chosen).encode()
+    readme = _readme(file_format).encode()
     return {**files, DOCUMENT: to_json_file(document), PLAYER: player, README: readme, **codec}
 
 
@@ -99,14 +99,14 @@ def _one_each(
 
 def _file_names(agents: Sequence[str], suffix: str) -> list[str]:
     """The agents' names, with their numbers where these are no names for files, or not on every disk."""
-    known = Counter(name.lower() for name in agents)
-    taken = {name for name in known if re.fullmatch(r"\w[\w.-]{0,80}", name) and known[name] == 1}
+    name_counts = Counter(name.lower() for name in agents)
+    safe_names = {name for name in name_counts if re.fullmatch(r"\w[\w.-]{0,80}", name) and name_counts[name] == 1}
     names = []
     for place, name in enumerate(agents):
-        own = name if name.lower() in taken else f"agent{place}"
-        while own != name and own in taken:
-            own += "_"
-        names.append(f"{own}.{suffix}")
+        file_name = name if name.lower() in safe_names else f"agent{place}"
+        while file_name != name and file_name in safe_names:
+            file_name += "_"
+        names.append(f"{file_name}.{suffix}")
     return names
 
 

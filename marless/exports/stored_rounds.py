@@ -16,29 +16,29 @@ from marless.reports.policy import TeamPolicy
 from marless.runs.stored import Stored
 
 
-def stored_episodes(found: Stored, team: TeamPolicy, first: int, last: int) -> list[Episode]:
+def stored_episodes(run: Stored, team: TeamPolicy, first: int, last: int) -> list[Episode]:
     """The episodes of rounds `first` to `last`, counted from 1; a piece where a rollout begins or ends within one.
 
     Raises `UserError` unless all of the rounds are stored.
     """
     episodes: list[Episode] = []
-    for past in _wanted(found, first, last):
+    for past in _past_rounds(run, first, last):
         tensors: codec.Tensors = {}
         for ref in past.trajectories:
-            tensors |= codec.decode(codec.fetch(found.storage, ref), ref.key)
+            tensors |= codec.decode(codec.fetch(run.storage, ref), ref.key)
         tensors = named(tensors, f"{round_name(past.round)}/") or tensors
         for name in sorted({name.split("/")[0] for name in tensors}):
             episodes += _pieces(team, named(tensors, f"{name}/"))
     return episodes
 
 
-def _wanted(found: Stored, first: int, last: int) -> list[Past]:
-    run = found.plan.run
+def _past_rounds(stored: Stored, first: int, last: int) -> list[Past]:
+    run = stored.plan.run
     # Objects count rounds from 0, what users read (metrics.jsonl) from 1.
-    there = {past.round + 1: past for past in found.kept.past if past.trajectories}
+    there = {past.round + 1: past for past in stored.kept.past if past.trajectories}
     if not there:
         raise UserError(
-            f"{run} stores no rounds: only a replay buffer keeps them, which {found.plan.config.algorithm.name} does"
+            f"{run} stores no rounds: only a replay buffer keeps them, which {stored.plan.config.algorithm.name} does"
             " not have or has not filled; --episodes N plays new episodes"
         )
     if first not in there or last not in there:
@@ -54,33 +54,38 @@ def _pieces(team: TeamPolicy, rollout: Mapping[str, Array]) -> Iterator[Episode]
 
     What was seen after an episode is stored for those that were cut; it is zeros after others.
     """
-    steps, ended = _steps(team, rollout), rollout["ended"]
+    steps, done = _steps(team, rollout), rollout["ended"]
     cuts = {(int(t), int(e)): place for place, (t, e) in enumerate(rollout["cut"])}
-    after = _seen(team.spec, named(rollout, "cut_"))
-    for e in range(ended.shape[1]):
-        ends = sorted({*np.flatnonzero(ended[:, e]).tolist(), len(ended) - 1})
+    after = _observation_arrays(team.spec, named(rollout, "cut_"))
+    for e in range(done.shape[1]):
+        ends = sorted({*np.flatnonzero(done[:, e]).tolist(), len(done) - 1})
         for start, end in zip([0, *(t + 1 for t in ends)], ends, strict=False):
-            own, place = {name: array[start : end + 1, e].copy() for name, array in steps.items()}, cuts.get((end, e))
+            episode, place = (
+                {name: array[start : end + 1, e].copy() for name, array in steps.items()},
+                cuts.get((end, e)),
+            )
             for agent in team.agents:
-                left = own[f"{agent}/alive"][-1] and not own[f"{agent}/terminations"][-1]
-                own[f"{agent}/truncations"][-1] = left and place is not None
+                cut_by_limit = episode[f"{agent}/alive"][-1] and not episode[f"{agent}/terminations"][-1]
+                episode[f"{agent}/truncations"][-1] = cut_by_limit and place is not None
             none = {name: np.zeros(array.shape[1:], array.dtype) for name, array in after.items()}
-            yield Episode(own, none if place is None else {name: array[place].copy() for name, array in after.items()})
+            yield Episode(
+                episode, none if place is None else {name: array[place].copy() for name, array in after.items()}
+            )
 
 
 def _steps(team: TeamPolicy, rollout: Mapping[str, Array]) -> Arrays:
     """All steps by the names of `Episode.steps` ``[T, E, ...]``."""
-    spec, arrays = team.spec, _seen(team.spec, rollout)
+    spec, arrays = team.spec, _observation_arrays(team.spec, rollout)
     for agent, name in enumerate(spec.agents):
         index = spec.class_of[agent]
         kind = spec.classes[index]
         actions = rollout[f"action/{index}"][kind.agents.index(agent)]
         # Agents without a policy drew from [-1, 1].
         head = team.networks(agent).head(kind) if team.plays(agent) else head_of(kind, stochastic=False)
-        played = head.to_environment(actions)
-        played = played if kind.continuous else played.astype(np.int64)
+        env_actions = head.to_environment(actions)
+        env_actions = env_actions if kind.continuous else env_actions.astype(np.int64)
         arrays |= {
-            f"{name}/actions": team.codec(agent).action.decode(played),
+            f"{name}/actions": team.codec(agent).action.decode(env_actions),
             f"{name}/rewards": rollout["reward"][agent],
             f"{name}/terminations": rollout["terminated"][agent],
             f"{name}/truncations": np.zeros_like(rollout["terminated"][agent]),
@@ -89,7 +94,7 @@ def _steps(team: TeamPolicy, rollout: Mapping[str, Array]) -> Arrays:
     return arrays
 
 
-def _seen(spec: EnvSpec, rollout: Mapping[str, Array]) -> Arrays:
+def _observation_arrays(spec: EnvSpec, rollout: Mapping[str, Array]) -> Arrays:
     """Observations and masks by agent, and the state, without the axis of agents."""
     arrays: Arrays = {}
     for index, kind in enumerate(spec.classes):

@@ -62,8 +62,8 @@ class _Factory(nn.Module):
         width = torch.Size(self.observation).numel()
         # Not len(values), which would fix the number of rows.
         rest = torch.cat([values[:, width:], self.one_hot.expand(values.shape[0], -1)], dim=1)
-        shaped = values[:, :width].reshape(-1, *self.observation)
-        return self.network(shaped, rest)  # type: ignore[no-any-return]
+        observations = values[:, :width].reshape(-1, *self.observation)
+        return self.network(observations, rest)  # type: ignore[no-any-return]
 
 
 class _Policy(nn.Module):
@@ -84,9 +84,9 @@ class _Policy(nn.Module):
                 values = after[f"{NEXT}{HIDDEN}"] = layer(values, inputs[HIDDEN])
             else:
                 values = layer(values)
-        outputs, action, taken = _HEADS[type(self.actions)](self.actions, values, inputs)
+        outputs, action, last_action = _HEADS[type(self.actions)](self.actions, values, inputs)
         if self.last_action:
-            after[f"{NEXT}{LAST_ACTION}"] = taken
+            after[f"{NEXT}{LAST_ACTION}"] = last_action
         return {"outputs": outputs, "action": action, **after}
 
 
@@ -123,15 +123,15 @@ def _tensor(array: Any) -> Tensor:
 
 
 def _linear(layer: Linear) -> nn.Module:
-    made = nn.Linear(*layer.weight.shape)
-    made.load_state_dict({"weight": _tensor(layer.weight.T), "bias": _tensor(layer.bias)})
-    return made
+    linear = nn.Linear(*layer.weight.shape)
+    linear.load_state_dict({"weight": _tensor(layer.weight.T), "bias": _tensor(layer.bias)})
+    return linear
 
 
 def _layer_norm(layer: LayerNorm) -> nn.Module:
-    made = nn.LayerNorm(len(layer.gain), EPSILON)
-    made.load_state_dict({"weight": _tensor(layer.gain), "bias": _tensor(layer.shift)})
-    return made
+    norm = nn.LayerNorm(len(layer.gain), EPSILON)
+    norm.load_state_dict({"weight": _tensor(layer.gain), "bias": _tensor(layer.shift)})
+    return norm
 
 
 def _tanh(layer: Tanh) -> nn.Module:
@@ -145,22 +145,22 @@ def _relu(layer: Relu) -> nn.Module:
 def _choices(actions: Choices, values: Tensor, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     outputs = torch.where(inputs["mask"], values, ILLEGAL)
     parts = torch.split(outputs, list(actions.counts), dim=1)
-    chosen = [part.argmax(dim=1) for part in parts]
-    one_hots = [nn.functional.one_hot(one, count) for one, count in zip(chosen, actions.counts, strict=True)]
+    indices = [part.argmax(dim=1) for part in parts]
+    one_hots = [nn.functional.one_hot(one, count) for one, count in zip(indices, actions.counts, strict=True)]
     if actions.joined:
-        action = _tensor(actions.table)[chosen[0]]
+        action = _tensor(actions.table)[indices[0]]
     else:
-        action = torch.stack(chosen, dim=1) + torch.tensor(actions.first)
+        action = torch.stack(indices, dim=1) + torch.tensor(actions.first)
     return outputs, action.reshape(-1, *actions.shape), torch.cat(one_hots, dim=1).to(values.dtype)
 
 
 def _numbers(actions: Numbers, values: Tensor, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     mean = values[:, : actions.width]
     low, high = torch.tensor(actions.low), torch.tensor(actions.high)
-    squashed = mean.clamp(-1, 1) if actions.clipped else torch.tanh(mean)
-    share = 0.5 * (squashed + 1)
+    unit_action = mean.clamp(-1, 1) if actions.clipped else torch.tanh(mean)
+    share = 0.5 * (unit_action + 1)
     action = torch.clip((1 - share) * low + share * high, low, high).reshape(-1, *actions.shape)
-    return values, action, squashed * torch.tensor(actions.last_scale) + torch.tensor(actions.last_offset)
+    return values, action, unit_action * torch.tensor(actions.last_scale) + torch.tensor(actions.last_offset)
 
 
 _LAYERS: dict[type, Callable[[Any], nn.Module]] = {

@@ -55,9 +55,9 @@ class Background:
 
     def renamed(self) -> Mapping[str, str]:
         """The names that the store has in the place of ours; given once, when there are some."""
-        renamed = {} if self._told else self._renamed
-        self._told = self._told or bool(renamed)
-        return renamed
+        new_names = {} if self._told else self._renamed
+        self._told = self._told or bool(new_names)
+        return new_names
 
     def _serve(self) -> None:
         try:

@@ -33,18 +33,18 @@ class _TrackedRun:
         logging.getLogger("mlflow").setLevel(logging.WARNING)
         self._mlflow, self._client, self._created = mlflow, mlflow.MlflowClient(), run.created
         experiment = self._experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME", "marless"))
-        self._id, known = self._find(experiment, run)
+        self._id, tracked = self._find(experiment, run)
         self._names, self._keys = Names(_allowed), Names(_allowed)
         # The step up to which every metric is there.
         self._done = {
             name: max(metric.step for metric in self._client.get_metric_history(self._id, name))
-            for name in known.metrics
+            for name in tracked.metrics
         }
         # A parameter cannot be changed, so a limit that was raised stays as it was at first.
         new = (
             (key, str(value)[:_LONGEST])
             for key, value in self._keys.of(run.settings).items()
-            if key not in known.params
+            if key not in tracked.params
         )
         while params := [mlflow.entities.Param(key, value) for key, value in islice(new, _PARAMS)]:
             self._client.log_batch(self._id, params=params)
@@ -78,15 +78,15 @@ class _TrackedRun:
         """Every request is answered by now."""
 
     def _experiment(self, name: str) -> str:
-        found = self._client.get_experiment_by_name(name)
-        return str(found.experiment_id if found else self._client.create_experiment(name))
+        experiment = self._client.get_experiment_by_name(name)
+        return str(experiment.experiment_id if experiment else self._client.create_experiment(name))
 
     def _find(self, experiment: str, run: LoggedRun) -> tuple[str, Any]:
         """The id of the run, which is begun if it is not there, and what the store knows of it."""
-        found = self._client.search_runs([experiment], f"tags.`{_TAG}` = '{run.id}'", max_results=1)
-        if found:
-            self._client.update_run(found[0].info.run_id, status="RUNNING")
-            return str(found[0].info.run_id), found[0].data
+        matches = self._client.search_runs([experiment], f"tags.`{_TAG}` = '{run.id}'", max_results=1)
+        if matches:
+            self._client.update_run(matches[0].info.run_id, status="RUNNING")
+            return str(matches[0].info.run_id), matches[0].data
         tags = {_TAG: run.id} | ({"marless.study": run.group} if run.group else {})
         new = self._client.create_run(experiment, start_time=round(1000 * run.created), tags=tags, run_name=run.name)
         return str(new.info.run_id), new.data
@@ -95,10 +95,10 @@ class _TrackedRun:
 def _allowed(name: str) -> str:
     """The name with what MLflow refuses replaced; without a part that leads elsewhere, as it takes names for paths."""
     parts = _REFUSED.sub("_", name).split("/")
-    cleaned = "/".join("_" * max(1, len(part)) if part in _NO_PARTS else part for part in parts)
-    if len(cleaned) <= _LONGEST_NAME:
-        return cleaned
-    return f"{cleaned[: _LONGEST_NAME - 9]}-{sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    safe_name = "/".join("_" * max(1, len(part)) if part in _NO_PARTS else part for part in parts)
+    if len(safe_name) <= _LONGEST_NAME:
+        return safe_name
+    return f"{safe_name[: _LONGEST_NAME - 9]}-{sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 
 class _Mlflow(Logger):

@@ -15,8 +15,8 @@ class Names:
     written from its first point on, so every command gives the same names.
     """
 
-    def __init__(self, allowed: Callable[[str], str]) -> None:
-        self._allowed = allowed
+    def __init__(self, make_valid: Callable[[str], str]) -> None:
+        self._allowed = make_valid
         self._names: dict[str, str] = {}
         self._taken: set[str] = set()
 
@@ -38,8 +38,8 @@ class Names:
             self._taken.add(self._names[name])
 
 
-def told(logger: str, renamed: Mapping[str, str]) -> str:
+def renaming_text(logger: str, new_names: Mapping[str, str]) -> str:
     """That a logger has other names, in a line."""
-    (name, other), *more = renamed.items()
+    (name, other), *more = new_names.items()
     rest = f", and {len(more):,} more" if more else ""
     return f"{logger} does not take every name: {name!r} is {other!r} there{rest}"

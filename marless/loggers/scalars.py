@@ -18,8 +18,8 @@ def points(line: RoundLine, agents: Sequence[str]) -> list[Point]:
 
     The evaluation is of the policies that sampled the round, so it comes first and belongs to fewer steps.
     """
-    played = [_evaluated(line.evaluation, line.seconds)] if line.evaluation else []
-    return [*played, Point(2 * line.round, line.env_steps, line.seconds, _round(line, agents))]
+    evaluation_points = [_evaluation(line.evaluation, line.seconds)] if line.evaluation else []
+    return [*evaluation_points, Point(2 * line.round, line.env_steps, line.seconds, _round(line, agents))]
 
 
 def evaluation_point(
@@ -39,24 +39,31 @@ def evaluation_point(
     return Point(2 * round_ + 1, env_steps, seconds, _visible(scalars))
 
 
-def _evaluated(found: Evaluated, seconds: float) -> Point:
-    return evaluation_point(found.round, found.env_steps, seconds, found.mean, found.side_returns, found.env_metrics)
+def _evaluation(evaluation: Evaluated, seconds: float) -> Point:
+    return evaluation_point(
+        evaluation.round,
+        evaluation.env_steps,
+        seconds,
+        evaluation.mean,
+        evaluation.side_returns,
+        evaluation.env_metrics,
+    )
 
 
 def _round(line: RoundLine, agents: Sequence[str]) -> dict[str, float]:
-    known = {
+    candidates = {
         "return/train": line.return_mean,
         "return/train_sd": line.return_sd,
         "decision/slope": line.slope,
         "decision/diversity": line.diversity,
     }
-    scalars = {name: value for name, value in known.items() if value is not None}
+    scalars = {name: value for name, value in candidates.items() if value is not None}
     # Without a finished episode there are no returns of agents.
     if line.agent_returns:
         scalars |= {_of_agent(name): value for name, value in zip(agents, line.agent_returns, strict=True)}
     scalars |= {f"return/train/{side}": value for side, value in line.side_returns.items()}
     scalars |= {f"env/{name}": value for name, value in line.env_metrics.items()}
-    return _visible({**scalars, **line.metrics, **_decided(line), **_spent(line)})
+    return _visible({**scalars, **line.metrics, **_decision_scalars(line), **_cost_scalars(line)})
 
 
 def _of_agent(name: str) -> str:
@@ -69,7 +76,7 @@ def _visible(scalars: Mapping[str, float]) -> dict[str, float]:
     return {visible(name): value for name, value in scalars.items()}
 
 
-def _decided(line: RoundLine) -> dict[str, float]:
+def _decision_scalars(line: RoundLine) -> dict[str, float]:
     return {
         "decision/groups": line.groups,
         "decision/rollouts": line.rollouts,
@@ -79,7 +86,7 @@ def _decided(line: RoundLine) -> dict[str, float]:
     }
 
 
-def _spent(line: RoundLine) -> dict[str, float]:
+def _cost_scalars(line: RoundLine) -> dict[str, float]:
     speed = {"time/env_steps_per_second": line.env_steps / line.seconds} if line.seconds else {}
     return {
         "time/round": line.round,

@@ -178,7 +178,7 @@ def _settings_table(settings_shown: Sequence[Setting]) -> Html:
             _value(as_text(each.default)),
             element("div", each.meaning, class_="text"),
         )
-        for each in non_defaults
+        for each in settings_shown
     )
     return table(("key", "value", "default", "meaning"), rows)
 

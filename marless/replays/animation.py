@@ -63,33 +63,33 @@ class Animation:
         """The images of one; a panel whose episode has ended holds its last frame until the others' have."""
         playing = [iter(panel.episode(number)) for panel in self.panels]
         frames: list[Frame] = [next(one) for one in playing]
-        ended = False
-        while not ended:
-            drawn = [
-                _captioned(panel.name, frame, f"episode {number + 1} of {self.episodes}")
+        over = False
+        while not over:
+            images = [
+                _add_captions(panel.name, frame, f"episode {number + 1} of {self.episodes}")
                 for panel, frame in zip(self.panels, frames, strict=True)
             ]
             later = [next(one, None) for one in playing]
-            ended = all(frame is None for frame in later)
-            yield Still(_beside(drawn), max(1, round(_LAST_MS / self.frame_ms)) if ended else 1)
-            frames = [new or held for new, held in zip(later, frames, strict=True)]
+            over = all(frame is None for frame in later)
+            yield Still(_beside(images), max(1, round(_LAST_MS / self.frame_ms)) if over else 1)
+            frames = [new or last_frame for new, last_frame in zip(later, frames, strict=True)]
 
 
 def gif(animation: Animation) -> bytes:
     """The bytes of the animated GIF; one palette for all images keeps what does not move as it is."""
     from PIL import Image
 
-    drawn = list(animation.stills())
-    palette = _palette([still.image for still in drawn])
+    stills = list(animation.stills())
+    palette = _palette([still.image for still in stills])
     images = []
-    for number, still in enumerate(drawn):
+    for number, still in enumerate(stills):
         # A last pixel that differs keeps Pillow from joining equal frames.
         still.image.putpixel((still.image.width - 1, still.image.height - 1), (0, 0, 0) if number % 2 else _WHITE)
         images.append(still.image.quantize(palette=palette, dither=Image.Dither.NONE))
     body = io.BytesIO()
     # A GIF counts in hundredths of a second.
     frame_ms = 10 * round(animation.frame_ms / 10)
-    durations = [frame_ms * still.frames for still in drawn]
+    durations = [frame_ms * still.frames for still in stills]
     images[0].save(body, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
     return body.getvalue()
 
@@ -100,16 +100,16 @@ def _palette(images: list["Image"]) -> "Image":
 
     # The first of every few.
     some = _beside(images[:: -(-len(images) // _SAMPLED)])
-    counted = cast(list[tuple[int, Colour]], some.getcolors(some.width * some.height))
-    common = [colour for _, colour in sorted(counted, reverse=True)[:_COMMON]]
+    colour_counts = cast(list[tuple[int, Colour]], some.getcolors(some.width * some.height))
+    common = [colour for _, colour in sorted(colour_counts, reverse=True)[:_COMMON]]
     parts = iter(some.quantize(_COLOURS - _COMMON).getpalette() or [])
-    chosen: list[Colour] = []
+    palette_colours: list[Colour] = []
     for colour in (*common, *zip(parts, parts, parts, strict=True)):
-        if not _near(colour, chosen):
-            chosen.append(colour)
+        if not _near(colour, palette_colours):
+            palette_colours.append(colour)
     palette = Image.new("P", (1, 1))
     # All 256 entries, because those left away would be greys.
-    palette.putpalette([part for colour in chosen * 256 for part in colour][: 3 * 256])
+    palette.putpalette([part for colour in palette_colours * 256 for part in colour][: 3 * 256])
     return palette
 
 
@@ -118,24 +118,24 @@ def _near(colour: Colour, others: list[Colour]) -> bool:
     return any(max(abs(a - b) for a, b in zip(colour, other, strict=True)) <= 4 for other in others)
 
 
-def _captioned(name: str, frame: Frame, episode: str) -> "Image":
+def _add_captions(name: str, frame: Frame, episode: str) -> "Image":
     """The picture, enlarged where captions would not fit, and two lines below it."""
     from PIL import Image, ImageDraw, ImageFont
 
-    drawn = Image.fromarray(frame.picture)
-    larger = -(-_NARROWEST // drawn.width)
-    drawn = drawn.resize((larger * drawn.width, larger * drawn.height), Image.Resampling.NEAREST)
-    right, bottom = _MARGIN + drawn.width, _MARGIN + drawn.height
-    letters = max(_LETTERS, round(drawn.width * _OF_WIDTH))
+    picture = Image.fromarray(frame.picture)
+    larger = -(-_NARROWEST // picture.width)
+    picture = picture.resize((larger * picture.width, larger * picture.height), Image.Resampling.NEAREST)
+    right, bottom = _MARGIN + picture.width, _MARGIN + picture.height
+    letters = max(_LETTERS, round(picture.width * _OF_WIDTH))
     image = Image.new("RGB", (right + _MARGIN, bottom + round(_CAPTION * letters)), "white")
-    image.paste(drawn, (_MARGIN, _MARGIN))
+    image.paste(picture, (_MARGIN, _MARGIN))
     canvas = ImageDraw.Draw(image)
     canvas.font = ImageFont.load_default(letters)
     canvas.rectangle((_MARGIN - 1, _MARGIN - 1, right, bottom), outline=_FRAME)
     figures = f"{episode}   step {frame.step}   return {figure(frame.total, 2)}"
     for line, text in enumerate((name, figures)):
         top = bottom + round((_TOP + _LINE * line) * letters)
-        canvas.text((_MARGIN, top), _fitting(canvas, text, drawn.width), fill="black")
+        canvas.text((_MARGIN, top), _fitting(canvas, text, picture.width), fill="black")
     return image
 
 
@@ -152,8 +152,8 @@ def _beside(images: list["Image"]) -> "Image":
     from PIL import Image
 
     whole = Image.new("RGB", (sum(image.width for image in images), max(image.height for image in images)), "white")
-    left = 0
+    x_left = 0
     for image in images:
-        whole.paste(image, (left, 0))
-        left += image.width
+        whole.paste(image, (x_left, 0))
+        x_left += image.width
     return whole

@@ -45,7 +45,7 @@ class Stage:
 
     def __init__(self, team: TeamPolicy, seed: int) -> None:
         self._team, self._seed = team, seed
-        with _named(team.task):
+        with _fault_named_after(team.task):
             self._environment = registry.make(_drawing(team.task), 1)
 
     @property
@@ -59,7 +59,7 @@ class Stage:
 
         Where the environment does not call its `before_reset`, the last of them repeats the picture before it.
         """
-        with _named(self._team.task):
+        with _fault_named_after(self._team.task):
             yield from _episode(self._environment, self._team.player(1), self._seed, number)
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class Stage:
 
 
 @contextmanager
-def _named(task: EnvTask) -> Iterator[None]:
+def _fault_named_after(task: EnvTask) -> Iterator[None]:
     try:
         yield
     except (BadRequest, EnvironmentFault, Unsupported, UserError) as error:
@@ -94,16 +94,16 @@ def _drawing(task: EnvTask) -> EnvTask:
 
 def _episode(environment: VectorEnvironment, player: Player, seed: int, number: int) -> Iterator[Frame]:
     spec, last = environment.spec, list[Picture]()
-    seen = environment.reset(generator(seed, "replay", number))
+    observation = environment.reset(generator(seed, "replay", number))
     chance = draws(spec, spec.horizon, 1, generator(seed, "replay", number, "actions"))
     # An environment with slots may not take it.
     with suppress(AttributeError):
         drawn_environment(environment).before_reset = lambda: last.append(picture(environment))
-    step, total, ended = 0, 0.0, False
-    while not ended:
-        shown = picture(environment)
-        yield Frame(shown, step, total)
-        result = environment.step(player.act(seen, chance=tuple(part[step] for part in chance)).played)
-        seen, ended, total = result.observation, bool(result.ended[0]), total + float(result.rewards.sum())
+    step, total, done = 0, 0.0, False
+    while not done:
+        image = picture(environment)
+        yield Frame(image, step, total)
+        result = environment.step(player.act(observation, chance=tuple(part[step] for part in chance)).played)
+        observation, done, total = result.observation, bool(result.ended[0]), total + float(result.rewards.sum())
         step += 1
-    yield Frame(last[0] if last else shown, step, total)
+    yield Frame(last[0] if last else image, step, total)

@@ -29,15 +29,15 @@ def show(window: Window, folder: RunFolder, episodes: int, beside: str | None = 
 
     `beside` is as in `on_stage`. Raises `UserError`.
     """
-    with on_stage(folder, episodes, beside) as drawn:
-        play(Playback(drawn), window)
+    with on_stage(folder, episodes, beside) as animation:
+        play(Playback(animation), window)
 
 
 class Playback:
     """Which image of an animation is on screen; after the last episode the first begins again."""
 
-    def __init__(self, drawn: Animation) -> None:
-        self._drawn = drawn
+    def __init__(self, animation: Animation) -> None:
+        self._drawn = animation
         self.paused = False
         self._begin(0)
 
@@ -88,12 +88,12 @@ _DOES = {
 
 def play(playback: Playback, window: Window) -> None:
     """Shows images and does what keys say until the window is closed."""
-    pressed = None
-    while pressed not in _QUIT:
+    pressed_key = None
+    while pressed_key not in _QUIT:
         image = playback.still.image
         window.show(image.tobytes(), image.size)
-        pressed = window.key(playback.stays_ms)
-        _DOES.get(pressed, _nothing)(playback)
+        pressed_key = window.key(playback.stays_ms)
+        _DOES.get(pressed_key, _nothing)(playback)
 
 
 def _nothing(playback: Playback) -> None:

@@ -26,10 +26,10 @@ def picture(environment: VectorEnvironment) -> Picture:
     render = getattr(drawn_environment(environment), "render", None)
     if render is None:
         raise UserError("the task cannot be drawn: its environment has no method render(index)")
-    rendered = render(0)
-    if isinstance(rendered, Scene):
-        return scenery.draw(rendered)
-    drawn = np.asarray(rendered)
-    if drawn.dtype != np.uint8 or drawn.ndim != 3 or drawn.shape[2] != 3:
-        raise UserError(f"render(0) gave {drawn.dtype} {drawn.shape}; a picture is uint8 [H, W, 3]")
-    return drawn
+    rendering = render(0)
+    if isinstance(rendering, Scene):
+        return scenery.draw(rendering)
+    pixels = np.asarray(rendering)
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
+        raise UserError(f"render(0) gave {pixels.dtype} {pixels.shape}; a picture is uint8 [H, W, 3]")
+    return pixels

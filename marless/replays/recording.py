@@ -25,8 +25,8 @@ def record(folder: RunFolder, path: Path | None, episodes: int, beside: str | No
     extras.require("report", "marless replay")
     path = path or folder.path / REPLAY
     encode = encoder(path)
-    with on_stage(folder, episodes, beside) as drawn:
-        body = encode(drawn)
+    with on_stage(folder, episodes, beside) as animation:
+        body = encode(animation)
     try:
         replace(path, body)
     except OSError as error:
@@ -45,16 +45,16 @@ def encoder(path: Path) -> Encoder:
     return _ENCODERS[path.suffix]
 
 
-def _mp4(drawn: Animation) -> bytes:
-    images = drawn.stills()
+def _mp4(animation: Animation) -> bytes:
+    images = animation.stills()
     first = next(images)
     try:
-        return ffmpeg.mp4(_repeated(chain((first,), images)), first.image.size, drawn.frame_ms)
+        return ffmpeg.mp4(_repeat_stills(chain((first,), images)), first.image.size, animation.frame_ms)
     except ffmpeg.EncodingFailed as error:
         raise UserError(f"ffmpeg: {error}") from error
 
 
-def _repeated(images: Iterator[Still]) -> Iterator[bytes]:
+def _repeat_stills(images: Iterator[Still]) -> Iterator[bytes]:
     for still in images:
         yield from [still.image.tobytes()] * still.frames
 

@@ -42,9 +42,9 @@ def _disc(canvas: "ImageDraw", disc: Disc, scale: float) -> None:
 
 
 def _box(canvas: "ImageDraw", box: Box, scale: float) -> None:
-    left, top, width, height = (part * scale for part in (box.x, box.y, box.width, box.height))
-    canvas.rectangle((left, top, left + width, top + height), fill=_pixel(box.colour))
-    _label(canvas, box.label, left + width / 2, top + height / 2, height / 2)
+    x_left, top, width, height = (part * scale for part in (box.x, box.y, box.width, box.height))
+    canvas.rectangle((x_left, top, x_left + width, top + height), fill=_pixel(box.colour))
+    _label(canvas, box.label, x_left + width / 2, top + height / 2, height / 2)
 
 
 def _line(canvas: "ImageDraw", line: Line, scale: float) -> None:

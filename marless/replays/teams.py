@@ -21,15 +21,15 @@ def on_stage(folder: RunFolder, episodes: int, beside: str | None) -> Iterator[A
     """
     if episodes < 1:
         raise UserError(f"episodes is {episodes}; at least 1 is needed")
-    found, team = load_team(folder)
-    teams = {f"{found.plan.run}, round {found.kept.round:,}": team}
+    stored_run, team = load_team(folder)
+    teams = {f"{stored_run.plan.run}, round {stored_run.kept.round:,}": team}
     if beside is not None:
         teams[beside] = _other(beside, team)
-    with ExitStack() as opened:
+    with ExitStack() as resources:
         stages = []
         for playing in teams.values():
-            stages.append(Stage(playing, found.plan.config.seed))
-            opened.callback(stages[-1].close)
+            stages.append(Stage(playing, stored_run.plan.config.seed))
+            resources.callback(stages[-1].close)
         panels = [Panel(name, stage.episode) for name, stage in zip(teams, stages, strict=True)]
         yield Animation(panels, episodes, stages[0].frame_ms)
 

@@ -14,7 +14,7 @@ from functions.text.redaction import redacted
 from marless.loggers import registry
 from marless.loggers.background import Background
 from marless.loggers.base import LoggedRun, Point
-from marless.loggers.names import told
+from marless.loggers.names import renaming_text
 from marless.loggers.scalars import evaluation_point, points
 from marless.runs.folder import CURVE, POLICIES, REPLAY, Identity, RunFolder, sha256
 from marless.runs.summary import Summary
@@ -78,7 +78,7 @@ class RunLog:
     def _report_problems(self) -> None:
         for name, log in self._logs.items():
             if renamed := log.renamed():
-                self._remark(told(name, renamed))
+                self._remark(renaming_text(name, renamed))
             if problem := log.problem():
                 self.failed[name] = problem
                 again = f"marless log {self._folder.argument} --to {name}"

@@ -50,12 +50,12 @@ class LiveView(View):
         self._terminal = _without_echo_of_control()
         self._live.start()
 
-    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
+    def notice(self, plan: Plan, state: State, seconds_so_far: float) -> None:
         now = time.monotonic()
-        self._elapsed, self._state = elapsed, state
+        self._elapsed, self._state = seconds_so_far, state
         if now - self._drawn >= _REDRAW_S:
             self._drawn = now
-            self._live.update(self._panel(plan, state, elapsed), refresh=True)
+            self._live.update(self._panel(plan, state, seconds_so_far), refresh=True)
 
     def round(self, plan: Plan, line: RoundLine) -> None:
         self._line = line
@@ -70,8 +70,8 @@ class LiveView(View):
     def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
         """Prints the receipt below the panel."""
         if self._state is not None:
-            ended = msgspec.structs.replace(self._state, round=summary.rounds, phase="sample")
-            self._live.update(self._panel(plan, ended, self._elapsed), refresh=True)
+            end_state = msgspec.structs.replace(self._state, round=summary.rounds, phase="sample")
+            self._live.update(self._panel(plan, end_state, self._elapsed), refresh=True)
         self.close()
         *lines, last = receipt(plan, summary, name, folder)
         for line in lines:
@@ -89,17 +89,17 @@ class LiveView(View):
                 termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._terminal)
             self._terminal = None
 
-    def _panel(self, plan: Plan, state: State, elapsed: float) -> Panel:
+    def _panel(self, plan: Plan, state: State, seconds_so_far: float) -> Panel:
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim")
         grid.add_column()
-        for label, content in self._rows(plan, state, elapsed):
+        for label, content in self._rows(plan, state, seconds_so_far):
             grid.add_row(label, content)
         body = Group(grid, Text(shown(self._remark), "yellow")) if self._remark else grid
         title = Text(shown(self._name), "bold")
         return Panel(body, title=title, title_align="left", width=min(_WIDTH, self._console.width), padding=(0, 1))
 
-    def _rows(self, plan: Plan, state: State, elapsed: float) -> list[tuple[str, Text | Table]]:
+    def _rows(self, plan: Plan, state: State, seconds_so_far: float) -> list[tuple[str, Text | Table]]:
         line, stop = self._line, plan.config.stop
         bar = Table.grid(padding=(0, 2))
         limit = f" of {stop.rounds:,}" if stop.rounds is not None else ""
@@ -113,13 +113,15 @@ class LiveView(View):
         if line is not None:
             speed = line.env_steps / line.seconds if line.seconds else 0.0
             rows += [
-                ("sampled", _sampled(line)),
+                ("sampled", _sampled_returns(line)),
                 ("speed", Text(f"{speed:,.0f} env steps/s   {line.env_steps:,} steps")),
                 ("per round", Text(f"{_count(line.rollouts, 'actor')}   {_count(line.learners, 'learner')}")),
                 ("bill", _bill(line.dollars, stop.dollars)),
             ]
-        left = seconds_left(stop, line) if line and state.phase in ("sample", "learn") else None
-        rows.append(("time", Text(seconds(elapsed) + ("" if left is None else f"   {seconds(left)} left"))))
+        remaining_s = seconds_left(stop, line) if line and state.phase in ("sample", "learn") else None
+        rows.append(
+            ("time", Text(seconds(seconds_so_far) + ("" if remaining_s is None else f"   {seconds(remaining_s)} left")))
+        )
         return rows
 
     def _returns(self) -> Text:
@@ -152,7 +154,7 @@ def _without_echo_of_control() -> list[Any] | None:
     return before
 
 
-def _sampled(line: RoundLine) -> Text:
+def _sampled_returns(line: RoundLine) -> Text:
     if line.return_mean is None:
         return Text("no episode ended", "dim")
     spread = "" if line.return_sd is None else f" (spread {figure(line.return_sd)})"

@@ -30,13 +30,13 @@ def evaluation_line(line: RoundLine) -> str:
     """One evaluation, with the steps, time and dollars used by then."""
     assert line.evaluation is not None
     sides = f"   {by_side(line.evaluation.side_returns)}" if line.evaluation.side_returns else ""
-    own = f"   {env_metrics(line.evaluation.env_metrics)}" if line.evaluation.env_metrics else ""
+    custom = f"   {env_metrics(line.evaluation.env_metrics)}" if line.evaluation.env_metrics else ""
     mean = line.side_returns.get(line.evaluation.side, line.return_mean)
-    sampled = "" if mean is None else f"{figure(mean):>8} sampled"
+    sampled_text = "" if mean is None else f"{figure(mean):>8} sampled"
     greedy = f"{line.evaluation.side}, greedy" if line.evaluation.side else "greedy"
     speed = line.env_steps / line.seconds if line.seconds else 0.0
     return (
         f"round {line.evaluation.round:5d}  {line.evaluation.env_steps:11,d} steps"
-        f"   return {plus_minus(line.evaluation.returns):>14s} ({greedy}){own}{sampled}{sides}"
+        f"   return {plus_minus(line.evaluation.returns):>14s} ({greedy}){custom}{sampled_text}{sides}"
         f"   {speed:9,.0f} steps/s   {money(line.dollars)}   {seconds(line.seconds)}"
     )

@@ -17,19 +17,19 @@ _REASONS = {
 
 def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     """The lines that end `train` and `resume`; the last one is the folder."""
-    pricing, reached = plan.config.pricing, _REASONS.get(summary.reason, "")
+    pricing, limit = plan.config.pricing, _REASONS.get(summary.reason, "")
     lines = [
         _item(
             "trained",
             f"{summary.rounds:,} rounds, {summary.env_steps:,} steps in {seconds(summary.train_seconds)}"
-            + (f" (until {reached})" if reached else ""),
+            + (f" (until {limit})" if limit else ""),
         )
     ]
     if final := summary.final_return:
         lines.append(
             _item(
                 "final return",
-                f"{plus_minus(final)}   sum over {_summed(summary)}, undiscounted, greedy, {final.episodes:,} episodes",
+                f"{plus_minus(final)}   sum over {_agents(summary)}, undiscounted, greedy, {final.episodes:,} episodes",
             )
         )
     if summary.final_env_metrics:
@@ -50,7 +50,7 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     return [*lines, folder]
 
 
-def _summed(summary: Summary) -> str:
+def _agents(summary: Summary) -> str:
     return f"agents of side {summary.side}" if summary.side else "agents"
 
 

@@ -33,12 +33,12 @@ def bars(records: Sequence[AttemptRecord]) -> list[Bar]:
     free: list[float] = []
     for record in sorted(records, key=lambda each: each.ended - (each.init_ms + each.duration_ms) / 1000):
         ready = record.ended - record.duration_ms / 1000
-        begun = max(record.asked, ready - record.init_ms / 1000)
-        lane = next((lane for lane, until in enumerate(free) if until <= begun), len(free))
+        start = max(record.asked, ready - record.init_ms / 1000)
+        lane = next((lane for lane, until in enumerate(free) if until <= start), len(free))
         if lane == len(free):
             free.append(0.0)
         free[lane] = record.ended
-        laid_out.append(Bar(record, lane, begun, max(record.asked, ready)))
+        laid_out.append(Bar(record, lane, start, max(record.asked, ready)))
     return laid_out
 
 
@@ -68,7 +68,7 @@ def page(title: str, records: Sequence[AttemptRecord]) -> str:
             f"<title>{escape(text)}</title></rect>"
         )
 
-    drawn = [
+    rectangles = [
         rect(-1, start, end, _COORDINATOR, f"coordinator {_ms(end - start)}")
         for start, end in coordinator_spans(records)
     ]
@@ -76,10 +76,10 @@ def page(title: str, records: Sequence[AttemptRecord]) -> str:
         record, text = bar.record, _text(bar)
         if record.init_ms:
             start_up = f"start-up of the {record.function}, {_ms(record.init_ms / 1000)}"
-            drawn.append(rect(bar.lane, bar.begun, bar.ready, _START_UP, start_up))
-        drawn.append(rect(bar.lane, bar.ready, record.ended, _colour(record), text))
+            rectangles.append(rect(bar.lane, bar.begun, bar.ready, _START_UP, start_up))
+        rectangles.append(rect(bar.lane, bar.ready, record.ended, _colour(record), text))
     hidden = 1 + max(bar.lane for bar in laid_out) - lanes
-    return _document(title, lanes, drawn + _axis(length, scale, lanes), _summary(records, laid_out, hidden))
+    return _document(title, lanes, rectangles + _axis(length, scale, lanes), _summary(records, laid_out, hidden))
 
 
 def chrome_trace(records: Sequence[AttemptRecord]) -> bytes:
@@ -95,11 +95,11 @@ def chrome_trace(records: Sequence[AttemptRecord]) -> bytes:
         record, lane = bar.record, bar.lane + 1
         if record.init_ms:
             events.append(event("start-up", lane, bar.begun, bar.ready, function=record.function))
-        waited = round(bar.begun - record.asked, 6)
+        waiting_s = round(bar.begun - record.asked, 6)
         events.append(
             event(
                 record.work, lane, bar.ready, record.ended, round=record.round, attempt=record.attempt,
-                outcome=record.outcome, waited_s=waited,
+                outcome=record.outcome, waited_s=waiting_s,
             )
         )  # fmt: skip
     return to_json({"traceEvents": events, "displayTimeUnit": "ms"})
@@ -138,23 +138,25 @@ def _axis(length: float, scale: float, lanes: int) -> list[str]:
 
 def _summary(records: Sequence[AttemptRecord], laid_out: Sequence[Bar], hidden: int) -> str:
     """What the seconds of all attempts were, by kind."""
-    spent: dict[str, float] = {"coordinator alone": sum(end - start for start, end in coordinator_spans(records))}
+    seconds_by_kind: dict[str, float] = {
+        "coordinator alone": sum(end - start for start, end in coordinator_spans(records))
+    }
     for bar in laid_out:
         kind = bar.record.kind.split(":")[0]
-        spent[kind] = spent.get(kind, 0.0) + bar.record.duration_ms / 1000
-        spent["start-up"] = spent.get("start-up", 0.0) + bar.record.init_ms / 1000
-        spent["waiting"] = spent.get("waiting", 0.0) + bar.begun - bar.record.asked
+        seconds_by_kind[kind] = seconds_by_kind.get(kind, 0.0) + bar.record.duration_ms / 1000
+        seconds_by_kind["start-up"] = seconds_by_kind.get("start-up", 0.0) + bar.record.init_ms / 1000
+        seconds_by_kind["waiting"] = seconds_by_kind.get("waiting", 0.0) + bar.begun - bar.record.asked
     colours = {**_COLOURS, "coordinator alone": _COORDINATOR, "start-up": _START_UP, "waiting": _WAITING}
     items = [
         f'<li><span style="background:{colours.get(name, _OTHER)}"></span>{escape(name)}: {_ms(seconds)}</li>'
-        for name, seconds in spent.items()
+        for name, seconds in seconds_by_kind.items()
         if seconds > 0
     ]
     note = f"<p>{hidden:,} further lanes are not drawn.</p>" if hidden > 0 else ""
     return f"<ul>{''.join(items)}</ul>{note}"
 
 
-def _document(title: str, lanes: int, drawn: Sequence[str], below: str) -> str:
+def _document(title: str, lanes: int, shapes: Sequence[str], below: str) -> str:
     height = _HEAD + (lanes + 2) * _LANE
     names = [
         f'<text x="4" y="{_HEAD + 11}">coordinator</text>',
@@ -168,5 +170,5 @@ def _document(title: str, lanes: int, drawn: Sequence[str], below: str) -> str:
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f"<style>{style}</style></head><body><h1>{escape(title)}</h1>{below}"
         f'<svg viewBox="0 0 {_WIDTH:.0f} {height:.0f}" width="100%" role="img" aria-label="{escape(title)}">'
-        f"{''.join(names)}{''.join(drawn)}</svg></body></html>\n"
+        f"{''.join(names)}{''.join(shapes)}</svg></body></html>\n"
     )

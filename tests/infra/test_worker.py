@@ -19,7 +19,7 @@ from functions.environments.base import EnvSpec
 from infra.aws.clients import Cloud
 from infra.aws.completions import DynamoCompletions
 from infra.aws.lambda_reply import InvocationResult, parse_result
-from infra.entry.instrumentation import instrumented
+from infra.entry.instrumentation import instrument
 from infra.entry.worker import Worker
 from scripts.functions_at_work import TASK, account, order
 
@@ -56,7 +56,7 @@ def serving(variables, monkeypatch):
         monkeypatch.setenv(name, value)
 
     def of(handle):
-        handler = instrumented(Worker(handle), {})
+        handler = instrument(Worker(handle), {})
 
         def serve(request_id="r-1", **fields):
             limit = {"timeout_s": 0.4} if handle is slow else {}

@@ -26,7 +26,7 @@ from infra.packaging.package_sources import sources
 from infra.packaging.packages import ENTRIES, LIMIT, PINS, ROOT, SERVICES, build, require_size, torch_users_among
 from infra.packaging.plugins import PackageFault, prepare, stage
 from marless.cloud.emulated_account import account_folder
-from marless.cloud.packing import learner_image, packed
+from marless.cloud.packing import learner_image, pack_functions
 from scripts.audit_image import DOCKERFILE
 from scripts.dockerfile import Followed
 
@@ -296,7 +296,7 @@ def test_the_image_of_a_plug_in_that_needs_torch_holds_both_and_every_build_has_
         task = image.below("/var/task")
         return {path.relative_to(task).as_posix(): path.read_bytes() for path in task.rglob("*") if path.is_file()}
 
-    with packed(["deep"], torch_users_among(["deep"]), lambda line: None) as packages:
+    with pack_functions(["deep"], torch_users_among(["deep"]), lambda line: None) as packages:
         assert packages.archives.keys() == {"actor", "evaluator", "coordinator"}
         shutil.copyfile(offline, packages.image.context / PINS.relative_to(ROOT))
         first, second = (built(packages.image.context, tmp_path / name) for name in ("first", "second"))

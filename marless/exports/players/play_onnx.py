@@ -35,14 +35,14 @@ class Player:
         """Actions as the environment's step takes them, for observations as it returns them; both by agent. In a game
         of turns that policies remember, observations are those of all agents, and `turn` is the one that acts."""
         actions = {}
-        for name, seen in self.team.encode(observations, masks, turn).items():
-            inputs = {"observation": seen.rows, **self.states[name]}
-            if seen.legal is not None:
-                inputs["mask"] = seen.legal
+        for name, encoding in self.team.encode(observations, masks, turn).items():
+            inputs = {"observation": encoding.rows, **self.states[name]}
+            if encoding.legal is not None:
+                inputs["mask"] = encoding.legal
             names = [output.name for output in self.networks[name].get_outputs()]
-            found = dict(zip(names, self.networks[name].run(names, inputs), strict=True))
-            actions[seen.key] = self.team.codecs[name].typed(found["action"], seen.batch)
-            self.states[name] = {key[5:]: value for key, value in found.items() if key.startswith("next_")}
+            outputs = dict(zip(names, self.networks[name].run(names, inputs), strict=True))
+            actions[encoding.key] = self.team.codecs[name].typed(outputs["action"], encoding.batch)
+            self.states[name] = {key[5:]: value for key, value in outputs.items() if key.startswith("next_")}
         return actions
 
 

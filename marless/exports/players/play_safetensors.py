@@ -51,9 +51,10 @@ class Player:
     ) -> dict[Any, Any]:
         """Actions as the environment's step takes them, for observations as it returns them; both by agent. In a game
         of turns that policies remember, observations are those of all agents, and `turn` is the one that acts."""
-        found = self.team.encode(observations, masks, turn)
+        encodings = self.team.encode(observations, masks, turn)
         return {
-            seen.key: self.team.codecs[name].decode(self.chosen(name, seen), seen.batch) for name, seen in found.items()
+            encoding.key: self.team.codecs[name].decode(self.actions_of(name, encoding), encoding.batch)
+            for name, encoding in encodings.items()
         }
 
     def outputs(self, name: str, x: Any) -> Any:
@@ -62,31 +63,31 @@ class Player:
         if "last_action" in state:
             x = np.concatenate([x, np.broadcast_to(state["last_action"], (len(x), state["last_action"].shape[1]))], 1)
         for layer in self.agents[name]["layers"]:
-            own = {key: self.tensors[tensor] for key, tensor in layer["tensors"].items()}
+            tensors = {key: self.tensors[tensor] for key, tensor in layer["tensors"].items()}
             if layer["type"] == "gru":
-                x = state["hidden"] = gru(x, state["hidden"], own)
+                x = state["hidden"] = gru(x, state["hidden"], tensors)
             else:
-                x = LAYERS[layer["type"]](x, own)
+                x = LAYERS[layer["type"]](x, tensors)
         return x
 
-    def chosen(self, name: str, seen: Seen) -> Any:
+    def actions_of(self, name: str, encoding: Seen) -> Any:
         """Choices counted from 0, or numbers within their bounds, one row for each observation."""
-        x, actions, state = self.outputs(name, seen.rows), self.agents[name]["actions"], self.states[name]
+        x, actions, state = self.outputs(name, encoding.rows), self.agents[name]["actions"], self.states[name]
         if "low" in actions:
             low, high, scale, offset = (
                 np.array(actions[key], np.float32) for key in ("low", "high", "last_scale", "last_offset")
             )
             mean = x[:, : len(low)]
-            squashed = np.clip(mean, -1, 1) if actions["clipped"] else np.tanh(mean)
-            share = 0.5 * (squashed + 1)
-            state |= {"last_action": squashed * scale + offset} if "last_action" in state else {}
+            unit_action = np.clip(mean, -1, 1) if actions["clipped"] else np.tanh(mean)
+            share = 0.5 * (unit_action + 1)
+            state |= {"last_action": unit_action * scale + offset} if "last_action" in state else {}
             return np.clip((1 - share) * low + share * high, low, high)
-        x = x if seen.legal is None else np.where(seen.legal, x, np.float32(-1e9))
-        chosen = [part.argmax(-1) for part in np.split(x, np.cumsum(actions["counts"])[:-1], -1)]
+        x = x if encoding.legal is None else np.where(encoding.legal, x, np.float32(-1e9))
+        indices = [part.argmax(-1) for part in np.split(x, np.cumsum(actions["counts"])[:-1], -1)]
         if "last_action" in state:
-            one_hots = [np.eye(n, dtype=np.float32)[one] for n, one in zip(actions["counts"], chosen, strict=True)]
+            one_hots = [np.eye(n, dtype=np.float32)[one] for n, one in zip(actions["counts"], indices, strict=True)]
             state["last_action"] = np.concatenate(one_hots, -1)
-        return chosen[0] if actions["single"] else np.stack(chosen, -1)
+        return indices[0] if actions["single"] else np.stack(indices, -1)
 
 
 if __name__ == "__main__":

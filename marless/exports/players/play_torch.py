@@ -30,16 +30,16 @@ class Player:
         """Actions as the environment's step takes them, for observations as it returns them; both by agent. In a game
         of turns that policies remember, observations are those of all agents, and `turn` is the one that acts."""
         actions = {}
-        for name, seen in self.team.encode(observations, masks, turn).items():
-            widths, rows = self.agents[name]["inputs"], len(seen.rows)
+        for name, encoding in self.team.encode(observations, masks, turn).items():
+            widths, rows = self.agents[name]["inputs"], len(encoding.rows)
             inputs = {key: torch.zeros(rows, width) for key, width in widths.items()}
-            inputs |= {"observation": torch.from_numpy(seen.rows), **self.states[name]}
+            inputs |= {"observation": torch.from_numpy(encoding.rows), **self.states[name]}
             if "mask" in widths:
-                legal = torch.ones(rows, widths["mask"]) if seen.legal is None else torch.tensor(seen.legal)
+                legal = torch.ones(rows, widths["mask"]) if encoding.legal is None else torch.tensor(encoding.legal)
                 inputs["mask"] = legal.to(torch.bool)
-            found = self.networks[name](inputs)
-            actions[seen.key] = self.team.codecs[name].typed(found["action"].numpy(), seen.batch)
-            self.states[name] = {key[5:]: value for key, value in found.items() if key.startswith("next_")}
+            outputs = self.networks[name](inputs)
+            actions[encoding.key] = self.team.codecs[name].typed(outputs["action"].numpy(), encoding.batch)
+            self.states[name] = {key[5:]: value for key, value in outputs.items() if key.startswith("next_")}
         return actions
 
 

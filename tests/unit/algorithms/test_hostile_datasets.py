@@ -22,7 +22,7 @@ from functions.contract import Opponents, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from marless.exports.dataset_files import dataset_files
-from marless.exports.episodes import played
+from marless.exports.episodes import play_episodes
 from marless.reports.policy import TeamFile, TeamPolicy
 from marless.runs.given.datasets import store_dataset
 
@@ -38,7 +38,7 @@ def record(task, episodes):
     spec = registry.spec(task)
     agents = tuple(range(len(spec.agents)))
     team = Team(groups=agents, opponents=Opponents(agents=agents, acting="random"))
-    found = list(played(TeamPolicy(TeamFile(task=task, spec=spec, team=team), {}), episodes, False, 0, "a"))
+    found = list(play_episodes(TeamPolicy(TeamFile(task=task, spec=spec, team=team), {}), episodes, False, 0, "a"))
     files = dataset_files(found, "npz", {"task": task, "spec": spec})
     with np.load(io.BytesIO(files["episodes.npz"])) as arrays:
         return {name: arrays[name] for name in arrays.files}, json.loads(files["dataset.json"])

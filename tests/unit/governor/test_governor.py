@@ -140,7 +140,7 @@ class Deployment:
         assert not self.live.items("")
 
 
-def initial_state():
+def begun():
     there = Deployment()
     there.write_runs()
     begin(there, PLAN)
@@ -148,7 +148,7 @@ def initial_state():
 
 
 def test_a_study_begins_as_many_runs_as_there_are_functions():
-    there = initial_state()
+    there = begun()
     assert there.woken == {f"{STUDY}s": 1}
     govern(there, f"{STUDY}s")
     assert there.at_work() == ["s.r0", "s.r1", "s.r2", "s.r3"]
@@ -160,7 +160,7 @@ def test_a_study_begins_as_many_runs_as_there_are_functions():
 
 
 def test_a_run_that_fails_is_recorded_and_the_others_go_on():
-    there = initial_state()
+    there = begun()
     govern(there, f"{STUDY}s")
     there.end("s.r0", "failed")
     govern(there, f"{STUDY}s")
@@ -170,7 +170,7 @@ def test_a_run_that_fails_is_recorded_and_the_others_go_on():
 
 
 def test_a_run_that_somebody_stopped_is_over():
-    there = initial_state()
+    there = begun()
     govern(there, f"{STUDY}s")
     there.end("s.r0", "running")
     govern(there, f"{STUDY}s")
@@ -178,7 +178,7 @@ def test_a_run_that_somebody_stopped_is_over():
 
 
 def test_a_study_that_is_stopped_begins_no_more_runs_and_stops_the_others():
-    there = initial_state()
+    there = begun()
     govern(there, f"{STUDY}s")
     stop(there, PLAN)
     govern(there, f"{STUDY}s")
@@ -194,7 +194,7 @@ def test_a_study_that_is_stopped_begins_no_more_runs_and_stops_the_others():
 
 
 def test_a_study_may_be_stopped_before_its_first_step():
-    there = initial_state()
+    there = begun()
     stop(there, PLAN)
     govern(there, f"{STUDY}s")
     assert not there.live.items("") and not there.at_work()
@@ -202,7 +202,7 @@ def test_a_study_may_be_stopped_before_its_first_step():
 
 @pytest.mark.parametrize("nth", range(1, 18))
 def test_a_study_may_be_stopped_at_any_time(nth):
-    there = initial_state()
+    there = begun()
     there.at, there.before = there.written + nth, lambda: stop(there, PLAN)
     govern(there, f"{STUDY}s")
     stop(there, PLAN)
@@ -218,7 +218,7 @@ WRITES = range(1, 25)
 
 @pytest.mark.parametrize("nth", WRITES)
 def test_a_governor_may_be_killed_at_any_write(nth):
-    there = initial_state()
+    there = begun()
     there.at, there.deadly = there.written + nth, True
     try:
         govern(there, f"{STUDY}s")
@@ -232,7 +232,7 @@ def test_a_governor_may_be_killed_at_any_write(nth):
 
 @pytest.mark.parametrize("nth", WRITES)
 def test_a_second_governor_may_come_at_any_time(nth):
-    there = initial_state()
+    there = begun()
     there.at, there.before = there.written + nth, lambda: govern(there, f"{STUDY}s")
     govern(there, f"{STUDY}s")
     there.check()
@@ -243,7 +243,7 @@ def test_a_second_governor_may_come_at_any_time(nth):
 
 @pytest.mark.parametrize("nth", WRITES)
 def test_a_sweep_that_removes_idle_runs_from_the_list_loses_none(nth):
-    there = initial_state()
+    there = begun()
 
     def sweep():
         for name, _ in there.live.items(""):
@@ -268,7 +268,7 @@ def test_a_command_that_was_killed_while_it_began_a_study_goes_on(nth):
 
 
 def test_a_governor_that_is_overtaken_again_and_again_leaves(monkeypatch):
-    there = initial_state()
+    there = begun()
     monkeypatch.setattr(governor, "_step", lambda there, plan: (_ for _ in ()).throw(StaleVersion("state")))
     with pytest.raises(StaleVersion):
         govern(there, f"{STUDY}s")
@@ -282,7 +282,7 @@ def test_a_study_that_does_not_exist_is_removed_from_the_list():
 
 
 def test_events_that_cannot_be_sent_do_no_harm():
-    there = initial_state()
+    there = begun()
 
     def wake(coordinator, run):
         raise StorageFault("no")
@@ -293,7 +293,7 @@ def test_events_that_cannot_be_sent_do_no_harm():
 
 
 def test_a_run_keeps_to_what_its_study_grants_until_it_is_over():
-    there = initial_state()
+    there = begun()
     govern(there, f"{STUDY}s")
     plan = run_manifest.read(there.ledgers["s.r0"]).plan()
     granted, read = limited(there, f"{STUDY}s", plan)
@@ -306,7 +306,7 @@ def test_a_run_keeps_to_what_its_study_grants_until_it_is_over():
 
 
 def test_a_run_that_is_resumed_stays_in_its_study():
-    there = initial_state()
+    there = begun()
     manifest = run_manifest.read(there.ledgers["s.r0"])
     run_manifest.write(there.ledgers["s.r0"], msgspec.structs.replace(manifest, study=""))
     assert run_manifest.read(there.ledgers["s.r0"]).study == f"{STUDY}s"

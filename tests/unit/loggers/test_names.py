@@ -7,7 +7,7 @@ import pytest
 from logged_lines import line
 
 from marless.loggers.mlflow_tracking import _allowed
-from marless.loggers.names import Names, told
+from marless.loggers.names import Names, renaming_text
 from marless.loggers.scalars import points
 
 # mlflow.utils.validation: the characters of a name, and that it is a path in its shortest form.
@@ -48,7 +48,7 @@ def test_no_two_of_many_names_are_the_same():
 
 
 def test_it_is_told_in_a_line_with_one_example():
-    assert told("mlflow", {"robot#1": "robot_1", "robot#2": "robot_2"}) == (
+    assert renaming_text("mlflow", {"robot#1": "robot_1", "robot#2": "robot_2"}) == (
         "mlflow does not take every name: 'robot#1' is 'robot_1' there, and 1 more"
     )
 

@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from coordinator.errors import FINISHED, UserError
 from marless.cli import arguments as common
 from marless.loggers import registry
-from marless.loggers.names import told
+from marless.loggers.names import renaming_text
 from marless.output import note, say_text
 from marless.reports.journal import read
 from marless.reports.text import table
@@ -41,7 +41,7 @@ def run(options: Namespace) -> int:
     say_text(table(("logger", "written to"), [(name, where) for name, (where, _) in rows.items()]))
     for name, (_, renamed) in rows.items():
         if renamed:
-            note(told(name, renamed))
+            note(renaming_text(name, renamed))
     return FINISHED
 
 
