@@ -74,11 +74,11 @@ class Worker:
             # A synchronous caller reads the metering from the log.
             self._time.waive()
         try:
-            with _limited(request.timeout_s):
+            with _time_limit(request.timeout_s):
                 answer = self._handle(body, self._objects(request.address.run))
             end = _ANSWERS.decode(answer)
         except Exception as error:
-            return self._end(request, self._lost(request, error), reported_error(error))
+            return self._end(request, self._report_lost(request, error), reported_error(error))
         self._remark(end)
         if request.report_to is None:
             return from_json(answer, Any)
@@ -105,7 +105,7 @@ class Worker:
             self._completions[run] = DynamoCompletions(self._cloud, self._settings.table, scope)
         return self._completions[run]
 
-    def _lost(self, request: Request, error: Exception) -> CompletionReport:
+    def _report_lost(self, request: Request, error: Exception) -> CompletionReport:
         """The report of an attempt that ended without an answer, which is logged and counted."""
         kind: Literal["timeout", "crash"] = "timeout" if isinstance(error, AttemptTimedOut) else "crash"
         message = redact(f"{type(error).__name__}: {error}")
@@ -140,28 +140,28 @@ class Worker:
 
 
 @contextmanager
-def _limited(seconds: float) -> Iterator[None]:
+def _time_limit(seconds: float) -> Iterator[None]:
     """Raises `AttemptTimedOut` in the main thread, where Lambda calls handlers, when `seconds` have passed.
 
     A task that catches the exception is interrupted again every `_AGAIN_S`.
     """
 
-    armed = False
+    is_armed = False
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if armed:
+        if is_armed:
             raise _OutOfTime
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
     try:
-        armed = True
+        is_armed = True
         yield
-        armed = False
+        is_armed = False
     except _OutOfTime:
-        armed = False
+        is_armed = False
         raise AttemptTimedOut(f"no answer within {seconds:g} s") from None
     finally:
-        armed = False
+        is_armed = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -18,7 +18,7 @@ from infra.aws.settings import Settings
 from infra.deployment import DeploymentFault, deploy, describe, stack_name
 from infra.packaging import packages
 from marless.cloud.deployments import deployed_in
-from marless.cloud.stack_parameters import renewed
+from marless.cloud.stack_parameters import merged_parameters
 from marless.output import note
 from marless.reports import provenance
 from marless.runs.folder import ROOT, RunFolder, all_runs
@@ -115,7 +115,7 @@ def release(run: str, keep: bool) -> None:
     if not _started:
         return
     running = _started.pop()
-    if keep or _needed(run) or _governs(running):
+    if keep or _holds_other_runs(run) or _governs(running):
         print_note(
             f"the emulated account keeps running; delete it and its data with: marless teardown --backend {BACKEND}"
         )
@@ -145,13 +145,13 @@ def print_note(line: str) -> None:
 
 def _deploy(cloud: Cloud, tenant: str) -> None:
     """Creates or updates the tenant's stack unless it has the present program."""
-    found = describe(cloud, stack_name(tenant))
+    deployment = describe(cloud, stack_name(tenant))
     code = provenance.code_sha256()
-    if found is not None and found.code == code:
+    if deployment is not None and deployment.code == code:
         return
-    print_note(f"{'updating' if found else 'deploying'} stack {stack_name(tenant)} in the emulated account")
+    print_note(f"{'updating' if deployment else 'deploying'} stack {stack_name(tenant)} in the emulated account")
     try:
-        deploy(cloud, tenant, renewed(cloud, tenant, {"Code": code}))
+        deploy(cloud, tenant, merged_parameters(cloud, tenant, {"Code": code}))
     except DeploymentFault as fault:
         raise UserError(str(fault)) from fault
 
@@ -166,32 +166,32 @@ def _wanted_concurrency() -> int | None:
     return int(text)
 
 
-def _require_concurrency(running: Account, wanted: int) -> None:
+def _require_concurrency(running: Account, concurrency: int) -> None:
     """Raises `UserError` when the account was started with another concurrency."""
     with storage_errors("ask", "the emulated account for its quotas"):
         settings = cloud_at(running.whereabouts).client("lambda").get_account_settings()
     there = settings["AccountLimit"]["ConcurrentExecutions"]
-    if there != wanted:
+    if there != concurrency:
         raise UserError(
             f"{CONCURRENCY}: the emulated account in {account_folder()} was started with {there:,} concurrent"
-            f" executions, not {wanted:,}; unset the variable, or end the account first"
+            f" executions, not {concurrency:,}; unset the variable, or end the account first"
         )
 
 
-def _needed(run: str) -> bool:
+def _holds_other_runs(run: str) -> bool:
     """Whether the account holds another run that has not finished."""
-    return any(folder.path.name != run and _unfinished(folder) for folder in all_runs())
+    return any(folder.path.name != run and _is_unfinished(folder) for folder in all_runs())
 
 
 def _governs(running: Account) -> bool:
     """Whether the cloud drives a run or a study in the account."""
     cloud = cloud_at(running.whereabouts)
-    found = [describe(cloud, stack) for stack in stacks(running)]
-    settings = [Settings(each.bucket, each.table, each.tenant) for each in found if each]
+    deployments = [describe(cloud, stack) for stack in stacks(running)]
+    settings = [Settings(each.bucket, each.table, each.tenant) for each in deployments if each]
     return any(Deployed(each, cloud).live.items("") for each in settings)
 
 
-def _unfinished(folder: RunFolder) -> bool:
+def _is_unfinished(folder: RunFolder) -> bool:
     try:
         identity = folder.identity()
         ref = identity.deployment_ref
