@@ -72,7 +72,7 @@ def _import_names(tree: ast.AST) -> Iterator[str]:
                 yield from (f"{module}.{alias.name}" for alias in names)
 
 
-def _named(tree: ast.AST) -> Iterator[str]:
+def _module_strings(tree: ast.AST) -> Iterator[str]:
     """The modules that strings of a file could name, alone or as ``module:attribute``."""
     for node in ast.walk(tree):
         match node:

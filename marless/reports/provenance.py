@@ -62,7 +62,7 @@ def environment_fingerprint(task: EnvTask, algorithm: str, engine: str = "numpy"
         machine=_machine(),
         environment=_package(module if kind == "pettingzoo" else _plug_in(ENVIRONMENTS.group, task.name)),
         algorithm=None if algorithm in ALGORITHMS.built_in else _package(_plug_in(ALGORITHMS.group, algorithm)),
-        torch=_installed("torch") if engine == "torch" else None,
+        torch=_version_of("torch") if engine == "torch" else None,
     )
 
 

@@ -11,7 +11,7 @@ class View:
     def started(self, name: str, folder: str) -> None:
         """The run begins, or goes on."""
 
-    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
+    def notice(self, plan: Plan, state: State, seconds_so_far: float) -> None:
         """Called after every decision; must be cheap."""
 
     def round(self, plan: Plan, line: RoundLine) -> None:
