@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator.core import budget, league, opponents, planning
+from coordinator.core import budget, league_matches, opponents, planning
 from coordinator.core.compatibility import incompatibility
 from coordinator.core.controller import (
     ControllerState,
@@ -211,7 +211,7 @@ def _after_initialise(plan: Plan, state: State) -> State:
     controller = plan_first_round(plan.config, len(state.env_spec.agents), round_price(plan, state))
     state = replace(state, slots={}, objects=refs, parts=parts, controller=controller)
     assert state.team is not None
-    state = replace(state, league=league.first(plan.config, state.env_spec, state.team, state.policies))
+    state = replace(state, league=league_matches.first(plan.config, state.env_spec, state.team, state.policies))
     return _start_round(plan, state)
 
 
@@ -355,7 +355,7 @@ def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions:
         unfinished=unfinished_episodes(plan, state),
     )
     if following.league is not None and following.team is not None:
-        added = league.add_checkpoint(
+        added = league_matches.add_checkpoint(
             plan.config.league, following.league, following.round, following.team, following.policies
         )
         following = replace(following, league=added)
@@ -368,8 +368,8 @@ def _with_ratings(plan: Plan, state: State, rounds: list[RoundReplies]) -> State
     """With the ratings that the round's matches give."""
     if state.league is None:
         return state
-    played = league.matches(plan.config, state.env_spec, state.league, state.round, state.controller.rollouts)
-    return replace(state, league=league.rate(state.league, played, rounds[0].samples))
+    played = league_matches.matches(plan.config, state.env_spec, state.league, state.round, state.controller.rollouts)
+    return replace(state, league=league_matches.rate(state.league, played, rounds[0].samples))
 
 
 def _after_rejection(plan: Plan, state: State, proposal: Proposal, controller: ControllerState) -> ControllerState:

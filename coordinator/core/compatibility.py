@@ -1,7 +1,7 @@
 """Incompatibilities of a configuration with its task, known once a function has described the task."""
 
 from coordinator.config.schema import MOST_MB, RunConfig
-from coordinator.core import footprint, league, opponents, sides
+from coordinator.core import footprint, league_matches, opponents, sides
 from coordinator.core.footprint import Footprint
 from coordinator.core.opponents import FixedOpponents
 from coordinator.core.planning import rollout_bytes
@@ -18,7 +18,7 @@ def incompatibility(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | No
     """Why the run is impossible, and what to set instead; '' when it is possible."""
     if problem := sides.incompatibility(spec, config.evaluation.side) or opponents.incompatibility(config, spec, fixed):
         return problem
-    if problem := league.incompatibility(config, spec):
+    if problem := league_matches.incompatibility(config, spec):
         return problem
     if problem := invalid_groups(spec.agents, sides.classes_by_side(spec), config.sharing.groups or ()):
         return f"sharing.groups: {problem}"

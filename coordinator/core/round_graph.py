@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from coordinator.core import controller, requests, rounds
-from coordinator.core.league import matches
+from coordinator.core.league_matches import matches
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.state import Phase, Plan, State, WorkItem
 from coordinator.core.state_location import (

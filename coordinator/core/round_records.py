@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.core import budget, league, sides
+from coordinator.core import budget, league_matches, sides
 from coordinator.core.controller import Decision, RoundSignals
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.rounds import behaviour, fragments
@@ -143,7 +143,7 @@ def round_lines(
                 return_sd=round_.return_sd,
                 agent_returns=round_.agent_returns,
                 env_metrics=round_.env_metrics,
-                metrics={**round_.signals.metrics, **league.metrics(state.env_spec, state.league)},
+                metrics={**round_.signals.metrics, **league_matches.metrics(state.env_spec, state.league)},
                 evaluation=evaluation_in_flight(plan, state) if index == 0 else None,
                 team=state.team.groups if state.team else (),
                 slope=decision.slope,

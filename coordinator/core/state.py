@@ -11,7 +11,7 @@ from msgspec import field
 
 from coordinator.config.schema import RunConfig
 from coordinator.core.controller import ControllerState, Decision, Proposal
-from coordinator.core.league import LeagueState
+from coordinator.core.league_matches import LeagueState
 from coordinator.core.opponents import FixedOpponents
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.timings import Timings

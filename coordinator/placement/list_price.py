@@ -11,7 +11,7 @@ from typing import NamedTuple
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import LEARNER_PLACEMENTS, PLACEMENTS
 from coordinator.placement.workload import Layout, Workload
-from coordinator.pricing.tariff import Tariff
+from coordinator.pricing.planning_prices import Tariff
 from functions.algorithms.specification import StageSpec
 
 # One step of one agent, sampled and learned from, on a whole vCPU: `packed` takes 9.6 us with three agents and the

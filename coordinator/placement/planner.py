@@ -21,8 +21,8 @@ from coordinator.placement.rules import LEARNER_PLACEMENTS, PACKED
 from coordinator.placement.timings import Fit
 from coordinator.placement.workload import Layout, Workload, is_measured, milliseconds, span
 from coordinator.pricing.bill import Meter
+from coordinator.pricing.planning_prices import Parts, Tariff
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
-from coordinator.pricing.tariff import Parts, Tariff
 
 # How often a coordinator that holds inlined objects is lost: an assumption.
 LOSSES_PER_ROUND = 1e-3

@@ -11,7 +11,7 @@ from functions.encoding import MessagePackDecoder, Undecodable
 from infra.local.dispatch import Capacity, FairShares, Slot, Task, choose, dominant_share
 from infra.local.frames import Call, Ended, Ready, frame
 from infra.local.lane import Lane, Pending, outputs
-from infra.local.starters import Forker, Spawner, worker_environment
+from infra.local.process_starters import Forker, Spawner, worker_environment
 from infra.local.workers import Worker, Workers
 
 # An answer that has begun to arrive was finished in time; this is the longest pause between two of its chunks.

@@ -9,8 +9,8 @@ from secrets import randbits
 from typing import Generic, TypeVar
 
 from infra.local.frames import Inbox, Ready
+from infra.local.process_starters import Child, Starter
 from infra.local.process_tree import has_ended
-from infra.local.starters import Child, Starter
 from infra.local.worker_log import WorkerLog
 
 # So long a process that ends still has a state although its pipes are closed.

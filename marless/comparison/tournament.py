@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.core.league import FIRST_RATING, TENFOLD
+from coordinator.core.league_matches import FIRST_RATING, TENFOLD
 from functions.environments.base import EnvTask
 from marless.reports import crossplay
 from marless.reports.policy import TeamPolicy

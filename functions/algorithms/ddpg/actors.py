@@ -14,7 +14,8 @@ from functions.algorithms.ddpg.specs import DdpgConfig
 from functions.algorithms.engine import weights_of
 from functions.algorithms.groups import members
 from functions.algorithms.metrics import ByAgent
-from functions.algorithms.off_policy.networks import (
+from functions.algorithms.off_policy.specs import kind_of
+from functions.algorithms.off_policy.target_networks import (
     alive_next,
     by_agent,
     by_column,
@@ -22,7 +23,6 @@ from functions.algorithms.off_policy.networks import (
     legal_next,
     observation_inputs,
 )
-from functions.algorithms.off_policy.specs import kind_of
 from functions.algorithms.stage import Context
 from functions.keys import group_name
 from functions.nn import gumbel

@@ -11,10 +11,10 @@ from functions.algorithms.groups import members
 from functions.algorithms.metrics import due
 from functions.algorithms.new_networks import Part, as_target, new_network
 from functions.algorithms.off_policy.critics import new_critics, policies_move, unchanged
-from functions.algorithms.off_policy.networks import by_column, grad_output_for, update_target
 from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.specs import View, actor_and_critic, kind_of
+from functions.algorithms.off_policy.target_networks import by_column, grad_output_for, update_target
 from functions.algorithms.stage import Context, StageResult
 from functions.algorithms.trainable import Trainable
 from functions.algorithms.views import observation_shape

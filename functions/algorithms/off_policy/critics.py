@@ -17,16 +17,16 @@ from functions.algorithms.groups import members
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.new_networks import Part, as_target, new_network
 from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, values_after
-from functions.algorithms.off_policy.networks import (
+from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
+from functions.algorithms.off_policy.reward_scale import scale_rewards
+from functions.algorithms.off_policy.specs import CriticConfig, View
+from functions.algorithms.off_policy.target_networks import (
     NetworkInputs,
     by_agent,
     by_column,
     grad_output_for,
     update_target,
 )
-from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
-from functions.algorithms.off_policy.reward_scale import scale_rewards
-from functions.algorithms.off_policy.specs import CriticConfig, View
 from functions.algorithms.off_policy.td import TdLoss, one_step, td_loss
 from functions.algorithms.stage import Context
 from functions.algorithms.trainable import Trainable

@@ -11,7 +11,8 @@ import numpy as np
 from functions.algorithms.advantages import Flags
 from functions.algorithms.engine import weights_of
 from functions.algorithms.groups import members
-from functions.algorithms.off_policy.networks import (
+from functions.algorithms.off_policy.specs import kind_of
+from functions.algorithms.off_policy.target_networks import (
     alive_next,
     by_agent,
     by_column,
@@ -19,7 +20,6 @@ from functions.algorithms.off_policy.networks import (
     legal_next,
     observation_inputs,
 )
-from functions.algorithms.off_policy.specs import kind_of
 from functions.algorithms.sac.distributions import Choices, Numbers, sampled
 from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.stage import Context

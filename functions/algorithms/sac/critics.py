@@ -12,11 +12,11 @@ import numpy as np
 from functions.algorithms.groups import members
 from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions
 from functions.algorithms.off_policy.critics import CriticRows, learn_values, least_after, least_value
-from functions.algorithms.off_policy.networks import NetworkInputs, by_column
 from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.replay import learning_signal
 from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.off_policy.specs import View
+from functions.algorithms.off_policy.target_networks import NetworkInputs, by_column
 from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.sac.temperature import temperature
 from functions.algorithms.stage import Context, StageResult

@@ -13,10 +13,10 @@ from functions.algorithms.groups import members
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.off_policy.critics import new_critics
-from functions.algorithms.off_policy.networks import by_agent, by_column, grad_output_for
 from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.specs import View, actor_and_critic
+from functions.algorithms.off_policy.target_networks import by_agent, by_column, grad_output_for
 from functions.algorithms.sac.actors import group_kind, legal_rows, policy_samples
 from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.sac.temperature import new_temperature, temperature, temperature_step

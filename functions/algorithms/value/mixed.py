@@ -13,10 +13,10 @@ from functions.algorithms.advantages import next_values
 from functions.algorithms.groups import leads_side
 from functions.algorithms.metrics import OWN, due
 from functions.algorithms.new_networks import as_target
-from functions.algorithms.off_policy.networks import update_target
 from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.replay import joint_signal, learning_signal
 from functions.algorithms.off_policy.reward_scale import value_scale
+from functions.algorithms.off_policy.target_networks import update_target
 from functions.algorithms.off_policy.td import multi_step_returns
 from functions.algorithms.stage import Context, StageResult
 from functions.algorithms.trainable import moments

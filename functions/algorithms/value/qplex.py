@@ -11,8 +11,8 @@ import numpy as np
 
 from functions.algorithms.advantages import Flags
 from functions.algorithms.groups import members
-from functions.algorithms.off_policy.networks import by_agent
 from functions.algorithms.off_policy.replay import learning_signal
+from functions.algorithms.off_policy.target_networks import by_agent
 from functions.algorithms.stage import Context, Stage, Summary, as_base
 from functions.algorithms.value import decomposed
 from functions.algorithms.value.decomposed import policy, sent_by, utility

@@ -13,7 +13,8 @@ from functions.algorithms.engine import weights_of
 from functions.algorithms.groups import members
 from functions.algorithms.new_networks import Part, as_target, new_network
 from functions.algorithms.off_policy import priorities
-from functions.algorithms.off_policy.networks import (
+from functions.algorithms.off_policy.reward_scale import RewardScale
+from functions.algorithms.off_policy.target_networks import (
     NetworkInputs,
     by_agent,
     by_column,
@@ -23,7 +24,6 @@ from functions.algorithms.off_policy.networks import (
     observation_inputs,
     update_target,
 )
-from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.td import double_q, gather_actions, scatter_actions
 from functions.algorithms.stage import Context
 from functions.algorithms.trainable import Trainable

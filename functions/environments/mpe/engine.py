@@ -22,7 +22,7 @@ from functions.environments.base import (
     Observation,
     Step,
 )
-from functions.environments.mpe import scenery
+from functions.environments.mpe import shapes
 from functions.environments.mpe.actions import Controls, in_numbers
 from functions.environments.mpe.world import Body, Numbers, Real, World
 from functions.environments.scene import Colour, Scene
@@ -147,15 +147,15 @@ class Engine:
         world, scenario = self._world, self._scenario
         position = world.position[: world.bodies, :, index]
         if self._cycle == 0 or not self._reach[index]:
-            self._reach[index] = scenery.furthest_coordinate(position)
+            self._reach[index] = shapes.furthest_coordinate(position)
         continuous = self.spec.classes[0].continuous
         texts = [
-            scenery.message(body.name, message, continuous)
+            shapes.message(body.name, message, continuous)
             for body, message in zip(scenario.agents, world.said[..., index], strict=True)
             if body.speaks
         ]
         colours = scenario.colours(tuple(world.goals[:, index].tolist()))
-        return scenery.scene(self.bodies, colours, position, float(self._reach[index]), texts)
+        return shapes.scene(self.bodies, colours, position, float(self._reach[index]), texts)
 
     def snapshot(self) -> WorldState:
         """A copy of the state."""

@@ -5,7 +5,7 @@ import numpy as np
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
 from functions.environments.mpe.options import exactly, maker
-from functions.environments.mpe.scenery import colour_of
+from functions.environments.mpe.shapes import colour_of
 from functions.environments.mpe.world import Body, Real, World
 from functions.environments.scene import Colour
 

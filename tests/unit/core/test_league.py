@@ -7,9 +7,9 @@ from task_fields import make_task
 
 from coordinator.config.loading import load
 from coordinator.config.schema import ConfigError, League
-from coordinator.core import league
+from coordinator.core import league_matches
 from coordinator.core.compatibility import incompatibility
-from coordinator.core.league import Checkpoint, LeagueState
+from coordinator.core.league_matches import Checkpoint, LeagueState
 from coordinator.core.opponents import scripted_team
 from coordinator.core.sides import sides_of
 from coordinator.rules.league import LEAGUE_RULES, probabilities
@@ -55,67 +55,67 @@ def test_weights_of_opponents_by_hand():
 
 def test_a_share_of_the_rollouts_is_played_against_checkpoints_and_the_first_never():
     config, checkpoints = load(None, LEAGUE), state(checkpoint(0), checkpoint(10))
-    assert league.matches(config, SPEC, None, 0, 4) == {}
+    assert league_matches.matches(config, SPEC, None, 0, 4) == {}
     for round_ in range(20):
-        assert sorted(league.matches(config, SPEC, checkpoints, round_, 4)) == [2, 3]
+        assert sorted(league_matches.matches(config, SPEC, checkpoints, round_, 4)) == [2, 3]
     all_but_one = load(None, [*LEAGUE, "league.share=1"])
-    assert sorted(league.matches(all_but_one, SPEC, checkpoints, 0, 4)) == [1, 2, 3]
-    assert league.matches(all_but_one, SPEC, checkpoints, 0, 1) == {}
+    assert sorted(league_matches.matches(all_but_one, SPEC, checkpoints, 0, 4)) == [1, 2, 3]
+    assert league_matches.matches(all_but_one, SPEC, checkpoints, 0, 1) == {}
 
 
 def test_sides_take_turns_and_every_checkpoint_is_met():
     config, checkpoints = load(None, [*LEAGUE, "scaling.rollouts=2"]), state(checkpoint(0), checkpoint(10))
-    drawn = [league.matches(config, SPEC, checkpoints, round_, 2)[1] for round_ in range(200)]
+    drawn = [league_matches.matches(config, SPEC, checkpoints, round_, 2)[1] for round_ in range(200)]
     assert [side.number for side, _ in drawn] == [1, 0] * 100
     met = sum(position for _, position in drawn)
     assert 60 < met < 140  # binomial: 100 on average, standard deviation 7
-    assert drawn == [league.matches(config, SPEC, checkpoints, round_, 2)[1] for round_ in range(200)]
+    assert drawn == [league_matches.matches(config, SPEC, checkpoints, round_, 2)[1] for round_ in range(200)]
 
 
 def test_ratings_by_hand():
     """Equal ratings: half a win is expected, so a whole one is worth 16 * 0.5 points. 400 points ahead: 10 of 11 wins
     are expected, so that half of them cost 16 * (10/11 - 1/2)."""
-    found = league.rate(state(checkpoint(0)), {1: (PREY, 0)}, replies(None, 1.0))
+    found = league_matches.rate(state(checkpoint(0)), {1: (PREY, 0)}, replies(None, 1.0))
     assert found.ratings == (1200.0, 1208.0)
     assert found.checkpoints[0].scores == (0.5, pytest.approx(0.6))
     ahead = state(checkpoint(0), ratings=(1600.0, 1200.0))
-    found = league.rate(ahead, {0: (PREDATORS, 0)}, replies(0.5))
+    found = league_matches.rate(ahead, {0: (PREDATORS, 0)}, replies(0.5))
     assert found.ratings == (pytest.approx(1600 - 16 * (10 / 11 - 0.5)), 1200.0)
 
 
 def test_an_advantage_by_the_rules_is_no_strength():
     """Until the second checkpoint the predators win 7 of 8, the prey 1: odds of 7. Later the same changes nothing."""
     both = {0: (PREDATORS, 0), 1: (PREY, 0)}
-    opening = league.rate(state(checkpoint(0), advantages=()), both, replies(1.0, 0.0))
-    opening = league.rate(opening, both, replies(0.75, 0.25))
+    opening = league_matches.rate(state(checkpoint(0), advantages=()), both, replies(1.0, 0.0))
+    opening = league_matches.rate(opening, both, replies(0.75, 0.25))
     assert opening.ratings == (1200.0, 1200.0) and opening.opening == ((1.75, 2), (0.25, 2))
-    found = league.add_checkpoint(League(rule="uniform"), opening, 10, TEAM, ref(10))
+    found = league_matches.add_checkpoint(League(rule="uniform"), opening, 10, TEAM, ref(10))
     points = 400 * np.log10(7)
     assert found.advantages == (pytest.approx(points), pytest.approx(-points)) and found.ratings == (1200.0, 1200.0)
-    again = league.rate(found, both, replies(7 / 8, 1 / 8))
+    again = league_matches.rate(found, both, replies(7 / 8, 1 / 8))
     assert again.ratings == (pytest.approx(1200.0), pytest.approx(1200.0))
-    better = league.rate(found, both, replies(1.0, 0.2))
+    better = league_matches.rate(found, both, replies(1.0, 0.2))
     assert min(better.ratings) > 1200
 
 
 def test_what_both_sides_gained_in_the_opening_is_no_advantage():
     """Each side wins 3 of 4 against the other's untrained policies."""
     both = {0: (PREDATORS, 0), 1: (PREY, 0)}
-    opening = league.rate(state(checkpoint(0), advantages=()), both, replies(0.75, 0.75))
-    assert league.add_checkpoint(League(rule="uniform"), opening, 10, TEAM, ref(10)).advantages == (0, 0)
+    opening = league_matches.rate(state(checkpoint(0), advantages=()), both, replies(0.75, 0.75))
+    assert league_matches.add_checkpoint(League(rule="uniform"), opening, 10, TEAM, ref(10)).advantages == (0, 0)
 
 
 def test_a_side_that_won_everything_at_first_has_a_finite_advantage():
     """The other side has not played: half as far, because its strength is not known."""
-    opening = league.rate(state(checkpoint(0), advantages=()), {0: (PREDATORS, 0)}, replies(1.0))
-    found = league.add_checkpoint(League(rule="uniform"), opening, 10, TEAM, ref(10))
+    opening = league_matches.rate(state(checkpoint(0), advantages=()), {0: (PREDATORS, 0)}, replies(1.0))
+    found = league_matches.add_checkpoint(League(rule="uniform"), opening, 10, TEAM, ref(10))
     assert found.advantages[0] == pytest.approx(200 * np.log10(0.98 / 0.02)) == -found.advantages[1]
 
 
 def test_a_full_league_stays_spread_over_the_run():
     found, settings = state(checkpoint(0), interval=1), League(rule="uniform", every=1, size=4)
     for round_ in range(1, 33):
-        found = league.add_checkpoint(settings, found, round_, TEAM, ref(round_))
+        found = league_matches.add_checkpoint(settings, found, round_, TEAM, ref(round_))
         assert len(found.checkpoints) <= 4
     assert [one.round for one in found.checkpoints] == [0, 16, 32] and found.interval == 16
 
@@ -126,19 +126,19 @@ SCRIPTED = Checkpoint(round=0, team=scripted_team(4, SCRIPT), policies=(), ratin
 
 def test_a_scripted_player_is_in_the_league_from_the_first_round_on_and_stays():
     config = load(None, [*LEAGUE, f"league.script={SCRIPT}", "league.every=1", "league.size=4"])
-    found = league.first(config, SPEC, TEAM, ref(0))
+    found = league_matches.first(config, SPEC, TEAM, ref(0))
     assert found.checkpoints == (SCRIPTED, checkpoint(0))
     for round_ in range(1, 33):
-        found = league.add_checkpoint(config.league, found, round_, TEAM, ref(round_))
+        found = league_matches.add_checkpoint(config.league, found, round_, TEAM, ref(round_))
     assert [one.round for one in found.checkpoints] == [0, 0, 16, 32] and found.checkpoints[0] == SCRIPTED
 
 
 def test_a_scripted_player_moves_its_score_and_no_rating():
-    opening = league.rate(state(SCRIPTED, checkpoint(0), advantages=()), {0: (PREY, 0)}, replies(1.0))
+    opening = league_matches.rate(state(SCRIPTED, checkpoint(0), advantages=()), {0: (PREY, 0)}, replies(1.0))
     assert opening.opening == ((0.0, 0), (0.0, 0))
-    found = league.rate(state(SCRIPTED, checkpoint(0)), {0: (PREY, 0)}, replies(1.0))
+    found = league_matches.rate(state(SCRIPTED, checkpoint(0)), {0: (PREY, 0)}, replies(1.0))
     assert found.ratings == (1200.0, 1200.0) and found.checkpoints[0].scores == (0.5, pytest.approx(0.6))
-    named = league.metrics(SPEC, found)
+    named = league_matches.metrics(SPEC, found)
     assert named["league/scripted/agent"] == pytest.approx(0.6) and named["league/score/agent"] == 0.5
     assert named["league/checkpoints"] == 1
 
@@ -230,18 +230,18 @@ def test_nothing_is_learned_from_the_rows_of_earlier_policies_and_critics_see_th
 
 def test_metrics_name_the_sides():
     checkpoints = state(checkpoint(0, scores=(0.5, 0.25)), checkpoint(10, scores=(1.0, 0.75)), ratings=(1300.0, 1100.0))
-    assert league.metrics(SPEC, checkpoints) == {
+    assert league_matches.metrics(SPEC, checkpoints) == {
         "league/checkpoints": 2,
         "league/elo/adversary": 1300,
         "league/score/adversary": 0.75,
         "league/elo/agent": 1100,
         "league/score/agent": 0.5,
     }
-    assert league.metrics(SPEC, None) == {}
+    assert league_matches.metrics(SPEC, None) == {}
 
 
 def test_a_run_without_a_league_has_none():
     config = load(None, ["task.name=mpe/simple_tag"])
-    assert league.first(config, SPEC, TEAM, ref(0)) is None
-    first = league.first(load(None, LEAGUE), SPEC, TEAM, ref(0))
+    assert league_matches.first(config, SPEC, TEAM, ref(0)) is None
+    first = league_matches.first(load(None, LEAGUE), SPEC, TEAM, ref(0))
     assert first == replace(state(checkpoint(0)), advantages=())

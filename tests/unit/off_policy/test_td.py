@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from functions.algorithms.off_policy import td
-from functions.algorithms.off_policy.networks import hard_update, soft_update
+from functions.algorithms.off_policy.target_networks import hard_update, soft_update
 
 GAMMA = 0.5
 

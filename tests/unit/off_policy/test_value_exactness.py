@@ -11,7 +11,7 @@ from value_scenes import APART, FIRST, NUM_ENVS, STEPS, TOGETHER, WIDE, Scene
 
 from functions import codec
 from functions.algorithms import registry as algorithms
-from functions.algorithms.off_policy.networks import observation_inputs
+from functions.algorithms.off_policy.target_networks import observation_inputs
 from functions.algorithms.specification import Share
 from functions.algorithms.value import decomposed
 from functions.algorithms.value.utilities import agent_utilities

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from simulated import World, make_plan
 
 from coordinator.core import planning
-from coordinator.core.league import Checkpoint, LeagueState
+from coordinator.core.league_matches import Checkpoint, LeagueState
 from coordinator.core.round_graph import EXTRA_GETS, in_flight
 from coordinator.core.state import RunInputs
 from coordinator.placement.rules import LEARNER_PLACEMENTS

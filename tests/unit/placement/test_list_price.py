@@ -6,8 +6,8 @@ import pytest
 
 from coordinator.placement.list_price import PricedRound, RoundPrice, list_price
 from coordinator.pricing.bill import Charge, Meter, bill
+from coordinator.pricing.planning_prices import Tariff
 from coordinator.pricing.prices import load_prices
-from coordinator.pricing.tariff import Tariff
 from functions.algorithms.ppo.specs import PPO_STAGES
 
 PRICES = load_prices()

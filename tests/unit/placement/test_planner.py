@@ -27,8 +27,8 @@ from coordinator.placement.rules import LEARNER_PLACEMENTS, packs
 from coordinator.placement.timings import Fit, add_observation
 from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.bill import Charge, Meter, bill
+from coordinator.pricing.planning_prices import Tariff
 from coordinator.pricing.prices import load_prices
-from coordinator.pricing.tariff import Tariff
 from functions.algorithms.ppo.specs import PPO_STAGES
 from functions.algorithms.specification import StageSpec
 

@@ -29,8 +29,8 @@ from coordinator.pricing.bill import (
     read_units,
     write_units,
 )
+from coordinator.pricing.planning_prices import Tariff
 from coordinator.pricing.prices import load_prices
-from coordinator.pricing.tariff import Tariff
 from functions.completion import CompletionReport, gather_reports, report_completion, set_name
 from functions.contract import ReportTo, Usage
 

@@ -1,4 +1,4 @@
-"""How a pool's workers are started: each as a new interpreter, or as forks of one that has imported the functions."""
+"""How a pool's workers are started: as new interpreters, or as forks of a zygote that has imported the functions."""
 
 import os
 import select
