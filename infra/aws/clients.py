@@ -13,8 +13,8 @@ from typing import Any, Self
 
 from botocore.config import Config
 from botocore.exceptions import UnknownCredentialError
-from botocore.loaders import Loader
-from botocore.session import Session, get_session
+from botocore.loaders import create_loader
+from botocore.session import Session
 
 from functions.text.redaction import learn
 from infra.aws.errors import named_causes
@@ -130,7 +130,7 @@ class Cloud:
     def _session(self) -> Session:
         if self.endpoint and self.credentials:
             return _session_of(self.endpoint)
-        session = get_session()
+        session = configured_session()
         if self.profile:
             session.set_config_variable("profile", self.profile)
         # There is no setting for who asks for a code of MFA. Without a terminal `getpass` reads standard input, aloud.
@@ -148,13 +148,20 @@ def _code_of_mfa(question: str) -> str:
     return getpass(question)
 
 
-# Caches the service models for all sessions without the user's configuration.
-_DESCRIPTIONS = Loader()
+# The service models are read once for all sessions of this process that look for them in the same folders.
+_loader = lru_cache(maxsize=4)(create_loader)
+
+
+def configured_session() -> Session:
+    """A new session with the user's configuration."""
+    session = Session()
+    session.lazy_register_component("data_loader", lambda: _loader(session.get_config_variable("data_path")))
+    return session
 
 
 @lru_cache(maxsize=8)
 def _session_of(endpoint: str) -> Session:
     """One session for all clients of an endpoint, without the user's configuration."""
     session = Session(_NOTHING_OF_THE_USER)
-    session.register_component("data_loader", _DESCRIPTIONS)
+    session.register_component("data_loader", _loader(None))
     return session

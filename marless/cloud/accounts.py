@@ -5,10 +5,9 @@ import os
 from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
-from botocore.session import get_session
 
 from coordinator.errors import UserError
-from infra.aws.clients import Cloud
+from infra.aws.clients import Cloud, configured_session
 from infra.aws.errors import code, explain
 
 # Short time-outs for quick checks; calls that do the work wait longer (`infra.aws.clients`).
@@ -27,7 +26,7 @@ class Caller:
 
 def region_of(option: str | None) -> str:
     """The region asked for, or the configured one; raises `UserError` when there is none or it is unknown."""
-    session = get_session()
+    session = configured_session()
     try:
         # Other SDKs, and the AWS CLI from version 2 on, read AWS_REGION; botocore does not.
         region = option or os.environ.get("AWS_DEFAULT_REGION") or os.environ.get("AWS_REGION")

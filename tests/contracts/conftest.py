@@ -122,11 +122,11 @@ def local_invokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Backend:
 
 
 class BusyLane(Lane):
-    """A lane beside 31 others, each with hundreds of tasks."""
+    """A lane beside 7 others, each with hundreds of tasks."""
 
     def __init__(self, root: Path, modules: dict[str, str]) -> None:
         pool = Pool(Capacity(4, 4), modules, root.parent / "workers")
-        for number in range(31):
+        for number in range(7):
             neighbour = pool.lane(f"{number}", root.parent / f"{number}")
             for task_ in range(300):
                 begin(neighbour, f"{task_}", "sleep" if task_ % 50 else "exit", 0.02)
