@@ -47,9 +47,9 @@ class Apples(ParallelEnv):
         return seen
 
 
-def main(rounds: int = 100, networks: tuple[str, ...] = ("mlp", "cnn"), seed: int = 1) -> None:
+def main(rounds: int = 100, networks: tuple[str, ...] = ("mlp", "cnn"), seed: int = 1, **more) -> None:
     task = {"name": "pettingzoo:image_task:Apples", "options": {"horizon": STEPS}}
-    more = {"sharing": {"rule": "all"}, "actors": {"num_envs": 32}, "scaling": {"rollouts": 2}, "seed": seed}
+    more |= {"sharing": {"rule": "all"}, "actors": {"num_envs": 32}, "scaling": {"rollouts": 2}, "seed": seed}
     for network in networks:
         run = marless.train(task=task, algorithm={"name": "ippo", "network": network}, stop={"rounds": rounds}, **more)
         print(f"{network}: {run.summary.final_return.mean:.2f} apples an episode")
