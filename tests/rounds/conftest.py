@@ -5,16 +5,19 @@ import pytest
 
 @pytest.fixture(scope="session")
 def train(tmp_path_factory):
-    """Trains a small run and caches it by overrides and workers."""
+    """Trains a small run and caches it by overrides and workers; the processes of all runs are the same ones."""
     from driver import SMALL
     from driver import train as drive
+    from shared_pools import SharedPools
 
-    known = {}
+    pools, known = SharedPools(tmp_path_factory.mktemp("workers")), {}
 
     def once(*overrides, workers=1):
         if (overrides, workers) not in known:
             folder = tmp_path_factory.mktemp("run")
-            known[overrides, workers] = drive(folder, [*SMALL, "stop.rounds=4", *overrides], workers)
+            settings = [*SMALL, "stop.rounds=4", *overrides]
+            known[overrides, workers] = drive(folder, settings, workers, back_end=pools.back_end)
         return known[overrides, workers]
 
-    return once
+    yield once
+    pools.close()

@@ -8,6 +8,11 @@ FIVE = "scaling.rollouts=5"
 VARIANTS = ["algorithm.name=mappo", "algorithm.name=ippo"]
 PAIR, PAIR_TURNED = '[["agent_0", "agent_2"]]', '[["agent_1"], ["agent_2", "agent_0"]]'
 PLACEMENTS = ["placement.rule=split", "placement.rule=fused", "placement.rule=packed"]
+SPLIT, WHOLE = PLACEMENTS[0], "placement.rule=whole"
+# What a setting adds is compared between the placements that have least in common; those between them are slow tests.
+ELSEWHERE = pytest.mark.parametrize(
+    "elsewhere", [(WHOLE,), pytest.param(tuple(PLACEMENTS[1:]), marks=pytest.mark.conformance)], ids=["whole", "between"]
+)
 # Of learners from replay: by default a round has some hundred updates, each an invocation.
 SMALL_UPDATES = ("algorithm.batch_size=16", "algorithm.updates_per_round=2")
 
@@ -28,8 +33,15 @@ def test_the_packing_of_rollouts_changes_no_weight(train, packing):
     assert packed.lines[-1].env_steps == alone.lines[-1].env_steps == 4 * 5 * 8 * 25
 
 
-@pytest.mark.parametrize("algorithm", VARIANTS)
-@pytest.mark.parametrize("sharing", ["sharing.rule=none", "sharing.rule=all"])
+@pytest.mark.parametrize(
+    ("algorithm", "sharing"),
+    [
+        ("algorithm.name=mappo", "sharing.rule=none"),
+        ("algorithm.name=ippo", "sharing.rule=all"),
+        pytest.param("algorithm.name=mappo", "sharing.rule=all", marks=pytest.mark.conformance),
+        pytest.param("algorithm.name=ippo", "sharing.rule=none", marks=pytest.mark.conformance),
+    ],
+)
 def test_the_placement_of_learners_changes_no_weight(train, algorithm, sharing):
     runs = [train(algorithm, sharing, placement) for placement in PLACEMENTS]
     assert len({run.sha256 for run in runs}) == 1
@@ -37,46 +49,51 @@ def test_the_placement_of_learners_changes_no_weight(train, algorithm, sharing):
     assert [run.lines[-1].learners for run in runs] == [1 + 2 * groups, groups, 1]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("sharing", ["sharing.rule=none", "sharing.rule=all"])
 def test_critics_that_see_their_own_observation_too_are_the_same_in_every_placement(train, sharing):
     seeing = ("algorithm.name=mappo", "algorithm.critic_input=state+observation", sharing)
     runs = [train(*seeing, placement) for placement in PLACEMENTS]
-    runs.append(train(*seeing, PLACEMENTS[0], workers=2))
+    runs.append(train(*seeing, SPLIT, workers=2))
     assert len({run.sha256 for run in runs}) == 1
     assert runs[0].sha256 != train("algorithm.name=mappo", sharing).sha256
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("algorithm", VARIANTS)
 def test_groups_by_hand_are_fixed_and_the_same_however_they_are_written(train, algorithm):
     one, other = (train(algorithm, f"sharing.groups={groups}") for groups in (PAIR, PAIR_TURNED))
-    assert one.sha256 == other.sha256 == train(algorithm, f"sharing.groups={PAIR}", PLACEMENTS[0]).sha256
+    assert one.sha256 == other.sha256 == train(algorithm, f"sharing.groups={PAIR}", SPLIT).sha256
     assert [line.team for line in one.lines] == [(0, 1, 0)] * 4
     whole = 'sharing.groups=[["agent_2", "agent_0", "agent_1"]]'
     assert train(algorithm, whole).sha256 == train(algorithm, "sharing.rule=all").sha256
 
 
+@ELSEWHERE
 @pytest.mark.parametrize("algorithm", VARIANTS)
-def test_a_share_of_rows_is_the_same_in_every_placement(train, algorithm):
+def test_a_share_of_rows_is_the_same_in_every_placement(train, algorithm, elsewhere):
     share = (algorithm, f"sharing.groups={PAIR}", "sharing.rows=member", "scaling.rollouts=2")
-    runs = [train(*share, placement) for placement in (*PLACEMENTS, "placement.rule=whole")]
-    runs.append(train(*share, PLACEMENTS[0], "placement.rollouts_per_invocation=2", workers=2))
+    runs = [train(*share, placement) for placement in (SPLIT, *elsewhere)]
+    runs.append(train(*share, SPLIT, "placement.rollouts_per_invocation=2", workers=2))
     assert len({run.sha256 for run in runs}) == 1
     pooled = train(*share, "sharing.rows=pooled")
     assert runs[0].sha256 != pooled.sha256
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("algorithm", VARIANTS)
 @pytest.mark.parametrize("rule", ["whole", "auto"])
 def test_rounds_inside_one_function_change_no_weight(train, algorithm, rule):
-    alone = train(algorithm, "sharing.rule=none", PLACEMENTS[0])
+    alone = train(algorithm, "sharing.rule=none", SPLIT)
     assert train(algorithm, "sharing.rule=none", f"placement.rule={rule}").sha256 == alone.sha256
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("algorithm", VARIANTS)
 @pytest.mark.parametrize(("workers", "learners"), [(1, 1), (2, 2), (3, 3)])
 def test_packs_of_groups_change_no_weight(train, algorithm, workers, learners):
     balanced = train(algorithm, "sharing.rule=none", "placement.rule=balanced", workers=workers)
-    assert balanced.sha256 == train(algorithm, "sharing.rule=none", PLACEMENTS[0]).sha256
+    assert balanced.sha256 == train(algorithm, "sharing.rule=none", SPLIT).sha256
     assert balanced.lines[-1].learners == learners
 
 
@@ -92,26 +109,28 @@ def test_packs_that_learn_are_those_of_the_round_in_flight_after_a_resume_with_o
     assert resumed.sha256 == train("task.agents=4", "sharing.rule=none", PLACEMENTS[2]).sha256
 
 
+@ELSEWHERE
 @pytest.mark.parametrize(
     ("algorithm", "rows"),
     [
-        ("algorithm.name=ippo", "pooled"),
         ("algorithm.name=ippo", "member"),
         ("algorithm.name=mappo", "pooled"),
-        ("algorithm.name=mappo", "member"),
         ("algorithm.name=happo", "pooled"),
+        pytest.param("algorithm.name=ippo", "pooled", marks=pytest.mark.conformance),
+        pytest.param("algorithm.name=mappo", "member", marks=pytest.mark.conformance),
     ],
 )
-def test_normalised_observations_are_the_same_in_every_placement(train, algorithm, rows):
+def test_normalised_observations_are_the_same_in_every_placement(train, algorithm, rows, elsewhere):
     options = (algorithm, f"sharing.groups={PAIR}", f"sharing.rows={rows}", "scaling.rollouts=3")
     normalised = (*options, "algorithm.normalise_observations=true")
-    runs = [train(*normalised, placement) for placement in (*PLACEMENTS, "placement.rule=whole")]
-    runs.append(train(*normalised, PLACEMENTS[0], "placement.rollouts_per_invocation=2", workers=2))
+    runs = [train(*normalised, placement) for placement in (SPLIT, *elsewhere)]
+    runs.append(train(*normalised, SPLIT, "placement.rollouts_per_invocation=2", workers=2))
     assert len({run.sha256 for run in runs}) == 1
     assert len({run.state.final for run in runs}) == 1
     assert runs[0].sha256 != train(*options).sha256
 
 
+@ELSEWHERE
 @pytest.mark.parametrize(
     "learning",
     [
@@ -121,15 +140,15 @@ def test_normalised_observations_are_the_same_in_every_placement(train, algorith
         ("algorithm.name=maddpg", *SMALL_UPDATES),
     ],
 )
-def test_normalised_layers_are_the_same_in_every_placement(train, learning):
-    options = (*learning, "sharing.rule=all", "scaling.rollouts=2", "algorithm.hidden=[16,16]")
-    runs = [train(*options, "algorithm.layer_norm=true", rule) for rule in PLACEMENTS]
-    runs.append(train(*options, "algorithm.layer_norm=true", PLACEMENTS[0], workers=2))
+def test_normalised_layers_are_the_same_in_every_placement(train, learning, elsewhere):
+    options = (*learning, "sharing.rule=all", "scaling.rollouts=2", "algorithm.hidden=[16,16]", "stop.rounds=3")
+    runs = [train(*options, "algorithm.layer_norm=true", rule) for rule in (SPLIT, *elsewhere)]
+    runs.append(train(*options, "algorithm.layer_norm=true", SPLIT, workers=2))
     assert len({run.sha256 for run in runs}) == 1
     assert runs[0].sha256 != train(*options).sha256
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "learning",
     [
@@ -140,13 +159,14 @@ def test_normalised_layers_are_the_same_in_every_placement(train, learning):
     ],
 )
 def test_placement_and_workers_change_no_weight_with_torch(train, learning):
-    options = (*learning, "sharing.rule=none", "scaling.rollouts=2", "algorithm.hidden=[16,16]")
-    runs = [train(*options, "algorithm.engine=torch", rule) for rule in (*PLACEMENTS[::2], "placement.rule=whole")]
-    runs.append(train(*options, "algorithm.engine=torch", PLACEMENTS[0], workers=2))
+    options = (*learning, "sharing.rule=none", "scaling.rollouts=2", "algorithm.hidden=[16,16]", "stop.rounds=2")
+    runs = [train(*options, "algorithm.engine=torch", rule) for rule in (*PLACEMENTS[::2], WHOLE)]
+    runs.append(train(*options, "algorithm.engine=torch", SPLIT, workers=2))
     assert len({run.sha256 for run in runs}) == 1
-    assert runs[0].sha256 != train(*options, PLACEMENTS[0]).sha256
+    assert runs[0].sha256 != train(*options, SPLIT).sha256
 
 
+@ELSEWHERE
 @pytest.mark.parametrize(
     "learning",
     [
@@ -154,9 +174,9 @@ def test_placement_and_workers_change_no_weight_with_torch(train, learning):
         ("algorithm.name=maddpg", "algorithm.lr_schedule=cosine", *SMALL_UPDATES),
     ],
 )
-def test_schedules_are_the_same_in_every_placement(train, learning):
+def test_schedules_are_the_same_in_every_placement(train, learning, elsewhere):
     options = (*learning, "sharing.rule=none", "algorithm.hidden=[8,8]")
-    runs = [train(*options, rule) for rule in (*PLACEMENTS, "placement.rule=whole")]
+    runs = [train(*options, rule) for rule in (SPLIT, *elsewhere)]
     assert len({run.sha256 for run in runs}) == 1
     # The same limit in steps, of which a round has 8 times 25.
     assert train(*options, "stop.env_steps=800", "stop.rounds=100").sha256 == runs[0].sha256
@@ -173,7 +193,7 @@ def test_placement_changes_no_evaluation(train):
 
 def test_workers_and_placement_change_no_figure_of_the_environment_s_own(train):
     toy = ("task.name=toy/signal", "evaluation.episodes_per_invocation=3")
-    first, second = train(*toy, PLACEMENTS[0]), train(*toy, PLACEMENTS[2], workers=2)
+    first, second = train(*toy, SPLIT), train(*toy, PLACEMENTS[2], workers=2)
     assert first.state.final_env_metrics.keys() == first.state.absolute_env_metrics.keys() == {"accuracy"}
     assert first.state.final_env_metrics == second.state.final_env_metrics
     assert first.state.absolute_env_metrics == second.state.absolute_env_metrics

@@ -1,0 +1,36 @@
+"""Worker processes that the runs of many tests share, as those of a study do: they start once."""
+
+from functools import cache
+from itertools import count
+
+from infra.local.dispatch import Capacity
+from infra.local.pool import Pool
+from marless.backends import local
+from marless.backends.base import FUNCTION_MODULES
+from marless.backends.inline import BACKEND as INLINE
+
+
+class SharedPools:
+    """A pool of each width that is asked for, with its logs below `folder`; a run on one worker is in this process."""
+
+    def __init__(self, folder):
+        self._folder, self._numbers = folder, count()
+        self._pool = cache(self._started)
+        self._pools = []
+
+    def back_end(self, folder, workers):
+        """The connection of the run in `folder`, as `Backend.open` makes it."""
+        if workers == 1:
+            return INLINE.open(folder, 1)
+        lane = self._pool(workers).lane(f"{next(self._numbers)}", folder / local.OBJECTS)
+        return local.BACKEND.attach(folder, lane, workers)
+
+    def close(self):
+        """Ends the processes."""
+        for pool in self._pools:
+            pool.close()
+
+    def _started(self, workers):
+        pool = Pool(Capacity(workers, workers), FUNCTION_MODULES, self._folder / f"{workers}")
+        self._pools.append(pool)
+        return pool
