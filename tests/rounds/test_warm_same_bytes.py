@@ -42,7 +42,7 @@ def outcome(run):
     return run.state.status, run.sha256, lines, run.state.final, run.state.absolute
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("rule", [SPLIT, WHOLE])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_run_is_the_same_with_any_bound_and_in_new_processes(tmp_path, monkeypatch, name, rule):
@@ -82,6 +82,8 @@ def side_by_side(folder, settings):
         )
 
 
+# Each bound and each set of runs once in the quick tests.
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("names", [("mappo", "mappo"), ("qmix", "qmix"), ("maddpg", "iql", "qmix")], ids=" ".join)
 def test_runs_of_one_name_that_share_a_process_are_those_that_have_one_each(tmp_path, names, bound):

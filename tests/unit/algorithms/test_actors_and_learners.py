@@ -192,9 +192,9 @@ EXPLORING, FAST_CRITIC = {"epsilon_steps": 8192}, {"critic_lr": 0.01}
 @pytest.mark.parametrize(
     ("name", "own"),
     [
-        slow(("iql", EXPLORING)),
-        slow(("vdn", EXPLORING)),
-        ("qmix", EXPLORING),
+        ("iql", EXPLORING),
+        ("vdn", EXPLORING),
+        slow(("qmix", EXPLORING)),
         slow(("iddpg", FAST_CRITIC)),
         slow(("maddpg", FAST_CRITIC)),
         slow(("masac", FAST_CRITIC)),
