@@ -52,7 +52,7 @@ def test_the_placement_changes_no_decision_of_the_papers_rules(train, placement)
     assert decided(train(*PAPER, *placement)) == decided(split)
 
 
-@pytest.mark.parametrize("rule", ["tradeoff", "shuffled:tradeoff"])
+@pytest.mark.parametrize("rule", ["tradeoff", pytest.param("shuffled:tradeoff", marks=pytest.mark.conformance)])
 def test_the_placement_changes_no_decision_of_a_rule_that_reads_prices_where_it_reads_those_of_one(train, rule):
     scaled = (*CONTROLLER, f"scaling.rule={rule}", "scaling.priced_as=split")
     split = train(*scaled, "placement.rule=split")

@@ -105,7 +105,7 @@ def test_a_number_of_rollouts_that_changes_and_teams_that_change_keep_the_episod
 @pytest.mark.parametrize("method", ["qmix", "maddpg", "mappo"])
 def test_algorithms_learn_from_fragments_in_every_placement(train, method):
     replay = () if method == "mappo" else ("algorithm.batch_size=8", "algorithm.updates_per_round=2")
-    options = (*FRAGMENTS, PLAYED_AGAIN, f"algorithm.name={method}", *replay)
+    options = (*FRAGMENTS, SAVED, f"algorithm.name={method}", *replay)
     assert outcome(train(*options, "placement.rule=split")) == outcome(train(*options, "placement.rule=whole"))
 
 

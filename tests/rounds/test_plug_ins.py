@@ -14,11 +14,12 @@ from commands import Commands
 from fresh_environments import FreshEnvironment
 from installed_plug_ins import PLUG_INS, install
 
+from functions.algorithms.conformance.random_tasks import TASKS
+from functions.algorithms.conformance.suite import check
 from functions.algorithms.registry import algorithm
 from infra.packaging.package_sources import sources
 from infra.packaging.packages import ENTRIES
 from infra.packaging.plugins import prepare
-from marless.algorithms import check
 
 ROOT = Path(__file__).resolve().parents[2]
 # Pages under docs/ that are followed literally, with their numbers of files.
@@ -157,7 +158,8 @@ def test_an_algorithm_with_a_loss_in_torch_keeps_its_promises(tmp_path, monkeypa
     install(tmp_path, monkeypatch, "my_loss")
     settings = {"hidden": [8], "epochs": 1, "num_minibatches": 2, "engine": engine, "recurrent": engine == "torch"}
     settings["normalise_observations"] = True
-    check(algorithm("spo"), settings)
+    tasks = [TASKS[name] for name in ("unequal agents with masks and a state", "several choices beside numbers")]
+    assert check(algorithm("spo"), settings, tasks) == ()
 
 
 def test_an_algorithm_with_a_loss_in_torch_learns(tmp_path, monkeypatch, capfd):

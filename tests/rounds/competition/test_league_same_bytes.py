@@ -43,6 +43,7 @@ def test_a_league_whose_placement_is_planned_trains_with_the_same_bytes_and_alwa
     assert len(planned.lines) == 5 and "whole" not in {line.placement for line in planned.lines}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("method", ["mappo", "qmix"])
 def test_a_script_in_the_league_is_met_with_the_same_bytes_for_any_placement(train, method):
     settings = (*LEAGUE, *METHODS[method], "league.script=scripted_players:first_two")
@@ -63,6 +64,7 @@ def test_a_league_changes_what_is_learned(train):
     assert alone.sha256 != train(*LEAGUE, "placement.rule=split").sha256
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("phase", ["sample", "learn"])
 def test_a_killed_league_goes_on_with_its_checkpoints(tmp_path, phase):
     def moment(state):

@@ -2,12 +2,16 @@
 
 import json
 import subprocess
+import shutil
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
-from commands import Commands
+from commands import SMALL, Commands
 from drawing_commands import with_pictures
+
+from marless.cli.app import main
 
 FILES = {"compare.md", "compare.csv", "marl-eval.json"}
 PICTURES = {"aggregates.png", "sample_efficiency.png", "profiles.png"}
@@ -22,15 +26,23 @@ def marless(tmp_path, monkeypatch, capfd):
     return Commands(capfd)
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two algorithms with two seeds."""
+    folder = tmp_path_factory.mktemp("compared")
+    with chdir(folder):
+        for name in ALGORITHMS:
+            for seed in (1, 2):
+                settings = [*SMALL, f"algorithm.name={name}", f"seed={seed}", *LONG]
+                assert main(["train", *settings, "--run", f"{name}-s{seed}", "--workers", "1"]) == 0
+    (folder / "runs/latest").unlink()
+    return folder / "runs"
+
+
 @pytest.fixture
-def trained(marless):
-    """Two algorithms with two seeds, moved into the folder of a study."""
-    for name in ALGORITHMS:
-        for seed in (1, 2):
-            assert marless.train(f"{name}-s{seed}", f"algorithm.name={name}", f"seed={seed}", *LONG).code == 0
-    Path("studies/mine").mkdir(parents=True)
-    Path("runs/latest").unlink()
-    Path("runs").rename("studies/mine/runs")
+def trained(marless, runs):
+    """The runs in the folder of a study."""
+    shutil.copytree(runs, "studies/mine/runs")
     return marless
 
 

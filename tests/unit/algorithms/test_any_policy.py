@@ -59,7 +59,7 @@ def one_by_one(context, algorithm, wire=lambda tensors: tensors):
     return made, metrics
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @ALL
 def test_updates_are_those_of_one_plain_computation(case):
     context, algorithm = scene(case)

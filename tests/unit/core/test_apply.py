@@ -84,7 +84,7 @@ def test_the_ledger_s_body_is_the_compressed_state_whatever_is_on_its_bill():
         for billed in (state, apply(make_plan(), state, Committed(1000, 10))):
             assert encoder.encode(billed) == zlib.compress(msgspec.json.encode(billed), 1)
 
-    World(make_plan("stop.rounds=4", "scaling.rollouts=300", "placement.rule=split")).finish(after=check)
+    World(make_plan("stop.rounds=3", "scaling.rollouts=100", "placement.rule=split")).finish(after=check)
     assert StateEncoder(State()).encode(State()) == zlib.compress(b"{}", 1)
 
 

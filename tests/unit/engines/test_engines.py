@@ -84,7 +84,7 @@ def trained(name, precision, task="", **settings):
     return stages.run(algorithm, code, context, share, algorithm.summaries)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("recurrent", [False, True])
@@ -111,7 +111,7 @@ def test_a_round_of_other_actions_or_critics_is_the_same_with_either_engine(name
         np.testing.assert_allclose(other.tensors[key], array, rtol=1e-10, atol=1e-10, err_msg=key)
 
 
-@pytest.mark.one_in(7)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_algorithms_keep_their_rules_with_torch(name):
     settings = {"hidden": [8, 8], "engine": "torch", "recurrent": True}

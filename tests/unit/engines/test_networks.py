@@ -109,8 +109,19 @@ def test_algorithms_keep_their_rules_with_networks_of_factories(name, task, sett
     assert check(algorithms.algorithm(name), settings | {"engine": "torch"}, [task]) == ()
 
 
-@pytest.mark.parametrize(("network", "task"), [*TASKS.items(), ("cnn", BESIDE)])
-@pytest.mark.parametrize("team", [TOGETHER, APART])
+@pytest.mark.parametrize(
+    ("network", "task", "team"),
+    [
+        ("cnn", IMAGES, TOGETHER),
+        ("cnn", BESIDE, APART),
+        ("attention", ENTITIES, APART),
+        ("my_networks:wide", ENTITIES, TOGETHER),
+        pytest.param("cnn", IMAGES, APART, marks=pytest.mark.conformance),
+        pytest.param("cnn", BESIDE, TOGETHER, marks=pytest.mark.conformance),
+        pytest.param("attention", ENTITIES, TOGETHER, marks=pytest.mark.conformance),
+        pytest.param("my_networks:wide", ENTITIES, APART, marks=pytest.mark.conformance),
+    ],
+)
 def test_actors_compute_what_learners_do(network, task, team):
     config, task, tensors = initial(network, team, task)
     policy = Policy(task, team, {key: array for key, array in tensors.items() if key.startswith("policy/")})

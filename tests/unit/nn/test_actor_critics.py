@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from seeds import each_seed
+from seeds import each_seed, slow
 from trained_teams import returned, train, trained_policy
 
 from functions.environments.base import EnvTask, Observation
@@ -41,7 +41,7 @@ def test_policies_walk_the_corridor_only_where_a_time_limit_is_no_end(name, time
 
 @each_seed
 @pytest.mark.parametrize(("time_limit", "going_on"), [("bootstrap", [7.29, 8.1, 9, 10]), ("terminal", [0, 9, 10])])
-@pytest.mark.parametrize("name", ["iddpg", "maddpg"])
+@pytest.mark.parametrize("name", [slow("iddpg"), "maddpg"])
 def test_critics_value_the_corridor_as_worked_out_by_hand(name, time_limit, going_on, seed):
     """In the first cell `terminal` has no exact value: it is 0.9 times the then current policy's in the second.
 

@@ -185,7 +185,7 @@ def plainly(name, case):
     return agents
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(7)
 @EACH
 @EACH_CASE
 def test_all_placements_give_the_same_bytes(name, case):
@@ -196,7 +196,7 @@ def test_all_placements_give_the_same_bytes(name, case):
         assert [key for key in packed if found[key].tobytes() != packed[key].tobytes()] == []
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 @EACH
 @EACH_CASE
 def test_several_rounds_are_those_of_a_plain_computation(name, case):
@@ -220,7 +220,7 @@ def test_several_rounds_are_those_of_a_plain_computation(name, case):
     assert all(capped) if CASES[case][2].get("max_grad_norm") is None else 0 < sum(capped) < most
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("state_size", [5, 0])
 @EACH
 @EACH_CASE

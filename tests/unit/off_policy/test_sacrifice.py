@@ -20,7 +20,7 @@ SETTINGS = {
     "masac": {**REPLAYING, "lr": 0.003, "critic_lr": 0.02, "tau": 0.05},
 }
 JOINT = ("vdn", "qmix")
-QUICK = ("mappo", "qmix", "iddpg", "masac")
+QUICK = ("mappo", "qmix", "masac")
 
 
 @each_seed

@@ -64,7 +64,7 @@ CASES = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", NAMES)
 def test_stages_give_the_weights_of_one_loss_through_all_networks(name, case):
@@ -89,7 +89,7 @@ def test_so_do_independent_learners_of_their_own_rewards():
     equals_plain(Scene("iql", reward="own", sequence_length=2, first=True))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", ["one step ahead", "time limits are ends", "recurrent, burn-in"])
 @pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
 @pytest.mark.parametrize("name", NAMES)
@@ -126,7 +126,7 @@ def through_storage(tensors):
     return codec.decode(codec.encode(tensors, TaskHeader(task="t")), "t")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_bytes_are_the_same_wherever_stages_run(name, case):

@@ -132,7 +132,7 @@ def test_the_central_critic_of_maddpg_learns_what_every_pair_of_the_climbing_gam
 
 
 @each_seed
-@pytest.mark.parametrize(("game", "earned"), [("climbing", 5), ("penalty", 2)])
+@pytest.mark.parametrize(("game", "earned"), [("climbing", 5), slow(("penalty", 2))])
 @pytest.mark.parametrize("name", ["iql", slow("vdn")])
 def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, earned, seed):
     """Means over the partner's actions, climbing: -19/3, -17/3, 5/3 for the row player and -19/3, -23/3, 11/3 for the
@@ -144,7 +144,7 @@ def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, e
 
 
 @each_seed
-@pytest.mark.parametrize("game", ["climbing", "penalty"])
+@pytest.mark.parametrize("game", [slow("climbing"), "penalty"])
 def test_a_joint_value_that_rises_with_the_own_ones_misses_the_best(game, seed):
     """No monotonic value can have a best pair whose neighbours are worse than their own other neighbours."""
     task = EnvTask(name=f"matrix/{game}")
@@ -185,7 +185,7 @@ def test_agents_that_explore_less_and_less_answer_every_signal(name, options, se
 
 
 @each_seed
-@pytest.mark.parametrize("name", ["iql", "vdn", slow("qmix")])
+@pytest.mark.parametrize("name", [slow("iql"), "vdn", slow("qmix")])
 def test_so_they_do_where_what_surprises_is_replayed_more_often(name, seed):
     task = EnvTask(name="toy/signal", options=HARD)
     settings = {**ANSWERING, **OWN[name], "priority": 0.6, "priority_steps": 1500}

@@ -62,7 +62,7 @@ def within_capacity(pool):
 
 
 @given(workloads(reads=(0, SECOND, 5 * SECOND)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_machine_is_never_overcommitted_and_every_task_is_served_once(workload):
     capacity, weights, arrivals = workload
     pool = SimulatedPool(capacity, weights, arrivals, cache=2, correct=True)
@@ -71,7 +71,7 @@ def test_the_machine_is_never_overcommitted_and_every_task_is_served_once(worklo
 
 
 @given(workloads(cores=(0.01, 0.5, 1.0)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 def test_nothing_idles_while_a_task_fits_and_no_larger_one_waits(workload):
     def work_conserving(pool):
         waiting = [task for queue in pool.queues.values() for task in queue]
@@ -87,7 +87,7 @@ def test_nothing_idles_while_a_task_fits_and_no_larger_one_waits(workload):
 
 
 @given(workloads(reads=(0, SECOND)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 def test_something_is_always_started_on_an_idle_machine(workload):
     def never_idle(pool):
         assert any(worker.task for worker in pool.workers) or not any(pool.queues.values())
@@ -96,7 +96,7 @@ def test_something_is_always_started_on_an_idle_machine(workload):
 
 
 @given(workloads(lanes="ab", spread=0.0, cores=(0.01, 0.5, 1.0)), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_two_lanes_that_have_work_get_shares_by_their_weights(workload, large):
     capacity, weights, arrivals = workload
     if large:  # tasks wait for cores: the bound is twice as wide
@@ -141,7 +141,7 @@ def test_a_task_for_the_whole_machine_is_not_starved_by_small_ones(others):
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_large_task_waits_at_most_for_what_others_may_claim(seed):
     draw = random.Random(seed)
     cores, lanes = 4.0, draw.randint(1, 4)
@@ -164,7 +164,7 @@ def test_a_large_task_waits_at_most_for_what_others_may_claim(seed):
 
 
 @given(st.lists(st.floats(0.1, 3.0), min_size=1, max_size=2), st.sampled_from([1.0, 1.5, 1.9]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_tasks_that_sleep_go_on_while_one_waits_for_cores_and_do_not_delay_it(computing, cores):
     slots = 8
     sleepers = [Arrival(0.01, "sleeping", task(n, 0.5, (2.0 - cores) / slots), 0.5) for n in range(200)]
@@ -202,7 +202,7 @@ def best_makespan(seconds, slots):
 
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=8), st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_the_longest_first_ends_within_four_thirds_of_the_best(seconds, slots):
     limit = (4 / 3 - 1 / (3 * slots)) * best_makespan(seconds, slots)  # Graham 1969
     assert makespan(seconds, slots) <= limit + 1e-9

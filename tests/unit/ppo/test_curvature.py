@@ -139,12 +139,18 @@ def test_both_ends_are_within_two_percent_of_those_of_the_dense_hessian(sizes, r
     assert spectrum[0] < 0 < spectrum[-1]
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize(("rows", "bound"), [(LEAST, 0.04), (4 * LEAST, 0.002)])
-def test_what_learners_do_finds_the_ends_within_a_few_percent_in_single_precision(rows, bound):
-    """Over 20 other sets of seeds the median error was at most 0.020, and 0.0007 with four times the rows."""
+@pytest.mark.parametrize(
+    ("rows", "bound", "seeds"),
+    [
+        (LEAST, 0.04, 4),
+        pytest.param(LEAST, 0.04, 8, marks=pytest.mark.conformance),
+        pytest.param(4 * LEAST, 0.002, 8, marks=pytest.mark.conformance),
+    ],
+)
+def test_what_learners_do_finds_the_ends_within_a_few_percent_in_single_precision(rows, bound, seeds):
+    """Over 20 other sets of 8 seeds the median error was at most 0.020, and 0.0007 with four times the rows."""
     wrong = []
-    for seed, sizes in itertools.product(range(8), SHAPES[1:]):
+    for seed, sizes in itertools.product(range(seeds), SHAPES[1:]):
         case = Case(sizes, rows, seed, masked=seed % 2 == 1, gain=0.01 if seed % 4 < 2 else 1.0)
         hessian = case.hessian(np.float32)
         found = extremes(hessian.times, hessian.start(np.random.default_rng(seed)), PRODUCTS, RESIDUAL * LEAST / rows)
