@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from commands import Commands
 from fresh_environments import FreshEnvironment
-from installed_plug_ins import PLUG_INS, install
-
 from functions.algorithms.conformance.random_tasks import TASKS
 from functions.algorithms.conformance.suite import check
+from installed_plug_ins import PLUG_INS, install
+
 from functions.algorithms.registry import algorithm
 from infra.packaging.package_sources import sources
 from infra.packaging.packages import ENTRIES

@@ -11,7 +11,9 @@ PLACEMENTS = ["placement.rule=split", "placement.rule=fused", "placement.rule=pa
 SPLIT, WHOLE = PLACEMENTS[0], "placement.rule=whole"
 # What a setting adds is compared between the placements that have least in common; those between them are slow tests.
 ELSEWHERE = pytest.mark.parametrize(
-    "elsewhere", [(WHOLE,), pytest.param(tuple(PLACEMENTS[1:]), marks=pytest.mark.conformance)], ids=["whole", "between"]
+    "elsewhere",
+    [(WHOLE,), pytest.param(tuple(PLACEMENTS[1:]), marks=pytest.mark.conformance)],
+    ids=["whole", "between"],
 )
 # Of learners from replay: by default a round has some hundred updates, each an invocation.
 SMALL_UPDATES = ("algorithm.batch_size=16", "algorithm.updates_per_round=2")

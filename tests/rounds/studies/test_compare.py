@@ -1,8 +1,8 @@
 """Comparisons of trained runs through the command line: their files, and refusals."""
 
 import json
-import subprocess
 import shutil
+import subprocess
 import sys
 from contextlib import chdir
 from pathlib import Path
