@@ -55,6 +55,10 @@ class Quiet(WSGIRequestHandler):
         pass
 
 
+# What functions inherit of the account's process: by which instructions libraries calculate.
+KERNEL = {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4", "MKL_CBWR": "AVX2"}
+
+
 class Service:
     """The emulated service on its own port, and the arguments of its callbacks."""
 
@@ -63,7 +67,7 @@ class Service:
         self.letter = threading.Event()
         self.server = make_server("127.0.0.1", 0, self.answer, threaded=True, request_handler=Quiet)
         self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
-        account = AccountContext("us-east-1", "123456789012", self.endpoint, self.credentials)
+        account = AccountContext("us-east-1", "123456789012", self.endpoint, self.credentials, tuple(KERNEL))
         self.lambdas = Lambdas(account, lambda *log: self.logs.append(log), self.bury, **limits)
         self.front = LambdaApi(Response("another service"), self.lambdas)
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
@@ -299,13 +303,12 @@ def test_a_function_finds_what_lambda_sets_and_nothing_of_its_host(monkeypatch):
 
 
 def test_a_function_calculates_with_the_instructions_that_its_host_is_set_to_use(monkeypatch):
-    settings = {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4", "MKL_CBWR": "AVX2"}
-    for name, value in {**settings, "OPENBLAS_NUM_THREADS": "8"}.items():
+    for name, value in {**KERNEL, "OPENBLAS_NUM_THREADS": "8"}.items():
         monkeypatch.setenv(name, value)
     with serving() as service:
         service.lambdas.publish(DEEDS)
         found = service.invoke(do="variables")["Payload"]
-    assert {name: found.get(name) for name in settings} == settings
+    assert {name: found.get(name) for name in KERNEL} == KERNEL
     assert "OPENBLAS_NUM_THREADS" not in found
 
 
