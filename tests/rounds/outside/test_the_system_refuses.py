@@ -94,7 +94,7 @@ def test_a_run_that_cannot_begin_leaves_no_folder(marless, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("marless.runs.given.inputs.store_inputs", full)
+    monkeypatch.setattr("marless.runs.beginning.store_inputs", full)
     said = marless.train("r")
     assert said.code == 2 and "free disk space" in said.err[0]
     assert list(Path("runs").iterdir()) == []
