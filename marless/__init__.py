@@ -336,8 +336,8 @@ def compare(
     Raises `UserError` for runs that cannot be compared.
 
     Examples:
-        >>> found = marless.compare("studies/rates").comparison
-        >>> [(row.arm, row.against.verdict) for row in found.equal[1:]]
+        >>> comparison = marless.compare("studies/rates").comparison
+        >>> [(row.arm, row.against.verdict) for row in comparison.equal[1:]]
         [('lr=0.001', 'higher')]
     """
     from marless import experiments
