@@ -22,8 +22,8 @@ from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec
 from functions.nn import recurrent
 from functions.nn.batched import batch_networks
+from functions.nn.layers import Array
 from functions.nn.losses import PolicyLoss, clipped_policy_loss
-from functions.nn.mlp import Array
 from functions.nn.shape import Network, NetworkShape
 
 ROWS = (200, 1600, 12_800, 64_000)

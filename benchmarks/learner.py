@@ -22,7 +22,7 @@ from functions.data import batch
 from functions.environments import registry as environments
 from functions.environments.base import EnvTask
 from functions.learner import stages
-from functions.nn.shape import Mlp
+from functions.nn.shape import Network
 from functions.policies import Policy
 
 TASK = EnvTask(name="mpe/simple_spread")
@@ -171,7 +171,7 @@ def main() -> None:
     context = round_.sample()
     shapes = round_products(context)
     alone = products_alone(shapes)
-    record = Record(flops(shapes), sum(Mlp(layers).parameters for layers in networks(context)))
+    record = Record(flops(shapes), sum(Network(layers).parameters for layers in networks(context)))
     round_.learn(context)
     for _ in range(args.repetitions):
         began = time.perf_counter()

@@ -19,6 +19,7 @@ from functions.environments.base import EnvSpec, EnvTask, FloatArray, VectorEnvi
 from functions.environments.registry import make
 from functions.nn.batched import BatchedNetwork
 from functions.nn.discrete import draw
+from functions.nn.layers import Linear, Tanh
 from functions.policies import as_environment_actions
 from functions.randomness import generator
 
@@ -63,7 +64,8 @@ class Networks:
     def in_numpy(self) -> BatchedNetwork:
         """The same networks for actors; the arrays share memory with the parameters."""
         weights, biases = (tuple(p.detach().numpy() for p in part) for part in (self.weights, self.biases))
-        return BatchedNetwork(list(zip(weights, biases, strict=True)))
+        layers = [layer for parameters in zip(weights, biases, strict=True) for layer in (Linear(*parameters), Tanh())]
+        return BatchedNetwork(layers[:-1])
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from functions.contract import BadRequest, Team
 from functions.keys import group_name
 from functions.nn import recurrent
 from functions.nn.heads import distribution
+from functions.nn.layers import Relu
 from functions.nn.losses import mask_logits
 from functions.nn.shape import Network
 from functions.randomness import generator
@@ -50,6 +51,7 @@ __all__ = [
     "NetworkConfig",
     "Ppo",
     "PpoConfig",
+    "Relu",
     "StageResult",
     "StageSpec",
     "SummaryResult",

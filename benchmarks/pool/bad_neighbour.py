@@ -151,10 +151,10 @@ def _replace_generator() -> None:
 
 
 def _replace_ours() -> None:
-    from functions.nn import mlp
+    from functions.nn import layers
     from functions.policies import Policy
 
-    for owner in (mlp, Policy):
+    for owner in (layers, layers.Linear, Policy):
         for name, value in list(vars(owner).items()):
             if callable(value) and not isinstance(value, type) and not name.startswith("__"):
                 setattr(owner, name, lambda *given, **keywords: None)

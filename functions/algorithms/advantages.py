@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.stage import Context
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 
 Flags = NDArray[np.bool_]
 

@@ -16,7 +16,7 @@ from functions.algorithms.groups import members
 from functions.algorithms.rows import Mask, learned_from, pooled, starts
 from functions.algorithms.specification import AlgorithmConfig
 from functions.algorithms.stage import Context
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.networks import Weights
 
 RowIndices = NDArray[np.int64]

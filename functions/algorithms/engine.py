@@ -15,7 +15,7 @@ import numpy as np
 from functions.algorithms.chunks import Minibatch, RowIndices
 from functions.algorithms.stage import Context, Tensors
 from functions.contract import MissingExtra
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.networks import Weights
 from functions.nn.shape import NetworkShape
 

@@ -18,7 +18,7 @@ from functions.algorithms.stage import Context
 from functions.algorithms.views import own_observation
 from functions.data.batch import Batch, side_by_side
 from functions.keys import group_name
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.normaliser import SEEN, InputStatistics
 
 

@@ -15,7 +15,7 @@ from functions.algorithms.advantages import Flags
 from functions.algorithms.specification import AlgorithmConfig
 from functions.algorithms.stage import Context
 from functions.keys import agent_name
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 
 # Larger groups only have the group's metrics, so that messages and lines of metrics stay short.
 MOST_AGENTS = 32

@@ -11,8 +11,8 @@ from functions.algorithms.specification import NetworkConfig
 from functions.algorithms.trainable import moments
 from functions.keys import group_name
 from functions.nn import recurrent
-from functions.nn.mlp import Array
-from functions.nn.shape import Network, NetworkShape
+from functions.nn.layers import Array
+from functions.nn.shape import CLIPPED, Network, NetworkShape
 
 
 class Part(NamedTuple):
@@ -54,7 +54,7 @@ def new_network(
     if network.gaussian:
         made["log_std"] = np.full(outputs, recurrent.FIRST_LOG_STD, np.float32)
     if network.clipped:
-        made[recurrent.CLIPPED] = np.zeros(0, np.float32)
+        made[CLIPPED] = np.zeros(0, np.float32)
     count = sum(array.size for array in made.values() if array.dtype.kind == "f")
     return {**{f"{prefix}/{key}": array for key, array in made.items()}, **moments(optimiser, count)}
 

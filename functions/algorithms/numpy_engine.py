@@ -12,10 +12,10 @@ from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
 from functions.nn import recurrent
 from functions.nn.adam import Adam
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.passes import Passes
 from functions.nn.recurrent import Trace, Weights
-from functions.nn.shape import Mlp, Network, NetworkShape
+from functions.nn.shape import Network, NetworkShape
 
 
 class LossGradient:
@@ -24,10 +24,7 @@ class LossGradient:
     def __init__(self, network: Network, parameters: Array) -> None:
         self._gradient = np.zeros_like(parameters)
         self.weights, self._views = recurrent.views(network, parameters), recurrent.views(network, self._gradient)
-        self._passes = None
-        if not network.recurrent:
-            norms = self.weights.norms, self._views.norms
-            self._passes = Passes(Mlp(network.sizes), parameters, self._gradient, network.rectified, *norms)
+        self._passes = None if network.recurrent else Passes(network, parameters, self._gradient)
 
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
         """See `engine.LossGradient`."""

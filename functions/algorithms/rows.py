@@ -13,7 +13,7 @@ from functions.algorithms.groups import members
 from functions.algorithms.specification import AlgorithmConfig
 from functions.algorithms.stage import Context
 from functions.keys import group_name
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.networks import Trace, Weights
 from functions.nn.normaliser import SEEN, InputStatistics
 from functions.randomness import generator
@@ -40,7 +40,7 @@ def normalised(context: Context[AlgorithmConfig], part: str, agent: int, inputs:
     """Inputs ``[..., F]`` as the network `part` of the agent's group takes them, without identity; the same inputs if
     the network has no statistics (`input_statistics`)."""
     seen = context.tensors.get(f"{part}/{group_name(context.team.groups[agent])}/{SEEN}")
-    return inputs if seen is None else InputStatistics(seen).normaliser(inputs.dtype).normalise(inputs)
+    return inputs if seen is None else InputStatistics(seen).normaliser(inputs.dtype).forward(inputs)[0]
 
 
 def share(context: Context[AlgorithmConfig], group: int) -> Mask:

@@ -20,12 +20,11 @@ from functions.algorithms.chunks import Minibatch
 from functions.algorithms.engine import Engine, L, LossOf, Moments, OptimiserSettings
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
-from functions.nn import modules, recurrent, torch_networks
+from functions.nn import modules, recurrent, torch_layers
 from functions.nn.adam import BETA_FIRST, BETA_SECOND
-from functions.nn.mlp import RECTIFIED, Array
-from functions.nn.networks import Flags
-from functions.nn.recurrent import CLIPPED
-from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
+from functions.nn.gru import Flags
+from functions.nn.layers import Array
+from functions.nn.shape import CLIPPED, GRAPH, PARAMETERS, SHAPE, NetworkShape, tensor_names
 
 LOG_STD = "log_std"
 
@@ -122,20 +121,19 @@ class LayerWeights(Weights):
     """A perceptron, or one with a GRU."""
 
     def __init__(self, tensors: Tensors, prefix: str, device: torch.device) -> None:
-        arrays = recurrent.weights_of(tensors, prefix).named()
-        marks = {name: arrays.pop(name) for name in (RECTIFIED, CLIPPED) if name in arrays}
+        stored = recurrent.weights_of(tensors, prefix)
+        arrays = stored.named()
+        marks = {name: arrays.pop(name) for name in stored.marks}
         super().__init__(arrays, marks, device)
-        self.hidden_size = len(arrays["gru_h"]) if "gru_h" in arrays else 0
+        self.hidden_size = stored.hidden_size
+        names = zip(stored.kinds, tensor_names(stored.kinds), strict=True)
+        self._layers = [(kind, [self.parameters[name] for name in of_layer]) for kind, of_layer in names]
 
     def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> Trace:
         """See `Weights`."""
-        layers = torch_networks.Layers(self.parameters, RECTIFIED in self._fixed)
-        if not self.hidden_size:
-            return Trace(layers.perceptron(inputs), None)
         begins = None if starts is None else torch.tensor(starts, device=self.flat.device)
         state = None if first is None else self.tensor(first)
-        outputs, *states = layers.unrolled(inputs, begins, state, burn_in)
-        return Trace(outputs, (states[0], states[1]))
+        return Trace(*torch_layers.forward(self._layers, inputs, begins, state, burn_in))
 
 
 class ModuleWeights(Weights):

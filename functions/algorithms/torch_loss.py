@@ -8,7 +8,7 @@ from torch import Tensor
 
 from functions.algorithms.chunks import RowIndices
 from functions.algorithms.engine import LossOf
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 
 TorchLossOf = Callable[[Tensor, Tensor | None, Tensor], Tensor]
 

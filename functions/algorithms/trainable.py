@@ -8,7 +8,7 @@ import numpy as np
 from functions.algorithms.chunks import Minibatch, RowIndices, Samples, shuffled_minibatches
 from functions.algorithms.engine import Descent, EngineConfig, L, LossOf, Moments, OptimiserSettings, engine_of
 from functions.algorithms.stage import Context
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.networks import Trace, Weights
 from functions.randomness import generator
 

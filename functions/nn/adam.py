@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 
 BETA_FIRST, BETA_SECOND = 0.9, 0.999
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.nn.heads import Distribution
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 
 # Far below any logit, yet exp(ILLEGAL - max) is exactly 0 and 0 * log-probability stays finite in float32.
 ILLEGAL = -1e9

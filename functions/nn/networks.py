@@ -3,11 +3,9 @@
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from functions.nn.mlp import Array
-
-Flags = NDArray[np.bool_]
+from functions.nn.gru import Flags
+from functions.nn.layers import Array
 
 
 class Trace(Protocol):

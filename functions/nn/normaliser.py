@@ -1,19 +1,17 @@
 """Running scales of value targets and of networks' inputs."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.nn.mlp import Array
+from functions.nn.layers import Array, Normalise
 
 MINIMUM_VARIANCE = 1e-2
 # The name of the tensor with the statistics of a network's inputs.
 SEEN = "seen"
-# Normalised inputs end this many standard deviations from the mean, as in Andrychowicz et al., "What Matters in
-# On-Policy Reinforcement Learning?", 2021; the guard of entries that never change is that of OpenAI Baselines.
-MOST_DEVIATIONS = 10.0
+# The guard of entries that never change is that of OpenAI Baselines.
 INPUT_EPSILON = 1e-8
 
 
@@ -57,19 +55,6 @@ class Normaliser:
         return values * self.scale + self.centre
 
 
-class InputNormaliser(NamedTuple):
-    """The mean of inputs ``[..., F]`` and the inverse of their standard deviation."""
-
-    mean: Array
-    inverse: Array
-
-    def normalise(self, inputs: Array) -> Array:
-        """Inputs ``[..., F]`` in standard deviations from the mean, cut off at ±10."""
-        found: Array = inputs - self.mean
-        found *= self.inverse
-        return np.clip(found, -MOST_DEVIATIONS, MOST_DEVIATIONS, out=found)
-
-
 @dataclass(frozen=True)
 class InputStatistics:
     """Statistics ``[3, F]`` of all inputs so far, in double precision: for each entry how often it was seen, its mean,
@@ -100,8 +85,8 @@ class InputStatistics:
         spread = squares + np.square(wide).sum(axis=0) + apart * apart * known * share
         return InputStatistics(np.stack([together, before + share * apart, spread]))
 
-    def normaliser(self, precision: np.dtype[Any]) -> InputNormaliser:
+    def normaliser(self, precision: np.dtype[Any]) -> Normalise:
         """What normalises inputs of this precision."""
         count, mean, squares = self.tensor
         variance = np.where(count > 0, squares / np.maximum(count, 1), 1 - INPUT_EPSILON)
-        return InputNormaliser(mean.astype(precision), (1 / np.sqrt(variance + INPUT_EPSILON)).astype(precision))
+        return Normalise(mean.astype(precision), (1 / np.sqrt(variance + INPUT_EPSILON)).astype(precision))

@@ -13,8 +13,7 @@ from functions.contract import BadRequest, MissingExtra, Team
 from functions.environments.base import AgentClass, EnvSpec, FloatArray
 from functions.keys import group_name
 from functions.nn.heads import Head, head_of_network, outputs_of
-from functions.nn.recurrent import CLIPPED
-from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
+from functions.nn.shape import CLIPPED, GRAPH, PARAMETERS, SHAPE, NetworkShape
 
 # Sessions that a process keeps: those of a run's groups.
 KEPT = 16

@@ -1,233 +1,175 @@
-"""Feed-forward and recurrent networks: a perceptron, or one whose last hidden layer is a gated recurrent unit (GRU).
+"""Networks in numpy and their gradients in closed form: feed-forward and recurrent ones.
 
-One flat vector holds all parameters in forward order. A feed-forward network gives the same bytes as
-`functions.nn.mlp`. With layer norms, a hidden layer is normalised before its activation, and a GRU's output, not its
-hidden state, before the last layer, as in the code of MAPPO (Yu et al., 2022, `RNNLayer`); their parameters follow the
-layers. A Gaussian policy ends with its log standard deviations, parameters that do not depend on the input.
+For networks of this size an automatic-differentiation framework spends most of its time on bookkeeping; the tests check
+the closed form against torch.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from itertools import count
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from functions.nn import gru
-from functions.nn import mlp as networks
-from functions.nn.layer_norm import Norm, NormPass
-from functions.nn.mlp import RECTIFIED, Array, Layer, layers_of
-from functions.nn.shape import Mlp, Network
+from functions.nn.gru import Flags, Unrolled
+from functions.nn.layers import ACTIVATIONS, Array, Gru, Layer, LayerNorm, Linear
+from functions.nn.shape import CLIPPED, Kind, Network, layer_kinds, stored_order, tensor_names
 
-# The name of the empty tensor that marks policies whose continuous actions are clipped.
-CLIPPED = "clip"
-# The names of the parameters of a hidden layer's norm, before its number.
-GAIN, SHIFT = "gain", "shift"
 # The initial log of Gaussian policies' standard deviation 0.6, as in OpenAI's "Spinning Up in Deep RL".
 FIRST_LOG_STD = -0.5
+# The names of the empty tensors that a network may have.
+_MARKS = (*(kind.mark for kind in ACTIVATIONS if kind.mark), CLIPPED)
+
+
+class Trace(NamedTuple):
+    """A forward pass: `outputs` ``[..., out]``, and what each layer's gradient needs."""
+
+    outputs: Array
+    saved: list[Any]
+
+    @property
+    def hidden(self) -> Array:
+        """The hidden states after every step ``[T, B, H]``; raises `ValueError` for a feed-forward network."""
+        return self._unrolled.hidden
+
+    @property
+    def before(self) -> Array:
+        """The hidden states before every step ``[T, B, H]``; raises `ValueError` for a feed-forward network."""
+        return self._unrolled.before
+
+    @property
+    def _unrolled(self) -> Unrolled:
+        for saved in self.saved:
+            if isinstance(saved, Unrolled):
+                return saved
+        raise ValueError("a network without a GRU has no hidden state")
 
 
 class Weights(NamedTuple):
-    """Views into a flat vector: the layers `below` the cell, the `cell`, the layers `above` it (the last linear).
+    """The layers of a network, their parameters views into a flat vector.
 
-    A feed-forward network has only layers above. Only Gaussian policies have a `log_std` ``[out]``. Hidden layers are
-    tanh, or ReLU if `rectified`; sampled continuous actions are squashed by tanh, or clipped if `clipped`. In storage
-    an empty tensor marks each of these two flags. `norms` has one for each hidden layer, the cell last, or none.
+    Only Gaussian policies have a `log_std` ``[out]``; their samples are squashed by tanh, or clipped if `clipped`.
+    `marks` are the names of the empty tensors that tell in storage the kind of activation, and that samples are
+    clipped.
     """
 
-    below: list[Layer]
-    cell: gru.Weights | None
-    above: list[Layer]
+    layers: Sequence[Layer]
     log_std: Array | None
-    rectified: bool = False
-    clipped: bool = False
-    norms: Sequence[Norm] = ()
+    marks: tuple[str, ...] = ()
+
+    @property
+    def clipped(self) -> bool:
+        """Whether sampled continuous actions are clipped."""
+        return CLIPPED in self.marks
 
     @property
     def hidden_size(self) -> int:
         """The width of the hidden state, 0 for feed-forward networks."""
-        return 0 if self.cell is None else self.cell.width
+        return next((layer.width(0) for layer in self.layers if isinstance(layer, Gru)), 0)
+
+    @property
+    def inputs(self) -> int:
+        """The width of the inputs."""
+        return int(self.layers[0].arrays[0].shape[0])
+
+    @property
+    def outputs(self) -> int:
+        """The width of the outputs."""
+        return self.layers[-1].width(0)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of the layers."""
+        return tuple(type(layer) for layer in self.layers)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The precision."""
-        return self.above[0][0].dtype
+        return self.layers[-1].arrays[0].dtype
+
+    @property
+    def network(self) -> "Network":
+        """The shape of the network."""
+        widths = self.inputs, *(layer.width(0) for layer in self.layers if layer.entry)
+        norms = any(kind.is_norm for kind in self.kinds)
+        gaussian, activation = self.log_std is not None, _activation(self.marks)
+        return Network(widths, self.hidden_size > 0, gaussian, activation, self.clipped, norms)
 
     def forward(
-        self, inputs: Array, starts: gru.Flags | None = None, first: Array | None = None, burn_in: int = 0
-    ) -> "Trace":
-        """Maps rows ``[rows, in]`` to ``[rows, out]``, or with a cell sequences ``[T, B, in]`` to ``[T, B, out]``.
+        self, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
+    ) -> Trace:
+        """Maps rows ``[rows, in]`` to ``[rows, out]``, or with a GRU sequences ``[T, B, in]`` to ``[T, B, out]``.
 
         `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`.
         """
-        passes = [NormPass(norm) for norm in self.norms]
-        norms = [norm.forward for norm in passes]
-        if self.cell is None:
-            above = networks.forward(self.above, inputs, self.rectified, norms)
-            return Trace(above[-1], [], None, above, passes)
-        steps, rows, width = inputs.shape
-        below = networks.hidden(self.below, inputs.reshape(steps * rows, width), self.rectified, norms)
-        unrolled = gru.forward(self.cell, _timed(below[-1], steps), starts, first, burn_in)
-        outputs = unrolled.hidden.reshape(steps * rows, self.cell.width)
-        if norms:
-            outputs = outputs.copy()  # the hidden state stays as it is
-            norms[-1](outputs)
-        above = networks.forward(self.above, outputs)
-        return Trace(_timed(above[-1], steps), below, unrolled, above, passes)
+        saved: list[Any] = []
+        sequences = inputs.shape[:-1]
+        values = inputs.reshape(-1, inputs.shape[-1]) if self.hidden_size else inputs
+        spare = None  # an array that a layer may write its outputs into
+        for layer in self.layers:
+            if isinstance(layer, Gru):
+                steps = values.reshape(*sequences, values.shape[-1])
+                needed = gru.forward(layer, steps, starts, first, burn_in)
+                values = needed.hidden.reshape(-1, needed.hidden.shape[-1])
+            else:
+                values, needed = layer.forward(values, spare)
+            spare = None if layer.saves_outputs else values
+            saved.append(needed)
+        return Trace(values.reshape(*sequences, values.shape[-1]), saved)
 
-    def backward(self, trace: "Trace", grad_output: Array, gradient: "Weights | None") -> None:
+    def backward(self, trace: Trace, grad_output: Array, gradient: "Weights | None") -> None:
         """Writes d loss / d parameters into `gradient`, given `grad_output` = d loss / d outputs, shaped like them.
 
         It does not write the gradient of `log_std`, which comes from the loss.
         """
-        _backward(self, trace, grad_output, gradient)
+        self._backward(trace, grad_output, gradient, to_inputs=False)
 
     def input_gradient(self, inputs: Array, grad_output: Array, first: Array | None = None) -> Array:
         """d loss / d inputs, shaped like them, from d loss / d outputs; `inputs` and `first` are as in `forward`."""
-        grad_first, matrix = _backward(self, self.forward(inputs, first=first), grad_output, None)
-        grad_inputs = grad_first @ matrix.T
-        return grad_inputs if self.cell is None else _timed(grad_inputs, len(grad_output))
+        rows = self._backward(self.forward(inputs, first=first), grad_output, None, to_inputs=True)
+        return rows.reshape(inputs.shape)
+
+    def _backward(self, trace: Trace, grad_output: Array, gradient: "Weights | None", to_inputs: bool) -> Array:
+        grad_output = grad_output.reshape(-1, grad_output.shape[-1])
+        for index in range(len(self.layers) - 1, -1, -1):
+            into = None if gradient is None else gradient.layers[index]
+            layer, saved, descends = self.layers[index], trace.saved[index], to_inputs or index > 0
+            if isinstance(layer, Gru):
+                grad_output = gru.backward_rows(layer, saved, grad_output, cast(Gru | None, into), descends)
+            else:
+                grad_output = layer.backward(saved, grad_output, into, descends)
+        return grad_output
 
     def named(self) -> dict[str, Array]:
-        """The tensors by their names in storage, in forward order."""
+        """The tensors by their names in storage, in the order of the flat vector, without copies."""
+        names = tensor_names(self.kinds)
         tensors: dict[str, Array] = {}
-        for index, (weight, bias) in enumerate(self.below):
-            tensors |= {f"w{index}": weight, f"b{index}": bias}
-        if self.cell is not None:
-            tensors |= {f"gru_{name}": array for name, array in self.cell._asdict().items()}
-        for index, (weight, bias) in enumerate(self.above, len(self.below)):
-            tensors |= {f"w{index}": weight, f"b{index}": bias}
-        for index, norm in enumerate(self.norms):
-            tensors |= {f"{GAIN}{index}": norm.gain, f"{SHIFT}{index}": norm.shift}
-        if self.rectified:
-            tensors[RECTIFIED] = np.zeros(0, self.above[0][0].dtype)
-        if self.clipped:
-            tensors[CLIPPED] = np.zeros(0, self.above[0][0].dtype)
+        for index in stored_order(self.kinds):
+            tensors.update(zip(names[index], self.layers[index].arrays, strict=True))
+        tensors |= {mark: np.zeros(0, self.dtype) for mark in self.marks}
         return tensors if self.log_std is None else {**tensors, "log_std": self.log_std}
 
 
 def views(network: Network, flat: Array) -> Weights:
     """The weights of a network as views into its flat vector ``[parameters]``."""
-    below, cell, above = network.below, network.cell, network.above
-    end = below + cell
-    rest = flat[end + above :]
-    log_std = rest[network.norms :] if network.gaussian else None
-    marks = log_std, network.rectified, network.clipped, _norm_views(network, rest)
-    if not network.recurrent:
-        return Weights([], None, Mlp(network.sizes).layers(flat[:above]), *marks)
-    under, over = Mlp(network.sizes[:-2]).layers(flat[:below]), Mlp(network.sizes[-2:]).layers(flat[end:])
-    return Weights(under, _cell_views(network, flat[below:end]), over, *marks)
-
-
-def _norm_views(network: Network, flat: Array) -> list[Norm]:
-    """Views of the flat parameters that follow the layers."""
-    if not network.layer_norm:
-        return []
-    ends = accumulate((2 * width for width in network.sizes[1:-1]), initial=0)
-    return [Norm(*flat[start:end].reshape(2, -1)) for start, end in pairwise(ends)]
-
-
-def _cell_views(network: Network, flat: Array) -> gru.Weights:
-    inputs, width = network.sizes[-3], 3 * network.hidden_size
-    x, h = inputs * width, (inputs + network.hidden_size) * width
-    return gru.Weights(
-        flat[:x].reshape(inputs, width), flat[x:h].reshape(-1, width), flat[h : h + width], flat[h + width :]
-    )
-
-
-class Trace(NamedTuple):
-    """A forward pass: `outputs` ``[..., out]``, and the activations that `backward` needs.
-
-    `hidden` ``[T, B, H]`` is the hidden state after every step.
-    """
-
-    outputs: Array
-    below: list[Array]
-    unrolled: gru.Unrolled | None
-    above: list[Array]
-    norms: list[NormPass]
-
-    @property
-    def hidden(self) -> Array:
-        """The hidden states; raises `ValueError` for a feed-forward network."""
-        return self._known.hidden
-
-    @property
-    def before(self) -> Array:
-        """The hidden states before every step ``[T, B, H]``; raises `ValueError` for a feed-forward network."""
-        return self._known.before
-
-    @property
-    def _known(self) -> gru.Unrolled:
-        if self.unrolled is None:
-            raise ValueError("a network without a GRU has no hidden state")
-        return self.unrolled
+    return Weights(network.layers(flat), flat[-network.sizes[-1] :] if network.gaussian else None, network.marks)
 
 
 def initialise(network: Network, rng: np.random.Generator, output_gain: float) -> NDArray[np.float32]:
     """A flat vector of orthogonal weights and zero biases; norms change no scale yet.
 
-    Hidden layers have gain √2 and the last `output_gain`, as in `mlp.initialise`. Each of the cell's two matrices
-    is one orthogonal matrix of gain 1 over its three parts, as in the code of MAPPO (Yu et al., 2022, `RNNLayer`) and
-    for LSTMs in Huang et al., "The 37 Implementation Details of PPO", 2022.
+    Gain √2 on hidden layers and `output_gain` on the last, the practice of PPO implementations (Huang et al., "The 37
+    Implementation Details of PPO", 2022; orthogonal matrices after Saxe et al., 2014).
     """
     flat = np.zeros(network.parameters, np.float32)
     weights = views(network, flat)
-    if network.recurrent:
-        for weight, _ in weights.below:
-            weight[...] = np.sqrt(2.0) * networks.orthogonal(rng, *weight.shape)
-        if weights.cell is not None:
-            for matrix in (weights.cell.x, weights.cell.h):
-                matrix[...] = networks.orthogonal(rng, *matrix.shape)
-        weights.above[0][0][...] = output_gain * networks.orthogonal(rng, *weights.above[0][0].shape)
-    else:
-        mlp = Mlp(network.sizes)
-        flat[: mlp.parameters] = networks.initialise(mlp, rng, output_gain)
-    for norm in weights.norms:
-        norm.gain[...] = 1
+    for layer in weights.layers[:-1]:
+        layer.initialise(rng, np.sqrt(2.0))
+    weights.layers[-1].initialise(rng, output_gain)
     if weights.log_std is not None:
         weights.log_std[...] = FIRST_LOG_STD
     return flat
-
-
-def _backward(weights: Weights, trace: Trace, grad_output: Array, gradient: Weights | None) -> tuple[Array, Array]:
-    """d loss / d result of the first matrix product ``[rows, width]``, and the matrix of that product ``[in,
-    width]``."""
-    grad_output = grad_output.reshape(-1, grad_output.shape[-1])
-    above = None if gradient is None else gradient.above
-    norms = _norms_backward(trace.norms, gradient)
-    if weights.cell is None or trace.unrolled is None:
-        grad_output = networks.backward(weights.above, trace.above, grad_output, above, weights.rectified, norms)
-        return grad_output, weights.above[0][0]
-    grad_output = networks.backward(weights.above, trace.above, grad_output, above)
-    grad_output = grad_output @ weights.above[0][0].T
-    if norms:
-        norms[-1](grad_output)
-    cell = None if gradient is None else gradient.cell
-    grad_hidden = grad_output.reshape(trace.unrolled.hidden.shape)
-    grad_inputs = gru.backward(weights.cell, trace.unrolled, grad_hidden, cell).inputs
-    grad_output = grad_inputs.reshape(-1, grad_inputs.shape[-1])
-    if not weights.below:
-        return grad_output, weights.cell.x
-    grad_output = grad_output @ weights.cell.x.T
-    networks.backward_activation(grad_output, trace.below[-1], weights.rectified)
-    if norms:
-        norms[-2](grad_output)
-    below = None if gradient is None else gradient.below
-    grad_output = networks.backward(weights.below, trace.below, grad_output, below, weights.rectified, norms)
-    return grad_output, weights.below[0][0]
-
-
-def _norms_backward(passes: Sequence[NormPass], gradient: Weights | None) -> list[networks.InPlace]:
-    """What turns the gradient at each norm's outputs into that at its inputs."""
-    into = [None] * len(passes) if gradient is None else gradient.norms
-    return [partial(norm.backward, gradient=own) for norm, own in zip(passes, into, strict=True)]
-
-
-def _timed(rows: Array, steps: int) -> Array:
-    """``[T * B, width]`` as ``[T, B, width]``; B may be 0."""
-    return rows.reshape(steps, len(rows) // steps, rows.shape[1])
 
 
 def to_tensors(network: Network, flat: Array, prefix: str) -> dict[str, Array]:
@@ -236,32 +178,37 @@ def to_tensors(network: Network, flat: Array, prefix: str) -> dict[str, Array]:
 
 
 def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Network, Array]:
-    """The network and its flat vector (a copy) from `to_tensors`; raises `KeyError` when there is none."""
+    """The network and its flat vector (a copy) from `to_tensors`; raises as `weights_of` does."""
     weights = weights_of(tensors, prefix)
-    firsts = [weight.shape[0] for weight, _ in (*weights.below, *weights.above)]
-    if weights.cell is not None:
-        firsts.insert(len(weights.below), weights.cell.x.shape[0])
-    sizes = (*firsts, weights.above[-1][0].shape[1])
-    gaussian = weights.log_std is not None
-    marks = weights.rectified, weights.clipped, bool(weights.norms)
-    network = Network(sizes, weights.cell is not None, gaussian, *marks)
-    return network, np.concatenate([array.ravel() for array in weights.named().values()])
+    return weights.network, np.concatenate([array.ravel() for array in weights.named().values()])
 
 
 def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:
-    """The named tensors of `to_tensors`, not copied; raises `KeyError` when there is no such network."""
-    layers = layers_of(tensors, prefix)
-    rectified, clipped = (f"{prefix}/{mark}" in tensors for mark in (RECTIFIED, CLIPPED))
-    own = tensors.get(f"{prefix}/log_std"), rectified, clipped, norms_of(tensors, prefix)
-    if f"{prefix}/gru_x" not in tensors:
-        return Weights([], None, layers, *own)
-    cell = gru.Weights(*(tensors[f"{prefix}/gru_{part}"] for part in gru.Weights._fields))
-    return Weights(layers[:-1], cell, layers[-1:], *own)
+    """The named tensors of `to_tensors`, not copied.
+
+    Raises `KeyError` when there is no such network, and `ValueError` when its norms are not those of its hidden layers.
+    """
+    linear, norms = (_count(tensors, f"{prefix}/{kind.names[0]}") for kind in (Linear, LayerNorm))
+    if not linear:
+        raise KeyError(f"no network named {prefix}")
+    recurrent = f"{prefix}/{Gru.names[0]}" in tensors
+    hidden = linear - 1 + recurrent
+    if norms not in (0, hidden):
+        raise ValueError("its norms do not fit its hidden layers")
+    marks = tuple(mark for mark in _MARKS if f"{prefix}/{mark}" in tensors)
+    kinds = layer_kinds(hidden, recurrent, _activation(marks), norms > 0)
+    layers = [
+        kind(*(tensors[f"{prefix}/{name}"] for name in names))
+        for kind, names in zip(kinds, tensor_names(kinds), strict=True)
+    ]
+    return Weights(layers, tensors.get(f"{prefix}/log_std"), marks)
 
 
-def norms_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> list[Norm]:
-    """The norms of the network's hidden layers, in order, not copied; none if it has no layer norms."""
-    norms: list[Norm] = []
-    while (gain := tensors.get(f"{prefix}/{GAIN}{len(norms)}")) is not None:
-        norms.append(Norm(gain, tensors[f"{prefix}/{SHIFT}{len(norms)}"]))
-    return norms
+def _activation(marks: Sequence[str]) -> Kind:
+    """The activation of a network's hidden layers."""
+    return next((kind for kind in ACTIVATIONS if kind.mark in marks), ACTIVATIONS[0])
+
+
+def _count(tensors: Mapping[str, NDArray[Any]], name: str) -> int:
+    """How many tensors have this name and a number, from 0 without a gap."""
+    return next(number for number in count() if f"{name}{number}" not in tensors)

@@ -1,40 +1,31 @@
-"""The shapes of networks: perceptrons, GRUs, and what factories make, as they are stored beside the weights."""
+"""The shapes of networks: lists of layers, and what factories make, as they are stored beside the weights.
 
-import itertools
+The parameters of a list of layers are one flat vector: the layers in forward order, then their norms, then the log
+standard deviations of a Gaussian policy, which do not depend on the input.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import cache
+from itertools import accumulate, pairwise
+from math import prod
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from functions.encoding import from_json, to_json
+from functions.nn.layers import Array, Gru, Layer, LayerNorm, Linear, Shape, Tanh
 
-Array = NDArray[Any]
+Kind = type[Layer]
+
+# The name of the empty tensor that marks policies whose continuous actions are clipped.
+CLIPPED = "clip"
 
 # The names of a network's tensors: its shape as JSON, its graph for ONNX Runtime, and the prefix of its parameters.
 SHAPE, GRAPH, PARAMETERS = "shape", "graph", "net/"
-
-
-@dataclass(frozen=True)
-class Mlp:
-    """The shape of a perceptron: `sizes` are the widths from input to output."""
-
-    sizes: tuple[int, ...]
-
-    @property
-    def parameters(self) -> int:
-        """The number of parameters."""
-        return sum((inputs + 1) * outputs for inputs, outputs in itertools.pairwise(self.sizes))
-
-    def layers(self, flat: Array) -> list[tuple[Array, Array]]:
-        """Views ``(weight [in, out], bias [out])`` into a flat vector ``[parameters]``."""
-        views, start = [], 0
-        for inputs, outputs in itertools.pairwise(self.sizes):
-            middle, end = start + inputs * outputs, start + (inputs + 1) * outputs
-            views.append((flat[start:middle].reshape(inputs, outputs), flat[middle:end]))
-            start = end
-        return views
 
 
 @dataclass(frozen=True)
@@ -42,21 +33,21 @@ class Network:
     """The shape of a perceptron, or of one whose last hidden layer is a gated recurrent unit (GRU).
 
     `sizes` are the widths from input to output; a `recurrent` network has at least one hidden layer. `gaussian`: it has
-    a `log_std`. `rectified`: its hidden layers are ReLU. `clipped`: samples of the Gaussian are clipped to the bounds.
+    a `log_std`. `activation`: that of its hidden layers. `clipped`: samples of the Gaussian are clipped to the bounds.
     `layer_norm`: its hidden layers are normalised.
     """
 
     sizes: tuple[int, ...]
     recurrent: bool = False
     gaussian: bool = False
-    rectified: bool = False
+    activation: Kind = Tanh
     clipped: bool = False
     layer_norm: bool = False
 
     @property
     def parameters(self) -> int:
-        """The number of parameters, in forward order: below the cell, of it, above it, of norms, of `log_std`."""
-        return self.below + self.cell + self.above + self.norms + self.gaussian * self.sizes[-1]
+        """The number of parameters."""
+        return _layout(self).parameters
 
     @property
     def hidden_size(self) -> int:
@@ -64,24 +55,91 @@ class Network:
         return self.sizes[-2] if self.recurrent else 0
 
     @property
-    def below(self) -> int:
-        """The number of parameters below the cell, 0 without one."""
-        return Mlp(self.sizes[:-2]).parameters if self.recurrent else 0
+    def marks(self) -> tuple[str, ...]:
+        """The names of the empty tensors that tell in storage the kind of activation, and that samples are clipped."""
+        return _layout(self).marks
 
-    @property
-    def cell(self) -> int:
-        """The number of parameters of the cell."""
-        return (self.sizes[-3] + self.hidden_size + 2) * 3 * self.hidden_size if self.recurrent else 0
+    def layers(self, flat: Array) -> list[Layer]:
+        """The layers, their parameters views into a flat vector ``[parameters]``."""
+        return [segment.layer(flat) for segment in _layout(self).segments]
 
-    @property
-    def above(self) -> int:
-        """The number of parameters above the cell, of all layers without one."""
-        return Mlp(self.sizes[-2:] if self.recurrent else self.sizes).parameters
+    def matrices(self, flat: Array) -> list[Array]:
+        """Views ``[in + 1, out]`` into the flat vector of a feed-forward network, one for each linear layer: weight
+        and, as last row, bias."""
+        places = (segment.place for segment in _layout(self).segments if segment.kind is Linear)
+        return [flat[place].reshape(-1, width) for place, width in zip(places, self.sizes[1:], strict=True)]
 
-    @property
-    def norms(self) -> int:
-        """The number of parameters of layer norms."""
-        return 2 * sum(self.sizes[1:-1]) if self.layer_norm else 0
+
+class Segment(NamedTuple):
+    """The part of a flat vector with the parameters of a layer: where it is, and where each parameter is and its
+    shape."""
+
+    kind: Kind
+    place: slice
+    parameters: list[tuple[slice, Shape]]
+
+    def layer(self, flat: Array) -> Layer:
+        """The layer, its parameters views into the flat vector."""
+        return self.kind(*[flat[place].reshape(shape) for place, shape in self.parameters])
+
+
+class Layout(NamedTuple):
+    """How a network stands in a flat vector, and in storage: the segments of its layers in forward order, the number of
+    its parameters, and the names of its empty tensors."""
+
+    segments: list[Segment]
+    parameters: int
+    marks: tuple[str, ...]
+
+
+@cache
+def _layout(network: Network) -> Layout:
+    kinds = layer_kinds(len(network.sizes) - 2, network.recurrent, network.activation, network.layer_norm)
+    widths, shapes = iter(network.sizes), []
+    width = next(widths)
+    for kind in kinds:
+        inputs, width = width, next(widths) if kind.entry else width
+        shapes.append(kind.shapes(inputs, width))
+    segments, start = {}, 0
+    for index in stored_order(kinds):
+        ends = list(accumulate(map(prod, shapes[index]), initial=start))
+        places = [slice(*pair) for pair in pairwise(ends)]
+        segments[index] = Segment(kinds[index], slice(start, ends[-1]), list(zip(places, shapes[index], strict=True)))
+        start = ends[-1]
+    marks = (network.activation.mark, CLIPPED if network.clipped else "")
+    return Layout(
+        [segments[index] for index in range(len(kinds))],
+        start + network.gaussian * network.sizes[-1],
+        tuple(mark for mark in marks if mark),
+    )
+
+
+def stored_order(kinds: Sequence[Kind]) -> list[int]:
+    """The indices of layers in the order of the flat vector."""
+    return sorted(range(len(kinds)), key=lambda index: kinds[index].is_norm)
+
+
+@cache
+def tensor_names(kinds: tuple[Kind, ...]) -> list[tuple[str, ...]]:
+    """What the parameters of each layer are called in storage."""
+    counts: Counter[Kind] = Counter()
+    names = []
+    for kind in kinds:
+        number = str(counts[kind]) if kind.numbered else ""
+        names.append(tuple(name + number for name in kind.names))
+        counts[kind] += 1
+    return names
+
+
+def layer_kinds(hidden: int, recurrent: bool, activation: Kind, layer_norm: bool) -> tuple[Kind, ...]:
+    """The kinds of the layers of a network with so many hidden layers.
+
+    A norm stands before the activation, and behind a GRU, as in the code of MAPPO (Yu et al., 2022, `RNNLayer`): it
+    normalises what the next layer gets, not the hidden state.
+    """
+    norms = (LayerNorm,) if layer_norm else ()
+    kinds = (Linear, *norms, activation) * (hidden - recurrent)
+    return (*kinds, Gru, *norms, Linear) if recurrent else (*kinds, Linear)
 
 
 class FactoryShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

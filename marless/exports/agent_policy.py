@@ -16,57 +16,12 @@ from functions.environments.base import AgentClass, FloatArray
 from functions.environments.last_action import numbers_of
 from functions.environments.spaces.actions import ActionCodec
 from functions.nn.batched import BatchedNetwork
-from functions.nn.mlp import Layer
+from functions.nn.layers import Gru, Layer
 from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
 from marless.reports.policy import TeamPolicy
 
 # The inputs that carry something from step to step; the output that each takes next has NEXT before its name.
 HIDDEN, LAST_ACTION, NEXT = "hidden", "last_action", "next_"
-
-
-@dataclass(frozen=True)
-class Normalise:
-    """(x - mean) times inverse, cut off at ±10; `mean` and `inverse` ``[F]``."""
-
-    mean: FloatArray
-    inverse: FloatArray
-
-
-@dataclass(frozen=True)
-class Linear:
-    """x weight + bias; `weight` ``[in, out]``, `bias` ``[out]``."""
-
-    weight: FloatArray
-    bias: FloatArray
-
-
-@dataclass(frozen=True)
-class LayerNorm:
-    """As `torch.nn.LayerNorm`; `gain` and `shift` ``[H]``."""
-
-    gain: FloatArray
-    shift: FloatArray
-
-
-@dataclass(frozen=True)
-class Tanh:
-    """tanh of every number."""
-
-
-@dataclass(frozen=True)
-class Relu:
-    """max(0, x) of every number."""
-
-
-@dataclass(frozen=True)
-class Gru:
-    """As `torch.nn.GRUCell`, weights transposed; `x` ``[in, 3H]``, `h` ``[H, 3H]``, `bx` and `bh` ``[3H]``. Its output
-    is the next hidden state."""
-
-    x: FloatArray
-    h: FloatArray
-    bx: FloatArray
-    bh: FloatArray
 
 
 @dataclass(frozen=True)
@@ -83,7 +38,7 @@ class FactoryNetwork:
     one_hot: FloatArray
 
 
-PolicyLayer = Normalise | Linear | LayerNorm | Tanh | Relu | Gru | FactoryNetwork
+PolicyLayer = Layer | FactoryNetwork
 
 
 @dataclass(frozen=True)
@@ -174,7 +129,11 @@ def agent_policies(team: TeamPolicy) -> list[AgentPolicy]:
 def _policy(team: TeamPolicy, agent: int) -> AgentPolicy:
     spec, name = team.spec, team.agents[agent]
     kind, networks = spec.classes[spec.class_of[agent]], team.networks(agent)
-    layers = _layers(networks) if isinstance(networks, BatchedNetwork) else (_factory_network(team, agent, kind),)
+    layers: tuple[PolicyLayer, ...]
+    if isinstance(networks, BatchedNetwork):
+        layers = tuple(map(_alone, networks.layers))
+    else:
+        layers = (_factory_network(team, agent, kind),)
     log_std = () if networks.log_std is None else tuple(float(value) for value in networks.log_std.reshape(-1))
     return AgentPolicy(
         name=name,
@@ -200,25 +159,12 @@ def _actions(kind: AgentClass, action: ActionCodec, clips: bool) -> Choices | Nu
     return Numbers(kind.low, kind.high, clips, action.shape, *(tuple(x.tolist()) for x in (moves * 1.0, constants)))
 
 
-def _layers(network: BatchedNetwork) -> tuple[PolicyLayer, ...]:
-    """The layers of a network of one agent."""
-    layers: list[PolicyLayer] = []
-    if network.normaliser is not None:
-        layers.append(Normalise(*(part.reshape(-1) for part in network.normaliser)))
-    norms = [LayerNorm(norm.gain.reshape(-1), norm.shift.reshape(-1)) for norm in network.norms]
-    hidden = network.before if network.gru is not None else network.after[:-1]
-    for place, layer in enumerate(hidden):
-        layers += [_linear(layer), *norms[place : place + 1], Relu() if network.rectified else Tanh()]
-    if network.gru is not None:
-        x, h = (weight[0, 0] for weight in network.gru.weights)
-        bx, bh = (bias.reshape(-1) for bias in network.gru.biases)
-        layers += [Gru(x, h, bx, bh), *norms[-1:]]
-    return (*layers, _linear(network.after[-1]))
-
-
-def _linear(layer: Layer) -> Linear:
-    weight, bias = layer
-    return Linear(weight[0, 0], bias.reshape(-1))
+def _alone(layer: Layer) -> Layer:
+    """A layer of a class of one agent, without the axes of agents and blocks."""
+    shapes = layer.shapes(1, 1)
+    return type(layer)(
+        *(array.reshape(array.shape[-len(shape) :]) for array, shape in zip(layer.arrays, shapes, strict=True))
+    )
 
 
 def _factory_network(team: TeamPolicy, agent: int, kind: AgentClass) -> FactoryNetwork:

@@ -13,9 +13,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from functions.nn.layer_norm import EPSILON
+from functions.nn.layers import EPSILON, MOST_DEVIATIONS, Gru, Layer, LayerNorm, Linear, Normalise, Relu, Tanh
 from functions.nn.losses import ILLEGAL
-from functions.nn.normaliser import MOST_DEVIATIONS
 from marless.exports.agent_policy import (
     HIDDEN,
     LAST_ACTION,
@@ -23,13 +22,7 @@ from marless.exports.agent_policy import (
     AgentPolicy,
     Choices,
     FactoryNetwork,
-    Gru,
-    LayerNorm,
-    Linear,
-    Normalise,
     Numbers,
-    Relu,
-    Tanh,
 )
 
 OPSET, IR_VERSION = 18, 10
@@ -73,9 +66,12 @@ def onnx_model(policy: AgentPolicy) -> bytes:
     """The graph of a policy; takes any number of rows."""
     nodes, value = _Nodes(), "observation"
     if policy.last_action:
-        value = nodes.add("Concat", "observation", _as_many(nodes, LAST_ACTION), axis=-1)
+        value = nodes.add("Concat", "observation", _expand_to_batch(nodes, LAST_ACTION), axis=-1)
     for layer in policy.layers:
-        value = _LAYERS[type(layer)](nodes, layer, value)
+        if isinstance(layer, FactoryNetwork):
+            value = _factory(nodes, layer, value)
+        else:
+            value = LAYERS[type(layer)](nodes, value, *map(nodes.constant, layer.arrays))
     _HEADS[type(policy.actions)](nodes, policy, value)
     return _model(nodes, policy)
 
@@ -111,16 +107,10 @@ def _outputs(policy: AgentPolicy) -> list[Any]:
     ]
 
 
-def _as_many(nodes: _Nodes, value: str) -> str:
+def _expand_to_batch(nodes: _Nodes, value: str) -> str:
     """A value of one row, or of as many as the observation has, as the latter."""
     rows = nodes.add("Shape", "observation", start=0, end=1)
     return nodes.add("Expand", value, nodes.add("Concat", rows, nodes.integers(1), axis=0))
-
-
-def _normalise(nodes: _Nodes, layer: Normalise, value: str) -> str:
-    distance = nodes.add("Sub", value, nodes.constant(layer.mean))
-    quotient = nodes.add("Mul", distance, nodes.constant(layer.inverse))
-    return _clip(nodes, quotient, MOST_DEVIATIONS)
 
 
 def _clip(nodes: _Nodes, value: str, most: float) -> str:
@@ -128,33 +118,34 @@ def _clip(nodes: _Nodes, value: str, most: float) -> str:
     return nodes.add("Clip", value, *bounds)
 
 
-def _linear(nodes: _Nodes, layer: Linear, value: str) -> str:
-    product = nodes.add("MatMul", value, nodes.constant(layer.weight))
-    return nodes.add("Add", product, nodes.constant(layer.bias))
+def _normalise(nodes: _Nodes, value: str, mean: str, inverse: str) -> str:
+    return _clip(nodes, nodes.add("Mul", nodes.add("Sub", value, mean), inverse), MOST_DEVIATIONS)
 
 
-def _layer_norm(nodes: _Nodes, layer: LayerNorm, value: str) -> str:
-    gain, shift = nodes.constant(layer.gain), nodes.constant(layer.shift)
+def _linear(nodes: _Nodes, value: str, weight: str, bias: str) -> str:
+    return nodes.add("Add", nodes.add("MatMul", value, weight), bias)
+
+
+def _layer_norm(nodes: _Nodes, value: str, gain: str, shift: str) -> str:
     return nodes.add("LayerNormalization", value, gain, shift, axis=-1, epsilon=EPSILON)
 
 
-def _tanh(nodes: _Nodes, layer: Tanh, value: str) -> str:
+def _tanh(nodes: _Nodes, value: str) -> str:
     return nodes.add("Tanh", value)
 
 
-def _relu(nodes: _Nodes, layer: Relu, value: str) -> str:
+def _relu(nodes: _Nodes, value: str) -> str:
     return nodes.add("Relu", value)
 
 
-def _gru(nodes: _Nodes, layer: Gru, value: str) -> str:
-    from_input = _linear(nodes, Linear(layer.x, layer.bx), value)
-    from_hidden = _linear(nodes, Linear(layer.h, layer.bh), HIDDEN)
-    (seen_r, seen_z, seen_n), (known_r, known_z, known_n) = (
-        nodes.split("Split", part, parts=3, axis=-1, num_outputs=3) for part in (from_input, from_hidden)
+def _gru(nodes: _Nodes, value: str, x: str, h: str, bx: str, bh: str) -> str:
+    (input_r, input_z, input_n), (state_r, state_z, state_n) = (
+        nodes.split("Split", part, parts=3, axis=-1, num_outputs=3)
+        for part in (_linear(nodes, value, x, bx), _linear(nodes, HIDDEN, h, bh))
     )
-    reset = nodes.add("Sigmoid", nodes.add("Add", seen_r, known_r))
-    update = nodes.add("Sigmoid", nodes.add("Add", seen_z, known_z))
-    new = nodes.add("Tanh", nodes.add("Add", seen_n, nodes.add("Mul", reset, known_n)))
+    reset = nodes.add("Sigmoid", nodes.add("Add", input_r, state_r))
+    update = nodes.add("Sigmoid", nodes.add("Add", input_z, state_z))
+    new = nodes.add("Tanh", nodes.add("Add", input_n, nodes.add("Mul", reset, state_n)))
     # (1 - z) n + z h
     change = nodes.add("Mul", update, nodes.add("Sub", HIDDEN, new))
     after = nodes.add("Add", new, change)
@@ -187,7 +178,7 @@ def _factory(nodes: _Nodes, layer: FactoryNetwork, value: str) -> str:
 
 def _as_rows(nodes: _Nodes, row: NDArray[np.float32]) -> str:
     """A constant ``[width]`` once for each row of the observation."""
-    return _as_many(nodes, nodes.constant(row[None]))
+    return _expand_to_batch(nodes, nodes.constant(row[None]))
 
 
 def _choices(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
@@ -242,13 +233,13 @@ def _reshape_action(nodes: _Nodes, action: str, shape: tuple[int, ...]) -> str:
     return nodes.add("Reshape", action, nodes.integers(-1, *shape))
 
 
-_LAYERS: dict[type, Callable[[_Nodes, Any, str], str]] = {
+# By kind: adds a layer of `functions.nn.layers`, given the names of its input and its parameters.
+LAYERS: dict[type[Layer], Callable[..., str]] = {
     Normalise: _normalise,
     Linear: _linear,
     LayerNorm: _layer_norm,
     Tanh: _tanh,
     Relu: _relu,
     Gru: _gru,
-    FactoryNetwork: _factory,
 }
 _HEADS: dict[type, Callable[[_Nodes, AgentPolicy, str], None]] = {Choices: _choices, Numbers: _numbers}

@@ -33,6 +33,7 @@ class PolicyFormat:
     write: Callable[[Sequence[AgentPolicy]], tuple[_Files, list[dict[str, Any]]]]
     plays_with: str
     extra: str = ""
+    note: str = ""  # a line of README about further files
 
 
 def policy_files(team: TeamPolicy, format_: str, origin: dict[str, Any]) -> _Files:
@@ -85,8 +86,7 @@ def _torch(policies: Sequence[AgentPolicy]) -> tuple[_Files, list[dict[str, Any]
 
 
 def _safetensors(policies: Sequence[AgentPolicy]) -> tuple[_Files, list[dict[str, Any]]]:
-    files = {"policies.safetensors": plain_tensors.tensors_file(policies)}
-    return files, [{"layers": plain_tensors.layers(policy)} for policy in policies]
+    return plain_tensors.files(policies), [{"layers": plain_tensors.description(policy)} for policy in policies]
 
 
 def _one_each(
@@ -117,7 +117,7 @@ def _readme(format_: PolicyFormat) -> str:
 
 {PLAYER}         a class that plays them, to copy or to import: Player().act({{"agent_0": observation}})
 {SPACES}/ what {PLAYER} makes network inputs of observations with, and actions of what networks chose
-{DOCUMENT}   what each agent takes and gives
+{format_.note}{DOCUMENT}   what each agent takes and gives
 
 {PLAYER} takes observations as the environment returns them, and masks, and gives actions as its step takes them, greedy
 ones; several observations are arrays with more axes in front. Where "turns" is true in {DOCUMENT} and agents have
@@ -135,5 +135,7 @@ where there are twice as many as actions;
 FORMATS = {
     "onnx": PolicyFormat(_onnx, "onnxruntime and numpy", "export"),
     "torch": PolicyFormat(_torch, "torch and numpy", "learner"),
-    "safetensors": PolicyFormat(_safetensors, "numpy and safetensors"),
+    "safetensors": PolicyFormat(
+        _safetensors, "numpy and safetensors", note=f"{plain_tensors.MODULE} computes the layers of networks\n"
+    ),
 }

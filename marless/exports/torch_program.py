@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from coordinator.errors import UserError
 from functions.contract import BadRequest
-from functions.nn.layer_norm import EPSILON
+from functions.nn.layers import Gru, Layer
 from functions.nn.losses import ILLEGAL
 from functions.nn.modules import build
-from functions.nn.normaliser import MOST_DEVIATIONS
+from functions.nn.torch_layers import LAYERS, gru_step
 from marless.exports.agent_policy import (
     HIDDEN,
     LAST_ACTION,
@@ -21,33 +21,22 @@ from marless.exports.agent_policy import (
     AgentPolicy,
     Choices,
     FactoryNetwork,
-    Gru,
-    LayerNorm,
-    Linear,
-    Normalise,
     Numbers,
-    Relu,
-    Tanh,
+    PolicyLayer,
 )
 
 
-class _Normalise(nn.Module):
-    def __init__(self, layer: Normalise) -> None:
+class _Layer(nn.Module):
+    """A layer of `functions.nn.layers`; one with a hidden state also takes the state before."""
+
+    def __init__(self, layer: Layer) -> None:
         super().__init__()
-        self.mean, self.inverse = _constant(layer.mean), _constant(layer.inverse)
+        self.recurrent = isinstance(layer, Gru)
+        self._compute = gru_step if self.recurrent else LAYERS[type(layer)]
+        self.constants = nn.ParameterList(map(_constant, layer.arrays))
 
-    def forward(self, values: Tensor) -> Tensor:
-        return ((values - self.mean) * self.inverse).clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS)
-
-
-class _Gru(nn.Module):
-    def __init__(self, layer: Gru) -> None:
-        super().__init__()
-        self.x, self.h = _constant(layer.x.T), _constant(layer.h.T)
-        self.bx, self.bh = _constant(layer.bx), _constant(layer.bh)
-
-    def forward(self, values: Tensor, before: Tensor) -> Tensor:
-        return torch.gru_cell(values, before, self.x, self.h, self.bx, self.bh)
+    def forward(self, *values: Tensor) -> Tensor:
+        return self._compute(*values, *self.constants)
 
 
 class _Factory(nn.Module):
@@ -71,7 +60,7 @@ class _Policy(nn.Module):
 
     def __init__(self, policy: AgentPolicy) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(_LAYERS[type(layer)](layer) for layer in policy.layers)
+        self.layers = nn.ModuleList(map(_module, policy.layers))
         self.last_action, self.actions = policy.last_action, policy.actions
 
     def forward(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -80,7 +69,7 @@ class _Policy(nn.Module):
         if self.last_action:
             values = torch.cat([values, inputs[LAST_ACTION]], dim=1)
         for layer in self.layers:
-            if isinstance(layer, _Gru):
+            if isinstance(layer, _Layer) and layer.recurrent:
                 values = after[f"{NEXT}{HIDDEN}"] = layer(values, inputs[HIDDEN])
             else:
                 values = layer(values)
@@ -122,24 +111,8 @@ def _tensor(array: Any) -> Tensor:
     return torch.from_numpy(np.array(array, order="C"))
 
 
-def _linear(layer: Linear) -> nn.Module:
-    linear = nn.Linear(*layer.weight.shape)
-    linear.load_state_dict({"weight": _tensor(layer.weight.T), "bias": _tensor(layer.bias)})
-    return linear
-
-
-def _layer_norm(layer: LayerNorm) -> nn.Module:
-    norm = nn.LayerNorm(len(layer.gain), EPSILON)
-    norm.load_state_dict({"weight": _tensor(layer.gain), "bias": _tensor(layer.shift)})
-    return norm
-
-
-def _tanh(layer: Tanh) -> nn.Module:
-    return nn.Tanh()
-
-
-def _relu(layer: Relu) -> nn.Module:
-    return nn.ReLU()
+def _module(layer: PolicyLayer) -> nn.Module:
+    return _Factory(layer) if isinstance(layer, FactoryNetwork) else _Layer(layer)
 
 
 def _choices(actions: Choices, values: Tensor, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
@@ -163,15 +136,6 @@ def _numbers(actions: Numbers, values: Tensor, inputs: dict[str, Tensor]) -> tup
     return values, action, unit_action * torch.tensor(actions.last_scale) + torch.tensor(actions.last_offset)
 
 
-_LAYERS: dict[type, Callable[[Any], nn.Module]] = {
-    Normalise: _Normalise,
-    Linear: _linear,
-    LayerNorm: _layer_norm,
-    Tanh: _tanh,
-    Relu: _relu,
-    Gru: _Gru,
-    FactoryNetwork: _Factory,
-}
 _HEADS: dict[type, Callable[[Any, Tensor, dict[str, Tensor]], tuple[Tensor, Tensor, Tensor]]] = {
     Choices: _choices,
     Numbers: _numbers,

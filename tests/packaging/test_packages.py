@@ -54,7 +54,7 @@ LEARNING = {
 }
 TORCH = {
     "functions.algorithms.torch_engine", "functions.algorithms.value.module_mixer", "functions.nn.modules",
-    "functions.named_code", "functions.nn.onnx_export", "functions.nn.torch_networks",
+    "functions.named_code", "functions.nn.onnx_export", "functions.nn.torch_layers",
 }  # fmt: skip
 # Deployed functions do without threadpoolctl: environment variables give them one thread.
 EXTRAS = {"gymnasium", "onnx", "onnxruntime", "threadpoolctl", "torch"}

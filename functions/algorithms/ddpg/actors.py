@@ -30,8 +30,8 @@ from functions.nn.continuous import Deterministic
 from functions.nn.discrete import OneChoice
 from functions.nn.gumbel import Relaxed
 from functions.nn.heads import head_of
+from functions.nn.layers import Array
 from functions.nn.losses import mask_logits
-from functions.nn.mlp import Array
 from functions.nn.networks import Trace, Weights
 from functions.randomness import generator
 

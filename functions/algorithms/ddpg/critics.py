@@ -12,7 +12,7 @@ from functions.algorithms.off_policy.specs import View
 from functions.algorithms.off_policy.target_networks import NetworkInputs, by_column
 from functions.algorithms.stage import Context, StageResult
 from functions.keys import group_name
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.networks import Weights
 
 

@@ -21,7 +21,7 @@ from functions.algorithms.views import observation_shape
 from functions.contract import BadRequest, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.randomness import generator
 
 

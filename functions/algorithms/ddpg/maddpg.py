@@ -20,7 +20,7 @@ from functions.algorithms.off_policy.specs import TEAM_VIEW
 from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
 from functions.contract import SummaryName
 from functions.keys import group_name
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 
 
 def actors(context: Context[DdpgConfig], group: int) -> StageResult:

@@ -25,8 +25,8 @@ from functions.contract import SummaryName, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.heads import Distribution, Head, head_of
+from functions.nn.layers import Array
 from functions.nn.losses import mask_logits
-from functions.nn.mlp import Array
 from functions.randomness import generator
 
 

@@ -18,7 +18,7 @@ from functions.algorithms.off_policy.target_networks import NetworkInputs, by_ag
 from functions.algorithms.rows import starts, with_identity
 from functions.algorithms.stage import Context
 from functions.nn import gumbel
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.networks import Trace, Weights
 
 Actions = Mapping[int, Array]

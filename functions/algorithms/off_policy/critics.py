@@ -31,7 +31,7 @@ from functions.algorithms.off_policy.td import TdLoss, one_step, td_loss
 from functions.algorithms.stage import Context
 from functions.algorithms.trainable import Trainable
 from functions.keys import group_name
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.networks import Weights
 from functions.nn.shape import Network
 

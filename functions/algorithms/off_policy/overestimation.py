@@ -14,7 +14,7 @@ from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.off_policy.specs import ReplayConfig
 from functions.algorithms.off_policy.td import n_step_returns
 from functions.algorithms.stage import Context
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 
 
 def overestimation(

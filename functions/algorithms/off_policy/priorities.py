@@ -18,7 +18,7 @@ from functions.algorithms.advantages import Flags
 from functions.algorithms.off_policy.replay import Indices, M, MinibatchConfig, require_replay_buffer, with_minibatch
 from functions.algorithms.off_policy.specs import PRIORITIES
 from functions.algorithms.stage import Context
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.randomness import generator
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from functions.algorithms.advantages import LearningSignal
 from functions.algorithms.off_policy.specs import ReplayConfig
 from functions.algorithms.off_policy.td import n_step_returns
 from functions.algorithms.stage import Context
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.normaliser import Normaliser
 
 # The decay of the rewards' running mean and mean square, per update.

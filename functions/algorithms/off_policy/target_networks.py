@@ -16,7 +16,7 @@ from functions.algorithms.rows import starts, with_identity
 from functions.algorithms.stage import Context
 from functions.algorithms.views import own_observation
 from functions.keys import group_name
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.networks import Trace, Weights, unroll
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
+from functions.nn.layers import Array
 from functions.nn.losses import huber, mask_logits
-from functions.nn.mlp import Array
 
 
 def one_step(rewards: Array, next_values: Array, terminated: Flags, gamma: float) -> Array:

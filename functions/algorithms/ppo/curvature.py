@@ -6,7 +6,6 @@ both ends of the spectrum with a few products. Matrices are multiplied by method
 the overhead of operators is a fifth of the time.
 """
 
-import itertools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,8 +17,8 @@ from functions.algorithms.chunks import Minibatch
 from functions.algorithms.engine import L, LossOf
 from functions.algorithms.numpy_engine import LossGradient
 from functions.algorithms.ppo.distil import log_probabilities
-from functions.nn.mlp import Array
-from functions.nn.shape import Mlp, Network
+from functions.nn.layers import Array
+from functions.nn.shape import Network
 
 # The fewest products: with fewer, residuals may be small by chance.
 FEWEST = 5
@@ -86,18 +85,15 @@ class _Layer(NamedTuple):
 
 
 class Hessian:
-    """The Hessian of a mean loss by the flat parameters of a network, as a product with vectors.
+    """The Hessian of a mean loss by the flat parameters of a network with tanh layers, as a product with vectors.
 
     A layer's segment of the flat vector, weight and then bias, is one matrix ``[in + 1, out]`` for inputs that end in a
     1. Terms that do not depend on the direction are computed once. `loss` takes the outputs ``[B, out]``.
     """
 
-    def __init__(self, mlp: Mlp, flat: Array, inputs: Array, loss: Callable[[Array], Derivatives]) -> None:
-        counts = [(inputs + 1) * outputs for inputs, outputs in itertools.pairwise(mlp.sizes)]
-        ends = itertools.accumulate(counts)
-        self._slices = [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
-        self._outputs = mlp.sizes[1:]
-        *hidden, last = self._matrices(flat)
+    def __init__(self, network: Network, flat: Array, inputs: Array, loss: Callable[[Array], Derivatives]) -> None:
+        self._network = network
+        *hidden, last = matrices = network.matrices(flat)
         inputs = self._inputs = _with_ones(inputs)
         seen = []
         for matrix in hidden:
@@ -107,7 +103,8 @@ class Hessian:
         self._error, self._second = loss(inputs.dot(last))
         self._layers: list[_Layer] = []  # last one first
         grad = self._error
-        for inputs, (weight, _) in zip(seen[::-1], mlp.layers(flat)[:0:-1], strict=True):
+        for inputs, matrix in zip(seen[::-1], matrices[:0:-1], strict=True):
+            weight = matrix[:-1]
             activations, back = inputs[:, :-1], grad.dot(weight.T)
             slope = 1 - activations * activations
             self._layers.append(_Layer(inputs, weight, grad, slope, -2 * activations * back))
@@ -119,8 +116,8 @@ class Hessian:
         chance = rng.random(self._error.shape, np.float32)
         chance -= np.float32(0.5)
         grad = (self._error + np.finfo(self._error.dtype).eps) * chance
-        direction = np.empty(self._slices[-1].stop, grad.dtype)
-        first, *outs = self._matrices(direction)
+        direction = np.empty(self._network.parameters, grad.dtype)
+        first, *outs = self._network.matrices(direction)
         for layer, out in zip(self._layers, outs[::-1], strict=True):
             layer.seen.T.dot(grad, out=out)
             grad = grad.dot(layer.weight.T)
@@ -130,7 +127,7 @@ class Hessian:
 
     def times(self, vector: Array) -> Array:
         """The product ``[parameters]`` with a direction ``[parameters]``: R{gradient} of Pearlmutter's operator R."""
-        first, *directions = self._matrices(vector)
+        first, *directions = self._network.matrices(vector)
         changes: list[Array] = []  # R{activations} below every layer but the first
         change = self._inputs.dot(first)
         for layer, direction in zip(self._layers[::-1], directions, strict=True):
@@ -140,7 +137,7 @@ class Hessian:
             change += layer.seen.dot(direction)
         grad = np.einsum("bij,bj->bi", self._second, change)  # R{d loss / d outputs}
         product = np.empty_like(vector)
-        first, *outs = self._matrices(product)
+        first, *outs = self._network.matrices(product)
         for layer, direction, out in zip(self._layers, directions[::-1], outs[::-1], strict=True):
             change = changes.pop()
             layer.seen.T.dot(grad, out=out)
@@ -152,10 +149,6 @@ class Hessian:
             grad += change
         self._inputs.T.dot(grad, out=first)
         return product
-
-    def _matrices(self, flat: Array) -> list[Array]:
-        """Views ``[in + 1, out]`` into a flat vector, layer by layer."""
-        return [flat[part].reshape(-1, width) for part, width in zip(self._slices, self._outputs, strict=True)]
 
 
 class DifferenceHessian:

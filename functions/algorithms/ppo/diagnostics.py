@@ -30,9 +30,9 @@ from functions.keys import group_name
 from functions.nn import recurrent
 from functions.nn.continuous import Bounds, Gaussian
 from functions.nn.discrete import OneChoice
-from functions.nn.mlp import Array
+from functions.nn.layers import Array, Linear, Tanh
 from functions.nn.networks import Weights
-from functions.nn.shape import SHAPE, Mlp
+from functions.nn.shape import SHAPE
 from functions.randomness import generator
 
 # The curvature is computed on one in `ONE_IN` of the group's rows, at least `LEAST`. Lanczos' method ends after
@@ -121,7 +121,7 @@ def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
     rng = generator(before.seed, before.round, "curvature", group)
     wanted = max(LEAST, count // ONE_IN)
     weights = recurrent.weights_of(before.tensors, name)
-    quick = isinstance(known.head, OneChoice) and not weights.hidden_size and not weights.norms
+    quick = isinstance(known.head, OneChoice) and {*weights.kinds} <= {Linear, Tanh}
     hessian = (_hessian if quick else _differences)(before, group, known, wanted, rng)
     found = extremes(hessian.times, hessian.start(rng), PRODUCTS, RESIDUAL * LEAST / wanted)
     return SummaryResult({"largest": found.largest, "smallest": found.smallest}, {})
@@ -130,7 +130,7 @@ def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
 def _hessian(
     before: Context[PpoConfig], group: int, known: PolicyRows, wanted: int, rng: np.random.Generator
 ) -> Hessian:
-    """The Hessian on `wanted` rows, for one choice and a feed-forward policy without layer norms."""
+    """The Hessian on `wanted` rows, for one choice and a feed-forward policy with tanh layers."""
     count = len(known.actions)
     rows = rng.integers(count, size=wanted) if count > wanted else np.arange(count)
     legal = None if known.legal is None else known.legal[rows]
@@ -140,7 +140,7 @@ def _hessian(
 
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
     inputs = pooled(before, group, lambda agent: observations(before, agent))
-    return Hessian(Mlp(network.sizes), flat, inputs[rows], loss)
+    return Hessian(network, flat, inputs[rows], loss)
 
 
 def _differences(

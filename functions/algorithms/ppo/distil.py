@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from functions.nn.discrete import Branches
 from functions.nn.heads import Distribution
+from functions.nn.layers import Array
 from functions.nn.losses import log_softmax, mask_logits
-from functions.nn.mlp import Array
 
 # Rows of one step.
 ROWS = 512

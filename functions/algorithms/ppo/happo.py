@@ -24,8 +24,8 @@ from functions.algorithms.stage import Context, Stage, StageResult, Summary
 from functions.contract import SummaryName
 from functions.keys import group_name
 from functions.nn.heads import distribution
+from functions.nn.layers import Array
 from functions.nn.losses import mask_logits
-from functions.nn.mlp import Array
 from functions.nn.networks import Weights, unroll
 
 

@@ -27,7 +27,7 @@ from functions.contract import Team
 from functions.keys import group_name
 from functions.nn import recurrent
 from functions.nn.heads import distribution
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.networks import Weights, unroll
 from functions.nn.normaliser import SEEN, Normaliser
 from functions.nn.shape import SHAPE, Network
@@ -164,7 +164,7 @@ def estimated(targets: Array, weight: float) -> Normaliser:
 
 def preserve(network: Network, critic: Array, before: Normaliser, after: Normaliser) -> None:
     """Rescales the last layer of the flat `critic` in place, so that `after` denormalises to the values of `before`."""
-    weight, bias = recurrent.views(network, critic).above[-1]
+    weight, bias = network.layers(critic)[-1].arrays
     weight[...] = weight * (before.scale / after.scale)
     bias[...] = after.normalise(before.denormalise(bias.astype(np.float64)))
 

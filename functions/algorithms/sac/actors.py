@@ -25,7 +25,7 @@ from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.stage import Context
 from functions.environments.base import AgentClass
 from functions.keys import group_name
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.networks import Trace, Weights
 from functions.randomness import generator
 

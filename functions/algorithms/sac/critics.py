@@ -21,7 +21,7 @@ from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.sac.temperature import temperature
 from functions.algorithms.stage import Context, StageResult
 from functions.keys import group_name
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.networks import Weights
 
 

@@ -18,8 +18,8 @@ from functions.nn import gumbel
 from functions.nn.continuous import SquashedSample
 from functions.nn.discrete import OneChoice
 from functions.nn.gumbel import Relaxed
+from functions.nn.layers import Array
 from functions.nn.losses import mask_logits
-from functions.nn.mlp import Array
 
 
 @dataclass(frozen=True)

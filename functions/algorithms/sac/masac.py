@@ -20,7 +20,7 @@ from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
 from functions.contract import SummaryName
 from functions.keys import group_name
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 
 
 def actors(context: Context[SacConfig], group: int) -> StageResult:

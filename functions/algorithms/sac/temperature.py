@@ -11,7 +11,7 @@ from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.stage import Context
 from functions.algorithms.trainable import moments
 from functions.nn.adam import Adam
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 
 
 def new_temperature(config: SacConfig, name: str) -> dict[str, Array]:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
 from functions.algorithms.off_policy.td import gather_actions
+from functions.nn.layers import Array
 from functions.nn.losses import mask_logits
-from functions.nn.mlp import Array
 
 
 class ConservativeGap(NamedTuple):

@@ -25,7 +25,7 @@ from functions.algorithms.value.utilities import Utilities, agent_utilities, tra
 from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 
 
 def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from functions.algorithms.value.hypernetworks import Hypernetworks
 from functions.algorithms.value.specs import QplexSizes
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
+from functions.nn.recurrent import Trace
 
 # The authors' code adds it to absolute values, so that weights are positive.
 _POSITIVE = 1e-10
@@ -28,7 +29,7 @@ class DuellingTrace(NamedTuple):
 
     `utilities` ``[B, n]`` (0 where not alive) and `alive`; the raw `weight` ``[B, n]`` and `key` ``[B, k]`` before
     their absolute values; `agent` and `action` ``[B, k, n]`` after the sigmoid; `advantages` times weights ``[B, n]``;
-    `activations` of the five hypernetworks.
+    `traces` of the five hypernetworks.
     """
 
     utilities: Array
@@ -38,7 +39,7 @@ class DuellingTrace(NamedTuple):
     agent: Array
     action: Array
     advantages: Array
-    activations: list[list[Array]]
+    traces: list[Trace]
 
 
 class DuellingMixer(QplexSizes):
@@ -70,15 +71,15 @@ class DuellingMixer(QplexSizes):
         zero = utilities.dtype.type(0)
         utilities, advantages = np.where(alive, utilities, zero), np.where(alive, advantages, zero)
         both = np.concatenate([state, actions], axis=1)
-        activations = self.hypernetworks.forward(flat, [*[state] * (len(self.names) - 1), both])
-        weight, bias, key, agent, action = (outputs[-1] for outputs in activations)
+        traces = self.hypernetworks.forward(flat, [*[state] * (len(self.names) - 1), both])
+        weight, bias, key, agent, action = (trace.outputs for trace in traces)
         heads = (len(state), self.heads, self.agents)
         agent, action = _sigmoid(agent).reshape(heads), _sigmoid(action).reshape(heads)
         positive = np.abs(weight) + weight.dtype.type(_POSITIVE)
         factor = np.einsum("bk,bkn->bn", np.abs(key) + key.dtype.type(_POSITIVE), agent * action)
         advantages = positive * advantages
         joint = (positive * utilities + bias + (factor - 1) * advantages).sum(axis=1)
-        return joint, DuellingTrace(utilities, alive, weight, key, agent, action, advantages, activations)
+        return joint, DuellingTrace(utilities, alive, weight, key, agent, action, advantages, traces)
 
     def backward(self, flat: Array, trace: DuellingTrace, grad_output: Array) -> tuple[Array, Array]:
         """The parameters' gradient ``[parameters]`` and d loss / d utilities ``[B, agents]``, 0 for dead agents.
@@ -96,7 +97,7 @@ class DuellingMixer(QplexSizes):
         bias = np.broadcast_to(above, weight.shape)
         rows = len(grad_output)
         grad_outputs = (weight, bias, key, agent.reshape(rows, -1), action.reshape(rows, -1))
-        return self.hypernetworks.backward(flat, trace.activations, grad_outputs), by_utilities
+        return self.hypernetworks.backward(flat, trace.traces, grad_outputs), by_utilities
 
 
 def duelling_mixer_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[DuellingMixer, Array]:

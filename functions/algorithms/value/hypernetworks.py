@@ -4,26 +4,29 @@ Hidden layers are ReLU, the last layer is linear. All networks of a mixing netwo
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.nn import mlp
-from functions.nn.mlp import Array, Layer, from_tensors, to_tensors
-from functions.nn.shape import Mlp
+from functions.algorithms.value.specs import hypernetwork
+from functions.nn import recurrent
+from functions.nn.layers import Array
+from functions.nn.recurrent import Trace, Weights
+from functions.nn.shape import Network
 
 
 class Hypernetworks(NamedTuple):
     """The shapes of the networks by name, in the order of the flat vector."""
 
-    shapes: Mapping[str, Mlp]
+    shapes: Mapping[str, Network]
 
     @classmethod
     def of(cls, tensors: Mapping[str, NDArray[Any]], prefix: str, names: Sequence[str]) -> tuple[Self, Array]:
         """Shapes and flat vector (a copy) of networks stored by `to_tensors`; raises `KeyError`."""
-        parts = [from_tensors(tensors, f"{prefix}/{name}") for name in names]
-        shapes = {name: shape for name, (shape, _) in zip(names, parts, strict=True)}
+        parts = [recurrent.from_tensors(tensors, f"{prefix}/{name}") for name in names]
+        shapes = {name: hypernetwork(network.sizes) for name, (network, _) in zip(names, parts, strict=True)}
         return cls(shapes), np.concatenate([flat for _, flat in parts])
 
     @property
@@ -34,37 +37,39 @@ class Hypernetworks(NamedTuple):
     def initialise(self, rng: np.random.Generator) -> NDArray[np.float32]:
         """A flat vector, weights and biases uniform within ±1/√inputs, as in the code of QMIX's authors."""
         flat = np.empty(self.parameters, np.float32)
-        for network in self._layers(flat):
-            for weight, bias in network:
+        for shape, part in zip(self.shapes.values(), self._parts(flat), strict=True):
+            for matrix in shape.matrices(part):
+                weight, bias = matrix[:-1], matrix[-1]
                 bound = 1 / np.sqrt(len(weight))
                 weight[...] = rng.uniform(-bound, bound, weight.shape)
                 bias[...] = rng.uniform(-bound, bound, bias.shape)
         return flat
 
-    def forward(self, flat: Array, inputs: Sequence[Array]) -> list[list[Array]]:
-        """The activations of every network, its inputs ``[B, in]`` first, its outputs ``[B, out]`` last."""
-        return [
-            mlp.forward(layers, rows, rectified=True) for layers, rows in zip(self._layers(flat), inputs, strict=True)
-        ]
+    def forward(self, flat: Array, inputs: Sequence[Array]) -> list[Trace]:
+        """The passes of every network over its inputs ``[B, in]``."""
+        return [weights.forward(rows) for weights, rows in zip(self._weights(flat), inputs, strict=True)]
 
-    def backward(self, flat: Array, activations: Sequence[list[Array]], grad_outputs: Sequence[Array]) -> Array:
+    def backward(self, flat: Array, traces: Sequence[Trace], grad_outputs: Sequence[Array]) -> Array:
         """The parameters' gradient ``[parameters]``, given d loss / d outputs ``[B, out]`` of every network."""
         gradient = np.empty_like(flat)
-        views = zip(self._layers(flat), activations, grad_outputs, self._layers(gradient), strict=True)
-        for layers, own, above, into in views:
-            mlp.backward(layers, own, above, into, rectified=True)
+        views = zip(self._weights(flat), traces, grad_outputs, self._weights(gradient), strict=True)
+        for weights, trace, grad_output, into in views:
+            weights.backward(trace, grad_output, into)
         return gradient
 
     def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
-        """The networks as named layers ``<prefix>/<name>/w0 [in, out]``, ..., views of `flat`."""
+        """The networks as named layers ``<prefix>/<name>/w0 [in, out]``, ..., views of `flat`, without a mark of their
+        activation."""
         named: dict[str, Array] = {}
-        for (name, shape), part in zip(self.shapes.items(), self._parts(flat), strict=True):
-            named.update(to_tensors(shape, part, f"{prefix}/{name}"))
+        for name, weights in zip(self.shapes, self._weights(flat), strict=True):
+            tensors = weights._replace(marks=()).named()
+            named |= {f"{prefix}/{name}/{tensor}": array for tensor, array in tensors.items()}
         return named
 
-    def _layers(self, flat: Array) -> list[list[Layer]]:
-        return [shape.layers(part) for shape, part in zip(self.shapes.values(), self._parts(flat), strict=True)]
+    def _weights(self, flat: Array) -> list[Weights]:
+        parts = zip(self.shapes.values(), self._parts(flat), strict=True)
+        return [recurrent.views(shape, part) for shape, part in parts]
 
     def _parts(self, flat: Array) -> list[Array]:
-        ends = np.cumsum([shape.parameters for shape in self.shapes.values()])
-        return np.split(flat, ends[:-1])
+        ends = accumulate((shape.parameters for shape in self.shapes.values()), initial=0)
+        return [flat[start:end] for start, end in pairwise(ends)]

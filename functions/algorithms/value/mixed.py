@@ -28,7 +28,7 @@ from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.adam import Adam
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.randomness import generator
 
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from functions.algorithms.value.hypernetworks import Hypernetworks
 from functions.algorithms.value.specs import QmixSizes
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
+from functions.nn.recurrent import Trace
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,7 @@ class MixerTrace:
     """The arrays of a forward pass that `Mixer.backward` needs. Rows B, agents n, hidden units m.
 
     `utilities` ``[B, n]`` (0 where not alive) and `alive`; the raw `weight` ``[B, n, m]`` and `last` ``[B, m]`` before
-    their absolute values; `hidden` ``[B, m]`` after ELU and `elu_gradient`; `activations` of the four hypernetworks,
-    the state first.
+    their absolute values; `hidden` ``[B, m]`` after ELU and `elu_gradient`; `traces` of the four hypernetworks.
     """
 
     utilities: Array
@@ -33,7 +33,7 @@ class MixerTrace:
     last: Array
     hidden: Array
     elu_gradient: Array
-    activations: list[list[Array]]
+    traces: list[Trace]
 
 
 class Mixer(QmixSizes):
@@ -57,8 +57,8 @@ class Mixer(QmixSizes):
         """
         if alive is not None:
             utilities = np.where(alive, utilities, utilities.dtype.type(0))
-        activations = self.hypernetworks.forward(flat, [state] * len(self.names))
-        weight, first_bias, last, last_bias = (outputs[-1] for outputs in activations)
+        traces = self.hypernetworks.forward(flat, [state] * len(self.names))
+        weight, first_bias, last, last_bias = (trace.outputs for trace in traces)
         weight = weight.reshape(len(state), self.agents, self.embed)
         hidden = np.einsum("bn,bnm->bm", utilities, np.abs(weight))
         hidden += first_bias
@@ -66,7 +66,7 @@ class Mixer(QmixSizes):
         np.maximum(hidden, hidden.dtype.type(0), out=hidden)
         hidden += elu_gradient - 1  # expm1 takes 20 times as long, for digits that the sums below lose
         joint = np.einsum("bm,bm->b", hidden, np.abs(last)) + last_bias[:, 0]
-        return joint, MixerTrace(utilities, alive, weight, last, hidden, elu_gradient, activations)
+        return joint, MixerTrace(utilities, alive, weight, last, hidden, elu_gradient, traces)
 
     def backward(self, flat: Array, trace: MixerTrace, grad_output: Array) -> tuple[Array, Array]:
         """The parameters' gradient ``[parameters]`` and d loss / d utilities ``[B, agents]``.
@@ -84,7 +84,7 @@ class Mixer(QmixSizes):
         weight *= trace.utilities[:, :, None]
         weight *= inner[:, None, :]
         grad_outputs = (weight.reshape(len(grad_output), -1), inner, last, grad_output[:, None])
-        return self.hypernetworks.backward(flat, trace.activations, grad_outputs), by_utilities
+        return self.hypernetworks.backward(flat, trace.traces, grad_outputs), by_utilities
 
 
 def mixer_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Mixer, Array]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
 from functions.nn import modules
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.shape import PARAMETERS, SHAPE, MixerShape
 
 # The rows that a new module is tried with.

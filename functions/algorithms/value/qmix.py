@@ -20,7 +20,7 @@ from functions.algorithms.value.specs import QmixConfig
 from functions.contract import BadRequest, SummaryName, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
-from functions.nn.mlp import Array
+from functions.nn.layers import Array
 from functions.nn.shape import MixerShape
 
 

@@ -22,8 +22,8 @@ from functions.algorithms.value.specs import QplexConfig, UtilityConfig, choices
 from functions.algorithms.value.utilities import Utilities
 from functions.contract import SummaryName
 from functions.nn.gumbel import one_hot
+from functions.nn.layers import Array
 from functions.nn.losses import mask_logits
-from functions.nn.mlp import Array
 
 
 class _Qplex(MixedValue[QplexConfig]):

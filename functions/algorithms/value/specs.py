@@ -14,7 +14,8 @@ from functions.algorithms.views import state_width
 from functions.bounds import LARGEST, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS, MOST_UNITS
 from functions.contract import BadRequest, Behaviour, Team
 from functions.environments.base import EnvSpec
-from functions.nn.shape import Mlp, Network
+from functions.nn.layers import Relu
+from functions.nn.shape import Network
 
 PARTS = ("policy", "policy_optimiser", "target", "normaliser", PRIORITIES)
 _WITHOUT_NORMALISER = ("policy", "policy_optimiser", "target", PRIORITIES)
@@ -160,7 +161,12 @@ def utility_network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int
             what, advice = "numbers", "use ippo, mappo, iddpg, maddpg, isac or masac"
         raise BadRequest(f"{spec.agents[agent]} acts in {what}; the algorithm values single choices only: {advice}")
     sizes = (kind.observation_size + (len(spec.agents) if team.identity else 0), *config.hidden, kind.actions)
-    return Network(sizes, config.recurrent, rectified=True, layer_norm=config.layer_norm)
+    return Network(sizes, config.recurrent, activation=Relu, layer_norm=config.layer_norm)
+
+
+def hypernetwork(sizes: tuple[int, ...]) -> Network:
+    """A network that computes weights of a mixing network from the state, with these widths from input to output."""
+    return Network(sizes, activation=Relu)
 
 
 C = TypeVar("C", bound=MixedConfig)
@@ -170,7 +176,7 @@ class MixerSizes(Protocol):
     """The shapes of the hypernetworks of a mixing network."""
 
     @property
-    def shapes(self) -> Mapping[str, Mlp]:
+    def shapes(self) -> Mapping[str, Network]:
         """By name, in the order of the flat vector."""
 
 
@@ -195,7 +201,7 @@ class QmixSizes:
         return cls(len(side_of(spec, team, group)), width, config.mixing_embed_dim, config.hypernet_embed)
 
     @property
-    def shapes(self) -> dict[str, Mlp]:
+    def shapes(self) -> dict[str, Network]:
         """The networks that compute the weights from the state, by name."""
         first = (self.state, self.hyper) if self.hyper else (self.state,)
         widths = (
@@ -204,7 +210,7 @@ class QmixSizes:
             (*first, self.embed),
             (self.state, self.embed, 1),
         )
-        return dict(zip(self.names, map(Mlp, widths), strict=True))
+        return dict(zip(self.names, map(hypernetwork, widths), strict=True))
 
 
 @dataclass(frozen=True)
@@ -229,12 +235,12 @@ class QplexSizes:
         return cls(len(side), width, sum(choices(spec, side)), config.mixing_heads, config.hypernet_embed)
 
     @property
-    def shapes(self) -> dict[str, Mlp]:
+    def shapes(self) -> dict[str, Network]:
         """The networks that compute w, b and the factors of λ, by name."""
         hidden = (self.hyper,) if self.hyper else ()
         by_head, both = self.heads * self.agents, self.state + self.actions
         ends = ((self.state, self.agents), (self.state, self.agents), (self.state, self.heads), (self.state, by_head))
-        shapes = (Mlp((inputs, *hidden, outputs)) for inputs, outputs in (*ends, (both, by_head)))
+        shapes = (hypernetwork((inputs, *hidden, outputs)) for inputs, outputs in (*ends, (both, by_head)))
         return dict(zip(self.names, shapes, strict=True))
 
 

@@ -33,8 +33,8 @@ from functions.algorithms.views import observation_shape
 from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
+from functions.nn.layers import Array
 from functions.nn.losses import mask_logits
-from functions.nn.mlp import Array
 from functions.nn.networks import Trace
 from functions.randomness import generator
 

@@ -9,25 +9,9 @@ import numpy as np
 from safetensors.numpy import load_file
 
 sys.path.append(str(Path(__file__).parent))
+from marless_layers import KINDS, forward
 from marless_spaces.agent import Seen
 from marless_spaces.team import TeamCodec
-
-LAYERS: dict[str, Any] = {
-    "normalise": lambda x, p: np.clip((x - p["mean"]) * p["inverse"], -10, 10),
-    "linear": lambda x, p: x @ p["weight"] + p["bias"],
-    "layer_norm": lambda x, p: (
-        (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * p["gain"] + p["shift"]
-    ),
-    "tanh": lambda x, p: np.tanh(x),
-    "relu": lambda x, p: np.maximum(x, 0),
-}
-
-
-def gru(x: Any, before: Any, p: dict[str, Any]) -> Any:
-    """The hidden state after a step, as torch.nn.GRUCell has it."""
-    (xr, xz, xn), (hr, hz, hn) = np.split(x @ p["x"] + p["bx"], 3, -1), np.split(before @ p["h"] + p["bh"], 3, -1)
-    reset, update = (0.5 + 0.5 * np.tanh(0.5 * part) for part in (xr + hr, xz + hz))
-    return (1 - update) * np.tanh(xn + reset * hn) + update * before
 
 
 class Player:
@@ -36,7 +20,14 @@ class Player:
     def __init__(self, folder: Path = Path(__file__).parent) -> None:
         document = json.loads((folder / "policies.json").read_text(encoding="utf-8"))
         self.agents, self.team = document["agents"], TeamCodec.of(document)
-        self.tensors = load_file(folder / "policies.safetensors")
+        tensors = load_file(folder / "policies.safetensors")
+        self.layers = {
+            name: [
+                KINDS[layer["type"]](**{key: tensors[tensor] for key, tensor in layer["tensors"].items()})
+                for layer in one["layers"]
+            ]
+            for name, one in self.agents.items()
+        }
         self.start()
 
     def start(self) -> None:
@@ -59,15 +50,11 @@ class Player:
 
     def outputs(self, name: str, x: Any) -> Any:
         """The network's outputs for rows of numbers."""
-        state = self.states[name]
+        state = {key: np.repeat(rows, len(x) // len(rows), axis=0) for key, rows in self.states[name].items()}
         if "last_action" in state:
-            x = np.concatenate([x, np.broadcast_to(state["last_action"], (len(x), state["last_action"].shape[1]))], 1)
-        for layer in self.agents[name]["layers"]:
-            tensors = {key: self.tensors[tensor] for key, tensor in layer["tensors"].items()}
-            if layer["type"] == "gru":
-                x = state["hidden"] = gru(x, state["hidden"], tensors)
-            else:
-                x = LAYERS[layer["type"]](x, tensors)
+            x = np.concatenate([x, state["last_action"]], axis=1)
+        x, hidden = forward(self.layers[name], x, state.get("hidden"))
+        self.states[name] |= {} if hidden is None else {"hidden": hidden}
         return x
 
     def actions_of(self, name: str, encoding: Seen) -> Any:

@@ -26,7 +26,14 @@ def test_policies_are_written_with_a_player_and_nothing_is_replaced(marless, tmp
     said = marless("export", "a", "--to", "safetensors")
     assert (said.code, said.out[-1]) == (0, "exports/a-safetensors")
     written = sorted(path.name for path in (tmp_path / "exports/a-safetensors").iterdir())
-    assert written == ["README.txt", "marless_spaces", "play.py", "policies.json", "policies.safetensors"]
+    assert written == [
+        "README.txt",
+        "marless_layers.py",
+        "marless_spaces",
+        "play.py",
+        "policies.json",
+        "policies.safetensors",
+    ]
     document = json.loads((tmp_path / "exports/a-safetensors/policies.json").read_text())
     assert (document["run"], document["round"], list(document["agents"])) == ("a", 4, ["agent_0", "agent_1"])
     again = marless("export", "a", "--to", "safetensors")

@@ -14,8 +14,8 @@ from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, S
 from functions.algorithms.stage import StageResult, SummaryResult
 from functions.contract import BadRequest, Behaviour
 from functions.keys import group_name
-from functions.nn.mlp import initialise, to_tensors
-from functions.nn.shape import Mlp
+from functions.nn.recurrent import initialise, to_tensors
+from functions.nn.shape import Network
 from functions.randomness import generator
 from marless.testing import environments
 from marless.testing.algorithms import check_schedule
@@ -88,9 +88,9 @@ class Config(AlgorithmConfig, frozen=True, kw_only=True, tag_field="name", tag="
 
 def start(spec, team, config, seed, group):
     kind = spec.classes[spec.class_of[group]]
-    mlp = Mlp((kind.observation_size + len(spec.agents) * team.identity, 4, kind.actions))
+    network = Network((kind.observation_size + len(spec.agents) * team.identity, 4, kind.actions))
     name = group_name(group)
-    made = to_tensors(mlp, initialise(mlp, generator(seed, "initialise", group), 1.0), f"policy/{name}")
+    made = to_tensors(network, initialise(network, generator(seed, "initialise", group), 1.0), f"policy/{name}")
     return {**made, f"memory/{name}": np.zeros(2, np.float32), f"count/{name}": np.zeros(1, np.int64)}
 
 
@@ -265,9 +265,9 @@ def starts_at_infinity(spec, team, config, seed, group):
 
 
 def starts_too_narrow(spec, team, config, seed, group):
-    mlp = Mlp((2, spec.classes[spec.class_of[group]].actions))
+    network = Network((2, spec.classes[spec.class_of[group]].actions))
     made = start(spec, team, config, seed, group)
-    own = to_tensors(mlp, np.zeros(mlp.parameters, np.float32), f"policy/{group_name(group)}")
+    own = to_tensors(network, np.zeros(network.parameters, np.float32), f"policy/{group_name(group)}")
     return {**{name: array for name, array in made.items() if not name.startswith("policy")}, **own}
 
 

@@ -9,7 +9,7 @@ from benchmarks.learner import Round, networks
 from benchmarks.sizes import Size, draw, table
 from benchmarks.table import Row, markdown, quotients
 from benchmarks.training import Training
-from functions.nn.shape import Mlp
+from functions.nn.shape import Network
 
 plain_loop = pytest.importorskip("benchmarks.plain_loop", reason="torch is not installed", exc_type=ImportError)
 torch = pytest.importorskip("torch")
@@ -79,4 +79,4 @@ def test_networks_have_the_hidden_width_that_is_asked_for():
     # A policy of 18 inputs and 5 actions: 18 * 30 + 30 + 30 * 30 + 30 + 30 * 5 + 5 = 1,655; a critic of the three
     # observations: 54 * 30 + 30 + 30 * 30 + 30 + 30 + 1 = 2,611.
     layers = networks(Round(num_envs=1, hidden=30).sample())
-    assert [Mlp(sizes).parameters for sizes in layers] == [1655, 2611]
+    assert [Network(sizes).parameters for sizes in layers] == [1655, 2611]

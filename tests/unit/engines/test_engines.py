@@ -122,7 +122,7 @@ def test_algorithms_keep_their_rules_with_torch(name):
 
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    for module in ("functions.algorithms.torch_engine", "functions.nn.torch_networks"):
+    for module in ("functions.algorithms.torch_engine", "functions.nn.torch_layers"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     engine._engine.cache_clear()
     with pytest.raises(

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from functions.isolation import foreign
 from functions.isolation.arithmetic import ARITHMETIC
 from functions.isolation.keeper import Keeper, ProcessChanged, restore, settle, settled
-from functions.nn import mlp
+from functions.nn import layers
 
 pytestmark = pytest.mark.usefixtures("code_of_others")
 known_layout = pytest.mark.skipif(not ARITHMETIC.standard, reason="the layout of fenv_t is not known here")
@@ -167,8 +167,10 @@ def test_torch_computes_as_by_default():
         (np.random, "default_rng", "numpy.random.default_rng"),
         (math, "sqrt", "math.sqrt"),
         (
-            mlp,
-            next(name for name, value in vars(mlp).items() if callable(value) and value.__module__ == mlp.__name__),
+            layers,
+            next(
+                name for name, value in vars(layers).items() if callable(value) and value.__module__ == layers.__name__
+            ),
             "",
         ),
     ],

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from functions.nn import gru
+from functions.nn.layers import Gru
 
 SHAPES = pytest.mark.parametrize(("steps", "rows", "inputs", "width"), [(1, 1, 1, 1), (7, 5, 3, 4), (30, 6, 9, 16)])
 
@@ -12,12 +13,12 @@ SHAPES = pytest.mark.parametrize(("steps", "rows", "inputs", "width"), [(1, 1, 1
 def random_unit(inputs, width, seed=0, scale=0.6):
     rng = np.random.default_rng(seed)
     shapes = ((inputs, 3 * width), (width, 3 * width), (3 * width,), (3 * width,))
-    return gru.Weights(*(scale * rng.standard_normal(shape) for shape in shapes))
+    return Gru(*(scale * rng.standard_normal(shape) for shape in shapes))
 
 
 def in_torch(weights):
     """The same unit in torch, float64."""
-    unit = torch.nn.GRU(weights.x.shape[0], weights.width, dtype=torch.float64)
+    unit = torch.nn.GRU(weights.x.shape[0], len(weights.h), dtype=torch.float64)
     unit.weight_ih_l0.data, unit.weight_hh_l0.data = torch.tensor(weights.x.T.copy()), torch.tensor(weights.h.T.copy())
     unit.bias_ih_l0.data, unit.bias_hh_l0.data = torch.tensor(weights.bx), torch.tensor(weights.bh)
     return unit
@@ -41,9 +42,7 @@ def close(found, wanted, rtol=1e-10):
 def test_a_step_is_that_of_the_formulas_worked_out_by_hand():
     # All weights 0 but the biases: r = sigmoid(ln 3) = 3/4, z = sigmoid(0 + ln 1) = 1/2, and with c_n = 4 and a_n = -3
     # n = tanh(-3 + 3/4 * 4) = 0; so h' = 1/2 * 0 + 1/2 * 0.8.
-    weights = gru.Weights(
-        np.zeros((1, 3)), np.zeros((1, 3)), np.array([np.log(3.0), 0.0, -3.0]), np.array([0.0, 0.0, 4.0])
-    )
+    weights = Gru(np.zeros((1, 3)), np.zeros((1, 3)), np.array([np.log(3.0), 0.0, -3.0]), np.array([0.0, 0.0, 4.0]))
     unrolled = gru.forward(weights, np.ones((1, 1, 1)), first=np.array([[0.8]]))
     np.testing.assert_allclose(unrolled.gates[:, 0, 0, 0], [0.75, 0.5, 0.0], atol=1e-15)
     np.testing.assert_allclose(unrolled.hidden, [[[0.4]]], rtol=1e-14)
@@ -60,7 +59,7 @@ def test_states_and_all_gradients_are_those_of_torch(steps, rows, inputs, width)
     expected.backward(torch.tensor(grad_output))
 
     unrolled = gru.forward(weights, values, starts, first)
-    gradient = gru.Weights(*(np.full_like(array, np.nan) for array in weights))
+    gradient = Gru(*(np.full_like(array, np.nan) for array in weights.arrays))
     gradients = gru.backward(weights, unrolled, grad_output, gradient)
     close(unrolled.hidden, expected)
     close(gradients.inputs @ weights.x.T, x.grad)
@@ -101,11 +100,11 @@ def test_burn_in_steps_make_the_state_and_get_no_gradient(burn_in):
     more.
     """
     w, one, two = 0.7, 0.9, -0.4
-    weights = gru.Weights(np.array([[0, 0, w]]), np.zeros((1, 3)), np.zeros(3), np.zeros(3))
+    weights = Gru(np.array([[0, 0, w]]), np.zeros((1, 3)), np.zeros(3), np.zeros(3))
     unrolled = gru.forward(weights, np.array([[[one]], [[two]]]), burn_in=burn_in)
     last = np.tanh(w * one) / 4 + np.tanh(w * two) / 2
     np.testing.assert_allclose(unrolled.hidden[1], [[last]], rtol=1e-14)
-    gradient = gru.Weights(*(np.full_like(array, np.nan) for array in weights))
+    gradient = Gru(*(np.full_like(array, np.nan) for array in weights.arrays))
     gru.backward(weights, unrolled, np.array([[[0.0]], [[1.0]]]), gradient)
     expected = two * (1 - np.tanh(w * two) ** 2) / 2
     expected += 0 if burn_in else one * (1 - np.tanh(w * one) ** 2) / 4
@@ -126,7 +125,7 @@ def test_unrolling_in_chunks_gives_the_states_of_the_whole(length):
 def test_a_hundred_steps_in_single_precision_stay_beside_torch():
     weights, rng = random_unit(18, 64, scale=0.15), np.random.default_rng(5)
     values = rng.standard_normal((100, 16, 18))
-    single = gru.Weights(*(array.astype(np.float32) for array in weights))
+    single = Gru(*(array.astype(np.float32) for array in weights.arrays))
     unit = in_torch(weights).float()
     expected, _ = unit(torch.tensor(values, dtype=torch.float32))
     found = gru.forward(single, values.astype(np.float32)).hidden
@@ -136,7 +135,7 @@ def test_a_hundred_steps_in_single_precision_stay_beside_torch():
 
 
 def test_gates_far_beyond_saturation_stay_numbers():
-    weights = gru.Weights(*(np.full(shape, 1e4, np.float32) for shape in ((1, 3), (1, 3), 3, 3)))
+    weights = Gru(*(np.full(shape, 1e4, np.float32) for shape in ((1, 3), (1, 3), 3, 3)))
     for sign in (1, -1):
         unrolled = gru.forward(weights, np.full((3, 2, 1), sign * 1e4, np.float32))
         gradients = gru.backward(weights, unrolled, np.ones_like(unrolled.hidden), None)

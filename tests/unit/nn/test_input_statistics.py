@@ -38,14 +38,14 @@ def test_inputs_are_normalised_and_cut_off_at_ten_deviations(precision):
     found = InputStatistics.none(2).merged(np.array([[0, 0.1], [4, 0.1]], precision))
     inputs = np.array([[0, 0.1], [2, 0.1], [30, 0.2], [-30, 0.0]], precision)
     wanted = [[-1, 0], [0, 0], [10, 10], [-10, -10]]
-    normalised = found.normaliser(np.dtype(precision)).normalise(inputs)
+    normalised = found.normaliser(np.dtype(precision)).forward(inputs)[0]
     assert normalised.dtype == precision
     np.testing.assert_allclose(normalised, wanted, rtol=0, atol=1e-6)
 
 
 def test_before_the_first_input_nothing_changes_within_ten():
     inputs = np.array([[-9.5, 0.0, 12.0]], np.float32)
-    found = InputStatistics.none(3).normaliser(inputs.dtype).normalise(inputs)
+    found = InputStatistics.none(3).normaliser(inputs.dtype).forward(inputs)[0]
     np.testing.assert_array_equal(found, [[-9.5, 0, 10]])
 
 

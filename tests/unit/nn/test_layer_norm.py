@@ -7,7 +7,7 @@ import torch
 from functions.contract import BadRequest, Team
 from functions.environments.base import AgentClass, EnvSpec, Observation
 from functions.nn import recurrent
-from functions.nn.layer_norm import Norm, NormPass
+from functions.nn.layers import LayerNorm, Relu
 from functions.nn.shape import Network
 from functions.policies import Policy
 
@@ -18,7 +18,7 @@ SHARED, APART = Team(groups=(0, 1, 0), identity=True), Team(groups=(0, 1, 2))
 def test_a_row_is_normalised_as_worked_out_by_hand():
     # Means 2 and 5, variances 1 and 0.
     values = np.array([[1.0, 3.0], [5.0, 5.0]])
-    NormPass(Norm(np.array([2.0, 10.0]), np.array([0.5, 0.0]))).forward(values)
+    LayerNorm(np.array([2.0, 10.0]), np.array([0.5, 0.0])).forward(values, values)
     unit = 1 / np.sqrt(1 + 1e-5)
     np.testing.assert_allclose(values, [[0.5 - 2 * unit, 10 * unit], [0.5, 0.0]], rtol=1e-12)
 
@@ -28,7 +28,8 @@ def test_a_new_norm_has_gain_one_and_no_shift_and_layers_are_drawn_as_without():
     flat, other = (recurrent.initialise(network, np.random.default_rng(1), 0.01) for network in (plain, normed))
     assert normed.parameters == plain.parameters + 2 * (16 + 12)
     np.testing.assert_array_equal(other[: plain.parameters], flat)
-    for norm, width in zip(recurrent.views(normed, other).norms, (16, 12), strict=True):
+    norms = [layer for layer in normed.layers(other) if isinstance(layer, LayerNorm)]
+    for norm, width in zip(norms, (16, 12), strict=True):
         np.testing.assert_array_equal(norm.gain, np.ones(width))
         np.testing.assert_array_equal(norm.shift, np.zeros(width))
 
@@ -66,7 +67,7 @@ def in_torch(tensors, inputs, steps):
 @pytest.mark.parametrize("memory", [False, True])
 @pytest.mark.parametrize("team", [SHARED, APART], ids=["shared with identity", "apart"])
 def test_actors_act_by_normalised_networks(team, memory):
-    tensors = drawn(team, Network((9 if team.identity else 6, 8, 7, 5), memory, rectified=True, layer_norm=True))
+    tensors = drawn(team, Network((9 if team.identity else 6, 8, 7, 5), memory, activation=Relu, layer_norm=True))
     rng = np.random.default_rng(1)
     seen = Observation(tuple(rng.standard_normal((20, n, 6)) for n in (2, 1)), np.ones((20, 3), bool))
     policy, hidden = Policy(SPEC, team, tensors), None

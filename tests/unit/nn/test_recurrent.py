@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from functions.nn import mlp as networks
 from functions.nn import recurrent
-from functions.nn.shape import Mlp, Network
+from functions.nn.layers import Relu
+from functions.nn.shape import Network
 
 SHAPES = [
     Network((4, 6, 3)),
@@ -14,13 +14,13 @@ SHAPES = [
     Network((4, 6, 3), recurrent=True),
     Network((5, 8, 7, 2), recurrent=True, gaussian=True),
     Network((5, 8, 6, 7, 2), recurrent=True),
-    Network((4, 6, 5, 3), rectified=True),
-    Network((5, 8, 7, 2), recurrent=True, rectified=True),
+    Network((4, 6, 5, 3), activation=Relu),
+    Network((5, 8, 7, 2), recurrent=True, activation=Relu),
     Network((4, 6, 3), gaussian=True, clipped=True),
     Network((5, 8, 6, 2), gaussian=True, layer_norm=True),
-    Network((4, 6, 5, 3), rectified=True, layer_norm=True),
+    Network((4, 6, 5, 3), activation=Relu, layer_norm=True),
     Network((4, 6, 3), recurrent=True, layer_norm=True),
-    Network((5, 8, 6, 7, 2), recurrent=True, rectified=True, gaussian=True, layer_norm=True),
+    Network((5, 8, 6, 7, 2), recurrent=True, activation=Relu, gaussian=True, layer_norm=True),
 ]
 
 
@@ -101,18 +101,18 @@ def test_gradients_at_the_inputs_are_those_of_torch(network):
     np.testing.assert_allclose(found.reshape(inputs.shape), x.grad.numpy(), rtol=0, atol=1e-10)
 
 
-def test_without_memory_every_byte_is_that_of_the_perceptron():
-    network, mlp = Network((7, 6, 5, 3)), Mlp((7, 6, 5, 3))
-    flat = recurrent.initialise(network, np.random.default_rng(2), 0.01)
-    assert flat.tobytes() == networks.initialise(mlp, np.random.default_rng(2), 0.01).tobytes()
-    inputs = np.random.default_rng(3).standard_normal((20, 7), np.float32)
-    trace, activations = recurrent.views(network, flat).forward(inputs), networks.forward(mlp.layers(flat), inputs)
-    assert trace.outputs.tobytes() == activations[-1].tobytes()
-    one, two = np.zeros_like(flat), np.zeros_like(flat)
-    recurrent.views(network, flat).backward(trace, trace.outputs, recurrent.views(network, one))
-    networks.backward(mlp.layers(flat), activations, activations[-1], mlp.layers(two))
-    assert one.tobytes() == two.tobytes()
-    assert list(recurrent.to_tensors(network, flat, "p")) == list(networks.to_tensors(mlp, flat, "p"))
+def test_layers_are_views_into_the_flat_vector():
+    network = Network((2, 3, 1))
+    flat = np.arange(13.0)  # (2 + 1) * 3 + (3 + 1) * 1
+    assert network.parameters == 13
+    first, _, last = network.layers(flat)
+    np.testing.assert_array_equal(first.weight, [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_array_equal(first.bias, [6, 7, 8])
+    np.testing.assert_array_equal(last.weight, [[9], [10], [11]])
+    np.testing.assert_array_equal(last.bias, [12])
+    last.bias[0] = -1
+    assert flat[12] == -1
+    np.testing.assert_array_equal(network.matrices(flat)[0], [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
 
 
 def test_tensors_stand_in_forward_order_under_the_names_of_the_wire():
@@ -149,12 +149,11 @@ def test_a_network_comes_back_from_its_tensors(network):
 def test_a_unit_starts_orthogonal_with_gain_one_and_the_deviations_at_their_own_value():
     network = Network((10, 48, 32, 5), recurrent=True, gaussian=True)
     weights = recurrent.views(network, recurrent.initialise(network, np.random.default_rng(4), 0.01))
-    for matrix, gain in (
-        (weights.below[0][0], np.sqrt(2)), (weights.cell.x, 1), (weights.cell.h, 1), (weights.above[0][0], 0.01)
-    ):  # fmt: skip
+    below, _, cell, above = weights.layers
+    for matrix, gain in ((below.weight, np.sqrt(2)), (cell.x, 1), (cell.h, 1), (above.weight, 0.01)):
         short = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
         np.testing.assert_allclose(short @ short.T, gain**2 * np.eye(len(short)), atol=1e-6)
-    for bias in (weights.below[0][1], weights.cell.bx, weights.cell.bh, weights.above[0][1]):
+    for bias in (below.bias, cell.bx, cell.bh, above.bias):
         assert not bias.any()
     np.testing.assert_array_equal(weights.log_std, np.float32(-0.5))
 

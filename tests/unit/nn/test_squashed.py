@@ -10,8 +10,8 @@ from functions.contract import BadRequest, Behaviour, Team
 from functions.environments.base import AgentClass, EnvSpec, Observation
 from functions.nn import heads
 from functions.nn.continuous import Bounds, Deterministic, Gaussian, SquashedGaussian, SquashedSample
-from functions.nn.mlp import to_tensors
-from functions.nn.shape import Mlp
+from functions.nn.recurrent import to_tensors
+from functions.nn.shape import Network
 from functions.policies import Policy
 
 ROWS, NUMBERS = 200, 3
@@ -98,8 +98,8 @@ def test_choices_have_one_output_each():
 
 def policy_of(bias):
     """A policy that gives these outputs for everything."""
-    mlp = Mlp((1, 2, len(bias)))
-    tensors = to_tensors(mlp, np.zeros(mlp.parameters, np.float32), "policy/g00")
+    network = Network((1, 2, len(bias)))
+    tensors = to_tensors(network, np.zeros(network.parameters, np.float32), "policy/g00")
     tensors["policy/g00/b1"][:] = bias
     return Policy(EnvSpec(("a",), (KIND,), 5), Team(groups=(0,)), tensors)
 

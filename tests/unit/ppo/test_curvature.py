@@ -12,8 +12,8 @@ from functions.algorithms.ppo.curvature import Hessian, extremes, policy_derivat
 from functions.algorithms.ppo.diagnostics import LEAST, PRODUCTS, RESIDUAL
 from functions.algorithms.ppo.distil import log_probabilities
 from functions.nn.losses import clipped_policy_loss
-from functions.nn.mlp import initialise
-from functions.nn.shape import Mlp
+from functions.nn.recurrent import initialise
+from functions.nn.shape import Network
 
 LN3 = np.log(3)
 SHAPES = [(4, 3), (5, 7, 4), (6, 8, 8, 4), (7, 9, 6, 5, 3)]
@@ -24,8 +24,8 @@ class Case:
 
     def __init__(self, sizes, rows, seed, masked, entropy=0.02, gain=1.0):
         rng = np.random.default_rng(seed)
-        self.mlp, self.entropy = Mlp(sizes), entropy
-        self.flat = initialise(self.mlp, rng, gain) + 0.1 * rng.standard_normal(self.mlp.parameters)
+        self.network, self.entropy = Network(sizes), entropy
+        self.flat = initialise(self.network, rng, gain) + 0.1 * rng.standard_normal(self.network.parameters)
         self.inputs, self.advantage = rng.standard_normal((rows, sizes[0])), rng.standard_normal(rows)
         self.legal = None
         if masked:
@@ -40,7 +40,7 @@ class Case:
         def loss(logits):
             return policy_derivatives(logits, self.actions, advantage, self.entropy, self.legal)
 
-        return Hessian(self.mlp, self.flat.astype(precision), self.inputs.astype(precision), loss)
+        return Hessian(self.network, self.flat.astype(precision), self.inputs.astype(precision), loss)
 
     def loss(self, flat):
         """The clipped surrogate and the bonus at weights near `self.flat`, which gives the old probabilities."""
@@ -54,7 +54,7 @@ class Case:
 
     def _log_p(self, flat):
         values, start = torch.tensor(self.inputs), 0
-        pairs = list(itertools.pairwise(self.mlp.sizes))
+        pairs = list(itertools.pairwise(self.network.sizes))
         for layer, (inputs, outputs) in enumerate(pairs):
             weight = flat[start : start + inputs * outputs].reshape(inputs, outputs)
             start += (inputs + 1) * outputs
@@ -77,7 +77,7 @@ def test_a_product_is_that_of_automatic_differentiation(sizes, rows, masked):
     case = Case(sizes, rows, seed=rows, masked=masked)
     hessian, rng = case.hessian(), np.random.default_rng(0)
     for _ in range(3):
-        vector = rng.standard_normal(case.mlp.parameters)
+        vector = rng.standard_normal(case.network.parameters)
         _, wanted = torch.autograd.functional.hvp(case.loss, torch.tensor(case.flat), torch.tensor(vector))
         found = hessian.times(vector)
         np.testing.assert_allclose(found, wanted.numpy(), rtol=0, atol=1e-10 * max(1, np.abs(wanted.numpy()).max()))

@@ -1,5 +1,6 @@
 """Distilling several networks into one: gradients against automatic differentiation, steps against torch's Adam."""
 
+import itertools
 import math
 
 import numpy as np
@@ -15,11 +16,11 @@ from functions.algorithms.ppo import distil
 from functions.algorithms.trainable import Trainable
 from functions.nn.adam import Adam
 from functions.nn.discrete import OneChoice
-from functions.nn.mlp import backward, forward
-from functions.nn.shape import Mlp, Network
+from functions.nn.recurrent import views
+from functions.nn.shape import Network
 from functions.randomness import generator
 
-MLP = Mlp((4, 6, 5, 3))
+NETWORK = Network((4, 6, 5, 3))
 LEGAL = np.array([[1, 1, 1], [0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1]] * 4, dtype=bool)
 LOGITS = npst.arrays(np.float64, (5, 4), elements=st.floats(-30, 30, width=32))
 
@@ -27,15 +28,15 @@ LOGITS = npst.arrays(np.float64, (5, 4), elements=st.floats(-30, 30, width=32))
 def pupil():
     """A network's parameters, inputs and a teacher's logits for them."""
     rng = np.random.default_rng(3)
-    return rng.normal(size=MLP.parameters), rng.normal(size=(20, 4)), 3 * rng.normal(size=(20, 3))
+    return rng.normal(size=NETWORK.parameters), rng.normal(size=(20, 4)), 3 * rng.normal(size=(20, 3))
 
 
 def torch_outputs(flat, inputs):
     """The network by torch on one differentiable vector."""
     outputs, start = torch.tensor(inputs), 0
-    for index, (weight, bias) in enumerate(MLP.layers(flat.detach().numpy())):
-        middle, end = start + weight.size, start + weight.size + bias.size
-        outputs = outputs @ flat[start:middle].reshape(weight.shape) + flat[middle:end]
+    for index, (inputs, width) in enumerate(itertools.pairwise(NETWORK.sizes)):
+        middle, end = start + inputs * width, start + (inputs + 1) * width
+        outputs = outputs @ flat[start:middle].reshape(inputs, width) + flat[middle:end]
         outputs = torch.tanh(outputs) if index < 2 else outputs
         start = end
     return outputs
@@ -59,16 +60,14 @@ def imitation_error(logits, teacher, legal):
 def test_the_gradient_of_a_policys_lesson_is_that_of_automatic_differentiation(legal):
     flat, inputs, teacher = pupil()
     gradient = np.zeros_like(flat)
-    activations = forward(MLP.layers(flat), inputs)
-    grad_output = imitation_error(activations[-1], teacher, legal)
-    backward(MLP.layers(flat), activations, grad_output, MLP.layers(gradient))
+    trace = views(NETWORK, flat).forward(inputs)
+    grad_output = imitation_error(trace.outputs, teacher, legal)
+    views(NETWORK, flat).backward(trace, grad_output, views(NETWORK, gradient))
     parameters = torch.tensor(flat, requires_grad=True)
     loss = torch_divergence(torch_outputs(parameters, inputs), teacher, legal)
     loss.backward()
     np.testing.assert_allclose(gradient, parameters.grad.numpy(), rtol=0, atol=1e-13)
-    found = distil.divergence(
-        distil.log_probabilities(teacher, legal), distil.log_probabilities(activations[-1], legal)
-    )
+    found = distil.divergence(distil.log_probabilities(teacher, legal), distil.log_probabilities(trace.outputs, legal))
     assert found == pytest.approx(loss.item(), rel=1e-12)
 
 
@@ -87,9 +86,7 @@ def test_lessons_are_adams_steps_on_the_rows_named():
     reference = torch.optim.Adam([parameters], lr=0.05, eps=1e-5)
     student = Adam(flat, np.zeros_like(flat), np.zeros_like(flat), 0, 0.05, 1e-5, max_grad_norm=math.inf)
     distil_target = distil.distil_target(OneChoice(3), teacher, None, LEGAL)
-    Trainable(Descent(Network(MLP.sizes), student)).learn(
-        [Independent(inputs).part(rows) for rows in batches], distil_target.loss
-    )
+    Trainable(Descent(NETWORK, student)).learn([Independent(inputs).part(rows) for rows in batches], distil_target.loss)
     for rows in batches:
         reference.zero_grad()
         torch_divergence(torch_outputs(parameters, inputs[rows]), teacher[rows], LEGAL[rows]).backward()

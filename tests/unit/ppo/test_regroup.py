@@ -23,9 +23,9 @@ from functions.environments import registry
 from functions.environments.base import EnvTask, Observation
 from functions.learner import stages
 from functions.learner.regroup import regroup
-from functions.nn.mlp import forward
 from functions.nn.normaliser import Normaliser
-from functions.nn.shape import Mlp, Network
+from functions.nn.recurrent import views, weights_of
+from functions.nn.shape import Network
 from functions.policies import Policy
 from functions.randomness import generator
 from functions.serving import serve
@@ -253,7 +253,7 @@ def test_a_merge_does_not_change_what_the_bases_critic_predicts(name):
     assert abs(new.centre - old.centre) > 0.1
     inputs = np.random.default_rng(0).normal(size=(50, state["critic/g01/w0"].shape[0]))
     predictions = [
-        normaliser.denormalise(forward([(tensors[f"{p}/w{i}"], tensors[f"{p}/b{i}"]) for i in range(3)], inputs)[-1])
+        normaliser.denormalise(weights_of(tensors, p).forward(inputs).outputs)
         for normaliser, tensors, p in ((old, state, "critic/g01"), (new, found, "critic/g00"))
     ]
     np.testing.assert_allclose(*predictions, rtol=0, atol=1e-6 * np.abs(predictions[0]).max())
@@ -265,11 +265,11 @@ def test_a_merge_does_not_change_what_the_bases_critic_predicts(name):
 )
 def test_scaling_keeps_predictions_for_any_two_normalisers(before_, after_):
     before_, after_ = (Normaliser(w * m, w * (m * m + s * s), w) for m, s, w in (before_, after_))
-    mlp, rng = Mlp((3, 4, 1)), np.random.default_rng(1)
-    flat, inputs = rng.normal(size=mlp.parameters), rng.normal(size=(9, 3))
-    expected = before_.denormalise(forward(mlp.layers(flat), inputs)[-1])
-    merge.preserve(Network(mlp.sizes), flat, before_, after_)
-    np.testing.assert_allclose(after_.denormalise(forward(mlp.layers(flat), inputs)[-1]), expected, atol=1e-10)
+    network, rng = Network((3, 4, 1)), np.random.default_rng(1)
+    flat, inputs = rng.normal(size=network.parameters), rng.normal(size=(9, 3))
+    expected = before_.denormalise(views(network, flat).forward(inputs).outputs)
+    merge.preserve(network, flat, before_, after_)
+    np.testing.assert_allclose(after_.denormalise(views(network, flat).forward(inputs).outputs), expected, atol=1e-10)
 
 
 def test_before_the_first_update_a_merge_leaves_normaliser_and_critic_as_they_are():
@@ -305,8 +305,8 @@ def test_after_lessons_the_merged_critic_says_what_every_members_critic_said(nam
     def predicted(tensors, group, agent):
         inputs = joined.state if name == "mappo" else joined.observations[0][agent]
         inputs = np.concatenate([inputs, np.broadcast_to(np.eye(4)[agent], (*inputs.shape[:2], 4))], axis=-1)
-        layers = [tuple(tensors[f"critic/g{group:02d}/{kind}{i}"] for kind in "wb") for i in range(3)]
-        outputs = forward(layers, inputs.reshape(-1, inputs.shape[-1]))[-1][:, 0]
+        weights = weights_of(tensors, f"critic/g{group:02d}")
+        outputs = weights.forward(inputs.reshape(-1, inputs.shape[-1])).outputs[:, 0]
         return Normaliser(*tensors[f"normaliser/g{group:02d}"].tolist()).denormalise(outputs)
 
     def mistake(tensors):

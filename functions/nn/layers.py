@@ -1,0 +1,330 @@
+"""The kinds of layers of networks: parameters, and in numpy outputs and gradients in closed form.
+
+This file needs numpy alone: ``marless export`` writes it beside the program that plays policies from plain tensors.
+What the kinds compute in torch is in `functions.nn.torch_layers`, in ONNX in the exports, and how a GRU learns over
+time in `functions.nn.gru`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+
+EPSILON = 1e-5  # of layer norms
+# Normalised inputs end this many standard deviations from the mean, as in Andrychowicz et al., "What Matters in
+# On-Policy Reinforcement Learning?", 2021.
+MOST_DEVIATIONS = 10.0
+
+
+class Layer:
+    """A layer of a network: a dataclass whose fields are its parameters, in the order of a network's flat vector.
+
+    Parameters have the shapes of `shapes`; those of several networks have further axes in front.
+
+    Attributes:
+        kind: What exported policies call it.
+        names: What its parameters are called in storage, before its number among the layers of its kind.
+        numbered: Whether the number is part of these names.
+        entry: The fields that multiply the layer's inputs and are added to the product, for layers that change the
+            width; others keep it, and work in place.
+        mark: The name of the empty tensor that stands for this activation in storage.
+        is_norm: Whether its parameters stand behind those of all layers that are no norms.
+        elementwise: Whether every output depends on the input at its place alone.
+        saves_outputs: Whether `backward` needs the outputs, or another step does, so that nobody may overwrite them.
+    """
+
+    kind: ClassVar[str]
+    names: ClassVar[tuple[str, ...]] = ()
+    numbered: ClassVar[bool] = True
+    entry: ClassVar[tuple[str, ...]] = ()
+    mark: ClassVar[str] = ""
+    is_norm: ClassVar[bool] = False
+    elementwise: ClassVar[bool] = False
+    saves_outputs: ClassVar[bool] = False
+
+    def __init__(self, *parameters: Array) -> None:
+        """Subclasses are dataclasses."""
+
+    @classmethod
+    def shapes(cls, inputs: int, outputs: int) -> tuple[Shape, ...]:
+        """The shapes of the parameters of a layer from `inputs` numbers to `outputs`."""
+        return ()
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The parameters."""
+        return tuple(vars(self).values())
+
+    def width(self, inputs: int) -> int:
+        """The number of outputs for so many inputs."""
+        return inputs
+
+    def initialise(self, rng: np.random.Generator, gain: float) -> None:
+        """Writes new parameters over zeros; `gain` scales the weights of a layer whose activation does not."""
+
+    def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Any]:
+        """Outputs ``[..., out]`` of inputs ``[..., in]``, and what `backward` needs.
+
+        A layer that keeps the width writes its outputs into `out`, which may be `values`, if it is given.
+        """
+        raise NotImplementedError
+
+    def backward(self, saved: Any, grad_output: Array, gradient: Self | None, to_inputs: bool = True) -> Array:
+        """Writes d loss / d parameters into `gradient`, if there is one, given d loss / d outputs ``[rows, out]``.
+
+        Returns d loss / d inputs ``[rows, in]``, which layers that keep the width write over `grad_output`. Unless
+        `to_inputs`, layers that change the width return d loss / d product of inputs and weights instead.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Linear(Layer):
+    """x weight + bias; `weight` ``[in, out]``, `bias` ``[out]``."""
+
+    kind: ClassVar[str] = "linear"
+    names: ClassVar[tuple[str, ...]] = ("w", "b")
+    entry: ClassVar[tuple[str, ...]] = ("weight", "bias")
+
+    weight: Array
+    bias: Array
+
+    @classmethod
+    def shapes(cls, inputs: int, outputs: int) -> tuple[Shape, ...]:
+        return (inputs, outputs), (outputs,)
+
+    def width(self, inputs: int) -> int:
+        return int(self.weight.shape[-1])
+
+    def initialise(self, rng: np.random.Generator, gain: float) -> None:
+        self.weight[...] = gain * orthogonal(rng, *self.weight.shape)
+
+    def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Array]:
+        outputs: Array = values @ self.weight
+        outputs += self.bias
+        return outputs, values
+
+    def backward(self, saved: Array, grad_output: Array, gradient: "Linear | None", to_inputs: bool = True) -> Array:
+        if gradient is not None:
+            np.matmul(saved.T, grad_output, out=gradient.weight)
+            np.add.reduce(grad_output, axis=0, out=gradient.bias)
+        return grad_output @ self.weight.T if to_inputs else grad_output
+
+
+@dataclass(frozen=True)
+class LayerNorm(Layer):
+    """Layer normalisation with `gain` and `shift` ``[H]``.
+
+    Ba, Kiros and Hinton, "Layer Normalization", 2016, as `torch.nn.LayerNorm` computes it. Over the H units x of a row,
+    with their mean m and variance v, y = gain u + shift with u = (x - m) / √(v + ε). d loss / d x is
+    (g - mean(g) - u mean(g u)) / √(v + ε) for g = gain · d loss / d y.
+    """
+
+    kind: ClassVar[str] = "layer_norm"
+    names: ClassVar[tuple[str, ...]] = ("gain", "shift")
+    is_norm: ClassVar[bool] = True
+
+    gain: Array
+    shift: Array
+
+    @classmethod
+    def shapes(cls, inputs: int, outputs: int) -> tuple[Shape, ...]:
+        return (outputs,), (outputs,)
+
+    def initialise(self, rng: np.random.Generator, gain: float) -> None:
+        self.gain[...] = 1
+
+    def forward(self, values: Array, out: Array | None = None) -> tuple[Array, tuple[Array, Array]]:
+        units = values - _row_means(values)
+        variance = _row_means(units, units)
+        variance += EPSILON
+        inverse = 1 / np.sqrt(variance, out=variance)
+        units *= inverse
+        outputs = np.multiply(units, self.gain, out=out)
+        outputs += self.shift
+        return outputs, (units, inverse)
+
+    def backward(
+        self, saved: tuple[Array, Array], grad_output: Array, gradient: "LayerNorm | None", to_inputs: bool = True
+    ) -> Array:
+        units, inverse = saved
+        if gradient is not None:
+            np.einsum("rh,rh->h", grad_output, units, out=gradient.gain)
+            np.add.reduce(grad_output, axis=0, out=gradient.shift)
+        grad_output *= self.gain
+        along = _row_means(grad_output, units)
+        grad_output -= _row_means(grad_output)
+        grad_output -= units * along
+        grad_output *= inverse
+        return grad_output
+
+
+@dataclass(frozen=True)
+class Tanh(Layer):
+    """tanh of every number."""
+
+    kind: ClassVar[str] = "tanh"
+    elementwise: ClassVar[bool] = True
+    saves_outputs: ClassVar[bool] = True
+
+    def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Array]:
+        outputs = np.tanh(values, out=out)
+        return outputs, outputs
+
+    def backward(self, saved: Array, grad_output: Array, gradient: "Tanh | None", to_inputs: bool = True) -> Array:
+        derivative = saved * saved
+        np.subtract(1.0, derivative, out=derivative)
+        grad_output *= derivative
+        return grad_output
+
+
+@dataclass(frozen=True)
+class Relu(Layer):
+    """max(0, x) of every number."""
+
+    kind: ClassVar[str] = "relu"
+    mark: ClassVar[str] = "relu"
+    elementwise: ClassVar[bool] = True
+    saves_outputs: ClassVar[bool] = True
+
+    def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Array]:
+        outputs = np.maximum(values, 0, out=out)
+        return outputs, outputs
+
+    def backward(self, saved: Array, grad_output: Array, gradient: "Relu | None", to_inputs: bool = True) -> Array:
+        grad_output *= saved > 0
+        return grad_output
+
+
+@dataclass(frozen=True)
+class Normalise(Layer):
+    """(x - mean) times inverse, cut off at ±10; the `mean` of inputs ``[F]`` and the `inverse` of their standard
+    deviation."""
+
+    kind: ClassVar[str] = "normalise"
+
+    mean: Array
+    inverse: Array
+
+    @classmethod
+    def shapes(cls, inputs: int, outputs: int) -> tuple[Shape, ...]:
+        return (outputs,), (outputs,)
+
+    def forward(self, values: Array, out: Array | None = None) -> tuple[Array, None]:
+        outputs: Array = np.subtract(values, self.mean, out=out)
+        outputs *= self.inverse
+        return np.clip(outputs, -MOST_DEVIATIONS, MOST_DEVIATIONS, out=outputs), None
+
+
+@dataclass(frozen=True)
+class Gru(Layer):
+    """The gated recurrent unit: `x` ``[in, 3H]``, `h` ``[H, 3H]`` and their biases `bx`, `bh` ``[3H]``.
+
+    Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014, in the form of `torch.nn.GRU`: the
+    reset gate multiplies the hidden state's product, bias included, and not the hidden state. With a = x Wx + bx and
+    c = h Wh + bh, three parts r, z, n of width H each,
+
+        r = sigmoid(a_r + c_r)    z = sigmoid(a_z + c_z)    n = tanh(a_n + r c_n)    h' = (1 - z) n + z h.
+
+    Its outputs are the next hidden state.
+    """
+
+    kind: ClassVar[str] = "gru"
+    names: ClassVar[tuple[str, ...]] = ("gru_x", "gru_h", "gru_bx", "gru_bh")
+    numbered: ClassVar[bool] = False
+    entry: ClassVar[tuple[str, ...]] = ("x", "bx")
+    saves_outputs: ClassVar[bool] = True
+
+    x: Array
+    h: Array
+    bx: Array
+    bh: Array
+
+    @classmethod
+    def shapes(cls, inputs: int, outputs: int) -> tuple[Shape, ...]:
+        return (inputs, 3 * outputs), (outputs, 3 * outputs), (3 * outputs,), (3 * outputs,)
+
+    def width(self, inputs: int) -> int:
+        return int(self.h.shape[-1]) // 3
+
+    def initialise(self, rng: np.random.Generator, gain: float) -> None:
+        """Each matrix becomes one orthogonal matrix of gain 1 over its three parts, as in the code of MAPPO (Yu et al.,
+        2022, `RNNLayer`) and for LSTMs in Huang et al., "The 37 Implementation Details of PPO", 2022."""
+        for matrix in (self.x, self.h):
+            matrix[...] = orthogonal(rng, *matrix.shape)
+
+    def step(self, inputs: Array, before: Array) -> Array:
+        """The state ``[..., H]`` that follows `before`.
+
+        Its products have all 3H columns, while training has one product per gate, whose last bits differ.
+        """
+        gates, product = np.matmul(inputs, self.x), np.matmul(before, self.h)
+        gates += self.bx
+        product += self.bh
+        after = np.empty_like(before)
+        shape = (*gates.shape[:-1], 3, -1)
+        advance(np.moveaxis(gates.reshape(shape), -2, 0), np.moveaxis(product.reshape(shape), -2, 0), before, after)
+        return after
+
+
+# Hidden layers have the first of these unless storage holds the mark of another.
+ACTIVATIONS: tuple[type[Layer], ...] = (Tanh, Relu)
+_ALL: tuple[type[Layer], ...] = (Normalise, Linear, LayerNorm, *ACTIVATIONS, Gru)
+# By what exported policies call them.
+KINDS = {layer.kind: layer for layer in _ALL}
+
+
+def forward(layers: Sequence[Layer], values: Array, state: Array | None) -> tuple[Array, Array | None]:
+    """Acts: outputs ``[..., out]`` of inputs ``[..., in]``, and the hidden state ``[..., H]`` that follows `state`.
+
+    The state is None without a recurrent layer. Layers may be those of several networks, their parameters stacked.
+    """
+    spare = None  # an array that a layer may write its outputs into
+    for layer in layers:
+        if isinstance(layer, Gru):
+            assert state is not None
+            values = state = layer.step(values, state)
+        else:
+            values, _ = layer.forward(values, spare)
+        spare = None if layer.saves_outputs else values
+    return values, state
+
+
+def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> Array:
+    """A ``[rows, columns]`` matrix with orthonormal rows or columns, whichever are fewer, drawn uniformly (Haar)."""
+    gaussian = rng.standard_normal((max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(gaussian)
+    q *= np.sign(np.diag(r))  # without it the distribution would not be uniform
+    return q if rows >= columns else q.T
+
+
+def advance(gates: Array, product: Array, before: Array, after: Array) -> None:
+    """One step: turns a in `gates` ``[3, ..., H]`` into r, z, n, and writes the state that follows `before` to `after`.
+
+    `product` is c ``[3, ..., H]``. The sigmoid of x is (1 + tanh(x / 2)) / 2, which cannot overflow.
+    """
+    both, new = gates[:2], gates[2]
+    both += product[:2]
+    both *= 0.5
+    np.tanh(both, out=both)
+    both += 1
+    both *= 0.5
+    np.multiply(both[0], product[2], out=after)
+    new += after
+    np.tanh(new, out=new)
+    np.subtract(before, new, out=after)
+    after *= both[1]
+    after += new
+
+
+def _row_means(*factors: Array) -> Array:
+    """The means over the last axis ``[..., 1]`` of the product; `einsum` is the fastest way for some ten numbers."""
+    of = ",".join(["...h"] * len(factors))
+    means: Array = np.einsum(f"{of}->...", *factors)[..., np.newaxis]
+    means /= factors[0].dtype.type(factors[0].shape[-1])
+    return means
