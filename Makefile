@@ -87,7 +87,7 @@ build: $(STAMPS)/use ## the packages of the functions, in build/functions, with 
 	@$(BUILD) zips build/functions $(PLUGGED)
 
 # What `sam build` calls for the functions of the template.
-build-Actor build-Learner build-Evaluator build-Coordinator: build-%: $(STAMPS)/use
+build-%: $(STAMPS)/use
 	@$(BUILD) $* '$(ARTIFACTS_DIR)' $(PLUGGED)
 
 audit: $(STAMPS)/develop $(AUDIT)/sam/.made $(AUDIT)/checkov/.made $(AUDIT)/supply/.made ## the template, the packages and the image

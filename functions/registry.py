@@ -1,12 +1,13 @@
 """What is known by name: ours, and what other packages offer by entry points."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
 
 from functions.contract import BadRequest, MissingExtra
-from functions.plug_ins import plug_ins
 
 T = TypeVar("T")
 
@@ -98,3 +99,18 @@ def load_error(where: str, module: str, error: Exception, kind: type[Exception] 
     if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name and error.name != package:
         return MissingExtra(f"{where} needs the package {error.name!r}: pip install {error.name}")
     return kind(f"{where} does not load: {type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def plug_ins(group: str) -> Mapping[str, tuple[EntryPoint, ...]]:
+    """The entry points of `group` by name, several where packages offer the same name."""
+    return _read(group, tuple(sys.path))
+
+
+@cache
+def _read(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
+    """Reads a file of every package installed in `path`, so it happens once."""
+    offers: dict[str, tuple[EntryPoint, ...]] = {}
+    for offer in entry_points(group=group):
+        # A package that is installed twice counts once.
+        offers[offer.name] = tuple(dict.fromkeys((*offers.get(offer.name, ()), offer)))
+    return offers

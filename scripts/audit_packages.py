@@ -16,7 +16,7 @@ from typing import cast
 
 from infra.packaging.archives import pack
 from infra.packaging.interpreters import interpreter
-from infra.packaging.packages import ENTRIES, PYTHON, Function, Machine, build, size
+from infra.packaging.packages import ENTRIES, PYTHON, Machine, build, size
 from infra.packaging.plugins import PackageFault
 from scripts.functions_at_work import Functions, account, sweep, traced, work
 
@@ -39,7 +39,7 @@ def main() -> int:
     return 1 if faults else 0
 
 
-def _built(function: Function) -> list[str]:
+def _built(function: str) -> list[str]:
     """Prints the size of a package that sam built; returns its defects."""
     folder = Path(sys.argv[1], function.capitalize())
     if not Path(folder, *ENTRIES[function].split(".")).with_suffix(".py").is_file():
@@ -66,7 +66,7 @@ def _at_work(folder: Path) -> list[str]:
     """
     python = interpreter(PYTHON) or sys.executable
     version = PYTHON if interpreter(PYTHON) else f"{sys.version_info.major}.{sys.version_info.minor}"
-    packages: dict[Function, Path] = {function: folder / function for function in ENTRIES}
+    packages: dict[str, Path] = {function: folder / function for function in ENTRIES}
     build(packages, machine=cast(Machine, platform.machine()), python=version)
     with account() as environment:
         functions = Functions(python, packages, environment)
@@ -78,7 +78,7 @@ def _at_work(folder: Path) -> list[str]:
     return [f"the {name}'s import takes {found:.2f} s at least, more than {START_S} s" for name, found in slow.items()]
 
 
-def _times(functions: Functions, function: Function, package: Path, plain: Path) -> float:
+def _times(functions: Functions, function: str, package: Path, plain: Path) -> float:
     """Prints the median import times with and without byte code, taken in turns; returns the least processor time,
     which other work on this machine disturbs least."""
     shutil.copytree(package, plain, ignore=shutil.ignore_patterns("__pycache__"))

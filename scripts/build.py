@@ -10,7 +10,7 @@ from pathlib import Path
 
 from infra.packaging import plugins
 from infra.packaging.archives import pack
-from infra.packaging.packages import ENTRIES, PYTHON, Function, build, size, torch_users_among
+from infra.packaging.packages import ENTRIES, PYTHON, build, size, torch_users_among
 from infra.packaging.plugins import PackageFault
 
 
@@ -43,7 +43,7 @@ def main() -> int:
     return 0
 
 
-def _build(targets: dict[Function, Path], chosen: list[str]) -> None:
+def _build(targets: dict[str, Path], chosen: list[str]) -> None:
     if not build(targets, chosen):
         print(
             f"build: there is no Python {PYTHON} here, so functions go without byte code and start slower; install it",

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from functions.function_specs import DEPLOYED
+
 ROOT = Path(__file__).resolve().parents[1]
-ROLES = ("actor", "learner", "evaluator", "coordinator")
 TENANT = "first-account"
 SMALL = (
     "algorithm.hidden=[8]",
@@ -149,7 +150,7 @@ def _bills(account: Account) -> str:
         for line in json.loads(path.read_text(encoding="utf-8"))["lines"]:
             billed[line["name"]] += float(line["quantity"])
     shares = []
-    for role in ROLES:
+    for role in DEPLOYED:
         shown = account.marless("logs", "--function", role, "--since", "1d", "--json", *account.where)
         fields = [json.loads(line)["fields"] for line in shown.splitlines()]
         reported = sum(

@@ -22,7 +22,7 @@ from functions.environments.base import EnvTask
 from infra.aws.clients import Cloud
 from infra.aws.s3 import S3Storage
 from infra.aws.settings import Settings
-from infra.packaging.packages import ENTRIES, Function
+from infra.packaging.packages import ENTRIES
 from scripts.events import EVENTS, RUN
 
 _START = """
@@ -42,20 +42,20 @@ TASK = EnvTask(name="mpe/simple_spread", agents=3)
 class Functions:
     """Packages by function, started one call at a time with `python` and the template's variables `environment`."""
 
-    def __init__(self, python: str, packages: Mapping[Function, Path], environment: Mapping[str, str]) -> None:
+    def __init__(self, python: str, packages: Mapping[str, Path], environment: Mapping[str, str]) -> None:
         self._python, self._packages, self._environment = python, packages, environment
 
-    def imported(self, function: Function, package: Path | None = None) -> tuple[float, float]:
+    def imported(self, function: str, package: Path | None = None) -> tuple[float, float]:
         """Wall and processor seconds of the import of the function's entry, from the copy `package` of its package if
         one is given."""
         wall, processor, _ = self._start(function, package or self._packages[function])
         return wall, processor
 
-    def call(self, function: Function, event: bytes) -> Any:
+    def call(self, function: str, event: bytes) -> Any:
         """The function's result for an event in JSON."""
         return self._start(function, self._packages[function], event)[2]
 
-    def _start(self, function: Function, package: Path, event: bytes | None = None) -> Any:
+    def _start(self, function: str, package: Path, event: bytes | None = None) -> Any:
         """The output of the program `_START`; raises `RuntimeError`."""
         call = [] if event is None else ["call"]
         # -I -S: neither the current folder nor anything installed; -B: a package is read-only on Lambda.
@@ -107,7 +107,7 @@ def account() -> Iterator[dict[str, str]]:
         server.stop()
 
 
-def work(functions: Functions, names: Iterable[Function], environment: Mapping[str, str]) -> None:
+def work(functions: Functions, names: Iterable[str], environment: Mapping[str, str]) -> None:
     """Answers every sample event of the functions `names` with their packages; raises `RuntimeError` if one fails.
 
     The objects of the events' messages are in storage instead, as in most runs.

@@ -34,6 +34,7 @@ from functions.bounds import (
 )
 from functions.contract import Rows
 from functions.environments.base import EnvTask
+from functions.function_specs import NAMES
 
 # The class of the table `algorithm` depends on its key `name`; plug-ins add classes.
 if TYPE_CHECKING:
@@ -270,12 +271,21 @@ class Function(Section, frozen=True, kw_only=True):
     timeout_s: Annotated[float, Meta(gt=0, le=900, description="time limit of one attempt")] = 60.0
 
 
-class Functions(Section, frozen=True, kw_only=True):
-    """The functions' sizes."""
+# A key for every row of `function_specs`.
+if TYPE_CHECKING:
 
-    actor: Function = Function()
-    learner: Function = Function()
-    evaluator: Function = Function()
+    class Functions(Section, frozen=True, kw_only=True):
+        def __getattr__(self, name: str) -> Function: ...
+
+else:
+    Functions = msgspec.defstruct(
+        "Functions",
+        [(name, Function, Function()) for name in NAMES],
+        bases=(Section,),
+        kw_only=True,
+        module=__name__,
+        namespace={"__doc__": "The functions' sizes."},
+    )
 
 
 class Pricing(Section, frozen=True, kw_only=True):

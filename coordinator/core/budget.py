@@ -5,7 +5,6 @@ from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 
-from coordinator.config.schema import Function
 from coordinator.core.round_graph import LOOKS, MOST_PUTS, Node, ending
 from coordinator.core.rounds import fragments
 from coordinator.core.state import Plan, State, WorkItem
@@ -39,12 +38,6 @@ REPORT_BYTES = 2048
 BESIDE_BODY = 100
 
 
-def function_of(plan: Plan, name: str) -> Function:
-    """The size of the function called `name`."""
-    sizes = plan.config.functions
-    return {"actor": sizes.actor, "learner": sizes.learner, "evaluator": sizes.evaluator}[name]
-
-
 def allowed_s(plan: Plan, state: State, node: Node) -> float:
     """How long the task's next attempt may run, in seconds.
 
@@ -53,7 +46,7 @@ def allowed_s(plan: Plan, state: State, node: Node) -> float:
     up.
     """
     item = node.item
-    limit = function_of(plan, item.function).timeout_s
+    limit = plan.size_of(item.function).timeout_s
     cap = plan.config.stop.dollars
     if cap is None:
         return limit
@@ -135,7 +128,7 @@ def invocation_of(
         limit_ms = Fraction(str(timeout_s)) * 1000 + plan.platform.init_limit_ms
         init_ms = min(init_ms, math.floor(limit_ms))
         duration_ms = min(duration_ms, math.floor(limit_ms - Fraction(str(init_ms))))
-    memory = memory_mb or function_of(plan, report.function).memory_mb
+    memory = memory_mb or plan.size_of(report.function).memory_mb
     return invocation(report.function, memory, duration_ms, init_ms, usage, per_vcpu(plan))
 
 

@@ -21,6 +21,7 @@ from coordinator.rules.scaling import SCALING_RULES
 from coordinator.rules.sharing import SHARING_MODES
 from functions.contract import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES
 from functions.environments.base import EnvSpec
+from functions.function_specs import PLACED
 from functions.warm import share_of
 
 # Bytes that stages publish for every row: advantage, target and value.
@@ -134,7 +135,7 @@ def _packs(plan: Plan, state: State) -> Packs:
 def terms(plan: Plan, state: State) -> Terms:
     """The limits and prices of the planner."""
     config, sizes = plan.config, plan.config.functions
-    functions = {"actor": sizes.actor, "learner": sizes.learner}
+    functions = {name: getattr(sizes, name) for name in PLACED}
     return Terms(
         prices=plan.prices,
         architecture=config.pricing.architecture,

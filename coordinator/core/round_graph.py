@@ -374,8 +374,7 @@ def _item(
 
 def function_memory(plan: Plan, state: State, function: str) -> int:
     """Megabytes of a function: as the placement chose, else as the user set."""
-    sizes = plan.config.functions
-    usual = {"actor": sizes.actor, "learner": sizes.learner, "evaluator": sizes.evaluator}[function].memory_mb
+    usual = plan.size_of(function).memory_mb
     return state.round_placement.memory_mb.get(function, usual) if state.round_placement else usual
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import field
 
-from coordinator.config.schema import RunConfig
+from coordinator.config.schema import Function, RunConfig
 from coordinator.core.controller import ControllerState, Decision, Proposal
 from coordinator.core.league_matches import LeagueState
 from coordinator.core.opponents import FixedOpponents
@@ -59,6 +59,11 @@ class Plan:
     """What the back-end promises."""
     inputs: RunInputs = NO_INPUTS
     """What the run is given."""
+
+    def size_of(self, function: str) -> Function:
+        """What the user set for the function of that name."""
+        size: Function = getattr(self.config.functions, function)
+        return size
 
 
 class WorkItem(Message, frozen=True, kw_only=True):

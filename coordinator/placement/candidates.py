@@ -12,6 +12,7 @@ from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import LEARNER_PLACEMENTS, PLACEMENTS
 from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
+from functions.function_specs import PLACED
 
 # Below a vCPU the price of a task hardly depends on memory: small sizes save only the rounding up to a millisecond.
 SMALL_MB = (512, 1024)
@@ -154,8 +155,8 @@ def _memories(rule: str, terms: Terms) -> list[dict[str, int]]:
     `whole` does the work of both functions in one, so it needs the sum of their peaks; where sizes are fixed it is left
     out if the sum is known to be larger.
     """
-    needs = {name: terms.peak_mb[name] for name in ("actor", "learner") if name in terms.peak_mb}
-    names = ["actor", "learner"]
+    needs = {name: terms.peak_mb[name] for name in PLACED if name in terms.peak_mb}
+    names = [*PLACED]
     one_function = PLACEMENTS[rule].one_function
     if one_function:
         names, needs = ["learner"], {"learner": sum(needs.values())} if len(needs) == len(names) else {}

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from coordinator.pricing.bill import LOG_BYTES, Charge, Meter, read_units, write_units
 from coordinator.pricing.latency import Latency
 from functions.completion import FAN, ITEM_BYTES
+from functions.function_specs import COORDINATOR
 
 # Bytes of a completion report, of a run's manifest, and of a finished round's line: a little above measured sizes.
 MEMBER_BYTES, MANIFEST_BYTES, LINE_BYTES = 26, 4000, 2000
@@ -60,7 +61,7 @@ def detached(latency: Latency, ledger_bytes: int, memory_mb: int = COORDINATOR_M
     charge = Charge(invocations=1, billed_ms=billed, mb_ms=memory_mb * billed)
     # Manifest, lease, state, and the topmost set.
     loads = sum(map(read_units, (MANIFEST_BYTES, 0, ledger_bytes, 0)))
-    turn = Meter(coordinator=charge, read_units=loads, log_bytes=LOG_BYTES)
+    turn = Meter(read_units=loads, log_bytes=LOG_BYTES).add_charge(COORDINATOR, charge)
     return CoordinationCost(
         wave_s=latency.detached_wave_s, deployed=True, turn=turn, line=Meter().add_commit(LINE_BYTES)
     )

@@ -23,6 +23,7 @@ from coordinator.placement.workload import Layout, Workload, is_measured, millis
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.planning_prices import Parts, Tariff
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
+from functions.function_specs import PLACED
 
 # How often a coordinator that holds inlined objects is lost: an assumption.
 LOSSES_PER_ROUND = 1e-3
@@ -124,7 +125,7 @@ def explore(round_: int, workload: Workload, terms: Terms) -> RoundPlacement:
         rule=PACKED,
         rollouts_per_invocation=-(-workload.rollouts // spread),
         checkpoint_every=terms.checkpoint_every,
-        memory_mb={name: terms.memory_mb[name] for name in ("actor", "learner")},
+        memory_mb={name: terms.memory_mb[name] for name in PLACED},
     )
 
 

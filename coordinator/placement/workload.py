@@ -16,6 +16,7 @@ from coordinator.placement.rules import PACKED, PLACEMENTS, WHOLE, Packs, Work
 from coordinator.placement.timings import Fit, line, predict
 from coordinator.pricing.bill import Charge, Meter
 from functions.algorithms.specification import StageSpec
+from functions.function_specs import PLACED
 
 
 @dataclass(frozen=True)
@@ -177,19 +178,18 @@ class Layout:
         """
         schedule = self.schedule(round_placement)
         tasks = [task for wave in schedule for task in wave]
-        actors, learners = (
-            sum(task.number for task in tasks if task.function == name) for name in ("actor", "learner")
-        )
         stored = [] if round_placement.inline_objects else tasks
-        return Meter(
-            actor=Charge(invocations=actors),
-            learner=Charge(invocations=learners),
+        meter = Meter(
             puts=sum(task.number * task.makes for task in stored),
             gets=sum(task.number * task.reads for task in stored),
             bytes_written=round(sum(task.number * task.made_bytes for task in stored)),
             bytes_read=round(sum(task.number * task.read_bytes for task in stored)),
             write_units=len(schedule) * Meter().add_commit(self.workload.ledger_bytes).write_units,
         )
+        for name in PLACED:
+            invocations = sum(task.number for task in tasks if task.function == name)
+            meter = meter.add_charge(name, Charge(invocations=invocations))
+        return meter
 
     def checkpointing(self, round_placement: RoundPlacement) -> Meter:
         """The use of one checkpoint: the ledger's second item, and with `inline_objects` every object that later rounds

@@ -13,15 +13,14 @@ from collections.abc import Iterable
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation
 from fractions import Fraction
 from functools import reduce
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
 from functions.contract import Usage
 from functions.encoding import to_json_file
-
-FUNCTIONS = ("actor", "learner", "evaluator", "coordinator")
+from functions.function_specs import DEPLOYED, NAMES, by_function
 
 _GB = 2**30
 # Lambda lets INIT run for 10 s at most, outside the function's time-out, and bills it (AWS Compute Blog, "AWS Lambda
@@ -82,14 +81,17 @@ class Invocation(NamedTuple):
     usage: Usage
 
 
-class Meter(_Counts, frozen=True):
+# A `Charge` for every deployed function.
+if TYPE_CHECKING:
+    _Charges = _Counts
+else:
+    _Charges = by_function(_Counts, Charge, Charge(), DEPLOYED)
+
+
+class Meter(_Charges, frozen=True, kw_only=True):
     """The use of a run: compute by function, storage operations and bytes, capacity units of the ledger. Deleting
     objects is free. `Meter()` is zero."""
 
-    actor: Charge = Charge()
-    learner: Charge = Charge()
-    evaluator: Charge = Charge()
-    coordinator: Charge = Charge()
     puts: int = 0
     # GET and HEAD requests, of whole objects, parts or headers.
     gets: int = 0
@@ -117,12 +119,12 @@ class Meter(_Counts, frozen=True):
     ) -> Self:
         """This meter plus a finished invocation; `mb_per_vcpu` as in `billed_ms`.
 
-        Raises `ValueError` for a function that is not in `FUNCTIONS`.
+        Raises `ValueError` for a function that is not deployed.
         """
         return self.add_invocations([invocation(function, memory_mb, duration_ms, init_ms, usage, mb_per_vcpu)])
 
     def add_invocations(self, invocations: Iterable[Invocation]) -> Self:
-        """This meter plus finished invocations; raises `ValueError` for a function that is not in `FUNCTIONS`."""
+        """This meter plus finished invocations; raises `ValueError` for a function that is not deployed."""
         by_function: dict[str, list[Invocation]] = defaultdict(list)
         for each in invocations:
             by_function[each.function].append(each)
@@ -140,7 +142,7 @@ class Meter(_Counts, frozen=True):
                 bytes_written=sum(each.usage.bytes_written for each in group),
                 bytes_read=sum(each.usage.bytes_read for each in group),
             )
-            meter = meter._add(function, charge, usage)
+            meter = meter.add_charge(function, charge).add_stored(usage)
         return meter
 
     def add_lost(
@@ -162,7 +164,7 @@ class Meter(_Counts, frozen=True):
         limit_ms = float(Fraction(str(timeout_s)) * 1000)
         duration = billed_ms(limit_ms, init_limit_ms, memory_mb, mb_per_vcpu)
         charge = Charge(invocations=1, billed_ms=duration, mb_ms=memory_mb * duration, attempts_lost=1)
-        return self._add(function, charge, Usage(puts=puts, gets=gets))
+        return self.add_charge(function, charge).add_stored(Usage(puts=puts, gets=gets))
 
     def add_commit(self, size: int, before: int = 0) -> Self:
         """This meter plus a write of a ledger item of `size` bytes after the write and `before` bytes before it.
@@ -202,10 +204,11 @@ class Meter(_Counts, frozen=True):
             puts=usage.puts, gets=usage.gets, bytes_written=usage.bytes_written, bytes_read=usage.bytes_read
         )
 
-    def _add(self, function: str, charge: Charge, usage: Usage) -> Self:
-        if function not in FUNCTIONS:
-            raise ValueError(f"unknown function {function!r}; known: {', '.join(FUNCTIONS)}")
-        return self.add_stored(usage) + msgspec.structs.replace(type(self)(), **{function: charge})
+    def add_charge(self, function: str, charge: Charge) -> Self:
+        """This meter plus the use of a function; raises `ValueError` for one that is not deployed."""
+        if function not in DEPLOYED:
+            raise ValueError(f"unknown function {function!r}; known: {', '.join(DEPLOYED)}")
+        return msgspec.structs.replace(self, **{function: charge_of(self, function) + charge})
 
 
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -218,13 +221,7 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     dollars: Decimal
 
 
-class Bill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The cost of a meter, in dollars.
-
-    `total` is exactly actor + learner + evaluator + coordinator (compute) + storage (S3 and the ledger) + requests
-    (Lambda's fee for invocations) + logs + transfer, and exactly the sum of the lines.
-    """
-
+class _Lines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     currency: str = "USD"
     region: str
     prices_date: str
@@ -233,9 +230,22 @@ class Bill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     note: str = NOTE
     lines: tuple[Line, ...]
     total: Decimal
-    actor: Decimal
-    learner: Decimal
-    evaluator: Decimal
+
+
+# The compute of every function that serves tasks.
+if TYPE_CHECKING:
+    _Compute = _Lines
+else:
+    _Compute = by_function(_Lines, Decimal, Decimal(0))
+
+
+class Bill(_Compute, frozen=True, kw_only=True):
+    """The cost of a meter, in dollars.
+
+    `total` is exactly the compute of all functions, the coordinator's too, + storage (S3 and the ledger) + requests
+    (Lambda's fee for invocations) + logs + transfer, and exactly the sum of the lines.
+    """
+
     storage: Decimal
     requests: Decimal
     coordinator: Decimal = Decimal(0)
@@ -314,14 +324,14 @@ def bill(
     note: str = NOTE,
 ) -> Bill:
     """The cost of `meter` at `prices`; pure, so that estimates, caps and receipts use the same function."""
-    compute = {name: _compute_line(name, meter, prices, architecture) for name in FUNCTIONS}
-    count = meter.extra_requests + sum(charge_of(meter, name).invocations for name in FUNCTIONS)
+    compute = {name: _compute_line(name, meter, prices, architecture) for name in DEPLOYED}
+    count = meter.extra_requests + sum(charge_of(meter, name).invocations for name in DEPLOYED)
     requests = line("lambda requests", count, 1, "request", prices.lambda_.requests_per_million, 1_000_000)
     storage_lines = _storage_lines(meter, prices, storage)
     logs = line("logs", meter.log_bytes, _GB, "GB", prices.cloudwatch.logs_gb, 1)
     transfer = line("data transfer out", meter.bytes_out, _GB, "GB", prices.transfer.out_gb, 1)
     lines = (*compute.values(), requests, *storage_lines, logs, transfer)
-    return Bill(
+    dollars = Bill(
         region=prices.region,
         prices_date=prices.date,
         architecture=architecture,
@@ -329,26 +339,19 @@ def bill(
         note=note,
         lines=lines,
         total=total(lines),
-        actor=compute["actor"].dollars,
-        learner=compute["learner"].dollars,
-        evaluator=compute["evaluator"].dollars,
         storage=total(storage_lines),
         requests=requests.dollars,
         coordinator=compute["coordinator"].dollars,
         logs=logs.dollars,
         transfer=transfer.dollars,
     )
+    return msgspec.structs.replace(dollars, **{name: compute[name].dollars for name in NAMES})
 
 
 def charge_of(meter: Meter, function: str) -> Charge:
-    """The use of `function`, one of `FUNCTIONS`."""
-    charges = {
-        "actor": meter.actor,
-        "learner": meter.learner,
-        "evaluator": meter.evaluator,
-        "coordinator": meter.coordinator,
-    }
-    return charges[function]
+    """The use of a deployed function."""
+    charge: Charge = getattr(meter, function)
+    return charge
 
 
 def _compute_line(function: str, meter: Meter, prices: Prices, architecture: Architecture) -> Line:

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple, Self
 
-from coordinator.pricing.bill import FUNCTIONS, Meter, charge_of
+from coordinator.pricing.bill import Meter, charge_of
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
+from functions.function_specs import DEPLOYED
 
 
 class Parts(NamedTuple):
@@ -55,7 +56,7 @@ class Tariff(NamedTuple):
 
     def parts(self, meter: Meter) -> Parts:
         """The cost of a meter."""
-        charges = [charge_of(meter, name) for name in FUNCTIONS]
+        charges = [charge_of(meter, name) for name in DEPLOYED]
         return Parts(
             compute=self.seconds(sum(charge.mb_ms for charge in charges)),
             requests=(meter.extra_requests + sum(charge.invocations for charge in charges)) * self.request,

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from botocore.exceptions import ClientError
 
+from functions.function_specs import DEPLOYED
 from infra.aws.clients import Cloud
 from infra.aws.errors import code
 
@@ -32,7 +33,7 @@ BROKEN = frozenset({"CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "RE
 # The stack is complete, even if its last update was rolled back.
 WHOLE = frozenset({"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE"})
 
-ROLES = ("actor", "learner", "evaluator", "coordinator")
+ROLES = DEPLOYED
 TENANT_TAG = "marless:tenant"
 IMAGE_SUFFIX = "-image"
 """Ends the name of a function that is a container image."""

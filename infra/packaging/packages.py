@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from functions.function_specs import COORDINATOR, FUNCTIONS
 from infra.packaging import plugins as plug_ins
 from infra.packaging.interpreters import interpreter
 from infra.packaging.package_sources import OURS, PUBLIC, sources
 from infra.packaging.plugins import PackageFault
 from infra.packaging.torch_users import TorchUsers, torch_users
 
-Function = Literal["actor", "learner", "evaluator", "coordinator"]
 Machine = Literal["aarch64", "x86_64"]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,13 +29,8 @@ RUNTIME, ARCHITECTURE = f"python{PYTHON}", "arm64"
 """Lambda's names of the Python and the machine that packages are built for."""
 LIMIT = 262_144_000  # bytes of an unzipped package
 
-ENTRIES: dict[Function, str] = {
-    "actor": "infra.entry.actor",
-    "learner": "infra.entry.learner",
-    "evaluator": "infra.entry.evaluator",
-    "coordinator": "coordinator.drive.handler",
-}
-_DATA: dict[Function, tuple[str, ...]] = {"coordinator": ("coordinator/pricing/prices",)}
+ENTRIES = {spec.name: spec.entry for spec in FUNCTIONS} | {COORDINATOR: "coordinator.drive.handler"}
+_DATA = {COORDINATOR: ("coordinator/pricing/prices",)}
 
 # Amazon Linux 2023, the system of the runtime, has glibc 2.34.
 _GLIBC = range(34, 16, -1)
@@ -62,7 +57,7 @@ _PRUNED = (
 
 
 def build(
-    targets: Mapping[Function, Path], plugins: Sequence[str] = (), machine: Machine = MACHINE, python: str = PYTHON
+    targets: Mapping[str, Path], plugins: Sequence[str] = (), machine: Machine = MACHINE, python: str = PYTHON
 ) -> bool:
     """Fills the empty or new folder of each function with its package; returns whether the sources were compiled.
 
@@ -97,7 +92,7 @@ def size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def require_size(function: Function, folder: Path) -> None:
+def require_size(function: str, folder: Path) -> None:
     """Raises `PackageFault` with the three largest folders if the package exceeds Lambda's limit."""
     bytes_ = size(folder)
     if bytes_ <= LIMIT:
@@ -164,14 +159,14 @@ def _prune(target: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _copy(function: Function, target: Path) -> None:
+def _copy(function: str, target: Path) -> None:
     """Copies our own code that the function's entry module needs."""
     for file in [*sources(ROOT, ENTRIES[function]).files, *_data(function)]:
         (target / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / file, target / file)
 
 
-def _data(function: Function) -> Iterator[Path]:
+def _data(function: str) -> Iterator[Path]:
     for folder in (PUBLIC, *_DATA.get(function, ())):
         yield from (path.relative_to(ROOT) for path in (ROOT / folder).iterdir() if path.is_file())
 

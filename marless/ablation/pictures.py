@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coordinator.rules.student import t_quantile
+from functions.function_specs import FUNCTIONS, NAMES
 from marless.comparison.finished_run import FinishedRun
 from marless.comparison.paired import Axis, Runs
 from marless.reports.drawing import (
@@ -36,9 +37,10 @@ _AXES: dict[Axis, tuple[str, str]] = {
 _SHORT: dict[Axis, str] = {"env_steps": "data", "dollars": "money", "seconds": "time"}
 _RETURN = "return (greedy, sum over agents)"
 _BILLED = "dollars on AWS Lambda and S3, including the final evaluation"
-_PARTS = ("actor", "learner", "evaluator", "requests", "storage")
-_PART_NAMES = ("sampling", "learning", "evaluation", "requests of functions", "storage and ledger")
-_PART_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#bdbdbd")
+_PARTS = (*NAMES, "requests", "storage")
+_PART_NAMES = (*(spec.work for spec in FUNCTIONS), "requests of functions", "storage and ledger")
+_FUNCTION_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#F0E442")
+_PART_COLOURS = (*_FUNCTION_COLOURS[: len(NAMES)], "#CC79A7", "#bdbdbd")
 _EVENTS = {
     "shared": ("^", "sharing switched on"),
     "split": ("v", "agents part"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from functions.function_specs import FUNCTIONS, PLACED
 from marless.comparison.contrasts import LEVEL
 from marless.comparison.finished_run import FinishedRun
 from marless.comparison.paired import MANY, TARGET_SHARE, AgainstBaseline, Control, PairedComparison, Reach
@@ -17,13 +18,7 @@ from marless.reports.text import money
 from marless.studies.cells import Value
 
 _BOUNDS = {"exact": "", "at least": "≥ ", "at most": "≤ ", "unknown": ""}
-_PARTS = {
-    "actor": "sampling",
-    "learner": "learning",
-    "evaluator": "evaluation",
-    "requests": "requests",
-    "storage": "storage",
-}
+_PARTS = {spec.name: spec.work for spec in FUNCTIONS} | {"requests": "requests", "storage": "storage"}
 _NOT_IN_CSV = ("curve", "history", "plays")
 
 
@@ -161,12 +156,11 @@ def _bill(table: PairedComparison) -> Section:
         (
             item.arm,
             *(money(item.means[name]) for name in _PARTS),
-            _ratio(item.ratios["actor"]) if item.arm != table.baseline else "1",
-            _ratio(item.ratios["learner"]) if item.arm != table.baseline else "1",
+            *(_ratio(item.ratios[name]) if item.arm != table.baseline else "1" for name in PLACED),
         )
         for item in table.comparisons
     ]
-    header = ("arm", *_PARTS.values(), "ratio of sampling", "ratio of learning")
+    header = ("arm", *_PARTS.values(), *(f"ratio of {_PARTS[name]}" for name in PLACED))
     note = "The bill of whole runs by part, with the final evaluation under evaluation; means over runs."
     return Section("The bill", header, tuple(rows), note)
 

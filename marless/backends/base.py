@@ -17,6 +17,7 @@ from coordinator.pricing.bill import Meter
 from coordinator.pricing.latency import Latency
 from coordinator.pricing.prices import StorageClass
 from functions.contract import Platform
+from functions.function_specs import FUNCTIONS, PLACED
 from marless.backends.read_only import NoInvoker, ReadOnlyLedger, ReadOnlyStorage
 
 if TYPE_CHECKING:
@@ -28,11 +29,7 @@ if TYPE_CHECKING:
     from infra.deployment import Change, Deployment
 
 # The module that serves each function.
-FUNCTION_MODULES = {
-    "actor": "functions.actor.handler",
-    "learner": "functions.learner.handler",
-    "evaluator": "functions.evaluator.handler",
-}
+FUNCTION_MODULES = {spec.name: spec.module for spec in FUNCTIONS}
 # Whose deployment is meant where nobody says.
 TENANT = "default"
 
@@ -59,8 +56,8 @@ class Connection:
         """Lets workers import what the first tasks need while this process is still getting ready."""
         prewarm: Callable[[str], None] | None = getattr(self.invoker, "prewarm", None)
         if prewarm is not None:
-            prewarm("actor")
-            prewarm("learner")
+            for name in PLACED:
+                prewarm(name)
 
     def close(self) -> None:
         """Ends the functions, or forgets them, then closes the ledger."""

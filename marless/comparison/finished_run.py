@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from coordinator.core.state import RoundLine
 from coordinator.file_reading import UnreadableFile, read_json
+from functions.function_specs import NAMES, by_function
 from marless.reports.journal import read as read_lines
 from marless.runs import summary
 from marless.runs.folder import IDENTITY, METRICS, SUMMARY, RunFolder
@@ -31,10 +33,26 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     event: str
 
 
-class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
+class _Start(msgspec.Struct, frozen=True, kw_only=True):
+    arm: str
+    seed: int
+    rounds: int
+    env_steps: int
+    seconds: float
+    dollars: float
+
+
+# The compute of every function.
+if TYPE_CHECKING:
+    _Compute = _Start
+else:
+    _Compute = by_function(_Start, float, msgspec.NODEFAULT)
+
+
+class FinishedRun(_Compute, frozen=True, kw_only=True):
     """Results of a finished run.
 
-    `dollars` and `seconds` are of training, to the end of the last round. `actor`, `learner`, `evaluator` (compute),
+    `dollars` and `seconds` are of training, to the end of the last round. The compute of each function, by its name,
     `requests` (of functions) and `storage` are the bill of the whole run, including the final evaluation.
     `rollouts` and `learners` (invocations) are means per round, `sharing` is the share of rounds in which some agents
     shared a network; `flips` counts switches of sharing, `rejected` trials that rejected it. `final_return` is
@@ -42,15 +60,6 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
     `reports.crossplay`.
     """
 
-    arm: str
-    seed: int
-    rounds: int
-    env_steps: int
-    seconds: float
-    dollars: float
-    actor: float
-    learner: float
-    evaluator: float
     requests: float
     storage: float
     rollouts: float
@@ -62,12 +71,13 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     curve: tuple[Point, ...]
     history: tuple[Round, ...]
-    plays: dict[str, float] = {}
+    plays: dict[str, float] = msgspec.field(default_factory=dict)
 
     @property
     def functions(self) -> float:
         """The bill without storage: compute and requests of functions."""
-        return self.actor + self.learner + self.evaluator + self.requests
+        compute: float = sum(getattr(self, name) for name in NAMES)
+        return compute + self.requests
 
 
 class _Program(msgspec.Struct, frozen=True):
@@ -98,7 +108,7 @@ def read(folder: Path, arm: str, seed: int) -> FinishedRun:
         env_steps=results.env_steps,
         seconds=lines[-1].seconds,
         dollars=lines[-1].dollars,
-        **{part: getattr(results.dollars, part) for part in ("actor", "learner", "evaluator", "requests", "storage")},
+        **{part: getattr(results.dollars, part) for part in (*NAMES, "requests", "storage")},
         rollouts=float(np.mean([line.rollouts for line in lines])),
         learners=float(np.mean([line.learners for line in lines])),
         sharing=float(np.mean([len(set(line.team)) < len(line.team) for line in lines])),

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from functions.function_specs import NAMES, PLACED
 from marless.comparison import bootstrap
 from marless.comparison.contrasts import Contrast, Headline
 from marless.comparison.finished_run import FinishedRun, Point
@@ -33,10 +34,11 @@ MANY = 10
 # Dollars are compared at the return that has this share of the baseline's gain.
 TARGET_SHARE = 0.8
 
-RATIOS = ("dollars", "functions", "actor", "learner", "seconds")
+RATIOS = ("dollars", "functions", *PLACED, "seconds")
 MEANS = (
     *RATIOS,
-    *("evaluator", "requests", "storage", "rounds", "env_steps", "rollouts", "learners"),
+    *(name for name in NAMES if name not in PLACED),
+    *("requests", "storage", "rounds", "env_steps", "rollouts", "learners"),
     *("sharing", "flips", "rejected"),
 )
 

@@ -8,6 +8,7 @@ from coordinator.errors import UserError
 from coordinator.pricing.bill import INIT_LIMIT_MS
 from coordinator.pricing.prices import load_prices
 from functions.contract import Platform
+from functions.function_specs import NAMES
 from marless.backends.base import Backend
 from marless.estimation.forecast import forecast, forecast_detached
 from marless.estimation.recording import Recording
@@ -56,7 +57,7 @@ class Target:
         if latency is None:
             return recorded
         sizes = plan.config.functions
-        memory_mb = {name: getattr(sizes, name).memory_mb for name in ("actor", "learner", "evaluator")}
+        memory_mb = {name: getattr(sizes, name).memory_mb for name in NAMES}
         mb_per_vcpu = None if self.backend.runs_here else plan.prices.lambda_.mb_per_vcpu
         return recorded.deployed(latency, memory_mb, mb_per_vcpu, self.detached)
 

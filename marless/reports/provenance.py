@@ -17,7 +17,7 @@ from functions import kernels
 from functions.algorithms.registry import ALGORITHMS
 from functions.environments.base import EnvTask
 from functions.environments.names import ENVIRONMENTS
-from functions.plug_ins import plug_ins
+from functions.registry import plug_ins
 
 PACKAGES = ("functions", "coordinator", "infra", "marless")
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,14 +3,16 @@
 import os
 import platform
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.state import Plan, State
 from coordinator.file_reading import UnreadableFile, read_json
-from coordinator.pricing.bill import FUNCTIONS, Bill
+from coordinator.pricing.bill import Bill
 from functions.encoding import to_json_file
+from functions.function_specs import DEPLOYED, by_function
 from marless.reports import statistics
 from marless.reports.plateau import Plateau
 from marless.reports.statistics import FinalReturn, Interval
@@ -32,13 +34,19 @@ class AbsoluteReturn(_Part, frozen=True, kw_only=True):
     round: int
 
 
-class Dollars(_Part, frozen=True, kw_only=True):
-    """The bill's sums; bill.json has every line and every digit."""
-
+class _Total(_Part, frozen=True, kw_only=True):
     total: float
-    actor: float
-    learner: float
-    evaluator: float
+
+
+if TYPE_CHECKING:
+    _Compute = _Total
+else:
+    _Compute = by_function(_Total, float, 0.0)
+
+
+class Dollars(_Compute, frozen=True, kw_only=True):
+    """The bill's sums, that of each function among them; bill.json has every line and every digit."""
+
     storage: float
     requests: float
     # Of runs in the cloud.
@@ -129,7 +137,7 @@ def summarise(
         final_return=statistics.summary(state.final) if state.final else None,
         absolute_return=_absolute(state),
         dollars=Dollars(**{name: float(getattr(bill, name)) for name in Dollars.__struct_fields__}),
-        peak_mb={name: round(measured.peak_mb[name], 1) if name in measured.peak_mb else None for name in FUNCTIONS},
+        peak_mb={name: round(measured.peak_mb[name], 1) if name in measured.peak_mb else None for name in DEPLOYED},
         weights_sha256=weights_sha256,
         machine=Machine(
             cores=os.cpu_count() or 1, platform=platform.platform(terse=True), python=platform.python_version()

@@ -7,6 +7,9 @@ import pytest
 from driver import train
 from killed_runs import OPTIONS, Process, gone, same
 
+from coordinator.pricing.bill import charge_of
+from functions.function_specs import NAMES
+
 # Each round's two updates use the last three rounds; each writes the priorities for the next one's draws.
 REPLAYED = (
     *OPTIONS,
@@ -22,7 +25,7 @@ REPLAYED = (
 
 def lost(state):
     meter = state.meter
-    return sum(charge.attempts_lost for charge in (meter.actor, meter.learner, meter.evaluator))
+    return sum(charge_of(meter, name).attempts_lost for name in NAMES)
 
 
 def test_a_killed_coordinator_is_resumed_to_the_same_weights(tmp_path, undisturbed):

@@ -5,10 +5,11 @@ import urllib.request
 from itertools import count
 
 import pytest
-from account_counts import READS, ROLES, WRITES, Counted, billed
+from account_counts import READS, WRITES, Counted, billed
 from emulated_runs import detach, same, summary
 
 from aws_emulator.network import PATH
+from functions.function_specs import DEPLOYED
 
 # For each kind, the conditions of the network and the name under which it counts what happened.
 KINDS = {
@@ -63,7 +64,7 @@ def is_covered(bill, counted, faults):
         assert bill[line] >= number, line
         assert faults or bill[line] == number, line
     assert bill["lambda requests"] <= len(counted.calls) + faults
-    for role in ROLES:
+    for role in DEPLOYED:
         assert 0 <= float(bill[f"{role} compute"] - counted.gb_s(role)) <= faults * LOST_GB_S, role
 
 

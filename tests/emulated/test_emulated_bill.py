@@ -9,9 +9,10 @@ from collections import Counter
 from decimal import Decimal
 
 import pytest
-from account_counts import READS, ROLES, WRITES, Counted, billed
+from account_counts import READS, WRITES, Counted, billed
 
 from coordinator.pricing.bill import LOG_BYTES
+from functions.function_specs import DEPLOYED
 
 # For each task, 50 ms at 1,769 MB: rounding, the runtime's work around the handler, and an environment's work after
 # its last report.
@@ -56,8 +57,8 @@ def test_a_driven_run_is_billed_what_the_account_counted(place, marless, name, s
     assert bill["ledger writes"] == written["state"] + written["checkpoint"]
     # The command checks once whether the run exists before it starts it.
     assert bill["ledger reads"] == read["state"] + read["checkpoint"] - 1
-    assert bill["lambda requests"] == counted.billed_requests == sum(map(counted.invocations, ROLES))
-    for role in ROLES:
+    assert bill["lambda requests"] == counted.billed_requests == sum(map(counted.invocations, DEPLOYED))
+    for role in DEPLOYED:
         assert bill[f"{role} compute"] == counted.gb_s(role)
     assert bill["data transfer out"] * 2**30 == sum(call["answer"] for call in counted.calls) > 0
     # Around the run: its manifest of more than 3 KB, its lease, and at the end the policies for the files.
@@ -109,7 +110,7 @@ def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finis
     # The start reads twice whether there is a state.
     head, tail = 1, 2
     assert 2 * idle <= sum(read.values()) - head - tail - bill["ledger reads"] <= 5 * idle
-    for role in ROLES:
+    for role in DEPLOYED:
         # Asynchronous functions measure themselves.
         calls, off_s = counted.invocations(role), counted.gb_s(role) - bill[f"{role} compute"]
         assert calls and abs(off_s) < calls * UNSEEN_GB_S, role

@@ -3,6 +3,8 @@
 import pytest
 from emulated_runs import detach, same, summary
 
+from functions.function_specs import NAMES
+
 # A replay buffer of two rounds out of three: the last round learns from part of the rollouts.
 WINDOW = (
     "sharing.rule=none",
@@ -29,9 +31,9 @@ DRIVEN = {
     "iddpg in numbers": ("placement.rule=whole", "placement.rounds=2"),
 }
 # The sweep soon gives up a task whose event was lost.
-SOON = tuple(f"functions.{function}.timeout_s=10" for function in ("actor", "learner", "evaluator"))
+SOON = tuple(f"functions.{function}.timeout_s=10" for function in NAMES)
 # The invoker soon gives up a killed function.
-QUICK = tuple(f"functions.{function}.timeout_s=2" for function in ("actor", "learner", "evaluator"))
+QUICK = tuple(f"functions.{function}.timeout_s=2" for function in NAMES)
 
 
 @pytest.mark.one_in(3)

@@ -3,11 +3,13 @@
 import pytest
 from emulated_runs import same, summary
 
+from functions.function_specs import NAMES
+
 BC = ("algorithm.name=bc", "offline.dataset=recorded")
 
 
 # The invoker soon gives up a killed function.
-QUICK = tuple(f"functions.{function}.timeout_s=2" for function in ("actor", "learner", "evaluator"))
+QUICK = tuple(f"functions.{function}.timeout_s=2" for function in NAMES)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from aws_emulator import account
 from functions.algorithms.registry import ALGORITHMS
 from functions.environments.names import BUILT_IN, FAMILIES
 from functions.environments.scripted import names as scripted
+from functions.function_specs import COORDINATOR, FUNCTIONS
 from infra.packaging import packages as packages_module
 from infra.packaging.archives import pack
 from infra.packaging.interpreters import interpreter
@@ -57,7 +58,7 @@ TORCH = {
     "functions.named_code", "functions.nn.onnx_export", "functions.nn.torch_layers",
 }  # fmt: skip
 # Deployed functions do without threadpoolctl: environment variables give them one thread.
-EXTRAS = {"gymnasium", "onnx", "onnxruntime", "threadpoolctl", "torch"}
+MAY_IMPORT = {spec.name: spec.may_import for spec in FUNCTIONS} | {COORDINATOR: {"onnx", "threadpoolctl", "torch"}}
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +173,7 @@ def test_the_sources_of_a_function_are_the_modules_that_it_loads(function):
 
 @pytest.mark.parametrize("function", ENTRIES)
 def test_every_foreign_module_is_pinned_or_comes_with_a_plug_in(function):
-    foreign = sources(ROOT, ENTRIES[function]).foreign - EXTRAS
+    foreign = sources(ROOT, ENTRIES[function]).foreign - MAY_IMPORT[function]
     pinned = {name.replace("-", "_") for name in PINNED}
     assert {name for name in foreign if not {one.replace("-", "_") for one in OWNERS[name]} & pinned} == set()
 

@@ -11,6 +11,8 @@ import pytest
 from driver import SMALL
 from driver import train as drive
 
+from functions.function_specs import NAMES
+
 pytestmark = pytest.mark.usefixtures("processes")  # ended by time-outs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +23,7 @@ QUICK = ("actors.num_envs=4", "functions.actor.timeout_s=2", "functions.evaluato
 @pytest.fixture(scope="module", autouse=True)
 def _warm():
     """Imports the packages first: after an installation, the first import may take longer than these time-outs."""
-    handlers = (f"functions.{role}.handler" for role in ("actor", "learner", "evaluator"))
+    handlers = (f"functions.{role}.handler" for role in NAMES)
     program = f"import {', '.join(handlers)}, functions.environments.mpe, faulty_environments"
     folder = Path(faulty_environments.__file__).parent
     subprocess.run([sys.executable, "-c", program], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)

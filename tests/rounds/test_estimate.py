@@ -8,6 +8,7 @@ from commands import Commands
 
 from coordinator.config.loading import load
 from coordinator.pricing.latency import STANDARD
+from functions.function_specs import NAMES
 from functions.warm import WARM
 from marless.backends.registry import backend
 from marless.estimation.estimate import estimate, record_briefly
@@ -41,7 +42,7 @@ def quantities(bill):
 def test_every_back_end_does_the_same_work(found):
     meters = [spent.meter for spent, _ in found.values()]
     assert {spent.rounds for spent, _ in found.values()} == {3}
-    for name in ("actor", "learner", "evaluator"):
+    for name in NAMES:
         assert len({getattr(meter, name).invocations for meter in meters}) == 1
     # describe, and two actors a round; initialise, and a learner a round; evaluations after round 2, at the end, best.
     here = found[HERE][0].meter
@@ -53,12 +54,12 @@ def test_driven_from_here_the_cloud_adds_logs_starts_and_waiting(found):
     assert quantities(at_home)["logs"] == quantities(at_home)["coordinator compute"] == 0
     assert quantities(away)["logs"] == Decimal(14 * 1024) / 2**30
     # Two actors at once, a learner, an evaluator: four environments at a second each.
-    starts = [getattr(there.meter, name).init_ms for name in ("actor", "learner", "evaluator")]
+    starts = [getattr(there.meter, name).init_ms for name in NAMES]
     assert starts == [2000, 1000, 1000]
     assert there.meter.puts == here.meter.puts
     # Functions wait 30 ms for each PUT and 20 ms for each GET.
     waited = 30 * there.meter.puts + 20 * (there.meter.gets - here.meter.read_units)
-    billed = sum(getattr(there.meter, name).billed_ms for name in ("actor", "learner", "evaluator"))
+    billed = sum(getattr(there.meter, name).billed_ms for name in NAMES)
     assert billed > 4000 + 0.8 * waited
     # Nine waves: describe, initialise, two a round, the final evaluation and the best policy's.
     assert there.seconds > 6 * STANDARD.attended_wave_s

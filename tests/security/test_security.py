@@ -31,6 +31,8 @@ from questioning import (
 )
 from two_tenants import ROLES, TenantsAccount, bucket, function, role, two_tenants
 
+from functions.function_specs import DEPLOYED
+
 DENIED = ("AccessDenied", "AccessDeniedException", "403")
 WORKERS = ("Actor", "Learner", "Evaluator")
 
@@ -162,9 +164,9 @@ CALLED = {
     "Actor": {"coordinator"},
     "Learner": {"coordinator"},
     "Evaluator": {"coordinator"},
-    "Coordinator": {"actor", "learner", "evaluator", "coordinator"},
+    "Coordinator": {*DEPLOYED},
 }
-FUNCTIONS = ("actor", "learner", "evaluator", "coordinator", "unrelated")
+FUNCTIONS = (*DEPLOYED, "unrelated")
 
 
 def calls() -> Iterator[Question]:

@@ -12,8 +12,6 @@ from decimal import Decimal
 
 from aws_emulator.middleware.request_counter import PATH
 
-ROLES = ("actor", "learner", "evaluator", "coordinator")
-
 
 def run_called(event):
     """The run of a task, whose request has it in its address, or of an event for the coordinator."""

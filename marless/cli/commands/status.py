@@ -6,6 +6,8 @@ from typing import Any
 
 from coordinator.core import budget
 from coordinator.core.state import State
+from coordinator.pricing.bill import charge_of
+from functions.function_specs import NAMES
 from marless.cli import arguments as common
 from marless.cloud.remote_runs import find_run
 from marless.output import say, say_json
@@ -128,7 +130,7 @@ def _lost(state: State) -> str:
 
 
 def _attempts_lost(state: State) -> int:
-    return sum(charge.attempts_lost for charge in (state.meter.actor, state.meter.learner, state.meter.evaluator))
+    return sum(charge_of(state.meter, name).attempts_lost for name in NAMES)
 
 
 def _problems(state: State) -> list[str]:

@@ -6,11 +6,12 @@ from ablated_runs import empty_line
 from coordinator.config import dump
 from coordinator.config.loading import load
 from coordinator.core.state import Evaluated
+from functions.function_specs import NAMES
 from marless.reports.evaluations import Evaluation, document
 from marless.reports.provenance import EnvironmentFingerprint
 from marless.runs.folder import Identity, RunFolder
 
-_PARTS = dict.fromkeys(("actor", "learner", "evaluator", "storage", "requests"), 0.0)
+_PARTS = dict.fromkeys((*NAMES, "storage", "requests"), 0.0)
 _FINGERPRINT = EnvironmentFingerprint(python="3.11.1", numpy="2.0.1", machine="a machine", environment=None)
 _NOTHING = ("commit", "start_up_seconds", "final_return", "absolute_return", "weights_sha256")
 

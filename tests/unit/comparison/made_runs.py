@@ -8,11 +8,12 @@ from ablated_runs import empty_line
 from coordinator.config import dump
 from coordinator.config.loading import load
 from functions.encoding import to_json
+from functions.function_specs import NAMES
 from marless.reports.evaluations import Evaluation, document
 from marless.studies import decisions
 from marless.studies.study_file import Setting, StudyFile
 
-_PARTS = dict.fromkeys(("actor", "learner", "evaluator", "storage", "requests"), 0.0)
+_PARTS = dict.fromkeys((*NAMES, "storage", "requests"), 0.0)
 
 
 def a_run(

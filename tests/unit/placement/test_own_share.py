@@ -8,9 +8,10 @@ from simulated import World, answered, make_plan, promising
 from coordinator.core import planning
 from coordinator.placement import planner
 from functions.contract import LearnTask, SampleTask, WholeTask
+from functions.function_specs import NAMES
 
 MB, GB_SECOND = 512, 0.0000133334
-SIZES = [f"functions.{name}.memory_mb={MB}" for name in ("actor", "learner", "evaluator")]
+SIZES = [f"functions.{name}.memory_mb={MB}" for name in NAMES]
 AUTO = ["placement.rule=auto", "scaling.rollouts=4", "stop.rounds=12", "evaluation.every=50", *SIZES]
 
 

@@ -8,19 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.pricing.bill import FUNCTIONS, INIT_LIMIT_MS, Charge, Meter, bill, billed_ms, invocation
+from coordinator.pricing.bill import INIT_LIMIT_MS, Charge, Meter, bill, billed_ms, invocation
 from coordinator.pricing.prices import load_prices, priced_as, regions
 from functions.contract import Usage
+from functions.function_specs import DEPLOYED
 
 PRICES = load_prices()
-PARTS = ("actor", "learner", "evaluator", "storage", "requests", "coordinator", "logs", "transfer")
+PARTS = (*DEPLOYED, "storage", "requests", "logs", "transfer")
 
 counts = st.integers(0, 10**12)
 charges = st.builds(Charge, **dict.fromkeys(Charge.__struct_fields__, counts))
 meters = st.builds(
     Meter,
-    **dict.fromkeys(FUNCTIONS, charges),
-    **dict.fromkeys([name for name in Meter.__struct_fields__ if name not in FUNCTIONS], counts),
+    **dict.fromkeys(DEPLOYED, charges),
+    **dict.fromkeys([name for name in Meter.__struct_fields__ if name not in DEPLOYED], counts),
 )
 quick = settings(max_examples=50, deadline=None)
 
@@ -142,7 +143,7 @@ def test_a_meter_times_a_number_is_so_many_added_up(meter, count):
 
 
 @quick
-@given(st.lists(st.tuples(st.sampled_from(FUNCTIONS), st.floats(0, 1000), st.floats(0, 9), st.integers(0, 9))))
+@given(st.lists(st.tuples(st.sampled_from(DEPLOYED), st.floats(0, 1000), st.floats(0, 9), st.integers(0, 9))))
 def test_invocations_count_the_same_together_and_one_by_one(ended):
     one_by_one = Meter()
     for name, duration, init, puts in ended:

@@ -1,0 +1,52 @@
+"""The kinds of functions that serve tasks, one row each.
+
+The configuration's table `functions`, the meter, the bill, summaries, packages, the deployment's roles and the tables
+of costs are made of these rows. A new kind is a row, the module `functions.<name>.handler` with its `handle`, and its
+entry on Lambda, `infra.entry.<name>`; to deploy it, `template.yaml` needs its resources too.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+
+@dataclass(frozen=True)
+class FunctionSpec:
+    """A kind of function."""
+
+    name: str
+    work: str
+    """What it does, as tables and pictures of costs call it."""
+    placed: bool = False
+    """It works in rounds as the placement says; `learner` does the work of all of these where one function does all."""
+    may_import: frozenset[str] = frozenset({"gymnasium", "onnxruntime", "threadpoolctl"})
+    """Modules that no package has, where tasks of a user, other networks and workers of this machine bring them."""
+
+    @property
+    def module(self) -> str:
+        """What serves its tasks."""
+        return ".".join(("functions", self.name, "handler"))
+
+    @property
+    def entry(self) -> str:
+        """The module of its handler on Lambda."""
+        return ".".join(("infra", "entry", self.name))
+
+
+FUNCTIONS = (
+    FunctionSpec("actor", "sampling", placed=True),
+    FunctionSpec("learner", "learning", placed=True, may_import=FunctionSpec.may_import | {"onnx", "torch"}),
+    FunctionSpec("evaluator", "evaluation"),
+)
+NAMES = tuple(spec.name for spec in FUNCTIONS)
+PLACED = tuple(spec.name for spec in FUNCTIONS if spec.placed)
+COORDINATOR = "coordinator"
+"""What drives a run as a function: it serves no tasks, is deployed and billed."""
+DEPLOYED = (*NAMES, COORDINATOR)
+
+
+def by_function(base: type[msgspec.Struct], field: type, default: Any, names: tuple[str, ...] = NAMES) -> Any:
+    """A class below `base` with a field of type `field` for each function, in the order of the table."""
+    fields = [(name, field, default) for name in names]
+    return msgspec.defstruct(f"{base.__name__}ByFunction", fields, bases=(base,), kw_only=True)
