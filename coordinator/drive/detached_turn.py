@@ -80,9 +80,9 @@ def take_turn(
     all the work.
     """
     driver = Driver(plan, ports, cloud.now, detached)
-    begun = driver.take_up()
-    before = driver.state if begun else None
-    if not begun or driver.version == resume:
+    has_state = driver.take_up()
+    before = driver.state if has_state else None
+    if not has_state or driver.version == resume:
         version = driver.version
         driver = Driver(plan, ports, cloud.now, detached)
         driver.begin(version)
@@ -112,22 +112,22 @@ def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: De
             return False
         # The turn that dispatched them may have died right after its commit.
         driver.clean_up()
-    gathered, slots = completion.gather_reports(cloud.completions, driver.version, len(works)), driver.state.slots
-    reports = {works[index]: best_first(slots[works[index]], each) for index, each in gathered.reports.items()}
+    by_index, slots = completion.gather_reports(cloud.completions, driver.version, len(works)), driver.state.slots
+    reports = {works[index]: best_first(slots[works[index]], each) for index, each in by_index.reports.items()}
     requests = _dispatched_requests(plan, driver, detached)
     answers, usage = _read_answers(requests, cloud, {work: each[0] for work, each in reports.items()})
-    rejected = {work for work, each in reports.items() if each[0].kind == "throttled"}
-    events = tuple(len(to_json(requests[work])) for work in works if work not in rejected)
-    ended = [
+    throttled_work = {work for work, each in reports.items() if each[0].kind == "throttled"}
+    events = tuple(len(to_json(requests[work])) for work in works if work not in throttled_work)
+    attempts_over = [
         Ended(work, report_of(plan, driver.state, work, report), answers[work])
         for work, each in sorted(reports.items())
         for report in each
     ]
-    driver.receive(Reported(tuple(ended)))
-    driver.receive(CompletionsBilled(gathered.updates, gathered.reads, usage, events))
+    driver.receive(Reported(tuple(attempts_over)))
+    driver.receive(CompletionsBilled(by_index.updates, by_index.reads, usage, events))
     # Works whose reports are of other attempts are lost, too.
-    if lost := tuple(work for work in works if driver.state.slots[work].waiting):
-        driver.receive(Lost(lost))
+    if lost_work := tuple(work for work in works if driver.state.slots[work].waiting):
+        driver.receive(Lost(lost_work))
     return True
 
 
@@ -143,14 +143,16 @@ def _read_answers(
     requests: dict[str, Request], cloud: CloudPorts, reports: dict[str, CompletionReport]
 ) -> tuple[dict[str, Answer | None], Usage]:
     """The answers of works that ended, None where there is none, and the storage operations of reading them."""
-    stored = sorted(work for work, report in reports.items() if not report.kind)
-    last = {work: keys.object_key(requests[work].address.output, str(last_object(requests[work]))) for work in stored}
-    heads = cloud.heads([last[work] for work in stored])
+    answered_work = sorted(work for work, report in reports.items() if not report.kind)
+    last = {
+        work: keys.object_key(requests[work].address.output, str(last_object(requests[work]))) for work in answered_work
+    }
+    heads = cloud.heads([last[work] for work in answered_work])
     answers: dict[str, Answer | None] = {work: failure_of(requests[work], report) for work, report in reports.items()}
-    for work, head in zip(stored, heads, strict=True):
+    for work, head in zip(answered_work, heads, strict=True):
         answers[work] = _read_answer(requests[work], last[work], head, reports[work])
     bytes_read = sum(len(head.start) for head in heads if head)
-    return answers, Usage(gets=len(stored), bytes_read=bytes_read)
+    return answers, Usage(gets=len(answered_work), bytes_read=bytes_read)
 
 
 def _dispatched_requests(plan: Plan, driver: Driver, detached: Detached) -> dict[str, Request]:

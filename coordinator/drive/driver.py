@@ -160,17 +160,17 @@ class Driver:
                 for ref in self._plan.inputs.refs():
                     self._apply(Persisted(Usage(puts=1, bytes_written=ref.size)))
             # Listed before the commit, so that no object of a later driver is among them.
-            listed = self._ports.storage.list("rounds/")
-            if record is None and keys.of_rounds(listed):
+            round_keys = self._ports.storage.list("rounds/")
+            if record is None and keys.of_rounds(round_keys):
                 # To begin would delete these objects, and forget what they cost.
                 raise Unresumable(
                     "the run has objects and no state: its ledger was lost; restore it, or start a new run"
                 )
             if self._plan.platform.fixed_sizes:
-                self._apply(Persisted(Usage(), lists=max(1, -(-len(listed) // LISTED))))
+                self._apply(Persisted(Usage(), lists=max(1, -(-len(round_keys) // LISTED))))
             self._commit()
             # After the commit: before it, a driver unaware of the hand-over could still have committed these objects.
-            self._drop_unfinished(listed)
+            self._drop_unfinished(round_keys)
         self._record()
 
     def take_up(self) -> bool:
@@ -289,22 +289,22 @@ class Driver:
                 answer = msgspec.structs.replace(answer, inlined={})
             self._ended.append(Ended(work, report, answer))
             self._failed = self._failed or not isinstance(answer, Done)
-            if asked := self._in_flight.pop((work, report.attempt), None):
-                records.append(self._record_of(self._ended[-1], *asked))
+            if item_and_time := self._in_flight.pop((work, report.attempt), None):
+                records.append(self._record_of(self._ended[-1], *item_and_time))
         self._ports.attempts(records)
         return True
 
-    def _record_of(self, ended: Ended, item: WorkItem, asked: float) -> AttemptRecord:
-        report, answer = ended.report, ended.answer
+    def _record_of(self, attempt: Ended, item: WorkItem, asked_at: float) -> AttemptRecord:
+        report, answer = attempt.report, attempt.answer
         return AttemptRecord(
             round=self._state.round,
-            work=ended.work,
+            work=attempt.work,
             attempt=report.attempt,
             function=report.function,
             kind=item.kind,
             size=item.size or item.weight,
             slots=self._plan.platform.concurrency,
-            asked=asked,
+            asked=asked_at,
             ended=self._clock(),
             queued_ms=report.queued_ms,
             init_ms=report.init_ms,
@@ -392,10 +392,10 @@ class Driver:
         """Makes the state durable before anything that it replaces is deleted."""
         self._store_inlined()
         # The objects of the last checkpoint are durable already.
-        kept = [ref for ref in self.state.durable_refs if ref.key not in self.state.checkpointed]
-        self._ports.storage.persist(ref.key for ref in kept)
+        new_refs = [ref for ref in self.state.durable_refs if ref.key not in self.state.checkpointed]
+        self._ports.storage.persist(ref.key for ref in new_refs)
         if self._plan.platform.fixed_sizes:
-            self._apply(Persisted(Usage(gets=len(kept))))
+            self._apply(Persisted(Usage(gets=len(new_refs))))
         self._ports.journal.persist()
         record = self._ports.ledger.load(CHECKPOINT)
         self._apply(_loaded(record))
@@ -433,9 +433,9 @@ class Driver:
     def _elapsed(self) -> float:
         """Seconds since the last call; 0 the first time."""
         now = self._clock()
-        passed = 0.0 if self._marked is None else now - self._marked
+        seconds = 0.0 if self._marked is None else now - self._marked
         self._marked = now
-        return passed
+        return seconds
 
     def _intact(self, state: State) -> State:
         """`state` if all its objects are intact; without the round in flight if only that is damaged; else the last
@@ -452,12 +452,12 @@ class Driver:
         checkpoint = decode_state(record.body)
         if worse := find_damaged(self._ports.storage, checkpoint.durable_refs):
             raise Unresumable(f"{problem}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
-        measured = {name: getattr(state, name) for name in ("meter", "slowest", "timings", "peaks")}
-        resumed = apply(self._plan, msgspec.structs.replace(checkpoint, **measured), Resumed())
-        return apply(self._plan, resumed, _loaded(record))
+        measurements = {name: getattr(state, name) for name in ("meter", "slowest", "timings", "peaks")}
+        state_ = apply(self._plan, msgspec.structs.replace(checkpoint, **measurements), Resumed())
+        return apply(self._plan, state_, _loaded(record))
 
-    def _drop_unfinished(self, listed: list[str]) -> None:
-        """Deletes the `listed` objects of later rounds and unanswered attempts, which a power loss may have torn.
+    def _drop_unfinished(self, stored_keys: list[str]) -> None:
+        """Deletes the `stored_keys` objects of later rounds and unanswered attempts, which a power loss may have torn.
         Raises `StaleVersion` when another driver, which may need them, went on meanwhile."""
         refs = (*self.state.durable_refs, *round_refs(self.state))
         if self._committed is not None and self._version > 1:
@@ -465,11 +465,11 @@ class Driver:
             record = self._ports.ledger.load(CHECKPOINT)
             self._apply(_loaded(record))
             refs = (*refs, *(decode_state(record.body).durable_refs if record else ()))
-        kept = {ref.key for ref in (*refs, *self._plan.inputs.refs())} | set(self.state.checkpointed)
-        unfinished = [key for key in listed if key not in kept and not self._half_written(key)]
-        if unfinished and (record := self._ports.ledger.load(STATE)) is not None and record.version != self._version:
+        keys_in_use = {ref.key for ref in (*refs, *self._plan.inputs.refs())} | set(self.state.checkpointed)
+        leftovers = [key for key in stored_keys if key not in keys_in_use and not self._half_written(key)]
+        if leftovers and (record := self._ports.ledger.load(STATE)) is not None and record.version != self._version:
             raise StaleVersion("another driver continued the run")
-        self._ports.storage.delete(unfinished)
+        self._ports.storage.delete(leftovers)
 
     def _half_written(self, key: str) -> bool:
         """Whether a task of the round in flight may still store the object's siblings: functions in the cloud go on

@@ -62,14 +62,14 @@ def begin(there: Deployment, plan: StudyPlan) -> StudyPlan:
     study = STUDY + plan.study
     with suppress(StaleVersion):
         there.outside(study).ledger.commit(PLAN, to_json(plan), 0)
-    found = read_plan(there, plan.study)
-    assert found is not None
+    plan_ = read_plan(there, plan.study)
+    assert plan_ is not None
     state = read_state(there, plan.study)
-    if state is None or not state.ended(found):
-        _list(there, study, found.coordinator)
+    if state is None or not state.ended(plan_):
+        _list(there, study, plan_.coordinator)
         with suppress(StorageFault):  # the sweep wakes it
-            there.wake(found.coordinator, study)
-    return found
+            there.wake(plan_.coordinator, study)
+    return plan_
 
 
 def govern(there: Deployment, study: str) -> dict[str, Any]:
@@ -81,16 +81,16 @@ def govern(there: Deployment, study: str) -> dict[str, Any]:
     if plan is None:
         there.live.remove(study)
         return {"run": study, "left": "nobody"}
-    for left in reversed(range(_TRIES)):
+    for tries_left in reversed(range(_TRIES)):
         try:
             state = _step(there, plan)
             break
         except StaleVersion:
-            if not left:
+            if not tries_left:
                 raise
-    listed = {name for name, _ in there.live.items("")}
+    live_names = {name for name, _ in there.live.items("")}
     for run in state.live:
-        _keep_going(there, plan, run, run in listed)
+        _keep_going(there, plan, run, run in live_names)
         if state.stopping:
             _stop_run(there, plan, run)
     if state.ended(plan):
@@ -156,32 +156,32 @@ def _step(there: Deployment, plan: StudyPlan) -> StudyState:
 
 def _outcome(ledger: Ledger) -> Outcome | None:
     """How the run ended; None while it goes on or has not begun."""
-    held, version = lease.read(ledger)
-    if not version or held.taken("", ledger.now()):
+    lease_, version = lease.read(ledger)
+    if not version or lease_.taken("", ledger.now()):
         return None
     manifest, state = run_manifest.read(ledger), load_state(ledger)
     if manifest is None or state is None:
-        return Outcome(status="failed", dollars=0.0, reason=held.problem or "it never began")
-    dollars = _spent(manifest.plan(), state)
+        return Outcome(status="failed", dollars=0.0, reason=lease_.problem or "it never began")
+    dollars = _final_dollars(manifest.plan(), state)
     if state.status == "finished":
         return Outcome(status="finished", dollars=dollars, reason=state.reason)
-    if state.status == "running" and not held.problem:
+    if state.status == "running" and not lease_.problem:
         return Outcome(status="interrupted", dollars=dollars)
-    return Outcome(status="failed", dollars=dollars, reason=held.problem or state.reason)
+    return Outcome(status="failed", dollars=dollars, reason=lease_.problem or state.reason)
 
 
-def _spent(plan: Plan, state: State) -> float:
+def _final_dollars(plan: Plan, state: State) -> float:
     """The bill of a run that is driven no more, with all that attempts without a report may have cost."""
     waiting = [(slot.item, slot.timeout_s) for slot in state.slots.values() if slot.waiting]
     return float(budget.dollars(plan, budget.add_lost(plan, state.meter, waiting)))
 
 
-def _keep_going(there: Deployment, plan: StudyPlan, run: str, listed: bool) -> None:
+def _keep_going(there: Deployment, plan: StudyPlan, run: str, is_live: bool) -> None:
     """Begins a run at work unless an earlier governor has; lists it again where one died before it could."""
     ledger = there.outside(run).ledger
-    held, version = lease.read(ledger)
+    lease_, version = lease.read(ledger)
     if version:
-        if held.holder == lease.CLOUD and not listed:
+        if lease_.holder == lease.CLOUD and not is_live:
             _list(there, run, plan.coordinator)
         return
     _list(there, run, plan.coordinator)

@@ -66,15 +66,15 @@ class Coordinator:
 
     def _sweep(self) -> dict[str, Any]:
         """Sends every live run an event, on the coordinator version that it began with."""
-        runs, failed = self._deployed.live.items(""), []
+        runs, failures = self._deployed.live.items(""), []
         for run, coordinator in runs:
             try:
                 self._deployed.wake(coordinator.decode(), run)
             except StorageFault as fault:  # the other runs are still woken
                 self._log.error(str(fault), extra={"run": run})
-                failed.append(run)
-        if failed:
-            raise StorageFault(f"could not wake {', '.join(failed)}")
+                failures.append(run)
+        if failures:
+            raise StorageFault(f"could not wake {', '.join(failures)}")
         return {"woken": len(runs)}
 
     def _wake(self, event: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Coordinator:
             raise ValueError(f"this deployment is of tenant {self._deployed.settings.tenant}, not of {tenant}")
         if run.startswith(governor.STUDY):
             return self._govern(run)
-        outside, started = self._deployed.outside(run), time.time()
+        outside, start_time = self._deployed.outside(run), time.time()
         current, version = lease.read(outside.ledger)
         if current.holder != lease.CLOUD:
             if not current.taken("", outside.ledger.now()):  # a process that holds it may be about to hand it over
@@ -96,7 +96,7 @@ class Coordinator:
             # Another turn was quicker and does the same work.
             return {"run": run, "overtaken": True}
         except Exception as error:
-            if not (current.stop or _for_good(error, outside, started)):
+            if not (current.stop or _for_good(error, outside, start_time)):
                 raise  # the next sweep takes another turn
             problem = f"{type(error).__name__}: {error}"
             self._log.exception(problem)
@@ -165,23 +165,23 @@ class Coordinator:
     def _emit_metrics(self, plan: Plan, result: TurnResult) -> None:
         """Emits money and rounds for the dashboard and the alarm, unless the turn changed nothing."""
         before, after = result
-        spent = budget.dollars(plan, after.meter) - (budget.dollars(plan, before.meter) if before else 0)
+        dollars = budget.dollars(plan, after.meter) - (budget.dollars(plan, before.meter) if before else 0)
         rounds = after.round - (before.round if before else 0)
-        if not spent:
+        if not dollars:
             return
-        self._metrics.add_metric(name="Spend", unit=MetricUnit.NoUnit, value=float(spent))
+        self._metrics.add_metric(name="Spend", unit=MetricUnit.NoUnit, value=float(dollars))
         self._metrics.add_metric(name="Rounds", unit=MetricUnit.Count, value=rounds)
         self._metrics.flush_metrics()
         self._log.info("turn", extra={"round": after.round, "phase": after.phase, "status": after.status})
 
 
-def _for_good(error: Exception, outside: Outside, started: float) -> bool:
+def _for_good(error: Exception, outside: Outside, start_time: float) -> bool:
     """Whether every further wake would fail in the same way. Storage may answer again, and another turn may have
-    deleted objects that this one, begun at `started`, had yet to read."""
+    deleted objects that this one, begun at `start_time`, had yet to read."""
     if isinstance(error, StorageFault):
         return False
     record = outside.ledger.load(STATE)
-    return record is None or record.at < started
+    return record is None or record.at < start_time
 
 
 handler = instrument(Coordinator(os.environ), os.environ)

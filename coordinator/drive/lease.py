@@ -50,11 +50,11 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     # reads the lease, whereas an event may be lost, late or forged.
     resume: int | None = None
 
-    def taken(self, by: str, now: float, ended: Ended = nobody_knows) -> bool:
-        """Whether a driver other than `by` holds the lease, which is alive as far as `ended` knows."""
+    def taken(self, by: str, now: float, has_ended: Ended = nobody_knows) -> bool:
+        """Whether a driver other than `by` holds the lease, which is alive as far as `has_ended` knows."""
         if self.holder in ("", by):
             return False
-        return self.holder == CLOUD or (now < self.until and not ended(self.process))
+        return self.holder == CLOUD or (now < self.until and not has_ended(self.process))
 
 
 _DECODER = JsonDecoder(Lease)
@@ -75,13 +75,13 @@ def write(ledger: Ledger, lease: Lease, version: int) -> int:
 
 
 def take(
-    ledger: Ledger, holder: str, clock: Callable[[], float], process: str = "", ended: Ended = nobody_knows
+    ledger: Ledger, holder: str, clock: Callable[[], float], process: str = "", has_ended: Ended = nobody_knows
 ) -> int:
     """Makes the process `holder`, which is at `process`, the driver and returns the lease's version; raises
     `LeaseHeld`."""
     lease, version = read(ledger)
     now = clock()  # a ledger knows its clock once it was read
-    if lease.taken(holder, now, ended):
+    if lease.taken(holder, now, has_ended):
         raise LeaseHeld(_describe_holder(lease, now))
     return _write_or_refuse(ledger, Lease(holder=holder, process=process, until=now + KEPT_S), version)
 
@@ -122,11 +122,11 @@ class Keeper:
         holder: str,
         clock: Callable[[], float],
         process: str = "",
-        ended: Ended = nobody_knows,
+        has_ended: Ended = nobody_knows,
     ) -> None:
         """See `take`."""
         self._ledger, self._holder, self._process, self._clock = ledger, holder, process, clock
-        self._version = take(ledger, holder, clock, process, ended)
+        self._version = take(ledger, holder, clock, process, has_ended)
         self._renewed = clock()
 
     def renew(self) -> None:

@@ -71,12 +71,12 @@ class KeptEnvironments:
     def keep(self, task: Playing, rollout: int, round_: int, environment: SeparateEnvironments) -> None:
         """Keeps or closes the environments of a rollout of round `round_`."""
         run, sampling = task.address.run, task.sampling
-        for key, kept in sorted(self._kept.items(), key=lambda item: (item[0][0] == run, item[1].round)):
-            if self._held + sampling.num_envs <= self._most:
+        for key, entry in sorted(self._kept.items(), key=lambda item: (item[0][0] == run, item[1].round)):
+            if self._num_envs + sampling.num_envs <= self._most:
                 break
-            if key[0] != run or kept.round < round_ - 1 or self._most < sampling.num_envs:
+            if key[0] != run or entry.round < round_ - 1 or self._most < sampling.num_envs:
                 self._kept.pop(key).environment.close()
-        if not self._kept or self._held + sampling.num_envs <= self._most:
+        if not self._kept or self._num_envs + sampling.num_envs <= self._most:
             self._kept[run, rollout] = _Kept((sampling.environment, sampling.num_envs), round_, environment)
         else:
             environment.close()
@@ -87,8 +87,8 @@ class KeptEnvironments:
             self._kept.popitem()[1].environment.close()
 
     @property
-    def _held(self) -> int:
-        return sum(kept.of[1] for kept in self._kept.values())
+    def _num_envs(self) -> int:
+        return sum(entry.of[1] for entry in self._kept.values())
 
 
 KEPT = KeptEnvironments(_MOST)
@@ -110,29 +110,45 @@ def collect_fragment(
     `EnvironmentFault` for an environment that does not repeat its episodes, and `BadRequest` for recurrent policies.
     """
     prefix, sampling, seed = f"{rollout_prefix(rollout)}/", task.sampling, task.address.seed
-    saved = named(unfinished, prefix)
+    own_tensors = named(unfinished, prefix)
     environment: Resumable | None = KEPT.take(task, rollout)
     if environment is None:
         environment = resumable(lambda num_envs: registry.make(sampling.environment, num_envs), sampling.num_envs)
-    with ExitStack() as opened:
-        opened.callback(environment.close)
-        seen = _first(environment, saved, generator(seed, round_, "environment", rollout))
+    with ExitStack() as resources:
+        resources.callback(environment.close)
+        observation = _first(environment, own_tensors, generator(seed, round_, "environment", rollout))
         policy = Policy(environment.spec, task.team, weights)
         if policy.recurrent:
             raise BadRequest(
                 f"actors.rollout_length is {sampling.rollout_length}, less than an episode, and a policy is recurrent:"
                 f" its memory is not carried to the next round; set at least {environment.spec.horizon}"
             )
-        played = collect(
-            environment, policy, sampling.rollout_length, seed, round_, rollout, behaviour, seen, saved.get(_RUNNING)
+        rollout_ = collect(
+            environment,
+            policy,
+            sampling.rollout_length,
+            seed,
+            round_,
+            rollout,
+            behaviour,
+            observation,
+            own_tensors.get(_RUNNING),
         )
-        left = {f"{_ENVIRONMENT}{name}": array for name, array in environment.save().items()}
+        environment_state = {f"{_ENVIRONMENT}{name}": array for name, array in environment.save().items()}
         if isinstance(environment, SeparateEnvironments):
-            opened.pop_all()
+            resources.pop_all()
             KEPT.keep(task, rollout, round_, environment)
-    return played, {f"{prefix}{name}": array for name, array in {_RUNNING: played.running, **left}.items()}
+    return rollout_, {
+        f"{prefix}{name}": array for name, array in {_RUNNING: rollout_.running, **environment_state}.items()
+    }
 
 
-def _first(environment: Resumable, saved: Mapping[str, NDArray[Any]], rng: np.random.Generator) -> Observation:
+def _first(
+    environment: Resumable, environment_tensors: Mapping[str, NDArray[Any]], rng: np.random.Generator
+) -> Observation:
     """The observation with which the round begins."""
-    return environment.resume(named(saved, _ENVIRONMENT), rng) if saved else environment.reset(rng)
+    return (
+        environment.resume(named(environment_tensors, _ENVIRONMENT), rng)
+        if environment_tensors
+        else environment.reset(rng)
+    )

@@ -64,13 +64,13 @@ def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
     """Collects the task's rollouts into one object, which `functions.serving` stores."""
     recorded = task.sampling.recorded
     if recorded:
-        played = Played(*recorded_rollouts(task, recorded, read(blobs, (recorded.dataset,), lasting=True)), {})
+        outcome = Played(*recorded_rollouts(task, recorded, read(blobs, (recorded.dataset,), lasting=True)), {})
     elif task.match:
-        played = play_match(task, task.match, read(blobs, task.policies), read(blobs, task.match.policies))
+        outcome = play_match(task, task.match, read(blobs, task.policies), read(blobs, task.match.policies))
     else:
         unfinished = read(blobs, task.sampling.unfinished)
-        played = play(task, read(blobs, task.policies), task.address.round, task.behaviour, unfinished)
-    return [*unfinished_object(task, played.unfinished), ("trajectory", played.trajectories)], played.reply
+        outcome = play(task, read(blobs, task.policies), task.address.round, task.behaviour, unfinished)
+    return [*unfinished_object(task, outcome.unfinished), ("trajectory", outcome.trajectories)], outcome.reply
 
 
 def unfinished_object(task: Playing, unfinished: Tensors) -> Objects:
@@ -88,12 +88,12 @@ def play(
     """
     if not task.sampling.fragments:
         return Played(*_trajectories(task, list(_rollouts(task, weights, round_, behaviour))), {})
-    rollouts, left = [], Tensors()
+    rollouts, rest_of_episodes = [], Tensors()
     for number in task.sampling.rollouts:
-        rollout, own = collect_fragment(task, weights, round_, number, behaviour, unfinished or {})
+        rollout, rest_of_rollout = collect_fragment(task, weights, round_, number, behaviour, unfinished or {})
         rollouts.append(rollout)
-        left |= own
-    return Played(*_trajectories(task, rollouts), left)
+        rest_of_episodes |= rest_of_rollout
+    return Played(*_trajectories(task, rollouts), rest_of_episodes)
 
 
 def play_match(task: SampleTask, match: Match, newest: Tensors, earlier: Tensors) -> Played:
@@ -122,15 +122,17 @@ def _trajectories(task: Playing, rollouts: Sequence[Rollout]) -> tuple[Tensors, 
 
 def _results(env_steps: int, episodes: Sequence[Episodes], whole: bool) -> SampleReply:
     """What the episodes of rollouts returned; `whole`: these began with a reset, and no episode is longer than they."""
-    own = [part.weights() if whole else np.ones(len(part.agent_returns())) for part in episodes]
+    episode_weights = [part.weights() if whole else np.ones(len(part.agent_returns())) for part in episodes]
     returns, _, env_metrics = summary(episodes, whole_episodes(episodes) if whole else None)
-    sums = [(part.agent_returns() * of[:, None]).sum(axis=0) for part, of in zip(episodes, own, strict=True)]
-    uneven = whole and (any((of != 1).any() for of in own) or len({len(of) for of in own}) > 1)
+    sums = [
+        (part.agent_returns() * of[:, None]).sum(axis=0) for part, of in zip(episodes, episode_weights, strict=True)
+    ]
+    uneven = whole and (any((of != 1).any() for of in episode_weights) or len({len(of) for of in episode_weights}) > 1)
     return SampleReply(
         env_steps=env_steps,
         returns=returns,
         agent_returns=tuple(tuple(of_rollout.tolist()) for of_rollout in sums),
-        weights=tuple(tuple(of.tolist()) for of in own) if uneven else (),
+        weights=tuple(tuple(of.tolist()) for of in episode_weights) if uneven else (),
         env_metrics=env_metrics,
     )
 

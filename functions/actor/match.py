@@ -24,13 +24,13 @@ def meet(
     agents = tuple(np.flatnonzero(earlier_agents(match)).tolist())
     groups = tuple(agent if agent in agents else group for agent, group in enumerate(task.team.groups))
     opponents = Opponents(agents=agents, acting="greedy" if match.greedy else "drawn")
-    scripted = match.team.opponents
-    if scripted is not None:
-        opponents = replace(scripted, agents=agents)
+    script = match.team.opponents
+    if script is not None:
+        opponents = replace(script, agents=agents)
     team = Team(groups=groups, identity=task.team.identity, opponents=opponents)
     learning = {f"policy/{group_name(group)}/" for group in team.learning}
     weights = {name: array for name, array in newest.items() if name.startswith(tuple(learning))}
-    for agent in agents if scripted is None else ():
+    for agent in agents if script is None else ():
         weights |= single_agent_policy(earlier, spec, match.team, agent, task.team.identity)
     return replace(task, team=team), weights
 

@@ -25,12 +25,12 @@ def recorded_rollouts(
         columns = columns_at(
             task.address.seed, first + number * sampling.num_envs, sampling.num_envs, column_count(dataset)
         )
-        found = rollout(dataset, columns)
-        ended = found.pop(RETURN)[:, found["ended"]]
-        returns += ended.sum(axis=0).tolist()
-        by_rollout.append(tuple(ended.sum(axis=1).tolist()))
+        arrays = rollout(dataset, columns)
+        episode_returns = arrays.pop(RETURN)[:, arrays["ended"]]
+        returns += episode_returns.sum(axis=0).tolist()
+        by_rollout.append(tuple(episode_returns.sum(axis=1).tolist()))
         prefix = rollout_prefix(number)
-        tensors |= {f"{prefix}/{name}": np.ascontiguousarray(array) for name, array in found.items()}
+        tensors |= {f"{prefix}/{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
     env_steps = sampling.rollout_length * sampling.num_envs * len(sampling.rollouts)
     reply = SampleReply(env_steps=env_steps, returns=tuple(returns), agent_returns=tuple(by_rollout), env_metrics={})
     return tensors, reply

@@ -45,18 +45,18 @@ def collect(
     round_: int,
     rollout: int,
     behaviour: Behaviour = SAMPLE,
-    seen: Observation | None = None,
+    observation: Observation | None = None,
     running: NDArray[np.float64] | None = None,
 ) -> Rollout:
     """Collects `steps` steps in every environment after a reset, with resets at the ends of episodes.
 
-    With `seen` it goes on from that observation instead; its episodes have returned `running` ``[E, N]`` so far, or 0.
-    All random numbers depend on (seed, round, rollout) only. Raises `BadRequest` if `behaviour` is unsupported.
+    With `observation` it goes on from that observation instead; its episodes have returned `running` ``[E, N]`` so far,
+    or 0. All random numbers depend on (seed, round, rollout) only. Raises `BadRequest` if `behaviour` is unsupported.
     """
-    if seen is None:
-        seen = environment.reset(generator(seed, round_, "environment", rollout))
+    if observation is None:
+        observation = environment.reset(generator(seed, round_, "environment", rollout))
     player = Player(policy, environment.num_envs, 1, behaviour)
-    return _play(environment, player, steps, seed, round_, (rollout,), seen, running)[0]
+    return _play(environment, player, steps, seed, round_, (rollout,), observation, running)[0]
 
 
 def collect_side_by_side(
@@ -72,9 +72,9 @@ def collect_side_by_side(
 
     Every rollout has the bytes that `collect` gives it.
     """
-    seen = environment.reset_blocks([generator(seed, round_, "environment", rollout) for rollout in rollouts])
+    observation = environment.reset_blocks([generator(seed, round_, "environment", rollout) for rollout in rollouts])
     player = Player(policy, environment.num_envs, len(rollouts), behaviour)
-    return _play(environment, player, steps, seed, round_, rollouts, seen)
+    return _play(environment, player, steps, seed, round_, rollouts, observation)
 
 
 def _play(
@@ -84,7 +84,7 @@ def _play(
     seed: int,
     round_: int,
     rollouts: Sequence[int],
-    seen: Observation,
+    observation: Observation,
     running: NDArray[np.float64] | None = None,
 ) -> list[Rollout]:
     spec, num_envs = environment.spec, environment.num_envs // len(rollouts)
@@ -95,15 +95,15 @@ def _play(
     if running is not None:
         returns.running[:] = running
     for t in range(steps):
-        choice = player.act(seen, tuple(block[t] for block in noise))
+        choice = player.act(observation, tuple(block[t] for block in noise))
         step = environment.step(choice.played)
-        recorder.record(t, seen, choice.actions, choice.log_probability, step)
+        recorder.record(t, observation, choice.actions, choice.log_probability, step)
         returns.add(step)
         player.forget(step.ended)
-        seen = step.observation
-    unfinished = returns.running.reshape(len(rollouts), num_envs, -1)
+        observation = step.observation
+    running_returns = returns.running.reshape(len(rollouts), num_envs, -1)
     return [
-        Rollout(recorder.tensors(rollout, index), returns.rollouts[index], unfinished[index])
+        Rollout(recorder.tensors(rollout, index), returns.rollouts[index], running_returns[index])
         for index, rollout in enumerate(rollouts)
     ]
 
@@ -122,19 +122,19 @@ class _Returns:
         if step.final is None:
             return
         for index in np.flatnonzero(step.ended.reshape(-1, self._num_envs).any(axis=1)):
-            own = slice(index * self._num_envs, (index + 1) * self._num_envs)
-            self.rollouts[index].add(_closing(step, self.running, own))
+            rows = slice(index * self._num_envs, (index + 1) * self._num_envs)
+            self.rollouts[index].add(_closing(step, self.running, rows))
         self.running[step.ended] = 0.0
 
 
-def _closing(step: Step, sums: NDArray[np.float64], own: slice) -> Step:
-    """The environments `own` of a step, with episodes' sums as last rewards and 0 where the episode continues."""
+def _closing(step: Step, sums: NDArray[np.float64], rows: slice) -> Step:
+    """The environments `rows` of a step, with episodes' sums as last rewards and 0 where the episode continues."""
     return Step(
         observation=step.observation,
-        rewards=np.where(step.ended[own, None], sums[own], 0.0),
-        terminated=step.terminated[own],
-        truncated=step.truncated[own],
-        ended=step.ended[own],
+        rewards=np.where(step.ended[rows, None], sums[rows], 0.0),
+        terminated=step.terminated[rows],
+        truncated=step.truncated[rows],
+        ended=step.ended[rows],
         final=step.final,
-        env_metrics={name: values[own] for name, values in step.env_metrics.items()},
+        env_metrics={name: values[rows] for name, values in step.env_metrics.items()},
     )

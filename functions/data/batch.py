@@ -61,29 +61,29 @@ class Batch:
 def join(spec: EnvSpec, tensors: Mapping[str, Array], rollouts: Sequence[int]) -> Batch:
     """Joins the tensors of `rollouts`, which `functions.data.trajectory` names."""
     classes = range(len(spec.classes))
-    played = [living(spec, named(tensors, f"{rollout_prefix(rollout)}/")) for rollout in rollouts]
+    rollout_tensors = [living(spec, named(tensors, f"{rollout_prefix(rollout)}/")) for rollout in rollouts]
 
     def joined(name: str, axis: int) -> Array:
-        parts = [rollout[name] for rollout in played]
+        parts = [rollout[name] for rollout in rollout_tensors]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
 
     observations = tuple(joined(f"observation/{c}", 2) for c in classes)
     cut_observations = tuple(joined(f"cut_observation/{c}", 1) for c in classes)
     own_state = bool(spec.state_size)
-    drawn = "log_probability/0" in played[0]
+    has_log_probability = "log_probability/0" in rollout_tensors[0]
     return Batch(
         spec=spec,
         rollouts=len(rollouts),
         observations=observations,
         actions=tuple(joined(f"action/{c}", 2) for c in classes),
-        log_probability=tuple(joined(f"log_probability/{c}", 2) for c in classes) if drawn else None,
+        log_probability=tuple(joined(f"log_probability/{c}", 2) for c in classes) if has_log_probability else None,
         masks=tuple(joined(f"mask/{c}", 2) for c in classes) if spec.masked else None,
         rewards=joined("reward", 2),
         terminated=joined("terminated", 2),
         alive=joined("alive", 2),
         ended=joined("ended", 1),
         state=joined("state", 1) if own_state else side_by_side(spec, observations),
-        cut=_cuts(played),
+        cut=_cuts(rollout_tensors),
         cut_observations=cut_observations,
         cut_masks=tuple(joined(f"cut_mask/{c}", 1) for c in classes) if spec.masked else None,
         cut_state=joined("cut_state", 0) if own_state else side_by_side(spec, cut_observations),
@@ -109,15 +109,15 @@ def living(spec: EnvSpec, rollout: Mapping[str, Array]) -> Mapping[str, Array]:
     rollout, there = dict(rollout), rollout["alive"]
     if EARLIER in rollout:
         rollout["alive"] = there & ~rollout.pop(EARLIER)[:, None, None]
-    left = (there & ~rollout["terminated"])[:, rollout["cut"][:, 0], rollout["cut"][:, 1]]
-    if there.all() and left.all():
+    bootstraps = (there & ~rollout["terminated"])[:, rollout["cut"][:, 0], rollout["cut"][:, 1]]
+    if there.all() and bootstraps.all():
         return rollout
-    zeroed = {**rollout, "reward": _where(there, rollout["reward"])}
+    masked_rollout = {**rollout, "reward": _where(there, rollout["reward"])}
     for index, kind in enumerate(spec.classes):
         agents = list(kind.agents)
-        for name, rows in (("observation", there), ("action", there), ("cut_observation", left)):
-            zeroed[f"{name}/{index}"] = _where(rows[agents], rollout[f"{name}/{index}"])
-    return zeroed
+        for name, rows in (("observation", there), ("action", there), ("cut_observation", bootstraps)):
+            masked_rollout[f"{name}/{index}"] = _where(rows[agents], rollout[f"{name}/{index}"])
+    return masked_rollout
 
 
 def _where(rows: Array, values: Array) -> Array:
@@ -126,10 +126,10 @@ def _where(rows: Array, values: Array) -> Array:
     return np.where(wide, values, values.dtype.type(0))
 
 
-def _cuts(played: Sequence[Mapping[str, Array]]) -> Array:
+def _cuts(rollout_tensors: Sequence[Mapping[str, Array]]) -> Array:
     """The (t, e) pairs of all rollouts, e counted over the joined environments."""
     parts, first = [], 0
-    for rollout in played:
+    for rollout in rollout_tensors:
         parts.append(rollout["cut"] + np.array([0, first]))
         first += rollout["ended"].shape[1]
     return np.concatenate(parts)

@@ -56,10 +56,10 @@ def rollout(dataset: Tensors, columns: NDArray[np.int64]) -> dict[str, Array]:
     """The tensors of the rollout whose environments are these columns, and `RETURN`."""
     cut = dataset["cut"]
     environment, place = np.nonzero(cut[:, 1] == columns[:, None])
-    taken: dict[str, Array] = {"cut": np.stack([cut[place, 0], environment], axis=1)}
+    arrays: dict[str, Array] = {"cut": np.stack([cut[place, 0], environment], axis=1)}
     for name, array in dataset.items():
         if name.startswith("cut_"):
-            taken[name] = np.take(array, place, axis=_AFTER_CUTS.get(name, 1))
+            arrays[name] = np.take(array, place, axis=_AFTER_CUTS.get(name, 1))
         elif name != "cut":
-            taken[name] = np.take(array, columns, axis=_BY_STEP.get(name, 2))
-    return taken
+            arrays[name] = np.take(array, columns, axis=_BY_STEP.get(name, 2))
+    return arrays

@@ -77,21 +77,21 @@ class ReplayBuffer:
         """Whether it has all these rollouts."""
         return all(key in self._kept for key in keys)
 
-    def load(self, wanted: Sequence[RolloutKey], read: ReadRollouts) -> None:
-        """Makes the buffer hold the rollouts `wanted`, reading those that it lacks.
+    def load(self, rollout_keys: Sequence[RolloutKey], read: ReadRollouts) -> None:
+        """Makes the buffer hold the rollouts `rollout_keys`, reading those that it lacks.
 
         Raises `BadRequest` for rollouts of different shapes.
         """
-        among, self._last_minibatch = set(wanted), None
+        among, self._last_minibatch = set(rollout_keys), None
         self._kept = {key: slot for key, slot in self._kept.items() if key in among}
-        missing = [key for key in wanted if key not in self._kept]
+        missing = [key for key in rollout_keys if key not in self._kept]
         free = sorted(set(range(len(among))) - set(self._kept.values()))
         tensors = read(missing) if missing else {}
         for key, slot in zip(missing, free, strict=False):
             self._write(slot, living(self.spec, tensors[key]))
             self._kept[key] = slot
-        self._order = np.array([self._kept[key] for key in wanted], np.int64)
-        self.rollouts = np.array([(key.round, key.rollout) for key in wanted], np.int64).reshape(-1, 2)
+        self._order = np.array([self._kept[key] for key in rollout_keys], np.int64)
+        self.rollouts = np.array([(key.round, key.rollout) for key in rollout_keys], np.int64).reshape(-1, 2)
 
     def cached(self, address: object, draw: Callable[[], Batch]) -> Batch:
         """The result of `draw`, which is called only when `address` changes."""
@@ -136,21 +136,21 @@ class ReplayBuffer:
         last = np.arange(len(rows)) == len(rows) - 1
         after = self._steps.take("after", rows)
         cut = np.argwhere((after >= 0) | last[:, None])
-        at, pooled = rows[cut[:, 0], cut[:, 1]], after[cut[:, 0], cut[:, 1]]
-        beyond = np.flatnonzero(pooled >= 0)
-        pooled = pooled[beyond] + at[beyond] // (steps * num_envs) * self._after.rows
+        at, cut_rows = rows[cut[:, 0], cut[:, 1]], after[cut[:, 0], cut[:, 1]]
+        beyond = np.flatnonzero(cut_rows >= 0)
+        cut_rows = cut_rows[beyond] + at[beyond] // (steps * num_envs) * self._after.rows
         # A rollout's last rows are followed by observations after a cut or by nothing, never by the next slot's rows.
         following = at + num_envs * (at % (steps * num_envs) < (steps - 1) * num_envs)
 
         def next_of(name: str) -> Array:
             values = self._steps.take(name, following)
             if len(beyond):
-                values[..., beyond, :] = self._after.take(name, pooled)
+                values[..., beyond, :] = self._after.take(name, cut_rows)
             return values
 
         observations = tuple(self._steps.take(f"observation/{c}", rows) for c in classes)
         cut_observations = tuple(next_of(f"observation/{c}") for c in classes)
-        own = bool(spec.state_size)
+        has_state = bool(spec.state_size)
         return Batch(
             spec=spec,
             rollouts=1,
@@ -162,11 +162,11 @@ class ReplayBuffer:
             terminated=self._steps.take("terminated", rows),
             alive=self._steps.take("alive", rows),
             ended=self._steps.take("ended", rows),
-            state=self._steps.take("state", rows) if own else side_by_side(spec, observations),
+            state=self._steps.take("state", rows) if has_state else side_by_side(spec, observations),
             cut=cut,
             cut_observations=cut_observations,
             cut_masks=tuple(next_of(f"mask/{c}") for c in classes) if spec.masked else None,
-            cut_state=next_of("state") if own else side_by_side(spec, cut_observations),
+            cut_state=next_of("state") if has_state else side_by_side(spec, cut_observations),
         )
 
     def _write(self, slot: int, tensors: Tensors) -> None:
@@ -212,17 +212,17 @@ class _Slots:
         for name, array in tensors.items():
             axis = _agent_axis(name)
             shape = (*array.shape[:axis], *self._size, *array.shape[axis + 1 :])
-            stored = self._arrays.get(name)
-            if stored is None or stored.shape != shape:
-                stored = self._arrays[name] = _grown(stored, shape, array.dtype)
-            own = stored[:, slot] if axis else stored[slot]
-            own[(slice(None),) * axis + (slice(array.shape[axis]),)] = array
+            buffer = self._arrays.get(name)
+            if buffer is None or buffer.shape != shape:
+                buffer = self._arrays[name] = _grow(buffer, shape, array.dtype)
+            slot_rows = buffer[:, slot] if axis else buffer[slot]
+            slot_rows[(slice(None),) * axis + (slice(array.shape[axis]),)] = array
 
     def take(self, name: str, rows: NDArray[np.integer]) -> Array:
         """Rows by number over all slots, ``[*rows.shape, ...]`` (``[agents, *rows.shape, ...]``); a number beyond the
         last row gives the last."""
-        axis, stored = _agent_axis(name), self._arrays[name]
-        return np.take(_flat(stored, axis), rows, axis=axis, mode="clip")
+        axis, buffer = _agent_axis(name), self._arrays[name]
+        return np.take(_flat(buffer, axis), rows, axis=axis, mode="clip")
 
 
 def _agent_axis(name: str) -> int:
@@ -235,9 +235,9 @@ def _flat(array: Array, axis: int) -> Array:
     return array.reshape(*array.shape[:axis], -1, *array.shape[axis + 2 :])
 
 
-def _grown(stored: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array of that shape that begins with the contents of `stored`."""
-    grown = np.zeros(shape, dtype)
-    if stored is not None:
-        grown[tuple(slice(size) for size in stored.shape)] = stored
-    return grown
+def _grow(buffer: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array of that shape that begins with the contents of `buffer`."""
+    larger = np.zeros(shape, dtype)
+    if buffer is not None:
+        larger[tuple(slice(size) for size in buffer.shape)] = buffer
+    return larger

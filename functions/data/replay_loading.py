@@ -16,16 +16,17 @@ from functions.serving import Tensors, read
 from functions.warm import WARM
 
 
-def replay_buffer_of(spec: EnvSpec, past: Sequence[Past], own: Past | None = None) -> ReplayBuffer:
-    """The buffer whose newest stored round is the latest possible of `past` and the task's `own`, or an empty one.
+def replay_buffer_of(spec: EnvSpec, past: Sequence[Past], newest_round: Past | None = None) -> ReplayBuffer:
+    """The buffer whose newest stored round is the latest possible of `past` and the task's `newest_round`, or an empty
+    one.
 
     It is not kept any more, so a task that fails while it fills the buffer leaves nothing behind.
     """
-    for newest in reversed((*past, own) if own else past):
-        found: ReplayBuffer | None = WARM.take(_content(newest)) if newest.trajectories else None
-        if found is not None and found.spec == spec:
-            _count_hits(found, past)
-            return found
+    for newest in reversed((*past, newest_round) if newest_round else past):
+        buffer: ReplayBuffer | None = WARM.take(_content(newest)) if newest.trajectories else None
+        if buffer is not None and buffer.spec == spec:
+            _count_hits(buffer, past)
+            return buffer
     return ReplayBuffer(spec)
 
 
@@ -40,10 +41,10 @@ def _count_hits(replay_buffer: ReplayBuffer, past: Sequence[Past]) -> None:
 def keep(replay_buffer: ReplayBuffer, rounds: Sequence[Past]) -> None:
     """Keeps the buffer, which holds `rounds`, for later tasks; without rounds that are stored there is nothing to
     keep."""
-    stored = [past for past in rounds if past.trajectories]
-    if stored:
+    with_trajectories = [past for past in rounds if past.trajectories]
+    if with_trajectories:
         replay_buffer.drop_unstored()
-        WARM.keep(_content(stored[-1]), replay_buffer, replay_buffer.nbytes, spared=True)
+        WARM.keep(_content(with_trajectories[-1]), replay_buffer, replay_buffer.nbytes, spared=True)
 
 
 def _content(past: Past) -> tuple[str, ...]:
@@ -57,10 +58,10 @@ def load_rounds(replay_buffer: ReplayBuffer, rounds: Sequence[Past], here: Mappi
 
     def read_missing(keys: Sequence[RolloutKey]) -> dict[RolloutKey, Tensors]:
         """The rollouts `keys`; each object is read once."""
-        wanted, by_round = {key.round for key in keys}, dict(here)
+        round_numbers, by_round = {key.round for key in keys}, dict(here)
         objects: dict[tuple[str, ...], Tensors] = {}
         for past in rounds:
-            if past.round in wanted and past.round not in by_round:
+            if past.round in round_numbers and past.round not in by_round:
                 names = tuple(ref.key for ref in past.trajectories)
                 if names not in objects:
                     objects[names] = read(blobs, past.trajectories)

@@ -59,7 +59,7 @@ class Recorder:
     def record(
         self,
         t: int,
-        seen: Observation,
+        observation: Observation,
         actions: Sequence[ActionArray],
         log_probability: Sequence[FloatArray] | None,
         step: Step,
@@ -70,20 +70,20 @@ class Recorder:
         """
         if t == 0:
             _require_booleans(step)
-        for index, values in enumerate(seen.values):
+        for index, values in enumerate(observation.values):
             self._observations[index][:, t] = values.swapaxes(0, 1)
             self._actions[index][:, t] = actions[index]
         if log_probability is not None:
             self._record_log_probability(t, log_probability)
-        if seen.masks is not None:
-            for index, masks in enumerate(seen.masks):
+        if observation.masks is not None:
+            for index, masks in enumerate(observation.masks):
                 self._masks[index][:, t] = masks.swapaxes(0, 1)
-        if seen.state is not None:
-            self._state[t] = seen.state
+        if observation.state is not None:
+            self._state[t] = observation.state
         with np.errstate(over="ignore"):  # `tensors` says it
             self._rewards[:, t] = step.rewards.T
         self._terminated[:, t] = step.terminated.T
-        self._alive[:, t] = seen.alive.T
+        self._alive[:, t] = observation.alive.T
         self._ended[t] = step.ended
         self._record_cut(t, step)
 
@@ -110,57 +110,59 @@ class Recorder:
         Raises `EnvironmentFault` when an observation, a state or a reward is not finite, or agents come back, and
         `NotFinite` when an action or a log-probability is not finite.
         """
-        own = slice(index * self._num_envs, (index + 1) * self._num_envs)
-        named: dict[str, Array] = {
-            "reward": self._rewards[:, :, own],
-            "terminated": self._terminated[:, :, own],
-            "alive": self._alive[:, :, own],
-            "ended": self._ended[:, own],
+        columns = slice(index * self._num_envs, (index + 1) * self._num_envs)
+        arrays: dict[str, Array] = {
+            "reward": self._rewards[:, :, columns],
+            "terminated": self._terminated[:, :, columns],
+            "alive": self._alive[:, :, columns],
+            "ended": self._ended[:, columns],
         }
         for c in range(len(self._spec.classes)):
-            named[f"observation/{c}"] = self._observations[c][:, :, own]
-            named[f"action/{c}"] = self._actions[c][:, :, own]
+            arrays[f"observation/{c}"] = self._observations[c][:, :, columns]
+            arrays[f"action/{c}"] = self._actions[c][:, :, columns]
             if self._log_probability is not None:
-                named[f"log_probability/{c}"] = self._log_probability[c][:, :, own]
+                arrays[f"log_probability/{c}"] = self._log_probability[c][:, :, columns]
             if self._spec.masked:
-                named[f"mask/{c}"] = self._masks[c][:, :, own]
+                arrays[f"mask/{c}"] = self._masks[c][:, :, columns]
         if self._spec.state_size:
-            named["state"] = self._state[:, own]
-        named |= self._cut_tensors(index)
-        named = {name: np.ascontiguousarray(array) for name, array in named.items()}
-        for name, array in named.items():
+            arrays["state"] = self._state[:, columns]
+        arrays |= self._cut_tensors(index)
+        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        for name, array in arrays.items():
             if array.dtype == np.float32 and not np.isfinite(array).all():
                 from_policy = name.startswith(_OF_POLICY)
                 raise (NotFinite if from_policy else EnvironmentFault)(
                     f"rollout {rollout}: {name} holds NaN or infinity"
                 )
-        _require_lives(rollout, named["alive"], named["terminated"], named["ended"])
-        return {f"{rollout_prefix(rollout)}/{name}": array for name, array in named.items()}
+        _require_lives(rollout, arrays["alive"], arrays["terminated"], arrays["ended"])
+        return {f"{rollout_prefix(rollout)}/{name}": array for name, array in arrays.items()}
 
     def _cut_tensors(self, index: int) -> dict[str, Array]:
-        pairs, seen = self._cuts_of(index)
-        named: dict[str, Array] = {"cut": np.concatenate([np.empty((0, 2), np.int64), *pairs])}
+        pairs, observations = self._cuts_of(index)
+        arrays: dict[str, Array] = {"cut": np.concatenate([np.empty((0, 2), np.int64), *pairs])}
         for c, kind in enumerate(self._spec.classes):
             empty = np.empty((0, len(kind.agents), kind.observation_size), np.float32)
-            joined = np.concatenate([empty, *(part.values[c] for part in seen)])
-            named[f"cut_observation/{c}"] = joined.swapaxes(0, 1)
+            values_ = np.concatenate([empty, *(part.values[c] for part in observations)])
+            arrays[f"cut_observation/{c}"] = values_.swapaxes(0, 1)
             if self._spec.masked:
                 legal = np.empty((0, len(kind.agents), kind.actions), np.bool_)
-                masks = np.concatenate([legal, *(part.masks[c] for part in seen if part.masks is not None)])
-                named[f"cut_mask/{c}"] = masks.swapaxes(0, 1)
+                masks = np.concatenate([legal, *(part.masks[c] for part in observations if part.masks is not None)])
+                arrays[f"cut_mask/{c}"] = masks.swapaxes(0, 1)
         if self._spec.state_size:
             empty = np.empty((0, self._spec.state_size), np.float32)
-            named["cut_state"] = np.concatenate([empty, *(part.state for part in seen if part.state is not None)])
-        return named
+            arrays["cut_state"] = np.concatenate(
+                [empty, *(part.state for part in observations if part.state is not None)]
+            )
+        return arrays
 
     def _cuts_of(self, index: int) -> tuple[list[Array], list[Observation]]:
         """The cuts of one rollout: (t, e) with e counted inside the rollout, and the observations that follow."""
-        pairs, seen = [], []
+        pairs, observations = [], []
         for cut, after in self._cuts:
-            own = np.flatnonzero(cut[:, 1] // self._num_envs == index)
-            pairs.append(cut[own] - np.array([0, index * self._num_envs]))
-            seen.append(_rows(after, own))
-        return pairs, seen
+            rows = np.flatnonzero(cut[:, 1] // self._num_envs == index)
+            pairs.append(cut[rows] - np.array([0, index * self._num_envs]))
+            observations.append(_rows(after, rows))
+        return pairs, observations
 
 
 def _require_booleans(step: Step) -> None:
@@ -170,12 +172,12 @@ def _require_booleans(step: Step) -> None:
         raise EnvironmentFault(f"step 1: {', '.join(wrong)}, not of booleans")
 
 
-def _require_lives(rollout: int, alive: Array, terminated: Array, ended: Array) -> None:
+def _require_lives(rollout: int, alive: Array, terminated: Array, done: Array) -> None:
     """Raises `EnvironmentFault` unless agents are alive until they terminate, and then gone until the reset.
 
-    Shapes are ``[N, T, E]``, of `ended` ``[T, E]``.
+    Shapes are ``[N, T, E]``, of `done` ``[T, E]``.
     """
-    other = (alive[:, 1:] != (alive[:, :-1] & ~terminated[:, :-1])) & ~ended[:-1]
+    other = (alive[:, 1:] != (alive[:, :-1] & ~terminated[:, :-1])) & ~done[:-1]
     if other.any():
         agent, t, row = np.argwhere(other)[0].tolist()
         what = "is alive, but was gone" if alive[agent, t + 1, row] else "is gone, but did not terminate"
@@ -194,11 +196,11 @@ def _pairs(t: int, rows: Array) -> Array:
     return np.stack([np.full(len(rows), t), rows], axis=1)
 
 
-def _rows(seen: Observation, rows: Array) -> Observation:
+def _rows(observation: Observation, rows: Array) -> Observation:
     """A copy of the observations of the environments `rows`."""
     return Observation(
-        values=tuple(values[rows] for values in seen.values),
-        alive=seen.alive[rows],
-        masks=None if seen.masks is None else tuple(masks[rows] for masks in seen.masks),
-        state=None if seen.state is None else seen.state[rows],
+        values=tuple(values[rows] for values in observation.values),
+        alive=observation.alive[rows],
+        masks=None if observation.masks is None else tuple(masks[rows] for masks in observation.masks),
+        state=None if observation.state is None else observation.state[rows],
     )

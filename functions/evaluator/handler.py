@@ -27,14 +27,14 @@ def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
     try:
         policy = Policy(environment.spec, task.team, weights)
         blocks = -(-task.episodes // environment.num_envs)
-        played: list[Episodes] = []
+        episodes_by_part: list[Episodes] = []
         for block in range(blocks):
             address = (task.address.seed, "evaluate", task.stream, task.address.round, task.part, block)
             count = min(environment.num_envs, task.episodes - block * environment.num_envs)
             rng, luck = generator(*address), generator(*address, "opponents")
-            played.append(play(environment, policy, rng, task.greedy, count, luck))
-        _, agent_means, env_metrics = summary(played)
-        returns = _returns(environment.spec, task.side, played)
+            episodes_by_part.append(play(environment, policy, rng, task.greedy, count, luck))
+        _, agent_means, env_metrics = summary(episodes_by_part)
+        returns = _returns(environment.spec, task.side, episodes_by_part)
         if len(returns) != task.episodes:
             missing, horizon = task.episodes - len(returns), environment.spec.horizon
             raise EnvironmentFault(
@@ -60,27 +60,27 @@ def play(
     """
     spec, num_envs = environment.spec, environment.num_envs
     episodes = Episodes(num_envs, len(spec.agents))
-    seen = environment.reset(rng)
+    observation = environment.reset(rng)
     noise = None if greedy else draws(spec, spec.horizon, num_envs, rng)
     chance = draws(spec, spec.horizon, num_envs, luck) if luck is not None and policy.by_chance else noise
     player = Player(policy, num_envs)
     # Counting the first `count` episodes that end would favour short episodes.
     running = np.arange(num_envs) < count
     for t in range(spec.horizon):
-        choice = player.act(seen, _at(noise, t), _at(chance, t))
+        choice = player.act(observation, _at(noise, t), _at(chance, t))
         step = environment.step(choice.played)
         episodes.add(step, running)
         running &= ~step.ended
         if not running.any():
             break
         player.forget(step.ended)
-        seen = step.observation
+        observation = step.observation
     return episodes
 
 
-def _returns(spec: EnvSpec, side: int | None, played: list[Episodes]) -> tuple[float, ...]:
+def _returns(spec: EnvSpec, side: int | None, episodes_by_part: list[Episodes]) -> tuple[float, ...]:
     """One per episode: the sum over all agents or those on `side`; raises `BadRequest` when there is no such side."""
-    by_agent = np.concatenate([part.agent_returns() for part in played])
+    by_agent = np.concatenate([part.agent_returns() for part in episodes_by_part])
     if side is not None:
         if side not in spec.sides:
             raise BadRequest(f"the task has no side {side}")

@@ -92,12 +92,12 @@ class Keeper:
         self.restored = True
         if not IMPORTS.look():  # all code is ours
             return
-        changed = _put_back(COMPUTED_WITH, [part.read() for part in COMPUTED_WITH], self._computed_with)
+        changes = _put_back(COMPUTED_WITH, [part.read() for part in COMPUTED_WITH], self._computed_with)
         theirs = [part.read() for part in PARTS]
         if theirs != self._ours:
             _process.theirs[self._key] = theirs
-            changed += _put_back(PARTS, theirs, self._ours)
-        self.changed.update(dict.fromkeys(changed))
+            changes += _put_back(PARTS, theirs, self._ours)
+        self.changed.update(dict.fromkeys(changes))
         if names := ORIGINALS.put_back():
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             _process.replaced[self._key] = f"{', '.join(names[:_NAMED])}{more}"
@@ -144,14 +144,14 @@ def settle(call: str = "") -> None:
     if np.geterr() != _ERRORS:
         np.seterr(**_ERRORS)  # type: ignore[arg-type]
         keeper.changed[_ERROR_STATE] = None
-    registers, changed = ARITHMETIC.read(), False
+    registers, has_changed = ARITHMETIC.read(), False
     if registers != ARITHMETIC.standard:
         ARITHMETIC.write(ARITHMETIC.standard)
-        changed = not ARITHMETIC.rounds_to_nearest(registers)
-        keeper.changed[_ROUNDING if changed else _TRAPS] = None
-    if call and changed and not _process.first.get(call, True):
+        has_changed = not ARITHMETIC.rounds_to_nearest(registers)
+        keeper.changed[_ROUNDING if has_changed else _TRAPS] = None
+    if call and has_changed and not _process.first.get(call, True):
         raise ProcessChanged(f"it changes {_ROUNDING} in some calls and not in others")
-    _process.first.setdefault(call, changed)
+    _process.first.setdefault(call, has_changed)
 
 
 @contextmanager

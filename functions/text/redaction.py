@@ -79,33 +79,33 @@ def _redacted(name: str, value: Any) -> Any:
 @lru_cache(maxsize=8)
 def _replacing(secrets: tuple[tuple[str, str], ...]) -> Callable[[str], str]:
     """What replaces the secrets, the longest first: one may be a part of another."""
-    named: dict[str, str] = {}
+    name_by_form: dict[str, str] = {}
     alone: dict[str, str] = {}
     beside: list[str] = []
     for name, value in secrets:
-        for form in _written(value):
+        for form in _written_forms(value):
             if len(form) >= _LEAST:
-                named.setdefault(form, name)
+                name_by_form.setdefault(form, name)
             elif len(form) >= _LEAST_ALONE and not _WORD_OR_NUMBER.fullmatch(form):
                 alone.setdefault(form, name)
         if 0 < len(value) < _LEAST:
             # As a listing of the environment has it: NAME=value, 'NAME': 'value'.
             beside.append(rf"(?<={re.escape(name)})(['\"]?\s*[=:]\s*['\"]?){re.escape(value)}(?!\w)")
-    forms = named | alone
+    forms = name_by_form | alone
     longest = sorted(forms, key=len, reverse=True)
-    anywhere = [re.escape(form) if form in named else rf"(?<!\w){re.escape(form)}(?!\w)" for form in longest]
+    anywhere = [re.escape(form) if form in name_by_form else rf"(?<!\w){re.escape(form)}(?!\w)" for form in longest]
     pattern = re.compile("|".join(anywhere)) if anywhere else _NOTHING
     listing = re.compile("|".join(beside)) if beside else _NOTHING
 
     def replace(text: str) -> str:
-        text = pattern.sub(lambda found: placeholder(forms[found[0]]), text)
-        text = listing.sub(lambda found: next(filter(None, found.groups()), "=") + "<redacted>", text)
+        text = pattern.sub(lambda match: placeholder(forms[match[0]]), text)
+        text = listing.sub(lambda match: next(filter(None, match.groups()), "=") + "<redacted>", text)
         return _IN_ADDRESS.sub("<redacted>", text)
 
     return replace
 
 
-def _written(value: str) -> set[str]:
+def _written_forms(value: str) -> set[str]:
     """The forms in which texts hold a value: as it is, as Python, JSON and addresses write it, with its line breaks as
     spaces, and line by line."""
     forms = {value, value.strip(), " ".join(value.split())}

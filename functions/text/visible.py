@@ -22,5 +22,5 @@ def visible_text(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
-def _escape(found: re.Match[str]) -> str:
-    return {"\n": "\\n", "\r": "\\r"}.get(found[0], f"\\u{ord(found[0]):04x}")
+def _escape(match: re.Match[str]) -> str:
+    return {"\n": "\\n", "\r": "\\r"}.get(match[0], f"\\u{ord(match[0]):04x}")

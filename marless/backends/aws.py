@@ -45,8 +45,8 @@ class AwsBackend(RemoteBackend):
         from marless.cloud.deployments import connect
 
         assert deployment_ref is not None
-        made = connect(Cloud(deployment_ref.region), deployment_ref, grace_s=_GRACE_S, cpu_scaling=False)
-        return made.for_reading() if read_only else made
+        connection = connect(Cloud(deployment_ref.region), deployment_ref, grace_s=_GRACE_S, cpu_scaling=False)
+        return connection.for_reading() if read_only else connection
 
     def latency(self, storage: StorageClass) -> Latency | None:
         """See `Backend.latency`."""
@@ -64,11 +64,11 @@ class AwsBackend(RemoteBackend):
         from marless.cloud.deployments import deploy_command, locate
         from marless.reports import provenance
 
-        located = locate(self, run, tenant, region)
-        if located.code != provenance.code_sha256():
+        deployment = locate(self, run, tenant, region)
+        if deployment.code != provenance.code_sha256():
             again = deploy_command(self.name, tenant, region)
             raise UserError(f"the deployed functions are of another version of marless; renew them with: {again}")
-        return located
+        return deployment
 
     def deployed(self, folder: Path, deployment_ref: "DeploymentRef") -> "Deployed":
         """See `RemoteBackend.deployed`."""
@@ -116,14 +116,14 @@ class AwsBackend(RemoteBackend):
         """See `RemoteBackend.preview`; builds the packages, whose addresses are part of the template."""
         from infra.deployment import preview
 
-        with _prepared(request) as (cloud, parameters, packages):
+        with _deployment_inputs(request) as (cloud, parameters, packages):
             return preview(cloud, request.tenant, parameters, packages, request.tags, request.service_role)
 
     def template(self, request: DeployRequest) -> str:
         """See `RemoteBackend.template`."""
         from infra.deployment import filled_in
 
-        with _prepared(request) as (cloud, parameters, packages):
+        with _deployment_inputs(request) as (cloud, parameters, packages):
             return filled_in(cloud, request.tenant, parameters, packages, request.report)
 
     def teardown(self, tenant: str, region: str | None, remove: "Callable[[Cloud, str], int]") -> int:
@@ -131,9 +131,9 @@ class AwsBackend(RemoteBackend):
         from infra.aws.clients import Cloud
         from marless.cloud.accounts import caller, region_of
 
-        chosen = region_of(region)
-        cloud = Cloud(chosen)
-        return remove(cloud, f"account {caller(cloud).account}, {chosen}")
+        region_name = region_of(region)
+        cloud = Cloud(region_name)
+        return remove(cloud, f"account {caller(cloud).account}, {region_name}")
 
     def readiness(self) -> Readiness:
         """See `Backend.readiness`."""
@@ -146,7 +146,7 @@ class AwsBackend(RemoteBackend):
 
 
 @contextmanager
-def _prepared(request: DeployRequest) -> "Iterator[tuple[Cloud, dict[str, str], Packages]]":
+def _deployment_inputs(request: DeployRequest) -> "Iterator[tuple[Cloud, dict[str, str], Packages]]":
     """The account, the stack's parameters, and packages that are removed when the block ends."""
     from infra.aws.clients import Cloud
     from infra.packaging.packages import torch_users_among
@@ -160,14 +160,15 @@ def _prepared(request: DeployRequest) -> "Iterator[tuple[Cloud, dict[str, str], 
         yield cloud, parameters, packages
 
 
-def _check_concurrency(wanted: int, before: "Deployment | None", free: int) -> None:
+def _check_concurrency(concurrency: int, before: "Deployment | None", free: int) -> None:
     """Raises `UserError` when Lambda would refuse to reserve so much."""
-    held = _WORKERS * (before.concurrency or 0) if before else 0
-    most = max(0, (free + held - _UNRESERVED) // _WORKERS)
-    if wanted > most:
+    reserved_now = _WORKERS * (before.concurrency or 0) if before else 0
+    most = max(0, (free + reserved_now - _UNRESERVED) // _WORKERS)
+    if concurrency > most:
         raise UserError(
-            f"--concurrency {wanted} reserves {_WORKERS * wanted:,} functions and leaves less than {_UNRESERVED} to the"
-            f" others of this account; the most is {most}, or ask for more under Service Quotas, AWS Lambda"
+            f"--concurrency {concurrency} reserves {_WORKERS * concurrency:,} functions and leaves less than"
+            f" {_UNRESERVED} to the others of this account; the most is {most}, or ask for more under"
+            " Service Quotas, AWS Lambda"
         )
 
 

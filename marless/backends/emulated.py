@@ -39,8 +39,8 @@ class EmulatedBackend(RemoteBackend):
 
         assert deployment_ref is not None
         cloud = cloud_of(account_of(folder))
-        made = connect(cloud, deployment_ref, grace_s=_GRACE_S, cpu_scaling=True)
-        return made.for_reading() if read_only else made
+        connection = connect(cloud, deployment_ref, grace_s=_GRACE_S, cpu_scaling=True)
+        return connection.for_reading() if read_only else connection
 
     def latency(self, storage: StorageClass) -> Latency | None:
         """See `Backend.latency`."""
@@ -71,7 +71,7 @@ class EmulatedBackend(RemoteBackend):
         """See `RemoteBackend.deploy`; the account that is started stays."""
         from infra.deployment import deploy
 
-        cloud, parameters = _prepared(request)
+        cloud, parameters = _deployment_inputs(request)
         return deploy(
             cloud,
             request.tenant,
@@ -85,14 +85,14 @@ class EmulatedBackend(RemoteBackend):
         """See `RemoteBackend.preview`; the account that is started stays."""
         from infra.deployment import preview
 
-        cloud, parameters = _prepared(request)
+        cloud, parameters = _deployment_inputs(request)
         return preview(cloud, request.tenant, parameters, tags=request.tags, service_role=request.service_role)
 
     def template(self, request: DeployRequest) -> str:
         """See `RemoteBackend.template`; the account that is started stays."""
         from infra.deployment import filled_in
 
-        cloud, parameters = _prepared(request)
+        cloud, parameters = _deployment_inputs(request)
         return filled_in(cloud, request.tenant, parameters)
 
     def teardown(self, tenant: str, region: str | None, remove: "Callable[[Cloud, str], int]") -> int:
@@ -126,7 +126,7 @@ class EmulatedBackend(RemoteBackend):
 BACKEND = EmulatedBackend()
 
 
-def _prepared(request: DeployRequest) -> "tuple[Cloud, dict[str, str]]":
+def _deployment_inputs(request: DeployRequest) -> "tuple[Cloud, dict[str, str]]":
     """The account, started if necessary, and the stack's parameters; raises `UserError`."""
     if request.plugins:
         raise UserError("--plugin is for AWS; functions of the emulated account import what this program can")

@@ -35,7 +35,7 @@ class InlineInvoker:
         """See `Invoker`."""
         began = time.perf_counter()
         handle = import_module(FUNCTION_MODULES[function]).handle
-        imported = time.perf_counter()
+        import_end = time.perf_counter()
         if self._threads is None:  # once the first module has loaded the numerical libraries
             self._threads = ThreadpoolController()
         with self._threads.limit(limits=1):
@@ -47,8 +47,8 @@ class InlineInvoker:
                 function=function,
                 outcome="answered",
                 body=answer,
-                duration_ms=(time.perf_counter() - imported) * 1000,
-                init_ms=(imported - began) * 1000,
+                duration_ms=(time.perf_counter() - import_end) * 1000,
+                init_ms=(import_end - began) * 1000,
                 peak_mb=peak_mb(),
             )
         )
@@ -75,8 +75,8 @@ class InlineBackend(LocalBackend):
         """See `Backend.open`."""
         storage = FileStorage(folder.absolute() / "objects")  # code of a task may change the current folder
         ledger = SqliteLedger(folder / LEDGER_FILE, read_only)
-        made = Connection(storage, ledger, InlineInvoker(storage), Platform())
-        return made.for_reading() if read_only else made
+        connection = Connection(storage, ledger, InlineInvoker(storage), Platform())
+        return connection.for_reading() if read_only else connection
 
 
 BACKEND = InlineBackend()

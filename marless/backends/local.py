@@ -28,8 +28,8 @@ class LocalBackend(Backend):
         self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
     ) -> Connection:
         """See `Backend.open`."""
-        made = _connection(folder, WorkerPool(workers, folder / OBJECTS, FUNCTION_MODULES), workers, read_only)
-        return made.for_reading() if read_only else made
+        connection = _connection(folder, WorkerPool(workers, folder / OBJECTS, FUNCTION_MODULES), workers, read_only)
+        return connection.for_reading() if read_only else connection
 
     def attach(self, folder: Path, lane: Lane, concurrency: int) -> Connection:
         """Connects to the run in `folder`, whose functions run in a lane of a pool. Raises `StorageFault`."""

@@ -48,10 +48,10 @@ def lookup(name: str) -> Backend:
 
 def remote(name: str) -> RemoteBackend:
     """The back-end of that name, whose runs live in a deployment; raises `UserError`."""
-    found = backend(name)
-    if not isinstance(found, RemoteBackend):
+    remote_backend = backend(name)
+    if not isinstance(remote_backend, RemoteBackend):
         raise UserError(f"back-end {name} has no deployments: its runs are on this machine")
-    return found
+    return remote_backend
 
 
 def remote_names() -> list[str]:
