@@ -36,10 +36,10 @@ def faulty(name, *overrides):
 def test_the_default_task_makes_progress_under_a_tenth_of_a_cent(tmp_path):
     trained = drive(tmp_path, [f"stop.dollars={CAP}"])
     assert (trained.state.status, trained.state.reason) == ("finished", "dollars")
-    # The reserve for failures depends on the slowest attempt: five rounds fit if none took longer than this (in
-    # milliseconds, per episode for evaluations), which a busy machine may exceed.
+    # The reserve for failures depends on the slowest attempt: five rounds fit with room if none took longer than
+    # this (in milliseconds, per episode for evaluations), which a busy machine exceeds.
     slowest = trained.state.slowest
-    undisturbed = slowest["learn"] <= 75 and slowest["sample"] <= 32 and slowest["evaluate"] <= 0.17
+    undisturbed = slowest["learn"] <= 45 and slowest["sample"] <= 24 and slowest["evaluate"] <= 0.1
     assert trained.state.round >= (5 if undisturbed else 1)
     assert len(trained.state.final) == 3200
     assert trained.dollars <= CAP
