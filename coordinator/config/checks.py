@@ -77,7 +77,7 @@ def _is_encodable(config: RunConfig) -> Iterator[str]:
 
 def _groups(config: RunConfig) -> Iterator[str]:
     """Groups by hand, whatever the task."""
-    if SHARING_MODES[config.sharing.rule].by_hand and config.sharing.groups is None:
+    if SHARING_MODES[config.sharing.rule].groups_from_config and config.sharing.groups is None:
         yield f'sharing.groups: sharing.rule={config.sharing.rule} needs them, such as [["agent_0", "agent_1"]]'
     members = Counter(agent for group in config.sharing.groups or () for agent in group)
     for agent, groups in members.items():

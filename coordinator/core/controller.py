@@ -132,7 +132,7 @@ def summaries(config: RunConfig, controller: ControllerState) -> tuple[SummaryNa
     if "behaviour" in known:
         needed.add("behaviour")
     mode = SHARING_MODES[config.sharing.rule]
-    if mode.roles and not controller.roles.pause:
+    if mode.roles and not controller.roles.rounds_to_skip:
         needed.add("rewards")
     deciding = len(controller.trend.window) + 1 >= config.trend.window and not controller.shared
     if mode.switches and deciding:
@@ -189,7 +189,7 @@ def _may_switch(config: RunConfig, controller: ControllerState) -> bool:
     """
     mode = SHARING_MODES[config.sharing.rule]
     if controller.shared:
-        return mode.switches and not mode.lasts
+        return mode.switches and not mode.never_switches_off
     return mode.switches and controller.looked <= MOST_LOOKING * controller.trained
 
 
@@ -201,7 +201,7 @@ def accept_proposal(controller: ControllerState, proposal: Proposal) -> Controll
         shared=sharing,
         times=controller.times + sharing,
         scaling=scaling.clear_windows(controller.scaling),
-        roles=roles.begin_anew(controller.roles),
+        roles=roles.restart(controller.roles),
         looked=0.0,
     )
 
@@ -209,7 +209,7 @@ def accept_proposal(controller: ControllerState, proposal: Proposal) -> Controll
 def reject_proposal(controller: ControllerState, overhead: float, rollouts: float) -> ControllerState:
     """The controller's state once a proposal is rejected, whose trial cost as much as `rollouts`; see `trained`."""
     looked = controller.looked + overhead + rollouts
-    return replace(controller, looked=looked, roles=roles.begin_anew(controller.roles))
+    return replace(controller, looked=looked, roles=roles.restart(controller.roles))
 
 
 def _remember(
@@ -237,8 +237,8 @@ def _remember(
 def _look(config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals) -> RoleHistory:
     """What is known of the members' roles after the round, whose learners report errors unless the rule pauses."""
     history, agents = controller.roles, range(len(team.groups))
-    if history.pause:
-        return roles.skip(history)
+    if history.rounds_to_skip:
+        return roles.skip_round(history)
     errors = {}
     for group in team.learning:
         members = [agent for agent in agents if team.groups[agent] == group]
@@ -250,16 +250,16 @@ def _look(config: RunConfig, team: Team, controller: ControllerState, signals: R
     joined = np.zeros((len(agents), len(agents), *blocks))
     for members_, found in errors.items():
         joined[np.ix_(members_, members_)] = found
-    return roles.look(history, team.groups, joined, config.sharing.error)
+    return roles.update_role_test(history, team.groups, joined, config.sharing.error)
 
 
 def _part(config: RunConfig, team: Team, controller: ControllerState, round_: int) -> Proposal | None:
     """The finer groups once their members are shown to have different roles."""
-    if not roles.differ(controller.roles, config.sharing.error):
+    if not roles.rejects_equal_roles(controller.roles, config.sharing.error):
         return None
-    groups = roles.suggestion(controller.roles, team.groups)
-    if SHARING_MODES[config.sharing.rule].shuffles:
-        groups = roles.shuffled(team.groups, groups, generator(config.seed, round_, "roles"))
+    groups = roles.proposed_groups(controller.roles, team.groups)
+    if SHARING_MODES[config.sharing.rule].random_groups:
+        groups = roles.random_groups(team.groups, groups, generator(config.seed, round_, "roles"))
     bases = _changed(team.groups, groups)
     return Proposal(kind="split", team=replace(team, groups=groups), bases=bases) if bases else None
 

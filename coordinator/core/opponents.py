@@ -28,7 +28,7 @@ def initial_team(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | None)
     one."""
     sharing = config.sharing
     mode = SHARING_MODES[sharing.rule]
-    if mode.by_hand:
+    if mode.groups_from_config:
         groups = by_name(spec.agents, sharing.groups or ())
     else:
         groups = mode.initial(classes_by_side(spec), sharing.start)

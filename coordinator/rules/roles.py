@@ -1,15 +1,17 @@
-"""Which members of a group should part: those whose rewards another member's model does not predict.
+"""Test whether members of a group have different roles: whether another member's model predicts an agent's rewards.
 
 While agents are rewarded for the same, one network learns from the data of all; where they are rewarded for different
 things by what they see and do, their gradients contradict each other sooner or later. Christianos et al., "Scaling
 Multi-Agent Reinforcement Learning with Selective Parameter Sharing", 2021, choose groups by such models once, before
-training; here roles may show at any time, such as when a first skill is learnt, and a split has a stated error.
+training; here the test runs all through training, as roles may show only once a first skill is learnt, and its error
+is bounded.
 """
 
 import math
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import field
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -22,107 +24,127 @@ Array = NDArray[np.float64]
 # Members stay together unless exchanging their models adds this share to their squared errors: models of one reward
 # function differ too, where agents see different parts of it.
 TOLERANCE = 0.25
-# The weight at each look of all that was seen before.
-MEMORY = 0.5
-# The numbers of looks after which a test may end.
-LOOKS = (1, 2, 4, 8)
-# A round is left out for every so many looks in a row that saw no difference, and so many for every test that showed
-# none.
+# The weight of earlier rounds in the average of errors, at each analysis.
+DECAY = 0.5
+# The numbers of interim analyses after which a test may reject.
+ANALYSES = (1, 2, 4, 8)
+# A round is skipped for every so many analyses in a row that find no difference, and so many rounds for every test that
+# ended without a rejection.
 PATIENCE = 4
 
 
 class RoleHistory(Message, frozen=True, kw_only=True):
-    """What was seen of the members' rewards since the team last changed, and the test that is under way."""
+    """Errors of the members' reward models since the team last changed, and the sequential test in progress."""
 
-    # What exchanging models adds to the errors of every pair i < j, as a share of them: an average with decaying
-    # weights, empty before the first look. Rounded, because every ledger write is billed by the kilobyte.
-    added: tuple[float, ...] = ()
-    # Numbers of the test, as many for each look as there are blocks of environments: above 0 in the mean if those who
-    # would part differ by more than the tolerance.
+    excess_errors: tuple[float, ...] = field(default=(), name="added")
+    """For every pair i < j: what exchanging their reward models adds to their errors, as a share of these; an average
+    with decaying weights, empty before the first analysis. Rounded: every ledger write is billed by the kilobyte."""
     evidence: tuple[float, ...] = ()
-    # Looks of the test under way, and tests that ended, over the whole run.
-    looks: int = 0
+    """The test's samples, one for each block of environments and interim analysis: the excess error beyond the
+    tolerance, averaged over the pairs that would part. Their mean is above 0 if those have different roles."""
+    interim_analyses: int = field(default=0, name="looks")
+    """Analyses of the test in progress."""
     tests: int = 0
-    # Looks in a row that saw no difference, and rounds that are still left out.
-    quiet: int = 0
-    pause: int = 0
+    """Tests that ended, over the whole run."""
+    analyses_without_difference: int = field(default=0, name="quiet")
+    """Analyses in a row that propose no split."""
+    rounds_to_skip: int = field(default=0, name="pause")
+    """Rounds until the next analysis."""
 
 
-def begin_anew(history: RoleHistory) -> RoleHistory:
-    """The history of a team whose groups have just changed, or were left as they are after all."""
+def restart(history: RoleHistory) -> RoleHistory:
+    """The history of a team whose groups have just changed, or whose change was rejected."""
     return RoleHistory(tests=history.tests + bool(history.evidence))
 
 
-def skip(history: RoleHistory) -> RoleHistory:
-    """The history after a round without a look."""
-    return replace(history, pause=max(0, history.pause - 1))
+def skip_round(history: RoleHistory) -> RoleHistory:
+    """The history after a round without an analysis."""
+    return replace(history, rounds_to_skip=max(0, history.rounds_to_skip - 1))
 
 
-def look(history: RoleHistory, groups: Sequence[int], errors: Array, error: float) -> RoleHistory:
-    """The history with one more look: `errors` ``[i, j, blocks]`` are those of the model of agent i on steps of agent j
-    within one of the `groups`, zeros elsewhere. `error` is as in `differ`.
+def update_role_test(
+    history: RoleHistory, groups: Sequence[int], cross_errors: Array, significance: float
+) -> RoleHistory:
+    """Adds one interim analysis. `cross_errors` ``[i, j, blocks]``: the squared error of agent i's reward model on
+    agent j's steps; 0 across groups. `significance` is as in `rejects_equal_roles`.
 
-    The groups that earlier looks suggest are judged by this one alone, so they are not better on it by chance.
+    A split that earlier rounds propose is tested on this round's data only (sample splitting), so chance does not
+    favour it.
     """
-    pairs = separate_pairs(groups, suggestion(history, groups))
-    own_error = np.einsum("iik->ik", errors)
-    scale = own_error[:, np.newaxis] + own_error
-    swap_error = errors + errors.swapaxes(0, 1) - scale
-    new_history = replace(history, added=_remember(history.added, swap_error.mean(axis=2), scale.mean(axis=2)))
+    pairs = separate_pairs(groups, proposed_groups(history, groups))
+    self_error = np.einsum("iik->ik", cross_errors)
+    pooled = self_error[:, np.newaxis] + self_error
+    excess = cross_errors + cross_errors.swapaxes(0, 1) - pooled
+    average = _decaying_average(history.excess_errors, excess.mean(axis=2), pooled.mean(axis=2))
+    history = replace(history, excess_errors=average)
     if not pairs:
-        tests, quiet = history.tests + bool(history.evidence), history.quiet + 1
-        return replace(new_history, evidence=(), looks=0, tests=tests, quiet=quiet, pause=quiet // PATIENCE)
-    beyond = np.mean([swap_error[i, j] - TOLERANCE * scale[i, j] for i, j in pairs], axis=0)
-    evidence = (*history.evidence, *(float(f"{value:.6g}") for value in beyond))
-    new_history = replace(new_history, evidence=evidence, looks=history.looks + 1, quiet=0, pause=0)
-    if new_history.looks < LOOKS[-1] or differ(new_history, error):
-        return new_history
-    tests = history.tests + 1
-    return replace(new_history, evidence=(), looks=0, tests=tests, pause=PATIENCE * tests)
+        return _without_difference(history)
+    beyond_tolerance = np.mean([excess[i, j] - TOLERANCE * pooled[i, j] for i, j in pairs], axis=0)
+    history = replace(
+        history,
+        evidence=(*history.evidence, *(float(f"{value:.6g}") for value in beyond_tolerance)),
+        interim_analyses=history.interim_analyses + 1,
+        analyses_without_difference=0,
+        rounds_to_skip=0,
+    )
+    if history.interim_analyses < ANALYSES[-1] or rejects_equal_roles(history, significance):
+        return history
+    return _end_test(history, history.tests + 1, PATIENCE * (history.tests + 1))
 
 
-def suggestion(history: RoleHistory, groups: Sequence[int]) -> tuple[int, ...]:
-    """The groups, at least as fine as the present `groups`, in which all members look alike."""
-    if not history.added:
+def _without_difference(history: RoleHistory) -> RoleHistory:
+    """The history after an analysis of a round for which no split was proposed; a test in progress ends."""
+    in_a_row = history.analyses_without_difference + 1
+    history = replace(history, analyses_without_difference=in_a_row)
+    return _end_test(history, history.tests + bool(history.evidence), in_a_row // PATIENCE)
+
+
+def _end_test(history: RoleHistory, tests: int, rounds_to_skip: int) -> RoleHistory:
+    return replace(history, evidence=(), interim_analyses=0, tests=tests, rounds_to_skip=rounds_to_skip)
+
+
+def proposed_groups(history: RoleHistory, groups: Sequence[int]) -> tuple[int, ...]:
+    """The groups, at least as fine as the present `groups`, whose members' reward models are interchangeable."""
+    if not history.excess_errors:
         return tuple(groups)
-    share = np.zeros((len(groups), len(groups)))
-    share[np.triu_indices(len(groups), 1)] = history.added
-    share += share.T
+    distances = np.zeros((len(groups), len(groups)))
+    distances[np.triu_indices(len(groups), 1)] = history.excess_errors
+    distances += distances.T
 
     def label(members: Sequence[int]) -> Sequence[int]:
-        within_group = share[np.ix_(members, members)]
+        within_group = distances[np.ix_(members, members)]
         return agglomerate(within_group, within_group < TOLERANCE)
 
     return groups_of(groups, label)
 
 
-def differ(history: RoleHistory, error: float) -> bool:
-    """Whether the test that is under way has shown that members of a group have different roles.
+def rejects_equal_roles(history: RoleHistory, significance: float) -> bool:
+    """Whether the test in progress rejects that the members of each group have equal roles.
 
-    When no members of a group do, the probability to answer yes in a whole run is at most `error`: the k-th test may
-    spend 6 / (pi k)^2 of it, which add up to one.
+    If they do have, the probability to reject in a whole run is at most `significance`: the k-th test may spend
+    6 / (pi k)^2 of it, which add up to one.
     """
-    if history.looks not in LOOKS:
+    if history.interim_analyses not in ANALYSES:
         return False
-    error_of_test = error * 6 / (math.pi * (history.tests + 1)) ** 2
-    number = LOOKS.index(history.looks) + 1
-    return judge(np.array(history.evidence), 0.0, error_of_test, number, len(LOOKS)) == "commit"
+    significance_of_test = significance * 6 / (math.pi * (history.tests + 1)) ** 2
+    number = ANALYSES.index(history.interim_analyses) + 1
+    return judge(np.array(history.evidence), 0.0, significance_of_test, number, len(ANALYSES)) == "commit"
 
 
-def shuffled(groups: Sequence[int], finer: Sequence[int], rng: np.random.Generator) -> tuple[int, ...]:
-    """Parts of the same sizes as the `finer` ones of each of the `groups`, with members drawn by lot."""
+def random_groups(groups: Sequence[int], finer: Sequence[int], rng: np.random.Generator) -> tuple[int, ...]:
+    """Groups of the same sizes as the `finer` ones within each of the `groups`, with members drawn at random."""
     return groups_of(groups, lambda members: rng.permutation([finer[member] for member in members]).tolist())
 
 
 def separate_pairs(groups: Sequence[int], finer: Sequence[int]) -> list[tuple[int, int]]:
-    """The pairs that `groups` hold together and `finer` ones do not."""
+    """The pairs that share one of the `groups` and none of the `finer` ones."""
     agents = range(len(groups))
     return [(i, j) for i in agents for j in agents[i + 1 :] if groups[i] == groups[j] and finer[i] != finer[j]]
 
 
-def _remember(past: tuple[float, ...], swap_error: Array, scale: Array) -> tuple[float, ...]:
-    """The average with one more look; where errors are 0, everyone knows the reward, and exchanging adds nothing."""
-    pairs = np.triu_indices(len(swap_error), 1)
-    new = np.divide(swap_error[pairs], scale[pairs], out=np.zeros(len(pairs[0])), where=scale[pairs] > 0)
-    average = MEMORY * np.array(past) + (1 - MEMORY) * new if past else new
+def _decaying_average(past: tuple[float, ...], excess: Array, pooled: Array) -> tuple[float, ...]:
+    """The average with one more analysis; where errors are 0, all models know the reward, and the excess is 0."""
+    pairs = np.triu_indices(len(excess), 1)
+    new = np.divide(excess[pairs], pooled[pairs], out=np.zeros(len(pairs[0])), where=pooled[pairs] > 0)
+    average = DECAY * np.array(past) + (1 - DECAY) * new if past else new
     return tuple(round(share, 4) for share in average.tolist())

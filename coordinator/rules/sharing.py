@@ -32,15 +32,15 @@ class SharingMode:
     initial: InitialGroups
     switches: bool = False
     """Whether the reward trend switches sharing on and off."""
-    lasts: bool = False
+    never_switches_off: bool = False
     """Whether sharing that was switched on is never switched off by the trend."""
     roles: bool = False
     """Whether members of a group part when their rewards show different roles (`coordinator.rules.roles`)."""
-    shuffles: bool = False
-    """Whether it is drawn by lot who parts from whom: a control."""
+    random_groups: bool = False
+    """Whether members are assigned to the groups of a split at random: a control."""
     identity: bool = True
     """Whether networks take the agent's one-hot, so that merging and splitting never change a shape."""
-    by_hand: bool = False
+    groups_from_config: bool = False
     """Whether the groups are those of `sharing.groups`; `initial` is then what holds for agents that it omits."""
 
 
@@ -102,16 +102,18 @@ SHARING_MODES: Family[SharingMode] = Family(
     {
         "none": Rule("separate networks, the default", SharingMode(none, identity=False)),
         "all": Rule("one network per class of equal spaces, the default with a replay buffer", SharingMode(all_)),
-        "groups": Rule("the groups of sharing.groups, fixed", SharingMode(none, by_hand=True)),
+        "groups": Rule("the groups of sharing.groups, fixed", SharingMode(none, groups_from_config=True)),
         "dynamic": Rule("switched on and off by the trend", SharingMode(dynamic, switches=True)),
-        "lasting": Rule("switched on by the trend, and never off", SharingMode(dynamic, switches=True, lasts=True)),
+        "lasting": Rule(
+            "switched on by the trend, and never off", SharingMode(dynamic, switches=True, never_switches_off=True)
+        ),
         "roles": Rule(
             "switched on by the trend; members part when their rewards show different roles",
-            SharingMode(dynamic, switches=True, lasts=True, roles=True),
+            SharingMode(dynamic, switches=True, never_switches_off=True, roles=True),
         ),
         "shuffled:roles": Rule(
             "the control of roles: at the same time, but who parts is drawn by lot",
-            SharingMode(dynamic, switches=True, lasts=True, roles=True, shuffles=True),
+            SharingMode(dynamic, switches=True, never_switches_off=True, roles=True, random_groups=True),
         ),
     },
     SharingMode,

@@ -6,13 +6,13 @@ import pytest
 from coordinator.rules.roles import (
     TOLERANCE,
     RoleHistory,
-    begin_anew,
-    differ,
-    look,
+    proposed_groups,
+    random_groups,
+    rejects_equal_roles,
+    restart,
     separate_pairs,
-    shuffled,
-    skip,
-    suggestion,
+    skip_round,
+    update_role_test,
 )
 
 BLOCKS = 8
@@ -33,46 +33,48 @@ def errors_of(roles, rng, added=2.0, noise=0.1):
 
 def looked(history, groups, roles, rng, looks, error=0.05, **settings):
     for _ in range(looks):
-        history = look(history, groups, errors_of(roles, rng, **settings), error)
+        history = update_role_test(history, groups, errors_of(roles, rng, **settings), error)
     return history
 
 
 def test_members_of_different_roles_are_told_apart_at_the_second_look(rng):
     groups, roles = (0, 0, 0, 0, 0, 0), (0, 1, 2, 0, 1, 2)
     first = looked(RoleHistory(), groups, roles, rng, 1)
-    assert not first.evidence and not differ(first, 0.05)  # the look that suggests groups does not judge them
+    assert not first.evidence and not rejects_equal_roles(
+        first, 0.05
+    )  # the look that suggests groups does not judge them
     second = looked(first, groups, roles, rng, 1)
-    assert len(second.evidence) == BLOCKS and differ(second, 0.05)
-    assert suggestion(second, groups) == (0, 1, 2, 0, 1, 2)
+    assert len(second.evidence) == BLOCKS and rejects_equal_roles(second, 0.05)
+    assert proposed_groups(second, groups) == (0, 1, 2, 0, 1, 2)
 
 
 def test_only_groups_that_share_are_looked_at(rng):
     groups = (0, 1, 0, 1)
-    assert suggestion(looked(RoleHistory(), groups, (0, 1, 2, 1), rng, 2), groups) == (0, 1, 2, 1)
+    assert proposed_groups(looked(RoleHistory(), groups, (0, 1, 2, 1), rng, 2), groups) == (0, 1, 2, 1)
     alike = looked(RoleHistory(), groups, (0, 1, 0, 1), rng, 2)
-    assert suggestion(alike, groups) == groups and not alike.evidence
+    assert proposed_groups(alike, groups) == groups and not alike.evidence
 
 
 @pytest.mark.parametrize("share, suggested", [(0.9, (0, 0)), (1.1, (0, 1))])
 def test_members_stay_together_whose_models_add_less_than_the_tolerance(rng, share, suggested):
     # By hand: exchanging both models adds `added` to errors of 2.
     found = looked(RoleHistory(), (0, 0), (0, 1), rng, 1, added=2 * TOLERANCE * share, noise=0.0)
-    assert suggestion(found, (0, 0)) == suggested
+    assert proposed_groups(found, (0, 0)) == suggested
 
 
 def test_rewards_that_every_model_knows_part_nobody(rng):
     zeros = np.zeros((2, 2, BLOCKS))
-    found = look(look(RoleHistory(), (0, 0), zeros, 0.05), (0, 0), zeros, 0.05)
-    assert suggestion(found, (0, 0)) == (0, 0) and not differ(found, 0.05)
+    found = update_role_test(update_role_test(RoleHistory(), (0, 0), zeros, 0.05), (0, 0), zeros, 0.05)
+    assert proposed_groups(found, (0, 0)) == (0, 0) and not rejects_equal_roles(found, 0.05)
 
 
 def test_the_more_looks_saw_nothing_the_longer_the_pauses(rng):
     history, rounds, pauses = RoleHistory(), 0, []
     for _ in range(12):
         history = looked(history, (0, 0, 0), (0, 0, 0), rng, 1)
-        pauses.append(history.pause)
-        while history.pause:
-            history, rounds = skip(history), rounds + 1
+        pauses.append(history.rounds_to_skip)
+        while history.rounds_to_skip:
+            history, rounds = skip_round(history), rounds + 1
     assert pauses == [0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3]
     assert rounds == sum(pauses)
 
@@ -83,8 +85,8 @@ def test_a_run_without_roles_parts_its_agents_no_more_often_than_stated():
     for _ in range(150):
         history = RoleHistory()
         for _ in range(40):
-            history = look(history, groups, errors_of((0, 1), rng, added=2 * TOLERANCE, noise=0.5), error)
-            if differ(history, error):
+            history = update_role_test(history, groups, errors_of((0, 1), rng, added=2 * TOLERANCE, noise=0.5), error)
+            if rejects_equal_roles(history, error):
                 wrong += 1
                 break
     # A binomial count, three standard deviations above its bound.
@@ -94,19 +96,19 @@ def test_a_run_without_roles_parts_its_agents_no_more_often_than_stated():
 def test_a_test_without_a_result_makes_the_next_one_wait_and_costs_some_of_the_error(rng):
     history = RoleHistory()
     for _ in range(200):
-        history = look(history, (0, 0), errors_of((0, 1), rng, added=2 * TOLERANCE, noise=0.5), 1e-9)
-        if history.tests and not history.evidence and history.pause:
+        history = update_role_test(history, (0, 0), errors_of((0, 1), rng, added=2 * TOLERANCE, noise=0.5), 1e-9)
+        if history.tests and not history.evidence and history.rounds_to_skip:
             break
     assert history.tests >= 1
-    assert begin_anew(history).tests == history.tests
+    assert restart(history).tests == history.tests
     under_way = looked(RoleHistory(), (0, 0), (0, 1), rng, 2)
-    assert begin_anew(under_way) == RoleHistory(tests=1)
+    assert restart(under_way) == RoleHistory(tests=1)
 
 
 def test_the_control_parts_as_many_by_lot_and_only_within_groups():
     groups, finer, seen = (0, 0, 0, 0, 4, 4, 6), (0, 1, 1, 0, 4, 4, 6), set()
     for seed in range(40):
-        drawn = shuffled(groups, finer, np.random.default_rng(seed))
+        drawn = random_groups(groups, finer, np.random.default_rng(seed))
         assert drawn[4:] == (4, 4, 6)
         assert sorted(drawn.count(group) for group in set(drawn[:4])) == [2, 2]
         seen.add(drawn[:4])
