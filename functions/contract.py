@@ -30,27 +30,37 @@ class Ref(Message, frozen=True, kw_only=True):
     """An object in storage and the hash of its bytes."""
 
     key: str
+    """The key in storage."""
     sha256: str
+    """The hash of the object's bytes, in hexadecimal digits."""
     size: int
+    """Bytes."""
 
 
 class Table(Message, frozen=True, kw_only=True):
     """A small array inside a message: float32, row-major, little-endian; see `functions.codec`."""
 
     shape: tuple[int, ...]
+    """The array's dimensions."""
     data: bytes
+    """The numbers."""
 
 
 class Usage(Message, frozen=True, kw_only=True):
     """Storage operations of one invocation in the units of the price list."""
 
     puts: int = 0
+    """Objects written."""
     gets: int = 0
+    """Objects read."""
     bytes_written: int = 0
+    """Their bytes."""
     bytes_read: int = 0
-    # Objects, and their bytes, that the process had kept, so that they were not read from storage.
+    """Their bytes."""
     hits: int = 0
+    """Objects that the process had kept, so that they were not read from storage."""
     hit_bytes: int = 0
+    """Their bytes."""
 
     def __add__(self, other: Self) -> Self:
         return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
@@ -66,11 +76,12 @@ class Opponents(Message, frozen=True, kw_only=True):
     """Agents that do not learn."""
 
     agents: tuple[int, ...]
-    # How they act in training: sampled from their policies, greedily, or without policies, at random or by a script. In
-    # evaluations those with policies act greedily.
+    """Their numbers, ascending."""
     acting: Literal["drawn", "greedy", "random", "scripted"] = "drawn"
-    # The script, as package.module:function; see functions.environments.scripted.
+    """How they act in training: sampled from their policies, greedily, or without policies, at random or by a script.
+    In evaluations those with policies act greedily."""
     script: str = ""
+    """The script, as package.module:function; see functions.environments.scripted."""
 
     @property
     def by_chance(self) -> bool:
@@ -81,12 +92,12 @@ class Opponents(Message, frozen=True, kw_only=True):
 class Team(Message, frozen=True, kw_only=True):
     """The groups of agents that share networks."""
 
-    # The group of each agent, named after its first member.
     groups: tuple[int, ...]
-    # Networks take the agent's one-hot.
+    """The group of each agent, named after its first member."""
     identity: bool = False
-    # Each of these agents is a separate group.
+    """Whether networks take the agent's one-hot."""
     opponents: Opponents | None = None
+    """Agents that do not learn, each of which is a separate group."""
 
     @property
     def fixed(self) -> tuple[int, ...]:
@@ -111,19 +122,22 @@ class Team(Message, frozen=True, kw_only=True):
 class Behaviour(Message, frozen=True, kw_only=True):
     """How agents act while data is collected."""
 
-    # `sample`: sampled from the policy's distribution. `epsilon`: the action of the highest value, or with probability
-    # `amount` any legal one. `noise`: continuous actions plus normal noise, discrete ones sampled.
     kind: Literal["sample", "epsilon", "noise"] = "sample"
-    # Epsilon, or the noise's standard deviation as a share of half the range.
+    """`sample`: sampled from the policy's distribution. `epsilon`: the action of the highest value, or with probability
+    `amount` any legal one. `noise`: continuous actions plus normal noise, discrete ones sampled."""
     amount: float = 0.0
+    """Epsilon, or the noise's standard deviation as a share of half the range."""
 
 
 class Past(Message, frozen=True, kw_only=True):
     """The trajectories of an earlier round, for algorithms with a replay buffer."""
 
     round: int
+    """The round's number."""
     rollouts: int
+    """How many rollouts the round had."""
     trajectories: tuple[Ref, ...]
+    """The objects that hold them."""
 
 
 def past_objects(rounds: tuple[Past, ...]) -> tuple[Ref, ...]:
@@ -134,40 +148,46 @@ def past_objects(rounds: tuple[Past, ...]) -> tuple[Ref, ...]:
 class ReportTo(Message, frozen=True, kw_only=True):
     """Where a task reports its completion when no caller waits for its answer; see `functions.completion`."""
 
-    # Number of the set of tasks that were dispatched together, unique in the run.
     ask: int
-    # Number of this task in the set, and the number of tasks in it.
+    """Number of the set of tasks that were dispatched together, unique in the run."""
     index: int
+    """Number of this task in the set."""
     count: int
-    # Name of the function to wake when all of them have ended.
+    """The number of tasks in the set."""
     coordinator: str
+    """Name of the function to wake when all of them have ended."""
 
 
 class Address(Message, frozen=True, kw_only=True):
     """A task's place in its run, the same for every attempt."""
 
-    # `<run>/000007/sample/00000-00003`.
     id: str
+    """`<run>/000007/sample/00000-00003`."""
     run: str
+    """The run's name."""
     round: int
-    # Key prefix of its objects.
+    """The round's number."""
     output: str
+    """Key prefix of its objects."""
     seed: int
+    """The run's seed, from which the task's random numbers follow."""
 
 
 class Order(Message, frozen=True, kw_only=True):
     """What every task has: its address, and how its attempt is served."""
 
     address: Address
+    """Which task it is."""
     attempt: int = 0
-    # Time limit of this attempt.
+    """The attempt's number, from 0."""
     timeout_s: float = 0.0
-    # The objects of the answer travel in its message instead of through storage.
+    """Time limit of this attempt."""
     inline_objects: bool = False
-    # Objects by key that this message holds.
+    """Whether the objects of the answer travel in its message instead of through storage."""
     inlined: dict[str, bytes] = {}
-    # The whole answer is stored, because no caller waits for it.
+    """Objects by key that this message holds."""
     report_to: ReportTo | None = None
+    """If set, the whole answer is stored, because no caller waits for it."""
 
     def reads(self) -> tuple[Ref, ...]:
         """All objects that the task reads; one that it reads twice stands twice.
@@ -189,36 +209,44 @@ class DescribeTask(Order, frozen=True, kw_only=True, tag="describe"):
     """Return the `EnvSpec` of an env task."""
 
     environment: EnvTask
+    """The env task."""
 
 
 class Recorded(Message, frozen=True, kw_only=True):
     """Rollouts are read from a dataset (`functions.data.dataset`) and not played."""
 
     dataset: Ref
-    # How many of the dataset's columns were read before the round.
+    """The dataset's object."""
     first: int
+    """How many of the dataset's columns were read before the round."""
 
 
 class Unfinished(Message, frozen=True, kw_only=True):
     """The episodes that some rollouts of earlier rounds have not finished; see `functions.actor.fragments`."""
 
     rollouts: tuple[int, ...]
-    # It may hold episodes of other rollouts too, which have gone on since.
+    """The numbers of these rollouts."""
     episodes: Ref
+    """Their state; the object may hold episodes of other rollouts too, which have gone on since."""
 
 
 class Sampling(Message, frozen=True, kw_only=True):
     """The part of a task that collects `rollouts`, each of `rollout_length` steps in `num_envs` environments."""
 
     environment: EnvTask
+    """The env task."""
     rollouts: tuple[int, ...]
+    """Numbers of the rollouts, unique in the round."""
     num_envs: int
+    """Environments of a rollout, which are stepped together."""
     rollout_length: int
+    """Steps of each environment."""
     recorded: Recorded | None = None
-    # Rollouts are shorter than an episode; their episodes go on in the next round.
+    """Where rollouts are read from; None if they are played."""
     fragments: bool = False
-    # The episodes that the rollouts go on with, oldest first; a rollout's newest count.
+    """Whether rollouts are shorter than an episode, so that episodes go on in the next round."""
     unfinished: tuple[Ref, ...] = ()
+    """The episodes that the rollouts go on with, oldest first; a rollout's newest count."""
 
     def reads(self) -> tuple[Ref, ...]:
         """What the rollouts begin with."""
@@ -237,15 +265,19 @@ class Learning(Message, frozen=True, kw_only=True):
     """The part of a task that makes or trains networks."""
 
     spec: EnvSpec
+    """Agents and spaces of the env task."""
     algorithm: str
+    """The algorithm's name."""
     hyperparameters: Hyperparameters
+    """The algorithm's configuration."""
     rows: Rows = "pooled"
-    # Computed for the groups whose policies the task trains.
+    """Which rows a group learns from."""
     summaries: tuple[SummaryName, ...] = ()
-    # How many updates the task computes in a round.
+    """The summaries to compute for the groups whose policies the task trains."""
     updates: int = 1
-    # Earlier rounds in the replay buffer, oldest first.
+    """How many updates the task computes in a round."""
     past: tuple[Past, ...] = ()
+    """Earlier rounds in the replay buffer, oldest first."""
 
     def reads(self) -> tuple[Ref, ...]:
         """What fills the replay buffer."""
@@ -256,7 +288,9 @@ class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
     """Initialise the networks of round 0."""
 
     team: Team
+    """The groups that get networks."""
     learning: Learning
+    """The algorithm that makes the networks."""
 
     def writes(self) -> tuple[str, ...]:
         return ("policies", "learner")
@@ -267,21 +301,28 @@ class Match(Message, frozen=True, kw_only=True):
     script."""
 
     agents: tuple[int, ...]
-    # The team of the earlier round and its policies; one of opponents alone, if they play by a script.
+    """The agents that learn."""
     team: Team
+    """The team of the earlier round; one of opponents alone, if they play by a script."""
     policies: tuple[Ref, ...] = ()
-    # Its policies are deterministic.
+    """The policies of the earlier round; empty for a script."""
     greedy: bool = False
+    """Whether the policies of the earlier round act greedily."""
 
 
 class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
     """Collect rollouts."""
 
     team: Team
+    """Which networks the agents act with."""
     sampling: Sampling
+    """The rollouts."""
     policies: tuple[Ref, ...]
+    """The objects of the networks."""
     behaviour: Behaviour = Behaviour()
+    """How agents explore."""
     match: Match | None = None
+    """The opponents of these rollouts; None if all agents act by the newest policies."""
 
     def reads(self) -> tuple[Ref, ...]:
         return (*self.policies, *(self.match.policies if self.match else ()), *self.sampling.reads())
@@ -294,21 +335,27 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     """Run stages of the algorithm on the round's trajectories."""
 
     team: Team
+    """Which agents share networks."""
     learning: Learning
+    """The algorithm."""
     stages: tuple[str, ...]
+    """The algorithm's stages to run, in order."""
     groups: tuple[int, ...]
+    """The groups to run them for."""
     rollouts: tuple[int, ...]
+    """Numbers of the rollouts to learn from."""
     trajectories: tuple[Ref, ...]
-    # The policies and learner state before the round.
+    """The objects that hold these rollouts."""
     state: tuple[Ref, ...]
-    # The results of earlier stages of this round.
+    """The policies and learner state before the round."""
     tensors: tuple[Ref, ...] = ()
-    # Store the intermediate tensors of the stages for later tasks of the round.
+    """The results of earlier stages of this round."""
     publish_tensors: bool = False
-    # The share of the run that is over before the round, for schedules.
+    """Whether the intermediate tensors of the stages are stored for later tasks of the round."""
     progress: float = 0.0
-    # Number of the first of its updates in the round.
+    """The share of the run that is over before the round, for schedules."""
     first_update: int = 0
+    """Number of the first of its updates in the round."""
 
     def reads(self) -> tuple[Ref, ...]:
         return (*self.trajectories, *self.state, *self.tensors, *self.learning.reads())
@@ -325,15 +372,19 @@ class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
     """
 
     team: Team
+    """Which agents share networks."""
     sampling: Sampling
+    """The rollouts of each round."""
     learning: Learning
-    # One for each round.
+    """The algorithm."""
     behaviours: tuple[Behaviour, ...]
+    """How agents explore, one for each round."""
     state: tuple[Ref, ...]
-    # One for each round, or none for runs without schedules.
+    """The policies and learner state before the first round."""
     progress: tuple[float, ...] = ()
-    # Capacity of the replay buffer in environment steps; if positive, trajectories are stored for later rounds.
+    """As in `LearnTask`, one for each round, or none for runs without schedules."""
     replayed_steps: int = 0
+    """Capacity of the replay buffer in environment steps; if positive, trajectories are stored for later rounds."""
 
     @property
     def rounds(self) -> int:
@@ -351,19 +402,25 @@ class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
     """Make the networks of the team `target` from those of `team`."""
 
     team: Team
+    """The present groups."""
     target: Team
-    # As in the `SampleTask`s of the round; what rollouts begin with is read only where they are collected again.
+    """The groups that get networks."""
     sampling: Sampling
+    """As in the `SampleTask`s of the round; what rollouts begin with is read only where they are collected again."""
     learning: Learning
-    # By new group, the old group whose networks it starts from; groups that do not change are absent.
+    """The algorithm that trains the networks."""
     bases: dict[int, int]
-    # The round's data; if empty, the rollouts are collected again with `policies`, which gives the same bytes.
+    """By new group, the old group whose networks it starts from; groups that do not change are absent."""
     trajectories: tuple[Ref, ...]
+    """The round's data; if empty, the rollouts are collected again with `policies`, which gives the same bytes."""
     policies: tuple[Ref, ...]
+    """The policies that the round's data was collected with."""
     behaviour: Behaviour = Behaviour()
+    """As in the `SampleTask`s of the round."""
     state: tuple[Ref, ...]
-    # Steps of distillation from the members' policies into a merged one.
+    """The policies and learner state of the present groups."""
     distil_steps: int = 0
+    """Steps of distillation from the members' policies into a merged one."""
 
     def reads(self) -> tuple[Ref, ...]:
         return (*self.trajectories, *self.policies, *self.state, *self.sampling.reads())
@@ -376,16 +433,21 @@ class EvaluateTask(Order, frozen=True, kw_only=True, tag="evaluate"):
     """Play whole episodes with fixed policies."""
 
     environment: EnvTask
+    """The env task."""
     team: Team
+    """Which networks the agents act with."""
     policies: tuple[Ref, ...]
-    # Name of the set of start states, which differ for every stream and round.
+    """The objects of the networks."""
     stream: str
-    # Number of this task's part of the set.
+    """Name of the set of start states, which differ for every stream and round."""
     part: int
+    """Number of this task's part of the set."""
     episodes: int
+    """How many episodes this task plays."""
     greedy: bool = True
-    # Returns are sums over the agents of this side (`EnvSpec.sides`), or over all.
+    """Agents take the most probable action, or the one of the highest value."""
     side: int | None = None
+    """Returns are sums over the agents of this side (`EnvSpec.sides`), or over all."""
 
     def reads(self) -> tuple[Ref, ...]:
         return self.policies
@@ -398,6 +460,7 @@ class DescribeReply(Message, frozen=True, kw_only=True, tag="describe"):
     """The spec of the env task."""
 
     spec: EnvSpec
+    """Agents, spaces and horizon."""
 
 
 class InitialiseReply(Message, frozen=True, kw_only=True, tag="initialise"):
@@ -408,52 +471,56 @@ class SampleReply(Message, frozen=True, kw_only=True, tag="sample"):
     """Results of the sampled episodes."""
 
     env_steps: Annotated[int, msgspec.Meta(ge=0)]
-    # Undiscounted, summed over agents, one per finished episode.
+    """Steps of all environments."""
     returns: tuple[float, ...] = ()
-    # By rollout and agent, weighted sums over the rollout's episodes; by rollout, so that the mean over a round is bit
-    # for bit independent of how rollouts are assigned to tasks.
+    """Undiscounted, summed over agents, one per finished episode."""
     agent_returns: tuple[tuple[float, ...], ...] = ()
-    # By rollout, the weights of its episodes in `agent_returns`, of mean 1 (`functions.episodes`); empty where all are
-    # 1 and every rollout has as many episodes, and where rollouts do not begin with a reset.
+    """By rollout and agent, weighted sums over the rollout's episodes; by rollout, so that the mean over a round is bit
+    for bit independent of how rollouts are assigned to tasks."""
     weights: tuple[tuple[float, ...], ...] = ()
-    # Weighted means over the episodes.
+    """By rollout, the weights of its episodes in `agent_returns`, of mean 1 (`functions.episodes`); empty where all are
+    1 and every rollout has as many episodes, and where rollouts do not begin with a reset."""
     env_metrics: dict[str, float] = {}
-    # In a match, the weighted mean over the episodes: 1 where the side that learns had the higher return, 0 where it
-    # had the lower one, and a half where both were equal.
+    """Weighted means over the episodes."""
     score: float | None = None
+    """In a match, the weighted mean over the episodes: 1 where the side that learns had the higher return, 0 where it
+    had the lower one, and a half where both were equal."""
 
 
 class LearnReply(Message, frozen=True, kw_only=True, tag="learn"):
     """Results of learning other than tensors."""
 
-    # By `<stage>/<metric>/<group>`.
     metrics: dict[str, float] = {}
-    # By `<summary>/<agent>`.
+    """By `<stage>/<metric>/<group>`."""
     tables: dict[str, Table] = {}
+    """By `<summary>/<agent>`."""
 
 
 class WholeReply(Message, frozen=True, kw_only=True, tag="whole"):
     """Results of sampling and learning by round."""
 
     samples: tuple[SampleReply, ...]
+    """One for each round."""
     learns: tuple[LearnReply, ...]
+    """One for each round."""
 
 
 class RegroupReply(Message, frozen=True, kw_only=True, tag="regroup"):
-    """Metrics of the change, `<metric>/<group>` -> value."""
+    """Results of the change."""
 
     metrics: dict[str, float] = {}
+    """By `<metric>/<group>`."""
 
 
 class EvaluateReply(Message, frozen=True, kw_only=True, tag="evaluate"):
     """Results of the episodes."""
 
-    # Undiscounted, summed over agents or those of the task's side, one per episode.
     returns: tuple[float, ...]
-    # Means by agent.
+    """Undiscounted, summed over agents or those of the task's side, one per episode."""
     agent_returns: tuple[float, ...] = ()
-    # Means over the episodes.
+    """Means by agent."""
     env_metrics: dict[str, float] = {}
+    """Means over the episodes."""
 
 
 Reply = DescribeReply | InitialiseReply | SampleReply | LearnReply | WholeReply | RegroupReply | EvaluateReply
@@ -463,16 +530,20 @@ class Done(Message, frozen=True, kw_only=True, tag="done"):
     """The answer of a task that succeeded."""
 
     id: str
+    """The task's, as in its address."""
     attempt: int
-    # By kind: `policies`, `learner`, `tensors`, `trajectory`, `unfinished`, or `played` for the trajectories of several
-    # rounds.
+    """The attempt that answers."""
     objects: dict[str, Ref] = {}
+    """By kind: `policies`, `learner`, `tensors`, `trajectory`, `unfinished`, or `played` for the trajectories of
+    several rounds."""
     reply: Reply
+    """Results other than objects."""
     usage: Usage = Usage()
-    # Objects by key that this message holds; none of them is stored.
+    """Storage operations of the attempt."""
     inlined: dict[str, bytes] = {}
-    # What the task's code did to its process, for the run's output; not part of the stored answer.
+    """Objects by key that this message holds; none of them is stored."""
     remarks: tuple[str, ...] = ()
+    """What the task's code did to its process, for the run's output; not part of the stored answer."""
 
 
 FailureKind = Literal[
@@ -484,13 +555,19 @@ class Failed(Message, frozen=True, kw_only=True, tag="failed"):
     """The answer of a task that failed."""
 
     id: str
+    """The task's, as in its address."""
     attempt: int
+    """The attempt that failed."""
     kind: FailureKind
+    """What failed."""
     message: str
-    # Another attempt may succeed.
+    """The error, for the user."""
     again: bool
+    """Whether another attempt may succeed."""
     usage: Usage = Usage()
+    """Storage operations of the attempt."""
     remarks: tuple[str, ...] = ()
+    """As in `Done`."""
 
 
 Answer = Done | Failed
@@ -500,60 +577,70 @@ class TaskHeader(Message, frozen=True, kw_only=True, omit_defaults=False):
     """The header of every stored object: the task that wrote it and, on the task's last object, its answer."""
 
     schema: int = SCHEMA
+    """The version of the format."""
     task: str
+    """The id of the task."""
     done: Done | None = None
+    """The task's answer; None on all its objects but the last."""
 
 
 class Record(Message, frozen=True, kw_only=True):
     """An item of the ledger."""
 
-    # Compared by conditional writes.
     version: int
+    """How often the item was written; conditional writes compare it."""
     body: bytes
-    # When it was written, in seconds since 1970; 0 if the back-end does not report it.
+    """The item's bytes."""
     at: float = 0.0
+    """When it was written, in seconds since 1970; 0 if the back-end does not report it."""
 
 
 class Platform(Message, frozen=True, kw_only=True):
     """The properties of a platform that a run relies on."""
 
-    # The number of functions that run concurrently.
     concurrency: int = 1
-    # The most attempts of a detached run in flight; None: the platform queues what is beyond the concurrency.
+    """The number of functions that run concurrently."""
     at_once: int | None = None
-    # The limit of a start-up, in addition to the time-out.
+    """The most attempts of a detached run in flight; None: the platform queues what is beyond the concurrency."""
     init_limit_ms: int = 0
-    # Functions keep the memory size that they were deployed with.
+    """The limit of a start-up, in addition to the time-out."""
     fixed_sizes: bool = False
-    # Messages may carry objects, which needs a coordinator process that persists between rounds.
+    """Whether functions keep the memory size that they were deployed with."""
     can_inline: bool = True
-    # Durations are measured on whole cores and scaled to the share of a vCPU that a function's memory buys.
+    """Whether messages may carry objects, which needs a coordinator process that persists between rounds."""
     cpu_scaling: bool = True
-    # Memory of a coordinator that is a function, else 0.
+    """Whether durations are measured on whole cores and scaled to the share of a vCPU that a function's memory buys."""
     coordinator_mb: int = 0
-    # How long, beyond time-outs and start-ups, a detached run waits for attempts without a report.
+    """Memory of a coordinator that is a function, else 0."""
     grace_s: float = 0.0
+    """How long, beyond time-outs and start-ups, a detached run waits for attempts without a report."""
 
 
 class Report(Message, frozen=True, kw_only=True):
     """The outcome of one invocation, measured by the platform (its REPORT line)."""
 
     id: str
+    """The task's, as in its address."""
     attempt: int
+    """The attempt that ended."""
     function: str
+    """The name of the function."""
     outcome: Literal["answered", "timeout", "crash", "throttled"]
-    # An encoded `Answer` when `outcome` is `answered`.
+    """How the invocation ended."""
     body: bytes = b""
-    # Milliseconds on this machine.
+    """An encoded `Answer` when `outcome` is `answered`."""
     duration_ms: float = 0.0
-    # Start of the execution environment when this invocation paid for it.
+    """Milliseconds on this machine."""
     init_ms: float = 0.0
-    # How long it waited for a slot, where the platform says so; never billed.
+    """Start of the execution environment when this invocation paid for it."""
     queued_ms: float = 0.0
+    """How long it waited for a slot, where the platform says so; never billed."""
     peak_mb: float = 0.0
+    """The most memory it used, MB."""
     detail: str = ""
-    # What happened to its process, for the run's output.
+    """Why it did not answer, if it did not."""
     remarks: tuple[str, ...] = ()
+    """What happened to its process, for the run's output."""
 
 
 class KeyTaken(Exception):
