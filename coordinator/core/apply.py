@@ -113,7 +113,7 @@ def _on_reported(plan: Plan, state: State, event: Reported) -> State:
             answered.append((slot.item, ended.report))
         slots[ended.work] = _after_attempt(slot, ended)
     meter = state.meter.add_invocations(invocations)
-    if plan.platform.fixed_sizes:
+    if plan.platform.bodies_leave_region:
         # Answers to a waiting process leave the region; a local run has no region.
         out = sum(len(ended.report.body) for ended in event.ended if ended.report.outcome != "throttled")
         meter = meter.add_log(LOG_BYTES * len(invocations)).add_transfer(out)

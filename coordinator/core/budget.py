@@ -124,7 +124,8 @@ def invocation_of(
     """
     init_ms, duration_ms = report.init_ms, report.duration_ms
     # Most attempts are far below the limit, and need no exact arithmetic.
-    if timeout_s is not None and not plan.platform.fixed_sizes and init_ms + duration_ms > 1000 * timeout_s - 2:
+    counts = plan.platform.startup_counts_to_timeout
+    if timeout_s is not None and counts and init_ms + duration_ms > 1000 * timeout_s - 2:
         limit_ms = Fraction(str(timeout_s)) * 1000 + plan.platform.init_limit_ms
         init_ms = min(init_ms, math.floor(limit_ms))
         duration_ms = min(duration_ms, math.floor(limit_ms - Fraction(str(init_ms))))
@@ -139,12 +140,12 @@ def per_vcpu(plan: Plan) -> int | None:
 
 def item_bytes(plan: Plan, body: int) -> int:
     """The size of a ledger's item with a body of so many bytes; the body's alone where there is no table."""
-    return body + BESIDE_BODY + len(plan.run) if plan.platform.fixed_sizes else body
+    return body + BESIDE_BODY + len(plan.run) if plan.platform.items_padded else body
 
 
 def written_bytes(plan: Plan, body: int, before: int) -> int:
     """The billed bytes of a body that replaces one of `before` bytes: a table bills the larger item."""
-    return item_bytes(plan, max(body, before) if plan.platform.fixed_sizes else body)
+    return item_bytes(plan, max(body, before) if plan.platform.items_padded else body)
 
 
 def bill_of(plan: Plan, meter: Meter) -> Bill:

@@ -61,7 +61,7 @@ def configured_placement(plan: Plan, state: State) -> RoundPlacement:
         memory_mb={},
         packs=_packs(plan, state) if PLACEMENTS[chosen.rule].balances else (),
     )
-    if not plan.platform.fixed_sizes:
+    if not plan.platform.messages_limited:
         return round_placement
     return reduce_to_limits(round_placement, workload(plan, state), terms(plan, state))
 
@@ -146,7 +146,7 @@ def terms(plan: Plan, state: State) -> Terms:
         peak_mb=state.peaks,
         deadline_s=config.placement.deadline_s,
         dollars_per_hour=config.placement.dollars_per_hour,
-        fixed=plan.platform.fixed_sizes,
+        fixed=plan.platform.sizes_fixed,
         can_inline=plan.platform.can_inline,
         coordination_cost=coordination(plan, state),
     )
@@ -154,7 +154,7 @@ def terms(plan: Plan, state: State) -> Terms:
 
 def coordination(plan: Plan, state: State) -> CoordinationCost:
     """Where the coordinator is, with the clock of AWS where functions run there."""
-    if not plan.platform.fixed_sizes:
+    if not plan.platform.cloud_latency:
         return coordination_cost.LOCAL
     latency = EMULATED if plan.platform.cpu_scaling else STORAGE[plan.config.pricing.storage]
     if plan.platform.can_inline:

@@ -166,7 +166,7 @@ class Driver:
                 raise Unresumable(
                     "the run has objects and no state: its ledger was lost; restore it, or start a new run"
                 )
-            if self._plan.platform.fixed_sizes:
+            if self._plan.platform.requests_billed:
                 self._apply(Persisted(Usage(), lists=max(1, -(-len(round_keys) // LISTED))))
             self._commit()
             # After the commit: before it, a driver unaware of the hand-over could still have committed these objects.
@@ -394,7 +394,7 @@ class Driver:
         # The objects of the last checkpoint are durable already.
         new_refs = [ref for ref in self.state.durable_refs if ref.key not in self.state.checkpointed]
         self._ports.storage.persist(ref.key for ref in new_refs)
-        if self._plan.platform.fixed_sizes:
+        if self._plan.platform.requests_billed:
             self._apply(Persisted(Usage(gets=len(new_refs))))
         self._ports.journal.persist()
         record = self._ports.ledger.load(CHECKPOINT)
@@ -474,7 +474,7 @@ class Driver:
     def _half_written(self, key: str) -> bool:
         """Whether a task of the round in flight may still store the object's siblings: functions in the cloud go on
         without this process, and objects of a cloud are never torn."""
-        works = self.state.slots if self._plan.platform.fixed_sizes else ()
+        works = self.state.slots if self._plan.platform.functions_outlive_driver else ()
         return any(key.startswith(f"{keys.output_prefix(self.state.round, work)}.") for work in works)
 
 

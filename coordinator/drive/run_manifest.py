@@ -64,7 +64,20 @@ def read(ledger: Ledger) -> RunManifest | None:
 
 
 def _decode(body: bytes) -> RunManifest:
-    return _DECODER.decode(with_inputs_together(body), "its manifest")
+    return _DECODER.decode(_with_abilities(with_inputs_together(body)), "its manifest")
+
+
+def _with_abilities(body: bytes) -> bytes:
+    """The manifest with the platform's abilities; older programs wrote `fixed_sizes`, which stood for them all."""
+    try:
+        fields = from_json(body, dict[str, msgspec.Raw])
+        platform = from_json(bytes(fields["platform"]), dict[str, msgspec.Raw])
+        if platform.pop("fixed_sizes", None) is None:
+            return body
+        abilities = from_json(to_json(platform), Platform).on_lambda()
+    except (KeyError, Undecodable):
+        return body  # whoever decodes it says what it should have been
+    return to_json({**fields, "platform": abilities})
 
 
 def with_inputs_together(body: bytes) -> bytes:

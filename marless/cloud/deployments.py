@@ -47,12 +47,8 @@ def connect(cloud: Cloud, deployment_ref: DeploymentRef, grace_s: float, cpu_sca
         ledger=outside.ledger,
         invoker=LambdaInvoker(cloud, deployment_ref.functions, width),
         platform=Platform(
-            concurrency=width,
-            init_limit_ms=INIT_LIMIT_MS,
-            fixed_sizes=True,
-            grace_s=grace_s,
-            cpu_scaling=cpu_scaling,
-        ),
+            concurrency=width, init_limit_ms=INIT_LIMIT_MS, grace_s=grace_s, cpu_scaling=cpu_scaling
+        ).on_lambda(),
         repeated=lambda: Meter(**asdict(cloud.repeated.take())),
     )
 

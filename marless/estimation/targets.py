@@ -35,20 +35,20 @@ class Target:
     def plan(self, config: RunConfig, inputs: RunInputs) -> Plan:
         """The plan of a run on the target that is given `inputs`."""
         deployed = self.backend.remote
+        platform = Platform(
+            concurrency=self.width,
+            init_limit_ms=INIT_LIMIT_MS if deployed else 0,
+            can_inline=not self.detached,
+            cpu_scaling=self.backend.runs_here,
+            grace_s=GRACE_S,
+        )
         return Plan(
             run="estimate",
             config=config,
             code="",
             prices=load_prices(config.pricing.region),
             inputs=inputs,
-            platform=Platform(
-                concurrency=self.width,
-                init_limit_ms=INIT_LIMIT_MS if deployed else 0,
-                fixed_sizes=deployed,
-                can_inline=not self.detached,
-                cpu_scaling=self.backend.runs_here,
-                grace_s=GRACE_S,
-            ),
+            platform=platform.on_lambda() if deployed else platform,
         )
 
     def times(self, recorded: ServiceTimes, plan: Plan) -> ServiceTimes:

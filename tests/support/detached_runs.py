@@ -55,11 +55,10 @@ class World:
             Platform(
                 concurrency=width,
                 init_limit_ms=10_000,
-                fixed_sizes=True,
                 can_inline=False,
                 coordinator_mb=512,
                 grace_s=30.0,
-            ),
+            ).on_lambda(),
         )
         self.storage, self.ledger, self.journal = Storage(self), Ledger(self), Lines()
         self.sets, self.events, self.now, self.twice = {}, deque(), 0.0, twice

@@ -59,6 +59,11 @@ def promising(plan, **fields):
     return dataclasses.replace(plan, platform=msgspec.structs.replace(plan.platform, **fields))
 
 
+def on_lambda(plan, **fields):
+    """The plan on deployed functions, and what else differs of their platform."""
+    return promising(dataclasses.replace(plan, platform=plan.platform.on_lambda()), **fields)
+
+
 def objects(request):
     """The objects that a task stores: kinds and references to fake bodies."""
     match request:

@@ -200,6 +200,7 @@ def test_what_a_platform_measured_is_billed_even_beyond_the_time_out():
     plan = make_plan()
     report = Report(id="r", attempt=0, function="actor", outcome="answered", duration_ms=5000.0)
     here = budget.invocation_of(plan, report, 1.0, 1024, Usage())
-    there = budget.invocation_of(promising(plan, fixed_sizes=True, cpu_scaling=False), report, 1.0, 1024, Usage())
+    measuring = promising(plan, startup_counts_to_timeout=False, cpu_scaling=False)
+    there = budget.invocation_of(measuring, report, 1.0, 1024, Usage())
     # Of 5 s the time-out of 1 s, stretched by 1769 / 1024, against the 5 s that were measured.
     assert (here.billed_ms, there.billed_ms) == (1728, 5000)

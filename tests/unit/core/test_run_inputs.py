@@ -68,6 +68,29 @@ def test_a_manifest_of_an_earlier_version_is_read(tmp_path):
     assert run_manifest.read(ledger) == manifest
 
 
+@pytest.mark.parametrize("earlier", [{"fixed_sizes": True}, {}])
+def test_a_manifest_that_calls_all_abilities_fixed_sizes_is_read(tmp_path, earlier):
+    """Programs before the abilities of a platform had names wrote one of that name for them all."""
+    manifest = run_manifest.RunManifest(
+        run="r",
+        tenant="t",
+        config=load(None, []),
+        code="",
+        identity=msgspec.Raw(b"{}"),
+        functions={},
+        platform=Platform(concurrency=7, init_limit_ms=10_000, cpu_scaling=False),
+    )
+    document = json.loads(msgspec.json.encode(manifest))
+    document["platform"] |= earlier
+    ledger = SqliteLedger(tmp_path / "ledger")
+    ledger.commit(run_manifest.MANIFEST, json.dumps(document).encode(), 0)
+    expected = manifest.platform.on_lambda() if earlier else manifest.platform
+    stored = run_manifest.read(ledger)
+    assert stored == msgspec.structs.replace(manifest, platform=expected)
+    run_manifest.write(ledger, stored)
+    assert run_manifest.read(ledger) == stored
+
+
 def test_a_plan_that_is_damaged_is_refused_where_it_is_read():
     with pytest.raises(Undecodable, match=r"plan\.json cannot be read: "):
         decode_identity(b'{"run": ', "plan.json")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace as changed
 
-from simulated import World, make_plan, promising
+from simulated import World, make_plan, on_lambda, promising
 
 from coordinator.core import planning
 from coordinator.placement.coordination_cost import LOCAL, CoordinationCost, detached, outside, reports
@@ -38,7 +38,7 @@ def test_a_plan_says_where_its_coordinator_is():
     plan = make_plan("stop.rounds=1")
     state = World(plan).finish()
     assert planning.terms(plan, state).coordination_cost == LOCAL
-    driven = promising(plan, fixed_sizes=True, cpu_scaling=False)
+    driven = on_lambda(plan, cpu_scaling=False)
     gone = promising(driven, can_inline=False)
     assert planning.terms(driven, state).coordination_cost == outside(STANDARD)
     assert planning.terms(gone, state).coordination_cost == detached(STANDARD, state.item_bytes)

@@ -88,8 +88,8 @@ def test_what_a_user_sets_is_kept_as_far_as_messages_of_deployed_functions_hold_
     config = load(None, [*settings, "evaluation.every=100", "actors.num_envs=64", "stop.rounds=1"])
     state = World(Plan("r", config, "code", load_prices(), Platform())).finish()
     here, deployed, detached = (
-        planning.configured_placement(Plan("r", config, "code", load_prices(), Platform(**fields)), state)
-        for fields in ({}, {"fixed_sizes": True}, {"fixed_sizes": True, "can_inline": False})
+        planning.configured_placement(Plan("r", config, "code", load_prices(), platform), state)
+        for platform in (Platform(), Platform(messages_limited=True), Platform(can_inline=False).on_lambda())
     )
     assert (here.rounds, here.inline_objects) == (100, True)
     # 100 rollouts end 64 episodes each: 100 x (64 + 2) x 25 bytes and 2 KB more of returns a round, four KB

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from simulated import World, answered, make_plan, promising
+from simulated import World, answered, make_plan, on_lambda
 
 from coordinator.core import planning
 from coordinator.placement import planner
@@ -37,7 +37,7 @@ def test_the_forecast_of_a_round_is_the_bill_of_its_tasks(by_lambda):
         billed[request.address.round] = billed.get(request.address.round, 0) + math.ceil(ms * stretch)
         return [answered(function, request, duration_ms=ms * stretch if by_lambda else ms)]
 
-    plan = promising(make_plan(*AUTO), fixed_sizes=True, cpu_scaling=not by_lambda)
+    plan = on_lambda(make_plan(*AUTO), cpu_scaling=not by_lambda)
 
     def look(state):
         if state.phase == "sample" and state.round not in forecasts and 2 <= state.round < 12:

@@ -10,7 +10,7 @@ from decimal import Decimal, localcontext
 
 import msgspec
 import pytest
-from simulated import World, answered, make_plan, promising
+from simulated import World, answered, make_plan, on_lambda, promising
 
 from aws_emulator.middleware.capacity import item_size
 from coordinator.core.apply import apply
@@ -221,17 +221,17 @@ def test_an_item_is_billed_with_its_names_and_what_stands_beside_its_body(run):
     # Names: scope 5, item 4, version 7, at 2, write 5, body 4. Values: "run/default/r" 13, "state" 5, a version of two
     # digits 2, 13 digits 8, a mark of 46 that makes 100 bytes beside body and run, and a body of 1,000.
     assert in_table("state", bytes(1000), 12) == 27 + 13 + 5 + 2 + 8 + 46 + 1000
-    plan = replace(promising(make_plan(), fixed_sizes=True), run=run)
+    plan = replace(promising(make_plan(), items_padded=True), run=run)
     for item in ("state", "checkpoint", "line/000012"):
         assert item_bytes(plan, 1000) == in_table(item, bytes(1000), 12, run)
-    assert item_bytes(promising(plan, fixed_sizes=False), 1000) == 1000
+    assert item_bytes(promising(plan, items_padded=False), 1000) == 1000
     # 9,000 bytes replace 12,500: (12,500 + 101) / 1,024 = 12.3.
     assert write_units(written_bytes(replace(plan, run="r"), 9000, before=12500)) == 13
 
 
 def test_a_turn_of_the_coordinator_is_billed_with_what_it_read_first():
     # A manifest of 4,090 bytes is an item of more than 4,096: two units, and one for the lease. 200.4 + 999.7 ms.
-    plan = promising(make_plan(), fixed_sizes=True, cpu_scaling=False, coordinator_mb=512)
+    plan = on_lambda(make_plan(), cpu_scaling=False, coordinator_mb=512)
     meter = apply(plan, State(), CoordinatorBilled(200.4, 999.7, (4090, 0))).meter
     assert meter.read_units == 3 and meter.log_bytes == LOG_BYTES
     # 1,200.1 -> 1,201 ms at 512 MB: 0.6005 GB-s.
@@ -264,7 +264,7 @@ def test_the_bill_of_a_deployed_run_is_as_by_hand():
     sizes = {"actor": 1024, "learner": 2048, "evaluator": 512}
     settings = [f"functions.{name}.memory_mb={memory}" for name, memory in sizes.items()]
     # Functions that are deployed and measured by Lambda itself.
-    plan = promising(make_plan("stop.rounds=1", *settings, init_limit_ms=10_000), fixed_sizes=True, cpu_scaling=False)
+    plan = on_lambda(make_plan("stop.rounds=1", *settings, init_limit_ms=10_000), cpu_scaling=False)
     cold = set(sizes)
 
     def script(function, request):

@@ -1,0 +1,93 @@
+"""What a platform can do: each ability decides one thing, and nothing else."""
+
+import pytest
+from simulated import World, make_plan, on_lambda, promising
+
+from coordinator.core import budget, planning
+from coordinator.core.apply import apply
+from coordinator.core.events import Ended, Reported
+from coordinator.core.state import State
+from coordinator.placement.coordination_cost import LOCAL
+from functions import keys
+from functions.contract import Platform, Report, Usage
+
+ABILITIES = {
+    "startup_counts_to_timeout": False,
+    "sizes_fixed": True,
+    "bodies_leave_region": True,
+    "items_padded": True,
+    "requests_billed": True,
+    "messages_limited": True,
+    "functions_outlive_driver": True,
+    "cloud_latency": True,
+}
+# A placement whose answers no deployed function could send, with a hundred rounds in a task.
+PLAN = make_plan(
+    *("placement.rule=whole", "placement.rounds=100", "evaluation.every=100", "stop.rounds=1"),
+    *("scaling.rollouts=100", "actors.num_envs=64", "placement.inline_objects=true"),
+)
+
+
+@pytest.fixture(scope="module")
+def ended():
+    """The state after a run on this machine."""
+    return World(PLAN).finish()
+
+
+def billed_ms(plan):
+    """What is billed of 5 s that were measured with a time-out of one."""
+    late = Report(id="late", attempt=0, function="actor", outcome="answered", duration_ms=5000.0)
+    return budget.invocation_of(plan, late, 1.0, 1769, Usage()).billed_ms
+
+
+def meter_of_a_report(plan):
+    """The logs, and what left the region, of one report."""
+    answer = Report(id="answer", attempt=0, function="actor", outcome="answered", body=bytes(70))
+    meter = apply(plan, State(), Reported((Ended("", answer, None),))).meter
+    return meter.log_bytes > 0, meter.bytes_out
+
+
+def lists(plan):
+    """The requests to list objects of a driver that begins."""
+    return World(plan).driver().state.meter.lists
+
+
+def keeps_half_written(plan):
+    """Whether a driver keeps the object of a task that the last driver dispatched and that has not reported."""
+    world = World(plan)
+    world.driver().step()
+    key = f"{keys.output_prefix(0, 'describe')}.half"
+    world.storage.put(key, b"")
+    world.driver()
+    return key in world.storage
+
+
+def facts(plan, state):
+    """What follows from each ability."""
+    return {
+        "startup_counts_to_timeout": billed_ms(plan),
+        "sizes_fixed": planning.terms(plan, state).fixed,
+        "bodies_leave_region": meter_of_a_report(plan),
+        "items_padded": (budget.item_bytes(plan, 10), budget.written_bytes(plan, 10, 20)),
+        "requests_billed": lists(plan),
+        "messages_limited": planning.configured_placement(plan, state).rounds,
+        "functions_outlive_driver": keeps_half_written(plan),
+        "cloud_latency": planning.coordination(plan, state) != LOCAL,
+    }
+
+
+@pytest.mark.parametrize("ability", ABILITIES)
+def test_an_ability_of_a_platform_decides_its_own_fact_and_no_other(ability, ended):
+    here = facts(PLAN, ended)
+    there = facts(promising(PLAN, **{ability: ABILITIES[ability]}), ended)
+    assert {name for name in here if here[name] != there[name]} == {ability}
+
+
+def test_deployed_functions_have_all_abilities_of_the_cloud(ended):
+    assert Platform().on_lambda() == Platform(**ABILITIES)
+    here, there = facts(PLAN, ended), facts(on_lambda(PLAN), ended)
+    # A second is all that a task with a time-out of one may be billed here; a table adds 100 bytes and the run's name.
+    assert (here["startup_counts_to_timeout"], there["startup_counts_to_timeout"]) == (1000, 5000)
+    assert (here["items_padded"], there["items_padded"]) == ((10, 10), (111, 121))
+    assert (here["bodies_leave_region"], there["bodies_leave_region"]) == ((False, 0), (True, 70))
+    assert all(here[name] != there[name] for name in ABILITIES)
