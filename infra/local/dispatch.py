@@ -3,22 +3,23 @@
 Runs share the pool by start-time fair queueing (Goyal, Vin & Cheng 1996, "Start-time Fair Queueing: A Scheduling
 Algorithm for Integrated Services Packet Switching Networks"): a task starts at S = max(V, F), its lane's next starts
 at F = S + cost / weight, and the smallest S is served first. The cost is the task's expected seconds times its
-dominant share of the machine (Ghodsi et al. 2011, "Dominant Resource Fairness"; 2012, "Multi-Resource Fair Queueing
-for Packet Processing").
+dominant share of the machine: a task needs so much of each of several resources, and the share is the largest part
+that it takes of any (Ghodsi et al., "Dominant Resource Fairness: Fair Allocation of Multiple Resource Types", NSDI
+2011; "Multi-Resource Fair Queueing for Packet Processing", SIGCOMM 2012).
 
 Fairness. While the queues of two lanes a and b are not empty, the costs that they have started by then, as they were
 expected, differ by |started_a / w_a - started_b / w_b| <= c_a / w_a + c_b / w_b, where c is the largest cost of a
-task of the lane, as long as no task waits for cores; the number of workers does not enter. Proof: what a lane has
+task of the lane, as long as no task waits for a resource; the number of workers does not enter. Proof: what a lane has
 started is w times the way of its start tag, and starting a only where S_a <= S_b keeps -c_b / w_b <= S_a - S_b <= c_a
-/ w_a. (What they have *ended* may differ by what runs, one task for each worker.) Where tasks wait for cores the
+/ w_a. (What they have *ended* may differ by what runs, one task for each worker.) Where tasks wait for a resource the
 bound is twice that. A prediction that was wrong by e moves its lane's F by e / w when the task ends, and what follows
 makes up for it. A lane that waits for data is overtaken meanwhile, keeps its claim and catches up.
 
-Starvation. Small tasks would for ever take the cores that a larger one waits for. So it is overtaken only by lanes
-whose start tag is below its own finish tag; then only tasks start that are so small that a pool full of them would
-leave it its cores, as those that sleep. It fits at the latest when none but these runs, so that even a task that wants
-more cores than there are is served, alone. Lanes of such small tasks get what the pool can do until then beyond the
-fair share. Within a lane tasks overtake one
+Starvation. Small tasks would for ever take what a larger one waits for. So it is overtaken only by lanes whose start
+tag is below its own finish tag; from there on what it needs is reserved, and tasks are backfilled that need so little
+of each resource that a pool full of them would leave it its need, as those that sleep. It fits at the latest when none
+but these runs, so that even a task that needs more than there is is served, alone. Lanes of such small tasks get what
+the pool can do until then beyond the fair share. Within a lane tasks overtake one
 another: a run waits for all tasks of its round, so they are finite.
 
 Affinity. A worker goes on with the data that it holds before it loads others, and a task whose data a busy worker holds
@@ -26,14 +27,14 @@ waits for it while that is sooner than loading them elsewhere. A worker that has
 tasks wait for each worker that holds them.
 
 If `choose` finds nothing, then all workers are busy and no more may be started, or each of the first `WINDOW` tasks
-of every lane wants more cores than are free, waits for the worker with its data, or stands behind one that cores are
-kept for.
+of every lane needs more of a resource than is free, waits for the worker with its data, or stands behind one for which
+that is reserved.
 """
 
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import merge, nsmallest
 from itertools import islice
 from math import inf
@@ -42,6 +43,10 @@ from typing import NamedTuple
 LOAD_S_PER_BYTE = 1.0e-9
 """Reading, checking (SHA-256) and decoding an object whose file is in memory: 0.7 to 1.6 ns a byte on one core of a
 cloud server (2026-11-24; medians of nine, objects of 0.1 to 50 MB)."""
+
+SLOTS, CORES = "slots", "cores"
+Need = Mapping[str, float]
+"""How much of each resource a task occupies, by the resource's name; nothing of those that are not in it."""
 
 Reads = frozenset[str]
 """The hashes of what a task reads."""
@@ -60,8 +65,8 @@ class Task:
     """What serves it."""
     expected_s: float
     """Predicted duration, above 0: a lane with tasks of no cost would always come first."""
-    cores: float
-    """How many it keeps busy; near 0 for one that sleeps, 1.0 where it is not known."""
+    need: Need
+    """A slot; the cores that it keeps busy: near 0 for one that sleeps, 1.0 where it is not known; and what else."""
     reads: Mapping[str, int]
     """Bytes of the objects that it reads, by their SHA-256."""
     group: str = ""
@@ -101,6 +106,12 @@ class Capacity:
     """So many may be busy at once."""
     load_s_per_byte: float = LOAD_S_PER_BYTE
     """What it takes a worker to load an object that it does not hold."""
+    others: Need = field(default_factory=dict)
+    """How much there is of each other resource, above 0."""
+
+    def of(self, resource: str) -> float:
+        """How much there is of the resource; raises `KeyError` for one that the machine does not have."""
+        return self.slots if resource == SLOTS else self.cores if resource == CORES else self.others[resource]
 
 
 class Choice(NamedTuple):
@@ -155,7 +166,12 @@ class Waiting:
 
 def dominant_share(task: Task, capacity: Capacity) -> float:
     """The largest part of any resource that the task occupies, above 0 and at most 1."""
-    return min(1.0, max(1 / capacity.slots, task.cores / capacity.cores))
+    return min(1.0, max(amount / capacity.of(resource) for resource, amount in task.need.items()))
+
+
+def _fits(task: Task, limits: Need) -> bool:
+    """Whether the task needs no more of any resource than its limit, if there is one."""
+    return all(task.need.get(resource, 0.0) <= limit for resource, limit in limits.items())
 
 
 @dataclass(slots=True)
@@ -212,13 +228,14 @@ def choose(
     shares: FairShares,
     queues: Mapping[str, Collection[Task]],
     slots: Sequence[Slot],
-    busy_cores: float,
+    in_use: Need,
     capacity: Capacity,
     now: float,
     alike: Mapping[str, Mapping[Reads, int]] | None = None,
 ) -> Choice | None:
     """The next task to start, or None until something ends or arrives. Every queue is sorted by `order`.
 
+    `in_use`: how much running tasks occupy of each resource but slots. A task starts if what it needs of each is free.
     `alike`: how many tasks of a lane wait that read the same, for lanes whose queues do not hold them all.
 
     Lanes come by their start tags, ties by name. The worker is the free one that holds most of the task's bytes; if
@@ -227,34 +244,43 @@ def choose(
     """
     if sum(slot.idle_since is None for slot in slots) >= capacity.slots:
         return None
-    # From which tag on cores are kept, and how many each task may still have.
-    kept_from = harmless = inf
+    # The tag from which on resources are reserved for a task that did not fit, and how much of each every task that is
+    # backfilled may need.
+    reserved_from, backfill_limit = inf, dict[str, float]()
     for start, lane in sorted((shares.start_tag(lane), lane) for lane, queue in queues.items() if queue):
         too_large = None
-        limit = harmless if start >= kept_from else inf
-        pool = _Pool(lane, slots, busy_cores, capacity, now)
+        limits = backfill_limit if start >= reserved_from else {}
+        pool = _Pool(lane, slots, in_use, capacity, now)
         for task in pool.by_net_duration(list(islice(queues[lane], WINDOW)), (alike or {}).get(lane)):
-            if task.cores > pool.free_cores:
+            if not _fits(task, pool.free):
                 too_large = too_large or task
-            elif task.cores <= limit and not pool.waits_for_data(task):
+            elif _fits(task, limits) and not pool.waits_for_data(task):
                 return Choice(lane, task, pool.slot_for(task))
         if too_large:
             share_s = dominant_share(too_large, capacity) * too_large.expected_s
-            kept_from = min(kept_from, shares.finish_tag(lane, share_s))
-            harmless = min(harmless, (capacity.cores - too_large.cores) / capacity.slots)
+            reserved_from = min(reserved_from, shares.finish_tag(lane, share_s))
+            # A slot is not reserved: there are as many as backfilled tasks, and the next that is free serves it.
+            for resource in too_large.need.keys() - {SLOTS}:
+                limit = (capacity.of(resource) - too_large.need[resource]) / capacity.slots
+                backfill_limit[resource] = min(backfill_limit.get(resource, inf), limit)
     return None
 
 
 class _Pool:
     """The workers as one choice sees them, for one lane."""
 
-    def __init__(self, lane: str, slots: Sequence[Slot], busy_cores: float, capacity: Capacity, now: float) -> None:
+    def __init__(self, lane: str, slots: Sequence[Slot], in_use: Need, capacity: Capacity, now: float) -> None:
         self._lane = lane
         self._busy = [slot for slot in slots if slot.idle_since is None]
         self._free = [slot for slot in slots if slot.idle_since is not None]
         # Idle workers of other lanes make room.
         self._room = sum(slot.serves is None or slot.idle_since is None for slot in slots) < capacity.slots
-        self.free_cores = capacity.cores - busy_cores + _ROUNDING if self._busy else inf
+        # A task that needs more than there is runs alone.
+        self.free = (
+            {resource: capacity.of(resource) - amount + _ROUNDING for resource, amount in in_use.items()}
+            if self._busy
+            else {}
+        )
         self._load_s_per_byte = capacity.load_s_per_byte
         # A task that is overdue by x is expected to take another x: nobody waits for a prediction that was wrong.
         self._waits_s = {slot.number: abs(slot.free_at - now) for slot in self._busy}

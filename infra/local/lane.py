@@ -11,7 +11,7 @@ import msgspec
 
 from functions.contract import Ref, RegroupTask, Report, Request, SampleTask, WholeTask
 from functions.encoding import JsonDecoder, Undecodable
-from infra.local.dispatch import Capacity, Task, Waiting
+from infra.local.dispatch import CORES, SLOTS, Capacity, Task, Waiting
 from infra.local.worker_process import WorkerProcess
 
 # The predicted duration of a task while none like it has ended.
@@ -192,7 +192,7 @@ class Lane:
         def expected(task: Task) -> Task:
             pending = self._pending[task.number]
             if pending.kind == kind:
-                pending.task = replace(task, cores=max(cores, _LEAST_CORES))
+                pending.task = replace(task, need={**task.need, CORES: max(cores, _LEAST_CORES)})
             return pending.task
 
         self.waiting.change(expected)
@@ -208,7 +208,8 @@ class Lane:
             reads = {}
         # What plays must not reach what learns.
         group = _LEARNS if function == _LEARNS else "plays"
-        return Task(self._pool.next_number(), module, max(seconds, 1e-4), cores, reads, group, group in self.foreign)
+        need = {SLOTS: 1.0, CORES: cores}
+        return Task(self._pool.next_number(), module, max(seconds, 1e-4), need, reads, group, group in self.foreign)
 
 
 def _work(id: str) -> str:

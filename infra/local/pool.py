@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from functions.encoding import MessagePackDecoder, Undecodable
-from infra.local.dispatch import Capacity, FairShares, Slot, Task, choose, dominant_share
+from infra.local.dispatch import CORES, Capacity, FairShares, Need, Slot, Task, choose, dominant_share
 from infra.local.frames import Call, Ended, Ready, frame
 from infra.local.lane import Lane, Pending, outputs
 from infra.local.process_starters import Forker, Spawner, worker_environment
@@ -184,7 +184,7 @@ class Pool:
             queues = {lane.name: self._startable(lane, slots) for lane in lanes}
             alike = {lane.name: lane.waiting.alike() for lane in lanes}
             now = time.monotonic()
-            choice = choose(self._shares, queues, slots, self._busy_cores(), self.capacity, now, alike)
+            choice = choose(self._shares, queues, slots, self._in_use(), self.capacity, now, alike)
             if choice is None:
                 return
             self._hand_over(self._lanes[choice.lane], choice.task, choice.slot)
@@ -238,9 +238,15 @@ class Pool:
         worker.begin(pending, task.module, lane.root, pending.timeout_s)
         pending.queued_ms = (worker.since - pending.asked) * 1000
         lane.running.add(worker)
-        self._measured = self._measured[0], self._measured[1] + task.cores
+        self._measured = self._measured[0], self._measured[1] + task.need[CORES]
         self._shares.started(lane.name, task.expected_s * dominant_share(task, self.capacity))
         self._workers.send(worker, frame(Call(task.module, lane.root, token=worker.token), pending.body))
+
+    def _in_use(self) -> Need:
+        """How much of each resource but slots the running tasks occupy: as measured of cores, else as they need."""
+        running = [worker.task.task.need for worker in self._workers if worker.task is not None]
+        others = {name: sum(need.get(name, 0.0) for need in running) for name in self.capacity.others}
+        return {CORES: self._busy_cores(), **others}
 
     def _busy_cores(self) -> float:
         """What the running tasks keep busy: as predicted at first, as measured later. Up to `_LOOK_S` old.
@@ -252,7 +258,9 @@ class Pool:
         now = time.monotonic()
         if now < self._measured[0] + _LOOK_S:
             return self._measured[1]
-        busy = sum(worker.busy_cores(worker.task.task.cores) for worker in self._workers if worker.task is not None)
+        busy = sum(
+            worker.busy_cores(worker.task.task.need[CORES]) for worker in self._workers if worker.task is not None
+        )
         self._measured = now, busy
         return busy
 
@@ -326,7 +334,7 @@ class Pool:
         loading_s = self.capacity.load_s_per_byte * worker.missing(pending.task.reads)
         worker.end()
         lane, task = pending.lane, pending.task
-        self._measured = self._measured[0], max(0.0, self._measured[1] - task.cores)
+        self._measured = self._measured[0], max(0.0, self._measured[1] - task.need[CORES])
         lane.running.discard(worker)
         lane.measured(pending, seconds - loading_s, cores)
         if pending.kind not in self.usual_cores:
@@ -343,7 +351,7 @@ class Pool:
         duration_ms = worker.metered((time.monotonic() - worker.since) * 1000 - worker.init_ms)
         if (pending := worker.task) is not None:
             # The lane pays for the start of the worker's successor.
-            self._release(worker, pending, worker.busy_cores(pending.task.cores), self._start_s)
+            self._release(worker, pending, worker.busy_cores(pending.task.need[CORES]), self._start_s)
         end = self._workers.remove(worker)
         if pending is not None and ended and end in _FROM_OUTSIDE and self._has_neighbours(pending):
             pending.remarks = (_KILLED,)

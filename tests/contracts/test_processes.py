@@ -111,10 +111,10 @@ def test_waiting_tasks_are_expected_to_keep_as_much_busy_as_the_first_of_their_k
         begin(one, "a/000000/sample/0", "sleep", 0.3)
         for work in ("sample/0", "sample/1", "learn/all"):
             begin(other, f"b/000000/{work}", "sleep", 60, timeout_s=60.0)
-        assert [waiting.cores for waiting in other.waiting.first()] == [1.0, 1.0, 1.0]
+        assert [waiting.need["cores"] for waiting in other.waiting.first()] == [1.0, 1.0, 1.0]
         collect(one, 1)
         sample, learn = other.waiting.first()
-        assert sample.cores < 0.5 and learn.cores == 1.0
+        assert sample.need["cores"] < 0.5 and learn.need["cores"] == 1.0
 
 
 def test_what_a_task_loaded_is_not_expected_of_the_next_like_it(tmp_path, local_invokers):

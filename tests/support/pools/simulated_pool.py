@@ -82,8 +82,9 @@ class SimulatedPool:
         """All waiting tasks, by lane."""
         return {lane: list(chain(*waiting._queues.values())) for lane, waiting in self.waiting.items()}
 
-    def busy_cores(self):
-        return sum(worker.task.cores for worker in self.workers if worker.task)
+    def in_use(self):
+        needs = [worker.task.need for worker in self.workers if worker.task]
+        return {name: sum(need.get(name, 0.0) for need in needs) for name in ("cores", *self.capacity.others)}
 
     def run(self, after=lambda pool: None):
         """Until all is served; `after` looks at the pool whenever nothing more can be started. Returns the last end."""
@@ -99,7 +100,7 @@ class SimulatedPool:
     def _choice(self):
         queues = {lane: waiting.first() for lane, waiting in self.waiting.items()}
         alike = {lane: waiting.alike() for lane, waiting in self.waiting.items()}
-        machine = self.slots(), self.busy_cores(), self.capacity
+        machine = self.slots(), self.in_use(), self.capacity
         return self.choosing(self.shares, queues, *machine, self.now, alike)
 
     def _happen(self, _, event):

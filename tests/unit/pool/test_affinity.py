@@ -68,12 +68,14 @@ def test_a_worker_loads_what_more_tasks_for_each_worker_that_holds_it_want():
     busy = [Slot(number, frozenset(), False, frozenset(holds), None, 99.0) for number, holds in enumerate("xxxy")]
     shares = FairShares()
     shares.open("run", 1.0)
-    found = choose(shares, {"run": queue}, [*busy, Slot(4, frozenset(), False, frozenset(), 0.0, 0.0)], 4.0, SIX, 10.0)
+    found = choose(
+        shares, {"run": queue}, [*busy, Slot(4, frozenset(), False, frozenset(), 0.0, 0.0)], {"cores": 4.0}, SIX, 10.0
+    )
     assert found is not None and found.task.number == 6
     # The queue may show a part of the tasks that read the same: x is wanted by 12 now, so 3 for each.
     counts = {"run": {frozenset("x"): 12, frozenset("y"): 4}}
     slots = [*busy, Slot(4, frozenset(), False, frozenset(), 0.0, 0.0)]
-    found = choose(shares, {"run": queue}, slots, 4.0, SIX, 10.0, counts)
+    found = choose(shares, {"run": queue}, slots, {"cores": 4.0}, SIX, 10.0, counts)
     assert found is not None and found.task.number == 0
 
 

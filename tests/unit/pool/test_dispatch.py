@@ -17,18 +17,20 @@ SECOND = round(1 / dispatch.LOAD_S_PER_BYTE)
 """Bytes that take a second to load."""
 
 
-def task(number, expected_s=1.0, cores=1.0, reads=None, module="learner", group="", apart=False):
-    return Task(number, module, expected_s, cores, reads or {}, group, apart)
+def task(number, expected_s=1.0, cores=1.0, reads=None, module="learner", group="", apart=False, **needs):
+    return Task(number, module, expected_s, {"slots": 1.0, "cores": cores, **needs}, reads or {}, group, apart)
 
 
 def slot(number, holds=(), modules=(), idle_since=0.0, free_at=0.0):
     return Slot(number, frozenset(modules), False, frozenset(holds), idle_since, free_at)
 
 
-def chosen(queue, slots, *, capacity=None, busy_cores=0.0, now=10.0):
+def chosen(queue, slots, *, capacity=None, busy_cores=0.0, now=10.0, **in_use):
     shares = FairShares()
     shares.open("run", 1.0)
-    return choose(shares, {"run": queue}, slots, busy_cores, capacity or Capacity(len(slots), 100.0), now)
+    return choose(
+        shares, {"run": queue}, slots, {"cores": busy_cores, **in_use}, capacity or Capacity(len(slots), 100.0), now
+    )
 
 
 @st.composite
@@ -58,7 +60,7 @@ def workloads(draw, lanes="abc", cores=(0.01, 0.5, 1.0, 2.0, 3.0, 9.0), spread=2
 def within_capacity(pool):
     busy = [worker.task for worker in pool.workers if worker.task]
     assert len(pool.workers) <= pool.capacity.slots
-    assert len(busy) <= 1 or pool.busy_cores() <= pool.capacity.cores + 1e-6
+    assert len(busy) <= 1 or pool.in_use()["cores"] <= pool.capacity.cores + 1e-6
 
 
 @given(workloads(reads=(0, SECOND, 5 * SECOND)))
@@ -76,11 +78,11 @@ def test_nothing_idles_while_a_task_fits_and_no_larger_one_waits(workload):
     def work_conserving(pool):
         waiting = [task for queue in pool.queues.values() for task in queue]
         free = len(pool.workers) < pool.capacity.slots or any(worker.task is None for worker in pool.workers)
-        smallest = min((task.cores for task in waiting), default=inf)
-        largest = max((task.cores for task in waiting), default=inf)
-        fits = pool.busy_cores() + smallest <= pool.capacity.cores
+        smallest = min((task.need["cores"] for task in waiting), default=inf)
+        largest = max((task.need["cores"] for task in waiting), default=inf)
+        fits = pool.in_use()["cores"] + smallest <= pool.capacity.cores
         # Cores are kept for a task only while it does not fit itself.
-        assert not (waiting and free and fits) or pool.busy_cores() + largest > pool.capacity.cores
+        assert not (waiting and free and fits) or pool.in_use()["cores"] + largest > pool.capacity.cores
 
     pool = SimulatedPool(*workload)
     pool.run(after=work_conserving)
@@ -108,10 +110,12 @@ def test_two_lanes_that_have_work_get_shares_by_their_weights(workload, large):
         for lane in weights
     }
     bound = sum(max(cost, default=0.0) for cost in costs.values())
-    waits = large or any(a.task.cores > capacity.cores / capacity.slots for a in arrivals)
+    waits = large or any(a.task.need["cores"] > capacity.cores / capacity.slots for a in arrivals)
     # A lane whose tasks keep next to no core busy goes on while the other waits for cores.
     sleeping = sum(
-        dominant_share(a.task, capacity) * a.task.expected_s / weights[a.lane] for a in arrivals if a.task.cores == 0.01
+        dominant_share(a.task, capacity) * a.task.expected_s / weights[a.lane]
+        for a in arrivals
+        if a.task.need["cores"] == 0.01
     )
     served = dict.fromkeys(weights, 0.0)
     history = [dict(served)]
@@ -176,7 +180,7 @@ def test_tasks_that_sleep_go_on_while_one_waits_for_cores_and_do_not_delay_it(co
 
     def no_slot_idles_while_a_sleeping_task_fits(pool):
         busy = sum(worker.task is not None for worker in pool.workers)
-        fits = pool.busy_cores() + (2.0 - cores) / slots <= 2.0
+        fits = pool.in_use()["cores"] + (2.0 - cores) / slots <= 2.0
         assert not (pool.queues["sleeping"] and busy < slots and fits)
 
     pool.run(after=no_slot_idles_while_a_sleeping_task_fits)
@@ -295,6 +299,57 @@ def test_a_task_for_more_than_the_machine_costs_the_machine():
     assert dominant_share(task(1, cores=9.0), Capacity(8, 4.0)) == 1.0
     assert dominant_share(task(1, cores=1.0), Capacity(8, 4.0)) == 0.25
     assert dominant_share(task(1, cores=0.01), Capacity(8, 4.0)) == 0.125
+
+
+def start_all(capacity, **lanes):
+    """How many tasks of each lane run when no more fits; each lane has ten tasks of a second, which need the same."""
+    arrivals = [
+        Arrival(0.0, lane, task(10 * number + n, **need), 1.0)
+        for number, (lane, need) in enumerate(lanes.items())
+        for n in range(10)
+    ]
+    pool = SimulatedPool(capacity, dict.fromkeys(lanes, 1.0), arrivals)
+    pool.run()
+    return [sum(start.at == 0.0 and start.choice.lane == lane for start in pool.started) for lane in lanes]
+
+
+def test_runs_get_equal_shares_of_the_resource_that_each_needs_most():
+    # Ghodsi et al. 2011, section 4.1: 9 processors and 18 GB; A needs (1, 4), B (3, 1). Both end with two thirds: A of
+    # the memory with three tasks, B of the processors with two, and no processor is left.
+    a, b = {"cores": 1.0, "memory_gb": 4.0}, {"cores": 3.0, "memory_gb": 1.0}
+    assert start_all(Capacity(100, 9.0, others={"memory_gb": 18.0}), a=a, b=b) == [3, 2]
+    # By cores alone A starts at tags 0, 1/9, 2/9, 3/9, B at 0 and 3/9; of equal tags A comes first. Then B's second
+    # does not fit, and A goes on at 4/9 and 5/9, below the 6/9 where that would end.
+    assert start_all(Capacity(100, 9.0), a={"cores": 1.0}, b={"cores": 3.0}) == [6, 1]
+
+
+def test_a_task_starts_if_what_it_needs_of_every_resource_is_free():
+    capacity, busy = Capacity(4, 4.0, others={"gpus": 2.0}), [slot(0, idle_since=None, free_at=11.0), slot(1)]
+    two, one = task(1, gpus=2.0), task(2, gpus=1.0)
+    assert chosen([two, one], busy, capacity=capacity, busy_cores=1.0, gpus=1.0).task is one
+    assert chosen([one], busy, capacity=capacity, busy_cores=3.5, gpus=1.0) is None
+    assert dominant_share(one, capacity) == 0.5
+    with pytest.raises(KeyError, match="tpus"):
+        dominant_share(task(3, tpus=1.0), capacity)
+
+
+def test_behind_a_task_that_waits_for_one_resource_all_that_it_needs_is_reserved():
+    # The first in line needs both GPUs, of which one is in use, and two of four cores. Four slots full of what is
+    # backfilled must leave it these: half a core each and no GPU.
+    capacity = Capacity(4, 4.0, others={"gpus": 2.0})
+    slots = [slot(0, idle_since=None, free_at=11.0), slot(1)]
+
+    def second(behind):
+        shares = FairShares()
+        for lane in ("first", "second"):
+            shares.open(lane, 1.0)
+        shares.started("second", 10.0)  # far behind the finish tag of the first
+        queues = {"first": [task(1, cores=2.0, gpus=2.0)], "second": [behind]}
+        return choose(shares, queues, slots, {"cores": 0.0, "gpus": 1.0}, capacity, 10.0)
+
+    assert second(task(2, cores=0.5)).task.number == 2
+    assert second(task(2, cores=0.6)) is None
+    assert second(task(2, cores=0.5, gpus=0.1)) is None
 
 
 class Counted(list):
