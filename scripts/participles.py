@@ -40,11 +40,6 @@ WORST = _words("""
 """)
 # Rooms that still have such names; none is added.
 NOT_CLEAN: tuple[str, ...] = (
-    "aws_emulator",
-    "aws_emulator/cloudformation",
-    "aws_emulator/iam",
-    "aws_emulator/lambda_service",
-    "aws_emulator/middleware",
     "coordinator",
     "coordinator/core",
     "coordinator/drive",

@@ -39,7 +39,7 @@ class Account:
                 return
             with suppress(ProcessLookupError):
                 os.kill(self.whereabouts.pid, number)
-            if _gone(self.folder, patience_s):
+            if _has_ended(self.folder, patience_s):
                 return
         raise AccountFault(f"the emulated account in {self.folder.root} (process {self.whereabouts.pid}) does not end")
 
@@ -62,18 +62,18 @@ def start(root: Path, settings: AccountSettings = DEFAULTS, lifeline: int | None
     try:
         folder.make()
         lock.take(wait=True)
-        found, error_text = find(root), ""
-        if found is None:
+        account, error_text = find(root), ""
+        if account is None:
             error_text = _spawn(folder, settings, lifeline)
-            found = find(root)
+            account = find(root)
     except OSError as error:
         raise AccountFault(f"the emulated account did not start: {error.strerror}: {folder.root}") from error
     finally:
         lock.release()
-    if found is None:
+    if account is None:
         why = error_text or f"{_last_words(folder)} (log: {folder.log})"
         raise AccountFault(f"the emulated account did not start: {why}")
-    return found
+    return account
 
 
 def _spawn(folder: AccountFolder, settings: AccountSettings, lifeline: int | None) -> str:
@@ -83,10 +83,10 @@ def _spawn(folder: AccountFolder, settings: AccountSettings, lifeline: int | Non
     """
     ready_reader, ready_writer = os.pipe()
     arguments = [str(folder.root), *settings.arguments(), f"--code={_ROOT}", f"--ready={ready_writer}"]
-    inherited = [ready_writer]
+    descriptors = [ready_writer]
     if lifeline is not None:
         arguments.append(f"--lifeline={lifeline}")
-        inherited.append(lifeline)
+        descriptors.append(lifeline)
     with os.fdopen(os.open(folder.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as log:
         subprocess.Popen(
             [sys.executable, "-P", "-m", "aws_emulator.server", *arguments],
@@ -94,7 +94,7 @@ def _spawn(folder: AccountFolder, settings: AccountSettings, lifeline: int | Non
             stdout=log,
             stderr=log,
             env=_environment(),
-            pass_fds=inherited,
+            pass_fds=descriptors,
             start_new_session=True,  # Ctrl-C in the terminal must not end the account
         )
     os.close(ready_writer)
@@ -107,16 +107,16 @@ def _spawn(folder: AccountFolder, settings: AccountSettings, lifeline: int | Non
 
 def _environment() -> dict[str, str]:
     """The environment variables of the account's process, without those for AWS access or a proxy."""
-    kept = {
+    variables = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("AWS_", "MOTO_")) and not name.lower().endswith("_proxy")
     }
     nowhere = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
-    return {**kept, **nowhere, "AWS_EC2_METADATA_DISABLED": "true", "PYTHONPATH": str(_ROOT)}
+    return {**variables, **nowhere, "AWS_EC2_METADATA_DISABLED": "true", "PYTHONPATH": str(_ROOT)}
 
 
-def _gone(folder: AccountFolder, patience_s: float) -> bool:
+def _has_ended(folder: AccountFolder, patience_s: float) -> bool:
     give_up = time.monotonic() + patience_s
     while folder.alive():
         if time.monotonic() > give_up:

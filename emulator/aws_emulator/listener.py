@@ -81,25 +81,25 @@ class _Connection(MotoRequestHandler):
         except Exception:
             traceback.print_exc(file=sys.stderr)
             response[:], text = ["500 Internal Server Error", [("Content-Type", "text/plain")]], _FAILED
-        crossing.executed()
+        crossing.after_execution()
         self._answer(response[0], response[1], text, crossing)
 
     def _discard(self, stream: Any, length: int | None) -> None:
         """Reads the body of a request that will be refused, up to a limit; beyond it the connection ends."""
-        left = _DISCARDED if length is None else min(length, _DISCARDED)
-        while left > 0 and (piece := stream.read(min(PIECE, left))):
-            left -= len(piece)
+        remaining_bytes = _DISCARDED if length is None else min(length, _DISCARDED)
+        while remaining_bytes > 0 and (piece := stream.read(min(PIECE, remaining_bytes))):
+            remaining_bytes -= len(piece)
         self.close_connection = length is None or length > _DISCARDED
 
     def _answer(self, status: str, headers: list[tuple[str, str]], text: bytes, crossing: Crossing) -> None:
         code, _, reason = status.partition(" ")
         self.send_response(int(code), reason)
-        named = set()
+        header_names = set()
         for name, value in headers:
             self.send_header(name, value)
-            named.add(name.lower())
+            header_names.add(name.lower())
         # A 204 needs no length; the answer to HEAD has the length of GET's body.
-        if "content-length" not in named and code != "204" and self.command != "HEAD":
+        if "content-length" not in header_names and code != "204" and self.command != "HEAD":
             self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         if self.command != "HEAD":

@@ -100,22 +100,22 @@ class Network:
         if select.select([connection], [], [], after_s or None)[0]:
             return True
         probe_s = next_probe_s(connection.getpeername()[1], connection.getsockname()[1])
-        forgotten = probe_s > self.conditions.probe_s
+        is_forgotten = probe_s > self.conditions.probe_s
         # While a request is on its way, the client's next timer is that of retransmission.
         if select.select([connection], [], [], 0)[0]:
             return True
         if connection.recv(1, socket.MSG_PEEK):
-            self._count("forgotten" if forgotten else "kept")
-        while forgotten and connection.recv(PIECE):
+            self._count("forgotten" if is_forgotten else "kept")
+        while is_forgotten and connection.recv(PIECE):
             pass
-        return not forgotten
+        return not is_forgotten
 
     @contextmanager
     def crossing(self, environ: Environ, connection: socket.socket) -> Iterator["Crossing"]:
         """The way of one request; raises `Dropped` at the place where the network resets the connection."""
         conditions = self.conditions
-        affected = conditions.functions or _ROLE not in environ.get("HTTP_AUTHORIZATION", "")
-        if environ["PATH_INFO"].startswith(MANAGEMENT) or not affected:
+        is_affected = conditions.functions or _ROLE not in environ.get("HTTP_AUTHORIZATION", "")
+        if environ["PATH_INFO"].startswith(MANAGEMENT) or not is_affected:
             conditions = Conditions()
         try:
             yield Crossing(conditions, self._up, self._down, self._draw)
@@ -127,10 +127,10 @@ class Network:
     def _draw(self, kind: str, chance: float) -> float:
         """A number between 0 and 1, which is counted as `kind` if it is below `chance`."""
         with self._lock:
-            drawn = self._random.random()
-            if drawn < chance:
+            number = self._random.random()
+            if number < chance:
                 self.happened[kind] += 1
-        return drawn
+        return number
 
     def _count(self, kind: str) -> None:
         with self._lock:
@@ -150,25 +150,25 @@ class Crossing:
     def receive(self, stream: Any, length: int | None) -> bytes:
         """The request's body of `length` bytes, or up to the end of a chunked stream; shorter if the client died."""
         conditions = self._conditions
-        torn = self._happens("tear", conditions.tear)
+        is_torn = self._happens("tear", conditions.tear)
         if conditions.latency_s:
             time.sleep(self._draw("latency", 1.0) * conditions.latency_s)
-        pieces, left = [], length
-        while left is None or left > 0:
-            piece = stream.read(PIECE if left is None else min(PIECE, left))
+        pieces, remaining_bytes = [], length
+        while remaining_bytes is None or remaining_bytes > 0:
+            piece = stream.read(PIECE if remaining_bytes is None else min(PIECE, remaining_bytes))
             if not piece:
                 break
             if conditions.bytes_per_s:
                 self._up.carry(len(piece), conditions.bytes_per_s)
             pieces.append(piece)
-            left = None if left is None else left - len(piece)
-            if torn and (left is None or length is None or left <= length // 2):
+            remaining_bytes = None if remaining_bytes is None else remaining_bytes - len(piece)
+            if is_torn and (remaining_bytes is None or length is None or remaining_bytes <= length // 2):
                 raise Reset
-        if torn or self._happens("drop", conditions.drop):
+        if is_torn or self._happens("drop", conditions.drop):
             raise Reset
         return b"".join(pieces)
 
-    def executed(self) -> None:
+    def after_execution(self) -> None:
         """Called when the request was executed; raises `Reset` if its answer is lost."""
         if self._happens("lose", self._conditions.lose):
             raise Reset

@@ -57,16 +57,18 @@ class EmulatedAccount:
         self._client = Clients(endpoint, region, key, secret)
         self.whereabouts = Whereabouts(endpoint, region, key, secret, os.getpid())
         rules = Rules()
-        context = AccountContext(region, ACCOUNT_NUMBER, endpoint, self._credentials, settings.inherited)
+        context = AccountContext(region, ACCOUNT_NUMBER, endpoint, self._credentials, settings.inherited_variables)
         logs = LogEvents(LogFiles(folder.functions).write)
         self._lambdas = Lambdas(
             context, logs.write, self._bury, concurrency=settings.concurrency, most_processes=settings.processes
         )
         self._schedules = Schedules(self._lambdas)
-        made = kinds(self._client, Functions(self._lambdas, settings.code, settings.memory_mb), self._schedules, rules)
+        resource_kinds = kinds(
+            self._client, Functions(self._lambdas, settings.code, settings.memory_mb), self._schedules, rules
+        )
         app: App = LogsApi(Atomic(MotoServices()), logs)
         packages = Packages(settings.runtime, settings.architecture)
-        app = CloudFormation(app, Stacks(made, region, ACCOUNT_NUMBER, packages), region)
+        app = CloudFormation(app, Stacks(resource_kinds, region, ACCOUNT_NUMBER, packages), region)
         app = BucketPolicyApi(LambdaApi(app, self._lambdas), rules)
         app = self._authorization = IamAuthorization(app, key, rules, ACCOUNT_NUMBER)
         self._server.app = Faults(RequestCounter(app), network) if settings.faults else app
@@ -82,8 +84,8 @@ class EmulatedAccount:
 
     def _admits(self, environ: Environ) -> bool:
         """Whether a request's body is read: it has a known key, or it manages the account and tests may do so."""
-        managed = self._manageable and environ["PATH_INFO"].startswith(MANAGEMENT)
-        return managed or self._authorization.knows(environ)
+        is_management = self._manageable and environ["PATH_INFO"].startswith(MANAGEMENT)
+        return is_management or self._authorization.knows(environ)
 
     def _credentials(self, role: str, function: str) -> tuple[str, str, str]:
         arn = f"arn:aws:lambda:{self.whereabouts.region}:{ACCOUNT_NUMBER}:function:{function}"
@@ -150,7 +152,7 @@ def _parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _failed(why: str, ready: int | None) -> int:
+def _report_failure(why: str, ready: int | None) -> int:
     """Reports the reason to the process that waits for the start; returns the exit code."""
     if ready is None:
         print(why, file=sys.stderr)
@@ -161,25 +163,25 @@ def _failed(why: str, ready: int | None) -> int:
 
 def main() -> int:
     """Runs an account until a signal or its lifeline ends it."""
-    chosen = _parse_arguments()
+    options = _parse_arguments()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("samtranslator").setLevel(logging.ERROR)
-    folder = AccountFolder(chosen.folder)
+    folder = AccountFolder(options.folder)
     folder.make()
     if not _claim(folder):
         print(f"an emulated account lives in {folder.root} already", file=sys.stderr)
         return 1
     folder.forget()
     settings = AccountSettings(
-        region=chosen.region,
-        code=tuple(chosen.code),
-        concurrency=chosen.concurrency,
-        memory_mb=chosen.memory,
-        processes=chosen.processes,
-        runtime=chosen.runtime,
-        architecture=chosen.architecture,
-        inherited=tuple(chosen.inherit),
-        faults=chosen.faults,
+        region=options.region,
+        code=tuple(options.code),
+        concurrency=options.concurrency,
+        memory_mb=options.memory,
+        processes=options.processes,
+        runtime=options.runtime,
+        architecture=options.architecture,
+        inherited_variables=tuple(options.inherit),
+        faults=options.faults,
     )
     account = EmulatedAccount(folder, settings)
     account.serve()
@@ -187,11 +189,11 @@ def main() -> int:
         folder.write_whereabouts(account.whereabouts)
     except OSError as error:
         account.close()
-        return _failed(str(error.strerror), chosen.ready)
-    if chosen.ready is not None:
-        os.close(chosen.ready)
+        return _report_failure(str(error.strerror), options.ready)
+    if options.ready is not None:
+        os.close(options.ready)
     threading.Thread(target=sam_translation.prepare, name="prepare", daemon=True).start()
-    _wait_for_end(chosen.lifeline)
+    _wait_for_end(options.lifeline)
     folder.forget()
     account.close()
     # Skips the interpreter's shutdown: the operating system frees the process's memory faster than Python does.

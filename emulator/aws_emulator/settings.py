@@ -11,9 +11,9 @@ class AccountSettings:
     have as few as 10 (developer guide, "Lambda quotas"). `memory_mb`: the most memory of a function; new accounts
     have less than Lambda's 10,240 MB, often 3,008 (same page, without a number). `processes`: the most functions
     that run at once on this machine; further ones wait. `runtime` and `architecture`: what functions' packages are
-    built for, in Lambda's names; '' is unknown, and a stack with functions for another is refused. `inherited`:
-    environment variables that functions take over from the account's process. `faults`: whether tests may inject
-    faults, see `middleware.faults`.
+    built for, in Lambda's names; '' is unknown, and a stack with functions for another is refused.
+    `inherited_variables`: environment variables that functions take over from the account's process. `faults`: whether
+    tests may inject faults, see `middleware.faults`.
     """
 
     region: str = "us-east-1"
@@ -23,7 +23,7 @@ class AccountSettings:
     processes: int = 8
     runtime: str = ""
     architecture: str = ""
-    inherited: tuple[str, ...] = ()
+    inherited_variables: tuple[str, ...] = ()
     faults: bool = False
 
     def arguments(self) -> list[str]:
@@ -36,7 +36,7 @@ class AccountSettings:
             f"--runtime={self.runtime}",
             f"--architecture={self.architecture}",
             *(f"--code={path.absolute()}" for path in self.code),
-            *(f"--inherit={name}" for name in self.inherited),
+            *(f"--inherit={name}" for name in self.inherited_variables),
             *(["--faults"] if self.faults else []),
         ]
 

@@ -19,8 +19,8 @@ class Dropped(ConnectionAbortedError):
 
 def service(environ: Environ) -> str:
     """The service that a request is signed for; '' if it is unsigned."""
-    found = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
-    return found[1].lower() if found else ""
+    match = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
+    return match[1].lower() if match else ""
 
 
 def operation(environ: Environ) -> str:

@@ -238,12 +238,12 @@ def test_a_hundred_executions_stay_unreserved():
     registry.reserve("deeds", 900)
     with pytest.raises(ValueError, match=r"function other .* below its minimum value of \[100\]"):
         registry.reserve("other", 1)
-    assert (registry.unreserved(), registry.reserved("other")) == (100, None)
+    assert (registry.shared_concurrency(), registry.reservation("other")) == (100, None)
     registry.reserve("deeds", 899)
     registry.reserve("other", 1)
     registry.reserve("deeds", None)
     registry.remove("other")
-    assert registry.unreserved() == 1000
+    assert registry.shared_concurrency() == 1000
 
 
 def test_an_account_of_ten_executions_reserves_none():
@@ -251,7 +251,7 @@ def test_an_account_of_ten_executions_reserves_none():
     with pytest.raises(ValueError, match=r"below its minimum value of \[10\]"):
         registry.reserve("deeds", 1)
     registry.reserve("deeds", 0)  # which only stops the function
-    assert registry.unreserved() == 10
+    assert registry.shared_concurrency() == 10
 
 
 # Environments
@@ -786,11 +786,11 @@ def test_pauses_between_attempts_grow_and_end_with_the_event():
     registry.publish(replace(DEEDS, max_event_age_s=100.0))
     event = async_events.Event(registry.resolve("deeds", None), None, endless=False)
     refused = Refused(429, "TooManyRequestsException", {"message": "Rate Exceeded."})
-    assert [event.throttled(refused) for _ in range(8)] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
-    event.born -= 98.0
-    assert 1.0 < event.throttled(refused) <= 2.0
-    event.born -= 10.0
-    assert event.throttled(refused) == 0.0
+    assert [event.count_throttle(refused) for _ in range(8)] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    event.arrival_s -= 98.0
+    assert 1.0 < event.count_throttle(refused) <= 2.0
+    event.arrival_s -= 10.0
+    assert event.count_throttle(refused) == 0.0
 
 
 def test_a_thousand_events_run_once_each_in_a_few_processes(tmp_path):

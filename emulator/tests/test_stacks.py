@@ -9,7 +9,7 @@ from emulated_accounts import living, operator
 
 from aws_emulator.cloudformation.inventory import INVENTORY
 from aws_emulator.cloudformation.resources.functions import EventInvokeConfig, Functions, Permission
-from aws_emulator.cloudformation.resources.kind import Made
+from aws_emulator.cloudformation.resources.kind import PhysicalResource
 from aws_emulator.lambda_service.versions import Registry
 
 STACK = "small"
@@ -143,9 +143,9 @@ def test_lambdas_defaults_hold_again_when_the_settings_of_events_are_deleted():
     # API_PutFunctionEventInvokeConfig: two retries, six hours.
     assert (function.max_retries, function.max_event_age_s) == (2, 6 * 3600)
     functions.remove("one")
-    kind.delete(Made(""), wanted)  # after the function
+    kind.delete(PhysicalResource(""), wanted)  # after the function
 
 
 def test_every_change_of_a_permission_makes_another_one():
     # Template reference, "AWS::Lambda::Permission": an update of any property requires replacement.
-    assert Permission.fixed == INVENTORY["AWS::Lambda::Permission"].keys()
+    assert Permission.create_only == INVENTORY["AWS::Lambda::Permission"].keys()

@@ -94,7 +94,7 @@ def start(region: str | None) -> Account:
                 concurrency=concurrency or AccountSettings.concurrency,
                 runtime=packages.RUNTIME,
                 architecture=packages.ARCHITECTURE,
-                inherited=kernels.VARIABLES,
+                inherited_variables=kernels.VARIABLES,
             )
             running = accounts.start(folder, settings)
         except AccountFault as fault:

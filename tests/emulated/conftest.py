@@ -22,7 +22,7 @@ from marless.cloud.emulated_account import account_folder, cloud_at
 from marless.reports import provenance
 
 # Functions inherit what selects CPU instructions, as in accounts that a command starts.
-SETTINGS = AccountSettings(processes=20, inherited=kernels.VARIABLES, faults=True)
+SETTINGS = AccountSettings(processes=20, inherited_variables=kernels.VARIABLES, faults=True)
 
 
 class Place:

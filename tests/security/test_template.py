@@ -59,7 +59,7 @@ def versions(**parameters: str) -> set[str]:
 
 
 def statements(stack: Scope, name: str) -> list[dict[str, Any]]:
-    documents = roles_of(stack)[stack.made[f"{name}Role"][1]["Arn"]]
+    documents = roles_of(stack)[stack.resources[f"{name}Role"][1]["Arn"]]
     return [statement for document in documents for statement in document["Statement"]]
 
 

@@ -84,7 +84,7 @@ def roles_of(stack: Scope) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for logical, properties in resources(stack, "AWS::IAM::Role"):
         policies = stack.resolve(properties["Policies"])
-        found[stack.made[logical][1]["Arn"]] = [policy["PolicyDocument"] for policy in policies]
+        found[stack.resources[logical][1]["Arn"]] = [policy["PolicyDocument"] for policy in policies]
     names = {arn.rpartition("/")[2]: arn for arn in found}
     for _, properties in resources(stack, "AWS::IAM::Policy"):
         policy = stack.resolve(properties)
@@ -112,7 +112,7 @@ def rules_of(stack: Scope, rules: Rules | None = None) -> Rules:
         rules.put_bucket_policy(stack.resolve(properties["Bucket"]), stack.resolve(properties["PolicyDocument"]))
     for logical, properties in resources(stack, "AWS::DynamoDB::Table"):
         keys = {key["KeyType"]: key["AttributeName"] for key in properties["KeySchema"]}
-        rules.put_table(stack.made[logical][0], keys["HASH"])
+        rules.put_table(stack.resources[logical][0], keys["HASH"])
     return rules
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from aws_emulator.cloudformation.intrinsics import Scope, Unresolved
 from aws_emulator.cloudformation.stack import Resource, Stack
 
-Fixed = Callable[[str], frozenset[str]]
+CreateOnly = Callable[[str], frozenset[str]]
 
 NOTHING = "The submitted information didn't contain changes. Submit different information to create a change set."
 
@@ -58,39 +58,42 @@ def change_set_id(stack: Stack, name: str) -> str:
 
 
 def changes(
-    before: Mapping[str, Resource], wanted: Sequence[tuple[str, Mapping[str, Any]]], scope: Scope, fixed: Fixed
+    before: Mapping[str, Resource],
+    definitions: Sequence[tuple[str, Mapping[str, Any]]],
+    scope: Scope,
+    create_only: CreateOnly,
 ) -> list[Change]:
-    """The differences of the resources `before` to those `wanted` (logical id, definition), in their order.
+    """The differences of the resources `before` to those `definitions` (logical id, definition), in their order.
 
-    `fixed` gives a type's properties whose change replaces a resource.
+    `create_only` gives a type's properties whose change replaces a resource.
     """
-    found = []
-    for logical, definition in wanted:
+    differences = []
+    for logical, definition in definitions:
         old, type_ = before.get(logical), definition["Type"]
         if old is None:
-            found.append(Change("Add", logical, type_))
+            differences.append(Change("Add", logical, type_))
             continue
-        replacement = _replacement(old, definition, scope, fixed(type_))
+        replacement = _replacement(old, definition, scope, create_only(type_))
         if replacement:
-            found.append(Change("Modify", logical, type_, old.made.id, replacement))
-    names = {logical for logical, _ in wanted}
-    dropped = [old for logical, old in before.items() if logical not in names]
-    return found + [Change("Remove", old.logical, old.type, old.made.id) for old in dropped]
+            differences.append(Change("Modify", logical, type_, old.physical.id, replacement))
+    names = {logical for logical, _ in definitions}
+    removals = [old for logical, old in before.items() if logical not in names]
+    return differences + [Change("Remove", old.logical, old.type, old.physical.id) for old in removals]
 
 
-def tagged(before: Mapping[str, Resource], found: Sequence[Change]) -> list[Change]:
+def with_tags(before: Mapping[str, Resource], differences: Sequence[Change]) -> list[Change]:
     """The changes when the stack's tags change too: every resource of the stack is modified."""
-    changed = {change.logical for change in found}
-    others = [old for old in before.values() if old.logical not in changed]
-    return [*found, *(Change("Modify", old.logical, old.type, old.made.id, "False") for old in others)]
+    modified_ids = {change.logical for change in differences}
+    others = [old for old in before.values() if old.logical not in modified_ids]
+    return [*differences, *(Change("Modify", old.logical, old.type, old.physical.id, "False") for old in others)]
 
 
-def _replacement(old: Resource, definition: Mapping[str, Any], scope: Scope, fixed: frozenset[str]) -> str:
+def _replacement(old: Resource, definition: Mapping[str, Any], scope: Scope, create_only: frozenset[str]) -> str:
     """'' if the resource does not change; Conditional if that depends on a resource that does not exist yet."""
     try:
         properties = scope.resolve(definition.get("Properties", {}))
     except (Unresolved, KeyError):
         return "Conditional"
-    if old.type != definition["Type"] or any(old.properties.get(name) != properties.get(name) for name in fixed):
+    if old.type != definition["Type"] or any(old.properties.get(name) != properties.get(name) for name in create_only):
         return "True"
     return "False" if old.properties != properties else ""

@@ -36,7 +36,7 @@ class CloudFormation:
             "DeleteStack": self._delete,
             "UpdateTerminationProtection": self._protect,
             "CreateChangeSet": self._propose,
-            "DescribeChangeSet": self._proposed,
+            "DescribeChangeSet": self._describe_change_set,
             "ExecuteChangeSet": self._execute,
             "DeleteChangeSet": self._withdraw,
             "DescribeStacks": self._describe,
@@ -63,49 +63,58 @@ class CloudFormation:
         return reply(start, "200 OK", text, "text/xml")
 
     def _create(self, fields: Fields, judge: Judge) -> Any:
-        protected = _true(fields, "EnableTerminationProtection")
-        wanted = self._wanted(fields)
-        made = self._stacks.create(fields["StackName"], *wanted, tags=_tags(fields), protected=protected, judge=judge)
-        return {"StackId": made.id}
+        protection = _true(fields, "EnableTerminationProtection")
+        template, parameters = self._template_and_parameters(fields)
+        stack = self._stacks.create(
+            fields["StackName"],
+            template,
+            parameters,
+            tags=_tags(fields),
+            termination_protection=protection,
+            judge=judge,
+        )
+        return {"StackId": stack.id}
 
     def _update(self, fields: Fields, judge: Judge) -> Any:
-        transformed, tags = has_transform(fields["TemplateBody"]), _tags(fields)
-        wanted = self._wanted(fields)
-        stack = self._stacks.update(fields["StackName"], *wanted, tags=tags, transformed=transformed, judge=judge)
+        uses_transform, tags = has_transform(fields["TemplateBody"]), _tags(fields)
+        template, parameters = self._template_and_parameters(fields)
+        stack = self._stacks.update(
+            fields["StackName"], template, parameters, tags=tags, uses_transform=uses_transform, judge=judge
+        )
         return {"StackId": stack.id}
 
     def _protect(self, fields: Fields, judge: Judge) -> Any:
         stack = self._stacks.find(fields["StackName"])
-        stack.protected = _true(fields, "EnableTerminationProtection")
+        stack.termination_protection = _true(fields, "EnableTerminationProtection")
         return {"StackId": stack.id}
 
     def _propose(self, fields: Fields, judge: Judge) -> Any:
-        made = self._stacks.propose(
-            fields["StackName"], fields["ChangeSetName"], *self._wanted(fields), tags=_tags(fields)
+        change_set = self._stacks.propose(
+            fields["StackName"], fields["ChangeSetName"], *self._template_and_parameters(fields), tags=_tags(fields)
         )
-        return {"Id": made.id, "StackId": made.stack.id}
+        return {"Id": change_set.id, "StackId": change_set.stack.id}
 
-    def _proposed(self, fields: Fields, judge: Judge) -> Any:
-        found = self._stacks.proposed(fields["ChangeSetName"], fields.get("StackName", ""))
+    def _describe_change_set(self, fields: Fields, judge: Judge) -> Any:
+        change_set = self._stacks.find_change_set(fields["ChangeSetName"], fields.get("StackName", ""))
         return {
-            "ChangeSetId": found.id,
-            "ChangeSetName": found.name,
-            "StackId": found.stack.id,
-            "StackName": found.stack.name,
-            "Status": found.status,
-            "StatusReason": found.reason or None,
-            "Changes": [_change(change) for change in found.changes],
+            "ChangeSetId": change_set.id,
+            "ChangeSetName": change_set.name,
+            "StackId": change_set.stack.id,
+            "StackName": change_set.stack.name,
+            "Status": change_set.status,
+            "StatusReason": change_set.reason or None,
+            "Changes": [_change(change) for change in change_set.changes],
         }
 
     def _execute(self, fields: Fields, judge: Judge) -> Any:
-        self._stacks.execute(self._stacks.proposed(fields["ChangeSetName"], fields.get("StackName", "")), judge)
+        self._stacks.execute(self._stacks.find_change_set(fields["ChangeSetName"], fields.get("StackName", "")), judge)
         return {}
 
     def _withdraw(self, fields: Fields, judge: Judge) -> Any:
-        self._stacks.withdraw(self._stacks.proposed(fields["ChangeSetName"], fields.get("StackName", "")))
+        self._stacks.withdraw(self._stacks.find_change_set(fields["ChangeSetName"], fields.get("StackName", "")))
         return {}
 
-    def _wanted(self, fields: Fields) -> tuple[dict[str, Any], dict[str, str]]:
+    def _template_and_parameters(self, fields: Fields) -> tuple[dict[str, Any], dict[str, str]]:
         text, parameters = fields["TemplateBody"], _parameters(fields)
         if len(text.encode()) > LONGEST_TEMPLATE:
             raise Invalid(
@@ -122,18 +131,18 @@ class CloudFormation:
         return {}
 
     def _describe(self, fields: Fields, judge: Judge) -> Any:
-        named = fields.get("StackName")
-        found = [self._stacks.find(named)] if named else [stack for stack in self._stacks.all() if not stack.gone]
-        return {"Stacks": [_described(stack) for stack in found]}
+        name = fields.get("StackName")
+        stacks = [self._stacks.find(name)] if name else [stack for stack in self._stacks.all() if not stack.is_deleted]
+        return {"Stacks": [_description(stack) for stack in stacks]}
 
     def _events(self, fields: Fields, judge: Judge) -> Any:
         stack = self._stacks.find(fields["StackName"])
         return {"StackEvents": [_event(stack, event) for event in reversed(stack.events)]}
 
     def _list(self, fields: Fields, judge: Judge) -> Any:
-        wanted = {value for name, value in fields.items() if name.startswith("StackStatusFilter.")}
-        found = [stack for stack in reversed(self._stacks.all()) if not wanted or stack.status in wanted]
-        return {"StackSummaries": [_summary(stack) for stack in found]}
+        statuses = {value for name, value in fields.items() if name.startswith("StackStatusFilter.")}
+        stacks = [stack for stack in reversed(self._stacks.all()) if not statuses or stack.status in statuses]
+        return {"StackSummaries": [_summary(stack) for stack in stacks]}
 
     def _resources(self, fields: Fields, judge: Judge) -> Any:
         stack = self._stacks.find(fields["StackName"])
@@ -187,13 +196,13 @@ def _summary(stack: Stack) -> dict[str, Any]:
     return {
         "StackId": stack.id,
         "StackName": stack.name,
-        "CreationTime": stack.created,
+        "CreationTime": stack.creation_time,
         "StackStatus": stack.status,
         "StackStatusReason": stack.reason or None,
     }
 
 
-def _described(stack: Stack) -> dict[str, Any]:
+def _description(stack: Stack) -> dict[str, Any]:
     parameters = [{"ParameterKey": key, "ParameterValue": value} for key, value in stack.parameters.items()]
     outputs = [{"OutputKey": key, "OutputValue": value} for key, value in stack.outputs.items()]
     return {
@@ -201,7 +210,7 @@ def _described(stack: Stack) -> dict[str, Any]:
         "Parameters": parameters,
         "Outputs": outputs,
         "Tags": [{"Key": key, "Value": value} for key, value in stack.tags.items()],
-        "EnableTerminationProtection": str(stack.protected).lower(),
+        "EnableTerminationProtection": str(stack.termination_protection).lower(),
     }
 
 
@@ -240,17 +249,17 @@ class InvalidParameters(Exception):
     """Parameters are missing, unknown or not allowed; the message is CloudFormation's."""
 
 
-def values(defined: Mapping[str, Mapping[str, Any]], given: Mapping[str, str]) -> dict[str, str]:
+def values(declarations: Mapping[str, Mapping[str, Any]], arguments: Mapping[str, str]) -> dict[str, str]:
     """Every parameter's value or default as text; raises `InvalidParameters`."""
-    if strange := sorted(given.keys() - defined.keys()):
+    if strange := sorted(arguments.keys() - declarations.keys()):
         raise InvalidParameters(f"Parameters: [{', '.join(strange)}] do not exist in the template")
-    chosen = {name: str(of["Default"]) for name, of in defined.items() if "Default" in of} | dict(given)
-    if missing := sorted(defined.keys() - chosen.keys()):
+    value_by_name = {name: str(of["Default"]) for name, of in declarations.items() if "Default" in of} | dict(arguments)
+    if missing := sorted(declarations.keys() - value_by_name.keys()):
         raise InvalidParameters(f"Parameters: [{', '.join(missing)}] must have values")
-    for name, value in chosen.items():
-        if complaint := _complaint(defined[name], value):
+    for name, value in value_by_name.items():
+        if complaint := _complaint(declarations[name], value):
             raise InvalidParameters(f"Parameter '{name}' {complaint}")
-    return chosen
+    return value_by_name
 
 
 def _complaint(of: Mapping[str, Any], value: str) -> str:

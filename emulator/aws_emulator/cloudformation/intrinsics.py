@@ -21,18 +21,18 @@ class Unresolved(Exception):
 class Scope:
     """The values of the names in a template.
 
-    `parameters` holds parameters and pseudo parameters; `made` holds the value of `Ref` and the attributes of each
+    `parameters` holds parameters and pseudo parameters; `resources` holds the value of `Ref` and the attributes of each
     existing resource.
     """
 
     template: Mapping[str, Any]
     parameters: Mapping[str, Any]
-    made: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
+    resources: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
 
     def resolve(self, value: Any) -> Any:
         """`value` with every intrinsic function replaced by its result; raises `Unresolved`."""
-        found = self._resolve(value)
-        return None if found is _NO_VALUE else found
+        result = self._resolve(value)
+        return None if result is _NO_VALUE else result
 
     def holds(self, condition: str) -> bool:
         """Whether the template's condition of that name is true; raises `Unresolved`."""
@@ -43,13 +43,13 @@ class Scope:
 
     def _resolve(self, value: Any) -> Any:
         if isinstance(value, list):
-            return [kept for item in value if (kept := self._resolve(item)) is not _NO_VALUE]
+            return [part for item in value if (part := self._resolve(item)) is not _NO_VALUE]
         if not isinstance(value, dict):
             return value
         if (name := function(value)) is not None:
             return self._call(name, value[name])
-        resolved = {key: self._resolve(item) for key, item in value.items()}
-        return {key: item for key, item in resolved.items() if item is not _NO_VALUE}
+        result_by_key = {key: self._resolve(item) for key, item in value.items()}
+        return {key: item for key, item in result_by_key.items() if item is not _NO_VALUE}
 
     def _call(self, name: str, argument: Any) -> Any:
         try:
@@ -75,22 +75,22 @@ class Scope:
             return _NO_VALUE
         if name in self.parameters:
             return self.parameters[name]
-        if name in self.made:
-            return self.made[name][0]
+        if name in self.resources:
+            return self.resources[name][0]
         raise Unresolved(f"there is no {name} to refer to")
 
     def _attribute(self, argument: str | list[str]) -> str:
         name, attribute = argument.split(".", 1) if isinstance(argument, str) else argument
         try:
-            return self.made[name][1][attribute]
+            return self.resources[name][1][attribute]
         except KeyError:
             raise Unresolved(f"{name} has no attribute {attribute}") from None
 
     def _substitute(self, argument: str | list[Any]) -> str:
         text, local = (argument, {}) if isinstance(argument, str) else argument
 
-        def one(found: re.Match[str]) -> str:
-            literal, name = found[1], found[2]
+        def one(match: re.Match[str]) -> str:
+            literal, name = match[1], match[2]
             if literal:
                 return f"${{{name}}}"
             if name in local:
@@ -105,9 +105,9 @@ class Scope:
         if name == "Condition":
             return self.holds(argument)
         if name == "Fn::Equals":
-            left, right = (self._resolve(side) for side in argument)
-            return str(left) == str(right)
-        tests = {"Fn::Not": lambda given: not given[0], "Fn::And": all, "Fn::Or": any}
+            one_side, other_side = (self._resolve(side) for side in argument)
+            return str(one_side) == str(other_side)
+        tests = {"Fn::Not": lambda operands: not operands[0], "Fn::And": all, "Fn::Or": any}
         return bool(tests[name]([self._test(item) for item in argument]))
 
 
@@ -126,16 +126,16 @@ def names(value: Any) -> Iterator[str]:
         for item in value:
             yield from names(item)
     elif isinstance(value, dict):
-        called = function(value)
-        if called == "Ref":
+        intrinsic = function(value)
+        if intrinsic == "Ref":
             yield value["Ref"]
-        elif called == "Fn::GetAtt":
+        elif intrinsic == "Fn::GetAtt":
             of = value["Fn::GetAtt"]
             yield of.split(".", 1)[0] if isinstance(of, str) else of[0]
-        elif called == "Fn::Sub":
+        elif intrinsic == "Fn::Sub":
             of = value["Fn::Sub"]
             text = of if isinstance(of, str) else of[0]
-            yield from (found[2].split(".", 1)[0] for found in _VARIABLE.finditer(text) if not found[1])
+            yield from (match[2].split(".", 1)[0] for match in _VARIABLE.finditer(text) if not match[1])
             yield from names([] if isinstance(of, str) else of[1])
         else:
             for item in value.values():

@@ -164,14 +164,14 @@ INVENTORY: Mapping[str, Mapping[str, str]] = {
 def paths(properties: Any, at: str = "") -> Iterator[str]:
     """The paths of all properties that are set, such as ``Rules[].Status``. Of intrinsic functions only the
     alternatives of `Fn::If` are followed."""
-    called = function(properties)
-    if called == "Fn::If":
+    intrinsic = function(properties)
+    if intrinsic == "Fn::If":
         for choice in properties["Fn::If"][1:]:
             yield from paths(choice, at)
-    elif called == "Fn::Split":
+    elif intrinsic == "Fn::Split":
         yield f"{at}[]"
     elif properties != {"Ref": "AWS::NoValue"}:
-        parts = () if called or at.endswith(_WHOLE) else _parts(properties, at)
+        parts = () if intrinsic or at.endswith(_WHOLE) else _parts(properties, at)
         if not parts and properties not in ({}, []):  # an empty value sets no property
             yield at
         for part, value in parts:

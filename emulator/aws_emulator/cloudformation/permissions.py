@@ -50,7 +50,7 @@ def creation(type_: str, place: Place, properties: Properties) -> Iterator[Call]
     calls = _CALLS[type_]
     extra = [action for name, action in calls.of_property.items() if name in properties]
     yield from _on(calls, (*calls.create, *extra), place, properties)
-    yield from _passed(type_, properties)
+    yield from _calls_of_function(type_, properties)
 
 
 def update(type_: str, place: Place, properties: Properties, before: Properties) -> Iterator[Call]:
@@ -58,7 +58,7 @@ def update(type_: str, place: Place, properties: Properties, before: Properties)
     calls = _CALLS[type_]
     extra = [action for name, action in calls.of_property.items() if properties.get(name) != before.get(name)]
     yield from _on(calls, (*calls.update, *extra), place, properties)
-    yield from _passed(type_, properties)
+    yield from _calls_of_function(type_, properties)
 
 
 def deletion(type_: str, place: Place, properties: Properties) -> Iterator[Call]:
@@ -69,13 +69,13 @@ def deletion(type_: str, place: Place, properties: Properties) -> Iterator[Call]
 
 def name_of(type_: str, properties: Properties, default: str) -> str:
     """The resource's name: its own, or `default`, a generated name or an id that ends in the name."""
-    given = properties.get(_NAMES.get(type_, ""))
+    name = properties.get(_NAMES.get(type_, ""))
     if type_ == "AWS::Budgets::Budget":
-        given = properties["Budget"]["BudgetName"]
+        name = properties["Budget"]["BudgetName"]
     if type_ in _OF_FUNCTIONS:
-        given = str(properties["FunctionName"]).partition(":function:")[2] or properties["FunctionName"]
-        given = given.partition(":")[0]
-    return str(given) if given else default.rpartition("/")[2].rpartition(":")[2]
+        name = str(properties["FunctionName"]).partition(":function:")[2] or properties["FunctionName"]
+        name = name.partition(":")[0]
+    return str(name) if name else default.rpartition("/")[2].rpartition(":")[2]
 
 
 def _on(calls: _Calls, actions: tuple[str, ...], place: Place, properties: Properties) -> Iterator[Call]:
@@ -87,7 +87,7 @@ def _on(calls: _Calls, actions: tuple[str, ...], place: Place, properties: Prope
             yield Call(action, arn, context)
 
 
-def _passed(type_: str, properties: Properties) -> Iterator[Call]:
+def _calls_of_function(type_: str, properties: Properties) -> Iterator[Call]:
     if type_ == "AWS::Lambda::Function":
         yield Call("iam:PassRole", properties["Role"], {"iam:passedtoservice": ("lambda.amazonaws.com",)})
         code = properties.get("Code", {})
@@ -95,12 +95,12 @@ def _passed(type_: str, properties: Properties) -> Iterator[Call]:
             yield Call("s3:GetObject", f"arn:aws:s3:::{code['S3Bucket']}/{code['S3Key']}")
 
 
-def _named(pattern: str) -> Callable[[Place, Properties], tuple[str, ...]]:
+def _arn(pattern: str) -> Callable[[Place, Properties], tuple[str, ...]]:
     return lambda place, properties: (pattern.format(**place._asdict()),)
 
 
-_FUNCTION = _named("arn:aws:lambda:{region}:{account}:function:{name}")
-_BUCKET = _named("arn:aws:s3:::{name}")
+_FUNCTION = _arn("arn:aws:lambda:{region}:{account}:function:{name}")
+_BUCKET = _arn("arn:aws:s3:::{name}")
 
 
 def _policy_of(place: Place, properties: Properties) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ _CALLS: Mapping[str, _Calls] = {
         _policy_of, ("s3:PutBucketPolicy",), ("s3:PutBucketPolicy",), ("s3:DeleteBucketPolicy",)
     ),
     "AWS::DynamoDB::Table": _Calls(
-        _named("arn:aws:dynamodb:{region}:{account}:table/{name}"),
+        _arn("arn:aws:dynamodb:{region}:{account}:table/{name}"),
         ("dynamodb:CreateTable", "dynamodb:DescribeTable"),
         ("dynamodb:UpdateTable",),
         ("dynamodb:DeleteTable",),
@@ -150,13 +150,13 @@ _CALLS: Mapping[str, _Calls] = {
         },
     ),
     "AWS::SQS::Queue": _Calls(
-        _named("arn:aws:sqs:{region}:{account}:{name}"),
+        _arn("arn:aws:sqs:{region}:{account}:{name}"),
         ("sqs:CreateQueue", "sqs:GetQueueAttributes"),
         ("sqs:SetQueueAttributes",),
         ("sqs:DeleteQueue",),
     ),
     "AWS::Logs::LogGroup": _Calls(
-        _named("arn:aws:logs:{region}:{account}:log-group:{name}"),
+        _arn("arn:aws:logs:{region}:{account}:log-group:{name}"),
         ("logs:CreateLogGroup",),
         ("logs:PutRetentionPolicy",),
         ("logs:DeleteLogGroup",),
@@ -187,32 +187,32 @@ _CALLS: Mapping[str, _Calls] = {
     ),
     "AWS::Lambda::Permission": _Calls(_FUNCTION, ("lambda:AddPermission",), (), ("lambda:RemovePermission",)),
     "AWS::Events::Rule": _Calls(
-        _named("arn:aws:events:{region}:{account}:rule/{name}"),
+        _arn("arn:aws:events:{region}:{account}:rule/{name}"),
         ("events:PutRule", "events:PutTargets"),
         ("events:PutRule", "events:PutTargets"),
         ("events:RemoveTargets", "events:DeleteRule"),
     ),
     "AWS::CloudWatch::Alarm": _Calls(
-        _named("arn:aws:cloudwatch:{region}:{account}:alarm:{name}"),
+        _arn("arn:aws:cloudwatch:{region}:{account}:alarm:{name}"),
         ("cloudwatch:PutMetricAlarm",),
         ("cloudwatch:PutMetricAlarm",),
         ("cloudwatch:DeleteAlarms",),
     ),
     "AWS::CloudWatch::Dashboard": _Calls(
-        _named("arn:aws:cloudwatch::{account}:dashboard/{name}"),
+        _arn("arn:aws:cloudwatch::{account}:dashboard/{name}"),
         ("cloudwatch:PutDashboard",),
         ("cloudwatch:PutDashboard",),
         ("cloudwatch:DeleteDashboards",),
     ),
     "AWS::SNS::Topic": _Calls(
-        _named("arn:aws:sns:{region}:{account}:{name}"),
+        _arn("arn:aws:sns:{region}:{account}:{name}"),
         ("sns:CreateTopic",),
         ("sns:SetTopicAttributes",),
         ("sns:DeleteTopic",),
         {"Subscription": "sns:Subscribe", "KmsMasterKeyId": "sns:SetTopicAttributes"},
     ),
     "AWS::Budgets::Budget": _Calls(
-        _named("arn:aws:budgets::{account}:budget/{name}"),
+        _arn("arn:aws:budgets::{account}:budget/{name}"),
         ("budgets:ModifyBudget",),
         ("budgets:ModifyBudget",),
         ("budgets:ModifyBudget",),

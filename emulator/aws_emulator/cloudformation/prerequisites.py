@@ -54,12 +54,12 @@ def unmet(stack: Collection[Resource], others: Iterable[Resource], packages: Pac
         yield from (Unmet(resource, reason) for reason in reasons)
 
 
-def _of_packages(wanted: Properties, packages: Packages) -> Iterator[str]:
+def _of_packages(properties: Properties, packages: Packages) -> Iterator[str]:
     """An image brings its own runtime."""
-    runtime = wanted.get("Runtime")
+    runtime = properties.get("Runtime")
     if packages.runtime and runtime and runtime != packages.runtime:
         yield f"Runtime is {runtime}, and the packages are built for {packages.runtime}"
-    [architecture] = wanted.get("Architectures", [_USUAL_ARCHITECTURE])
+    [architecture] = properties.get("Architectures", [_USUAL_ARCHITECTURE])
     if packages.architecture and architecture != packages.architecture:
         yield f"Architectures is {architecture}, and the packages are built for {packages.architecture}"
 
@@ -75,9 +75,9 @@ def _of_role(function: Resource, roles: Mapping[str, _Role]) -> Iterator[str]:
     why = _denial([role.trust], ServiceAction("sts:AssumeRole", arn), role.context, _LAMBDA)
     if why is not None:
         yield f"The role defined for the function cannot be assumed by Lambda: {arn} does not trust {_LAMBDA}{why}"
-    function_arn = function.made.attributes["Arn"]
+    function_arn = function.physical.attributes["Arn"]
     region, account = function_arn.split(":")[3:5]
-    group = function.properties.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{function.made.id}")
+    group = function.properties.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{function.physical.id}")
     stream = f"arn:aws:logs:{region}:{account}:log-group:{group}:log-stream:new"
     # Lambda adds this key when it stores a log, but not when it sends a dead letter ("Using source function ARN to
     # control function access behavior").
@@ -108,7 +108,7 @@ def _of_rule(rule: Resource, permissions: Iterable[Properties]) -> Iterator[str]
         for permission in permissions
         if permission["Principal"] == _EVENTS
         and action_like(permission["Action"], "lambda:InvokeFunction")
-        and arn_like(permission.get("SourceArn", "*"), rule.made.attributes["Arn"], {})
+        and arn_like(permission.get("SourceArn", "*"), rule.physical.attributes["Arn"], {})
     ]
     for target in rule.properties.get("Targets", []):
         if _function(target["Arn"]) not in mine:
@@ -128,26 +128,26 @@ def _function(name: str) -> str:
 
 def _roles(resources: Collection[Resource]) -> dict[str, _Role]:
     """The roles by ARN, each with its own policies and those that are attached to it."""
-    attached: dict[str, list[Policy]] = {}
+    attached_policies: dict[str, list[Policy]] = {}
     for resource in resources:
         if resource.type == "AWS::IAM::Policy":
             for name in resource.properties["Roles"]:
-                attached.setdefault(name, []).append(read(resource.properties["PolicyDocument"]))
-    found = {}
+                attached_policies.setdefault(name, []).append(read(resource.properties["PolicyDocument"]))
+    role_by_arn = {}
     for resource in resources:
         if resource.type == "AWS::IAM::Role":
-            arn, wanted = resource.made.attributes["Arn"], resource.properties
-            own = [read(policy["PolicyDocument"]) for policy in wanted.get("Policies", [])]
+            arn, properties = resource.physical.attributes["Arn"], resource.properties
+            inline_policies = [read(policy["PolicyDocument"]) for policy in properties.get("Policies", [])]
             context = {"aws:principalarn": (arn,), "aws:securetransport": ("true",)}
-            policies = (*own, *attached.get(resource.made.id, ()))
-            found[arn] = _Role(_services(wanted["AssumeRolePolicyDocument"], arn), policies, context)
-    return found
+            policies = (*inline_policies, *attached_policies.get(resource.physical.id, ()))
+            role_by_arn[arn] = _Role(_services(properties["AssumeRolePolicyDocument"], arn), policies, context)
+    return role_by_arn
 
 
 def _services(trust: Mapping[str, Any], role: str) -> Policy:
     """The part of a trust policy that is about services, with these as the callers."""
-    stated = trust["Statement"]
-    statements = stated if isinstance(stated, list) else [stated]
+    statement_or_list = trust["Statement"]
+    statements = statement_or_list if isinstance(statement_or_list, list) else [statement_or_list]
     about = [
         {**statement, "Principal": {"AWS": statement["Principal"]["Service"]}, "Resource": role}
         for statement in statements

@@ -31,21 +31,21 @@ def translate(text: str, parameters: Mapping[str, str], region: str) -> dict[str
     from samtranslator.parser.parser import Parser
     from samtranslator.translator.translator import Translator
 
-    document = _parsed(text)
+    document = _parse(text)
     translator = Translator({}, Parser(), boto_session=Session(region_name=region))
     try:
-        translated: dict[str, Any] = translator.translate(
+        template: dict[str, Any] = translator.translate(
             document, dict(parameters), get_managed_policy_map=lambda: _MANAGED
         )
     except InvalidDocumentException as error:
-        raise TranslationFailed(_said(error)) from error
-    translated.pop("Transform", None)
-    return translated
+        raise TranslationFailed(_message(error)) from error
+    template.pop("Transform", None)
+    return template
 
 
 def has_transform(text: str) -> bool:
     """Whether the template has a transform; raises `TranslationFailed`."""
-    return "Transform" in _parsed(text)
+    return "Transform" in _parse(text)
 
 
 def prepare() -> None:
@@ -63,7 +63,7 @@ Resources:
 """
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     """The YAML document with short forms like ``!Ref`` as full intrinsic functions; raises `TranslationFailed`."""
     import yaml  # type: ignore[import-untyped]
 
@@ -98,5 +98,5 @@ class _Managed(dict[str, str]):
 _MANAGED = _Managed()
 
 
-def _said(error: "InvalidDocumentException") -> str:
+def _message(error: "InvalidDocumentException") -> str:
     return re.sub(r"\s+", " ", f"{error.message} {' '.join(cause.message for cause in error.causes)}").strip()

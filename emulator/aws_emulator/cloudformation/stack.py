@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from aws_emulator.cloudformation.resources.kind import Made
+from aws_emulator.cloudformation.resources.kind import PhysicalResource
 from aws_emulator.iam.conditions import Context
 
 STACK_TYPE = "AWS::CloudFormation::Stack"
@@ -21,16 +21,17 @@ _LONGEST = {"AWS::S3::Bucket": 63, "AWS::IAM::Role": 64, "AWS::Lambda::Function"
 class Resource:
     """A resource of a stack. `properties` are resolved.
 
-    `kept`, `kept_in_rollback` (of the operation that created it) and `kept_when_replaced` are its `Retain` policies.
+    `retain`, `retain_in_rollback` (of the operation that created it) and `retain_when_replaced` are its `Retain`
+    policies.
     """
 
     logical: str
     type: str
-    made: Made
+    physical: PhysicalResource
     properties: Mapping[str, Any]
-    kept: bool = False
-    kept_in_rollback: bool = False
-    kept_when_replaced: bool = False
+    retain: bool = False
+    retain_in_rollback: bool = False
+    retain_when_replaced: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,7 @@ def anything(action: str, resource: str, context: Context) -> str:
 
 @dataclass
 class Stack:
-    """A stack's current state. `template` is translated; `resources` are in order of creation.
-
-    `protected`: whether termination protection is on.
-    """
+    """A stack's current state. `template` is translated; `resources` are in order of creation."""
 
     name: str
     id: str
@@ -72,16 +70,16 @@ class Stack:
     status: str = ""
     reason: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
-    protected: bool = False
+    termination_protection: bool = False
     judge: Judge = anything
-    created: datetime = field(default_factory=lambda: datetime.now(UTC))
+    creation_time: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
     def busy(self) -> bool:
         return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
 
     @property
-    def gone(self) -> bool:
+    def is_deleted(self) -> bool:
         return self.status == "DELETE_COMPLETE"
 
     def enter(self, status: str, reason: str = "") -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from aws_emulator.cloudformation import intrinsics, permissions
-from aws_emulator.cloudformation.change_sets import ChangeSet, change_set_id, changes, tagged
+from aws_emulator.cloudformation.change_sets import ChangeSet, change_set_id, changes, with_tags
 from aws_emulator.cloudformation.intrinsics import Scope
 from aws_emulator.cloudformation.inventory import missing
 from aws_emulator.cloudformation.prerequisites import Packages, unmet
@@ -65,7 +65,7 @@ class Stacks:
     def find(self, name: str) -> Stack:
         """The stack with that id, or the existing one with that name; raises `Invalid`."""
         for stack in self.all():
-            if name == stack.id or (name == stack.name and not stack.gone):
+            if name == stack.id or (name == stack.name and not stack.is_deleted):
                 return stack
         raise Invalid(f"Stack with id {name} does not exist")
 
@@ -76,14 +76,19 @@ class Stacks:
         parameters: Mapping[str, str],
         *,
         tags: Mapping[str, str] | None = None,
-        protected: bool = False,
+        termination_protection: bool = False,
         judge: Judge = anything,
     ) -> Stack:
         """Starts to create a stack; raises `Invalid`. `judge` decides on the calls in the caller's name."""
         with self._lock:
-            if any(stack.name == name and not stack.gone for stack in self.all()):
+            if any(stack.name == name and not stack.is_deleted for stack in self.all()):
                 raise Exists(f"Stack [{name}] already exists")
-            stack = Stack(name, stack_id(self._region, self._account, name), tags=tags or {}, protected=protected)
+            stack = Stack(
+                name,
+                stack_id(self._region, self._account, name),
+                tags=tags or {},
+                termination_protection=termination_protection,
+            )
             self._stacks[stack.id] = stack
             stack.judge = judge
             stack.enter("CREATE_IN_PROGRESS", "User Initiated")
@@ -97,21 +102,25 @@ class Stacks:
         parameters: Mapping[str, str],
         *,
         tags: Mapping[str, str] | None = None,
-        transformed: bool = False,
+        uses_transform: bool = False,
         judge: Judge = anything,
     ) -> Stack:
         """Starts to update a stack; raises `Invalid`, also if nothing would change in a template without a transform.
 
-        CloudFormation does not compare `transformed` ones. Without `tags` the stack keeps those that it has.
+        CloudFormation does not compare `uses_transform` ones. Without `tags` the stack keeps those that it has.
         """
         with self._lock:
             stack = self.find(name)
             if stack.status not in _SETTLED:
                 raise Invalid(f"Stack:{stack.id} is in {stack.status} state and can not be updated.")
-            kept = stack.tags if tags is None else tags
-            if not transformed and (stack.template, stack.parameters, stack.tags) == (template, parameters, kept):
+            new_tags = stack.tags if tags is None else tags
+            if not uses_transform and (stack.template, stack.parameters, stack.tags) == (
+                template,
+                parameters,
+                new_tags,
+            ):
                 raise Invalid("No updates are to be performed.")
-            stack.tags, stack.judge = kept, judge
+            stack.tags, stack.judge = new_tags, judge
             stack.enter("UPDATE_IN_PROGRESS", "User Initiated")
         _begin(self._updating, stack, template, parameters)
         return stack
@@ -126,49 +135,55 @@ class Stacks:
     ) -> ChangeSet:
         """Makes a change set, of a new stack too; raises `Invalid`."""
         with self._lock:
-            stack = next((s for s in self.all() if name in (s.name, s.id) and not s.gone), None)
+            stack = next((s for s in self.all() if name in (s.name, s.id) and not s.is_deleted), None)
             if stack is None:
                 stack = Stack(name, stack_id(self._region, self._account, name))
                 self._stacks[stack.id] = stack
                 stack.enter("REVIEW_IN_PROGRESS", "User Initiated")
             elif stack.status not in (*_SETTLED, "REVIEW_IN_PROGRESS"):
                 raise Invalid(f"Stack:{stack.id} is in {stack.status} state and can not be updated.")
-            kept = stack.tags if tags is None else tags
-            scope = Scope(template, self._parameters(stack, template, parameters), _Made(stack))
-            wanted = [(logical, template["Resources"][logical]) for logical in _order(template, scope)]
-            found = changes(stack.resources, wanted, scope, lambda type_: self._kinds[type_].fixed)
-            if kept != stack.tags:
-                found = tagged(stack.resources, found)
-            made = ChangeSet(change_set_id(stack, change_set), change_set, stack, found, template, parameters, kept)
-            self._change_sets[made.id] = made
-            return made
+            new_tags = stack.tags if tags is None else tags
+            scope = Scope(template, self._parameters(stack, template, parameters), _ExistingResources(stack))
+            definitions = [(logical, template["Resources"][logical]) for logical in _order(template, scope)]
+            differences = changes(stack.resources, definitions, scope, lambda type_: self._kinds[type_].create_only)
+            if new_tags != stack.tags:
+                differences = with_tags(stack.resources, differences)
+            proposal = ChangeSet(
+                change_set_id(stack, change_set), change_set, stack, differences, template, parameters, new_tags
+            )
+            self._change_sets[proposal.id] = proposal
+            return proposal
 
-    def proposed(self, change_set: str, stack: str = "") -> ChangeSet:
+    def find_change_set(self, change_set: str, stack: str = "") -> ChangeSet:
         """The change set with that id, or with that name of the stack; raises `Invalid`."""
-        for found in self._change_sets.values():
-            if change_set == found.id or (change_set == found.name and stack in (found.stack.name, found.stack.id)):
-                return found
+        for candidate in self._change_sets.values():
+            if change_set == candidate.id or (
+                change_set == candidate.name and stack in (candidate.stack.name, candidate.stack.id)
+            ):
+                return candidate
         raise Invalid(f"ChangeSet [{change_set}] does not exist")
 
-    def execute(self, proposed: ChangeSet, judge: Judge = anything) -> None:
+    def execute(self, change_set: ChangeSet, judge: Judge = anything) -> None:
         """Starts the update that a change set describes; raises `Invalid`."""
-        if not proposed.changes:
-            raise Invalid(f"ChangeSet [{proposed.id}] cannot be executed in its current status of [FAILED]")
-        self.withdraw(proposed)
-        wanted = (proposed.template, proposed.parameters)
-        self.update(proposed.stack.id, *wanted, tags=proposed.tags, transformed=True, judge=judge)
+        if not change_set.changes:
+            raise Invalid(f"ChangeSet [{change_set.id}] cannot be executed in its current status of [FAILED]")
+        self.withdraw(change_set)
+        template_and_parameters = (change_set.template, change_set.parameters)
+        self.update(
+            change_set.stack.id, *template_and_parameters, tags=change_set.tags, uses_transform=True, judge=judge
+        )
 
-    def withdraw(self, proposed: ChangeSet) -> None:
+    def withdraw(self, change_set: ChangeSet) -> None:
         """Deletes a change set."""
-        self._change_sets.pop(proposed.id, None)
+        self._change_sets.pop(change_set.id, None)
 
     def delete(self, name: str, judge: Judge = anything) -> None:
         """Starts to delete a stack; a missing stack is ignored, as by CloudFormation; raises `Invalid`."""
         with self._lock:
-            stack = next((s for s in self.all() if name in (s.name, s.id) and not s.gone), None)
+            stack = next((s for s in self.all() if name in (s.name, s.id) and not s.is_deleted), None)
             if stack is None:
                 return
-            if stack.protected:
+            if stack.termination_protection:
                 raise Invalid(f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled")
             if stack.busy:
                 raise Invalid(f"Stack [{stack.id}] cannot be deleted while in status {stack.status}")
@@ -182,27 +197,27 @@ class Stacks:
             self._apply(stack, template, parameters, [])
         except _Failed as error:
             stack.enter("ROLLBACK_IN_PROGRESS", str(error))
-            failure = self._remove(stack, [of for of in stack.resources.values() if not of.kept_in_rollback])
+            failure = self._remove(stack, [of for of in stack.resources.values() if not of.retain_in_rollback])
             stack.enter("ROLLBACK_FAILED" if failure else "ROLLBACK_COMPLETE", failure)
         else:
             stack.enter("CREATE_COMPLETE")
 
     def _updating(self, stack: Stack, template: Template, parameters: Mapping[str, str]) -> None:
-        replaced: list[Resource] = []
+        old_resources: list[Resource] = []
         try:
-            self._apply(stack, template, parameters, replaced)
+            self._apply(stack, template, parameters, old_resources)
         except _Failed as error:
-            self._roll_back(stack, str(error), replaced)
+            self._roll_back(stack, str(error), old_resources)
             return
         stack.template, stack.parameters = template, parameters
         stack.enter("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
-        self._clean(stack, replaced)
+        self._clean(stack, old_resources)
         stack.enter("UPDATE_COMPLETE")
 
-    def _roll_back(self, stack: Stack, reason: str, replaced: list[Resource]) -> None:
+    def _roll_back(self, stack: Stack, reason: str, old_resources: list[Resource]) -> None:
         stack.enter("UPDATE_ROLLBACK_IN_PROGRESS", reason)
-        replacing = [stack.resources[before.logical] for before in replaced]
-        stack.resources |= {before.logical: before for before in replaced}
+        replacing = [stack.resources[before.logical] for before in old_resources]
+        stack.resources |= {before.logical: before for before in old_resources}
         try:
             self._apply(stack, stack.template, stack.parameters, [])
         except _Failed as error:
@@ -212,26 +227,28 @@ class Stacks:
         stack.enter("UPDATE_ROLLBACK_COMPLETE")
 
     def _deleting(self, stack: Stack) -> None:
-        kept = [resource for resource in stack.resources.values() if resource.kept]
-        for resource in kept:
-            stack.record(resource.logical, resource.type, resource.made.id, "DELETE_SKIPPED")
-        failure = self._remove(stack, [resource for resource in stack.resources.values() if not resource.kept])
+        retained_resources = [resource for resource in stack.resources.values() if resource.retain]
+        for resource in retained_resources:
+            stack.record(resource.logical, resource.type, resource.physical.id, "DELETE_SKIPPED")
+        failure = self._remove(stack, [resource for resource in stack.resources.values() if not resource.retain])
         stack.enter("DELETE_FAILED" if failure else "DELETE_COMPLETE", failure)
 
-    def _apply(self, stack: Stack, template: Template, parameters: Mapping[str, str], replaced: list[Resource]) -> None:
-        """Creates and updates the template's resources; deletes none; appends the replaced ones to `replaced`.
+    def _apply(
+        self, stack: Stack, template: Template, parameters: Mapping[str, str], old_resources: list[Resource]
+    ) -> None:
+        """Creates and updates the template's resources; deletes none; appends the replaced ones to `old_resources`.
 
         Raises `_Failed`.
         """
-        scope = Scope(template, self._parameters(stack, template, parameters), _Made(stack))
+        scope = Scope(template, self._parameters(stack, template, parameters), _ExistingResources(stack))
         try:
-            wanted = _order(template, scope)
-            for logical in wanted:
+            logical_ids = _order(template, scope)
+            for logical in logical_ids:
                 before = stack.resources.get(logical)
                 after = stack.resources[logical] = self._settle(stack, logical, template["Resources"][logical], scope)
-                if before is not None and before.made.id != after.made.id:
-                    replaced.append(before)
-            self._require_prerequisites(stack, [stack.resources[logical] for logical in wanted])
+                if before is not None and before.physical.id != after.physical.id:
+                    old_resources.append(before)
+            self._require_prerequisites(stack, [stack.resources[logical] for logical in logical_ids])
             stack.outputs = {
                 name: str(scope.resolve(output["Value"]))
                 for name, output in template.get("Outputs", {}).items()
@@ -247,94 +264,96 @@ class Stacks:
         others = [resource for other in self.all() if other is not stack for resource in other.resources.values()]
         for resource, reason in unmet(resources, others, self._packages):
             doing = stack.status.partition("_")[0]
-            stack.record(resource.logical, resource.type, resource.made.id, f"{doing}_FAILED", reason)
-            raise _Failed(_failed(doing, resource.logical, reason))
+            stack.record(resource.logical, resource.type, resource.physical.id, f"{doing}_FAILED", reason)
+            raise _Failed(_failure(doing, resource.logical, reason))
 
     def _settle(self, stack: Stack, logical: str, definition: Mapping[str, Any], scope: Scope) -> Resource:
         """Creates, updates, replaces or keeps the resource; raises `_Failed`."""
         type_, before = definition["Type"], stack.resources.get(logical)
         doing = "UPDATE" if before else "CREATE"
-        physical = before.made.id if before else ""
+        physical = before.physical.id if before else ""
         try:
-            wanted = scope.resolve(definition.get("Properties", {}))
-            if strange := missing(definition, wanted):
+            properties = scope.resolve(definition.get("Properties", {}))
+            if strange := missing(definition, properties):
                 raise ValueError(f"the emulated account does not know {', '.join(strange)}")
             kind = self._kinds[type_]
-            if before is not None and before.properties == wanted:
-                made = before.made
-            elif before is not None and all(before.properties.get(p) == wanted.get(p) for p in kind.fixed):
+            if before is not None and before.properties == properties:
+                physical_resource = before.physical
+            elif before is not None and all(before.properties.get(p) == properties.get(p) for p in kind.create_only):
                 stack.record(logical, type_, physical, "UPDATE_IN_PROGRESS")
                 update = partial(permissions.update, before=before.properties)
-                self._authorize(stack, update, type_, before.made.id, wanted)
-                kind.update(before.made, before.properties, wanted)
-                made = before.made
-                stack.record(logical, type_, made.id, "UPDATE_COMPLETE")
+                self._authorize(stack, update, type_, before.physical.id, properties)
+                kind.update(before.physical, before.properties, properties)
+                physical_resource = before.physical
+                stack.record(logical, type_, physical_resource.id, "UPDATE_COMPLETE")
             else:
                 stack.record(logical, type_, physical, f"{doing}_IN_PROGRESS")
                 name = physical_name(stack.name, logical, type_)
-                self._authorize(stack, permissions.creation, type_, name, wanted)
-                made = kind.create(name, wanted)
-                stack.record(logical, type_, made.id, f"{doing}_COMPLETE")
+                self._authorize(stack, permissions.creation, type_, name, properties)
+                physical_resource = kind.create(name, properties)
+                stack.record(logical, type_, physical_resource.id, f"{doing}_COMPLETE")
         except Exception as error:
             reason = _reason(error)
             stack.record(logical, type_, physical, f"{doing}_FAILED", reason)
-            raise _Failed(_failed(doing, logical, reason)) from error
+            raise _Failed(_failure(doing, logical, reason)) from error
         policy = definition.get("DeletionPolicy", "Delete")
-        kept = (policy != "Delete", policy == "Retain", definition.get("UpdateReplacePolicy") == "Retain")
-        return Resource(logical, type_, made, wanted, *kept)
+        retention = (policy != "Delete", policy == "Retain", definition.get("UpdateReplacePolicy") == "Retain")
+        return Resource(logical, type_, physical_resource, properties, *retention)
 
-    def _clean(self, stack: Stack, replaced: list[Resource], rolling_back: bool = False) -> None:
+    def _clean(self, stack: Stack, old_resources: list[Resource], rolling_back: bool = False) -> None:
         """Deletes resources that the update dropped or replaced; a resource that cannot be deleted is left behind."""
         scope = Scope(stack.template, self._parameters(stack, stack.template, stack.parameters))
-        wanted = set(_order(stack.template, scope))
-        dropped = [resource for logical, resource in stack.resources.items() if logical not in wanted]
-        kept = {of.logical for of in dropped if (of.kept_in_rollback if rolling_back else of.kept)}
-        self._remove(stack, [resource for resource in dropped if resource.logical not in kept])
-        for resource in dropped:
+        logical_ids = set(_order(stack.template, scope))
+        removals = [resource for logical, resource in stack.resources.items() if logical not in logical_ids]
+        retained_ids = {of.logical for of in removals if (of.retain_in_rollback if rolling_back else of.retain)}
+        self._remove(stack, [resource for resource in removals if resource.logical not in retained_ids])
+        for resource in removals:
             stack.resources.pop(resource.logical, None)
-        for resource in replaced:
-            if not resource.kept_when_replaced:
+        for resource in old_resources:
+            if not resource.retain_when_replaced:
                 self._drop(stack, resource)
 
     def _remove(self, stack: Stack, resources: list[Resource]) -> str:
         """Deletes the resources in reverse order of creation; returns the failures, '' if there are none."""
-        failed: list[str] = []
+        failures: list[str] = []
         for resource in reversed(resources):
             if reason := self._drop(stack, resource):
-                failed.append(f"[{resource.logical}] {reason}")
+                failures.append(f"[{resource.logical}] {reason}")
             else:
                 del stack.resources[resource.logical]
-        return f"The following resource(s) failed to delete: {'; '.join(failed)}" if failed else ""
+        return f"The following resource(s) failed to delete: {'; '.join(failures)}" if failures else ""
 
     def _drop(self, stack: Stack, resource: Resource) -> str:
-        stack.record(resource.logical, resource.type, resource.made.id, "DELETE_IN_PROGRESS")
+        stack.record(resource.logical, resource.type, resource.physical.id, "DELETE_IN_PROGRESS")
         try:
-            self._authorize(stack, permissions.deletion, resource.type, resource.made.id, resource.properties)
-            self._kinds[resource.type].delete(resource.made, resource.properties)
+            self._authorize(stack, permissions.deletion, resource.type, resource.physical.id, resource.properties)
+            self._kinds[resource.type].delete(resource.physical, resource.properties)
         except Exception as error:
             reason = _reason(error)
-            stack.record(resource.logical, resource.type, resource.made.id, "DELETE_FAILED", reason)
+            stack.record(resource.logical, resource.type, resource.physical.id, "DELETE_FAILED", reason)
             return reason
-        stack.record(resource.logical, resource.type, resource.made.id, "DELETE_COMPLETE")
+        stack.record(resource.logical, resource.type, resource.physical.id, "DELETE_COMPLETE")
         return ""
 
     def _authorize(self, stack: Stack, calls: Calls, type_: str, id: str, properties: Mapping[str, Any]) -> None:
         """Raises `ValueError` if the caller may not make one of the calls."""
         roles = {
-            role.made.id: permissions.Role(role.made.attributes["Arn"], role.properties.get("PermissionsBoundary", ""))
+            role.physical.id: permissions.Role(
+                role.physical.attributes["Arn"], role.properties.get("PermissionsBoundary", "")
+            )
             for role in stack.resources.values()
             if role.type == "AWS::IAM::Role"
         }
         place = permissions.Place(self._region, self._account, permissions.name_of(type_, properties, id), roles)
         for call in calls(type_, place, properties):
-            if refused := stack.judge(*call):
-                raise ValueError(refused)
+            if denial := stack.judge(*call):
+                raise ValueError(denial)
 
-    def _parameters(self, stack: Stack, template: Template, given: Mapping[str, str]) -> dict[str, Any]:
+    def _parameters(self, stack: Stack, template: Template, arguments: Mapping[str, str]) -> dict[str, Any]:
         defaults = {name: of["Default"] for name, of in template.get("Parameters", {}).items() if "Default" in of}
         return {
             **defaults,
-            **given,
+            **arguments,
             "AWS::AccountId": self._account,
             "AWS::Region": self._region,
             "AWS::Partition": "aws",
@@ -344,15 +363,15 @@ class Stacks:
         }
 
 
-class _Made(Mapping[str, Any]):
-    """The stack's resources in the form of `Scope.made`."""
+class _ExistingResources(Mapping[str, Any]):
+    """The stack's resources in the form of `Scope.physical`."""
 
     def __init__(self, stack: Stack) -> None:
         self._resources = stack.resources
 
     def __getitem__(self, logical: str) -> tuple[str, Mapping[str, str]]:
-        made = self._resources[logical].made
-        return made.id, made.attributes
+        physical = self._resources[logical].physical
+        return physical.id, physical.attributes
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._resources)
@@ -364,16 +383,19 @@ class _Made(Mapping[str, Any]):
 def _order(template: Template, scope: Scope) -> list[str]:
     """The resources whose condition holds, each after its dependencies."""
     resources = template["Resources"]
-    wanted = {
+    definitions = {
         logical: definition
         for logical, definition in resources.items()
         if "Condition" not in definition or scope.holds(definition["Condition"])
     }
     sorter: TopologicalSorter[str] = TopologicalSorter()
-    for logical, definition in wanted.items():
-        said = definition.get("DependsOn", [])
-        needed = {*([said] if isinstance(said, str) else said), *intrinsics.names(definition.get("Properties", {}))}
-        sorter.add(logical, *(name for name in wanted if name in needed))
+    for logical, definition in definitions.items():
+        depends_on = definition.get("DependsOn", [])
+        dependencies = {
+            *([depends_on] if isinstance(depends_on, str) else depends_on),
+            *intrinsics.names(definition.get("Properties", {})),
+        }
+        sorter.add(logical, *(name for name in definitions if name in dependencies))
     return list(sorter.static_order())
 
 
@@ -381,7 +403,7 @@ def _begin(work: Callable[..., None], stack: Stack, *arguments: Any) -> None:
     threading.Thread(target=work, args=(stack, *arguments), name=f"stack-{stack.name}", daemon=True).start()
 
 
-def _failed(doing: str, logical: str, reason: str) -> str:
+def _failure(doing: str, logical: str, reason: str) -> str:
     return f"The following resource(s) failed to {doing.lower()}: [{logical}]. {reason}"
 
 

@@ -64,11 +64,11 @@ class Credentials(NamedTuple):
 class _Caller:
     """The identity of an access key. `names` are its names in policies, the one for error messages last.
 
-    `known` holds its context keys. `role` is None for the operator; `session` is the session policy, None without one.
+    `role` is None for the operator; `session` is the session policy, None without one.
     """
 
     names: tuple[str, ...]
-    known: Mapping[str, Sequence[str]]
+    context_keys: Mapping[str, Sequence[str]]
     role: str | None = None
     session: Policy | None = None
     token: str = ""
@@ -94,10 +94,10 @@ class IamAuthorization:
         if isinstance(caller, Denial):
             return deny(environ, start, by.service, caller)
         actions = None if environ["PATH_INFO"].startswith(_CLOSED) else service_actions(environ, by, self._account)
-        refused = self._refusal(environ, by, caller, actions)
-        if refused:
-            _log.info("refused: %s", refused)
-            return deny(environ, start, by.service, Denial.DENIED, refused)
+        refusal = self._refusal(environ, by, caller, actions)
+        if refusal:
+            _log.info("refused: %s", refusal)
+            return deny(environ, start, by.service, Denial.DENIED, refusal)
         if by.service == "sts" and actions is not None:
             return self._of_sts(environ, start, caller)
         if actions and actions[0].action == "s3:GetObject" and caller.role is not None:
@@ -139,9 +139,9 @@ class IamAuthorization:
         """
         if not self._rules.has_role(role):
             raise UnknownRole(role)
-        made = Credentials(f"ASIA{_random(16)}", secrets.token_urlsafe(30), secrets.token_urlsafe(120))
+        credentials = Credentials(f"ASIA{_random(16)}", secrets.token_urlsafe(30), secrets.token_urlsafe(120))
         name, number = role.rpartition("/")[2], self._account.number
-        known = {
+        context_keys = {
             "aws:principalarn": (role,),
             "aws:principalaccount": (number,),
             "aws:principaltype": ("AssumedRole",),
@@ -149,15 +149,15 @@ class IamAuthorization:
             **{f"aws:principaltag/{key.lower()}": (value,) for key, value in (tags or {}).items()},
             **({"lambda:sourcefunctionarn": (function,)} if function else {}),
         }
-        self._sessions[made.key] = _Caller(
+        self._sessions[credentials.key] = _Caller(
             names=(role, f"arn:aws:sts::{number}:assumed-role/{name}/{session}"),
-            known=known,
+            context_keys=context_keys,
             role=role,
             session=None if policy is None else read(policy),
-            token=made.token,
+            token=credentials.token,
             expires=time.monotonic() + duration_s,
         )
-        return made
+        return credentials
 
     def _refusal(self, environ: Environ, by: Signer, caller: _Caller, actions: list[ServiceAction] | None) -> str:
         """AWS's error message for the first action that the caller may not perform; '' if all are allowed."""
@@ -179,24 +179,26 @@ class IamAuthorization:
     def _verdict(self, environ: Environ, by: Signer, caller: _Caller, action: ServiceAction) -> Verdict:
         """The verdict of all policies: a deny is final; boundary and session policy must also allow the action."""
         context = {
-            **caller.known,
+            **caller.context_keys,
             "aws:requestedregion": (by.region,),
             "aws:securetransport": ("false" if environ.get(_PLAIN_HTTP, "").lower() == "false" else "true",),
             **action.context,
         }
-        given = Verdict("allow") if caller.role is None else judge(self._rules.of_role(caller.role), action, context)
-        if given.decision == "deny":
-            return given
-        if action.action == "sts:AssumeRole" and given.decision == "allow":
-            given = self._trusted(caller, action, context)
+        verdict = Verdict("allow") if caller.role is None else judge(self._rules.of_role(caller.role), action, context)
+        if verdict.decision == "deny":
+            return verdict
+        if action.action == "sts:AssumeRole" and verdict.decision == "allow":
+            verdict = self._trust_verdict(caller, action, context)
         if action.action.startswith("s3:"):
             bucket = action.resource.removeprefix("arn:aws:s3:::").partition("/")[0]
-            own = judge(self._rules.of_bucket(bucket), action, context, caller.names, self._everybody)
-            if own.decision == "deny":
-                return Verdict("deny", f"{own.why} in a resource-based policy")
-            given = own if given.decision == "nothing" else given
-            return self._limited(caller, action, context, given, self._names_session(bucket, caller, action, context))
-        return self._limited(caller, action, context, given)
+            bucket_verdict = judge(self._rules.of_bucket(bucket), action, context, caller.names, self._everybody)
+            if bucket_verdict.decision == "deny":
+                return Verdict("deny", f"{bucket_verdict.why} in a resource-based policy")
+            verdict = bucket_verdict if verdict.decision == "nothing" else verdict
+            return self._within_boundaries(
+                caller, action, context, verdict, self._names_session(bucket, caller, action, context)
+            )
+        return self._within_boundaries(caller, action, context, verdict)
 
     def _names_session(self, bucket: str, caller: _Caller, action: ServiceAction, context: Context) -> bool:
         """Whether the bucket policy allows the action to the session by its own ARN, not only to its role or to all."""
@@ -206,24 +208,24 @@ class IamAuthorization:
         by_name, by_role = (judge(policies, action, context, names) for names in (caller.names, (caller.role,)))
         return by_name.decision == "allow" != by_role.decision
 
-    def _limited(
-        self, caller: _Caller, action: ServiceAction, context: Context, given: Verdict, to_session: bool = False
+    def _within_boundaries(
+        self, caller: _Caller, action: ServiceAction, context: Context, verdict: Verdict, to_session: bool = False
     ) -> Verdict:
-        """`given`, unless the role's permissions boundary or the session policy does not allow the action, too.
+        """`verdict`, unless the role's permissions boundary or the session policy does not allow the action, too.
 
         What a resource's policy allows `to_session` itself they only limit by an explicit deny (IAM user guide, "Policy
         evaluation for requests within a single account").
         """
         boundary = None if caller.role is None else self._rules.of_boundary(caller.role)
         for name, policy in (("permissions boundary", boundary), ("session policy", caller.session)):
-            bound = given if policy is None else judge([policy], action, context)
+            bound = verdict if policy is None else judge([policy], action, context)
             if policy is not None and bound.decision == "nothing" and not to_session:
                 return Verdict("nothing", f"because no {name} allows the {action.action} action")
             if bound.decision == "deny":
                 return bound
-        return given
+        return verdict
 
-    def _trusted(self, caller: _Caller, action: ServiceAction, context: Context) -> Verdict:
+    def _trust_verdict(self, caller: _Caller, action: ServiceAction, context: Context) -> Verdict:
         """The verdict of the role's trust policy on the caller; it also applies to administrators."""
         names = (*caller.names, *self._everybody)
         decision = judge(self._rules.of_trust(action.resource), action, context, names)
@@ -247,16 +249,16 @@ class IamAuthorization:
             # moto returns its response and writes nothing through this callable.
             return (lambda _: None) if hidden else start(status, headers, exc_info)
 
-        found = self._app(environ, answer)
+        response = self._app(environ, answer)
         if not hidden:
-            return found
-        _drop(found)
+            return response
+        _drop(response)
         return deny(environ, start, by.service, Denial.DENIED, self._refusal(environ, by, caller, [missing(action)]))
 
     def _of_sts(self, environ: Environ, start: Start, caller: _Caller) -> Iterable[bytes]:
         fields = dict(parse_qsl(body(environ).decode("latin-1")))
         if fields["Action"] == "GetCallerIdentity":
-            arn, user = caller.names[-1], caller.known.get("aws:userid", ("AIDAOPERATOR",))[0]
+            arn, user = caller.names[-1], caller.context_keys.get("aws:userid", ("AIDAOPERATOR",))[0]
             return _sts_answer(
                 start, "GetCallerIdentity", {"Arn": arn, "UserId": user, "Account": self._account.number}
             )
@@ -270,12 +272,12 @@ class IamAuthorization:
             for number in range(1, 51)
             if f"Tags.member.{number}.Key" in fields
         }
-        made = self.issue(fields["RoleArn"], session, fields.get("Policy"), tags, duration_s)
+        session_credentials = self.issue(fields["RoleArn"], session, fields.get("Policy"), tags, duration_s)
         until = (datetime.now(UTC) + timedelta(seconds=duration_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
         credentials = {
-            "AccessKeyId": made.key,
-            "SecretAccessKey": made.secret,
-            "SessionToken": made.token,
+            "AccessKeyId": session_credentials.key,
+            "SecretAccessKey": session_credentials.secret,
+            "SessionToken": session_credentials.token,
             "Expiration": until,
         }
         return _sts_answer(start, "AssumeRole", {"Credentials": {**credentials, "Expiration": until}})
@@ -291,8 +293,8 @@ def _random(letters: int) -> str:
     return "".join(secrets.choice(_LETTERS) for _ in range(letters))
 
 
-def _same(left: str, right: str) -> bool:
-    return hmac.compare_digest(left.encode(), right.encode())
+def _same(token: str, other: str) -> bool:
+    return hmac.compare_digest(token.encode(), other.encode())
 
 
 def _xml(fields: Mapping[str, Any]) -> str:

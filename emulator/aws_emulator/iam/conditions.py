@@ -83,16 +83,16 @@ def plain(text: str, context: Mapping[str, Sequence[str]]) -> str | None:
     values = _variables(text, context)
     if values is None:
         return None
-    left = iter(values)
-    return _TOKEN.sub(lambda token: next(left) if token[2] is None else token[0], text)
+    replacements = iter(values)
+    return _TOKEN.sub(lambda token: next(replacements) if token[2] is None else token[0], text)
 
 
 def _variables(text: str, context: Mapping[str, Sequence[str]]) -> tuple[str, ...] | None:
     """The values of the variables in `text`, in order; None if one is undefined."""
     if "${" not in text:
         return ()
-    found = [_variable(token[1], context) for token in _TOKEN.finditer(text) if token[2] is None]
-    return None if None in found else tuple(value for value in found if value is not None)
+    values = [_variable(token[1], context) for token in _TOKEN.finditer(text) if token[2] is None]
+    return None if None in values else tuple(value for value in values if value is not None)
 
 
 def _variable(name: str, context: Mapping[str, Sequence[str]]) -> str | None:
@@ -106,11 +106,11 @@ def _variable(name: str, context: Mapping[str, Sequence[str]]) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _pattern(text: str, values: tuple[str, ...], arn: bool, any_case: bool) -> "re.Pattern[str]":
-    left, colons, parts = iter(values), 0, []
+    replacements, colons, parts = iter(values), 0, []
     for token in _TOKEN.finditer(text):
         within = arn and colons < _ARN_COLONS
         if token[2] is None:
-            parts.append(re.escape(next(left)))
+            parts.append(re.escape(next(replacements)))
         elif token[2] in "*?":
             parts.append(("[^:]" if within else ".") + ("*" if token[2] == "*" else ""))
         else:
@@ -125,7 +125,7 @@ class NotEmulated(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One operator on one key. With `negated` it holds if `test` fails. `test` None is the operator Null.
+    """One operator on one key. With `negate` it holds if `test` fails. `test` None is the operator Null.
 
     `every` is the set operator: True for ForAllValues, False for ForAnyValue, None without one.
     """
@@ -133,70 +133,72 @@ class Condition:
     key: str
     values: tuple[str, ...]
     test: Test | None
-    negated: bool = False
+    negate: bool = False
     every: bool | None = None
     if_exists: bool = False
 
     def holds(self, context: Context) -> bool:
         """Whether the condition holds for the request's `context`; raises `NotEmulated`."""
-        given = context.get(self.key)
+        request_values = context.get(self.key)
         if self.test is None:
-            return (not given) == (self.values[0].lower() == "true")
-        if not given:
+            return (not request_values) == (self.values[0].lower() == "true")
+        if not request_values:
             return self._without()
-        if self.every is None and len(given) > 1:
+        if self.every is None and len(request_values) > 1:
             raise NotEmulated(f"{self.key} has several values, and the condition does not say which must hold")
-        results = [self._fits(value, context) for value in given]
+        results = [self._fits(value, context) for value in request_values]
         return any(results) if self.every is False else all(results)
 
     def _without(self) -> bool:
         """Whether the condition holds for an absent key: ForAllValues does, ForAnyValue only with IfExists."""
         if self.every is not None:
             return self.every or self.if_exists
-        return self.negated or self.if_exists
+        return self.negate or self.if_exists
 
-    def _fits(self, given: str, context: Context) -> bool:
+    def _fits(self, request_value: str, context: Context) -> bool:
         assert self.test is not None
-        if self.negated and any(plain(value, context) is None for value in self.values):
+        if self.negate and any(plain(value, context) is None for value in self.values):
             raise NotEmulated(f"a variable in the condition on {self.key} stands for nothing")
-        return any(self.test(value, given, context) for value in self.values) != self.negated
+        return any(self.test(value, request_value, context) for value in self.values) != self.negate
 
 
 def conditions(block: Mapping[str, Mapping[str, Any]]) -> tuple[Condition, ...]:
     """The conditions of a statement's Condition block, which must all hold; raises `NotEmulated`."""
-    return tuple(_condition(name, key, wanted) for name, keys in block.items() for key, wanted in keys.items())
+    return tuple(
+        _condition(name, key, policy_values) for name, keys in block.items() for key, policy_values in keys.items()
+    )
 
 
-def _condition(name: str, key: str, wanted: Any) -> Condition:
+def _condition(name: str, key: str, policy_values: Any) -> Condition:
     lower, key = name.lower(), key.lower()
     if key not in _KNOWN and not key.startswith(_FAMILIES):
         raise NotEmulated(f"the condition key {key} is not emulated")
     quantifier, _, rest = lower.rpartition(":")
     if_exists = rest.endswith("ifexists")
-    test, negated = _OPERATORS.get(rest.removesuffix("ifexists"), (None, False))
-    values = tuple(_text(value) for value in (wanted if isinstance(wanted, list) else [wanted]))
+    test, negate = _OPERATORS.get(rest.removesuffix("ifexists"), (None, False))
+    values = tuple(_text(value) for value in (policy_values if isinstance(policy_values, list) else [policy_values]))
     if not values or (test is None and rest != "null") or quantifier not in _QUANTIFIERS:
         raise NotEmulated(f"the condition operator {name} is not emulated")
-    return Condition(key, values, test, negated, _QUANTIFIERS[quantifier], if_exists)
+    return Condition(key, values, test, negate, _QUANTIFIERS[quantifier], if_exists)
 
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _equal(wanted: str, given: str, context: Context) -> bool:
-    return plain(wanted, context) == given
+def _equal(policy_value: str, request_value: str, context: Context) -> bool:
+    return plain(policy_value, context) == request_value
 
 
-def _equal_in_any_case(wanted: str, given: str, context: Context) -> bool:
-    text = plain(wanted, context)
-    return text is not None and text.lower() == given.lower()
+def _equal_in_any_case(policy_value: str, request_value: str, context: Context) -> bool:
+    text = plain(policy_value, context)
+    return text is not None and text.lower() == request_value.lower()
 
 
 def _number(compare: Callable[[float, float], bool]) -> Test:
-    def test(wanted: str, given: str, context: Context) -> bool:
+    def test(policy_value: str, request_value: str, context: Context) -> bool:
         try:
-            return compare(float(given), float(plain(wanted, context) or ""))
+            return compare(float(request_value), float(plain(policy_value, context) or ""))
         except ValueError:
             return False
 

@@ -45,8 +45,8 @@ def deny(environ: Environ, start: Start, service: str, why: Denial, message: str
         cbor = _cbor({"__type": f"com.amazonaws.{service}#{codes.other}", "message": text})
         return reply(start, "403 Forbidden", cbor, "application/cbor", ("smithy-protocol", "rpc-v2-cbor"))
     if environ.get("CONTENT_TYPE", "").startswith("application/x-amz-json-"):
-        named = to_json({"__type": f"com.amazon.coral.service#{codes.other}", "message": text})
-        return reply(start, "400 Bad Request", named, environ["CONTENT_TYPE"], ("x-amzn-RequestId", request))
+        answer = to_json({"__type": f"com.amazon.coral.service#{codes.other}", "message": text})
+        return reply(start, "400 Bad Request", answer, environ["CONTENT_TYPE"], ("x-amzn-RequestId", request))
     if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded") and service != "s3":
         return reply(start, "403 Forbidden", _query(codes.query, text, request), "text/xml")
     if service in ("s3", ""):

@@ -38,7 +38,7 @@ class _OfItem(msgspec.Struct):
     table: str = msgspec.field(name="TableName")
     key: _Item = msgspec.field(name="Key", default={})
     item: _Item = msgspec.field(name="Item", default={})
-    returned: str | None = msgspec.field(name="ReturnValues", default=None)
+    return_values: str | None = msgspec.field(name="ReturnValues", default=None)
     update: str = msgspec.field(name="UpdateExpression", default="")
     condition: str = msgspec.field(name="ConditionExpression", default="")
     names: Mapping[str, str] = msgspec.field(name="ExpressionAttributeNames", default={})
@@ -102,10 +102,10 @@ def _of_many(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) 
         tables_read = from_json(text, _OfGetBatch).tables.items()
         return [_on_items(action, table, of.keys, tables, keys) for table, of in tables_read]
     if operation == "BatchWriteItem":
-        written = from_json(text, _OfWriteBatch).tables.items()
+        table_requests = from_json(text, _OfWriteBatch).tables.items()
         return [
             _on_items(action, table, [_of_write(name, of) for one in all_ for name, of in one.items()], tables, keys)
-            for table, all_ in written
+            for table, all_ in table_requests
         ]
     if operation in ("TransactGetItems", "TransactWriteItems"):
         items = from_json(text, _OfTransaction).items
@@ -116,13 +116,13 @@ def _of_many(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) 
 def _of_item(operation: str, of: _OfItem, tables: str, keys: Mapping[str, str]) -> ServiceAction:
     # A put's key is part of its item; all other operations name it in Key.
     item = of.item if operation == "PutItem" else of.key
-    found = _on_items(f"dynamodb:{operation}", of.table, [item], tables, keys)
-    context = dict(found.context)
-    if of.returned:
-        context["dynamodb:returnvalues"] = (of.returned,)
+    item_action = _on_items(f"dynamodb:{operation}", of.table, [item], tables, keys)
+    context = dict(item_action.context)
+    if of.return_values:
+        context["dynamodb:returnvalues"] = (of.return_values,)
     if operation in ("PutItem", "UpdateItem"):
         context["dynamodb:attributes"] = (*item, *_attributes(of))
-    return found._replace(context=context)
+    return item_action._replace(context=context)
 
 
 def _attributes(of: _OfItem) -> Iterable[str]:
@@ -138,25 +138,25 @@ def _of_write(name: str, of: _Written) -> _Item:
 
 def _of_query(of: _OfQuery, tables: str, keys: Mapping[str, str]) -> ServiceAction:
     resource = _resource(of.table, of.index, tables)
-    leading = None if of.index else _queried(of, keys.get(_name(of.table, tables)))
+    leading = None if of.index else _partition_value(of, keys.get(_name(of.table, tables)))
     return ServiceAction(
         "dynamodb:Query", resource, {"dynamodb:leadingkeys": (leading,)} if leading is not None else {}
     )
 
 
-def _queried(of: _OfQuery, partition_key: str | None) -> str | None:
+def _partition_value(of: _OfQuery, partition_key: str | None) -> str | None:
     """The partition key value of a query, if the expression compares the partition key exactly once."""
-    named = [name for name in _NAME.findall(of.condition) if of.names.get(name, name) == partition_key]
-    compared = [(name, value) for name, value in _EQUAL.findall(of.condition) if name in named]
-    return _value(of.values.get(compared[0][1])) if len(named) == len(compared) == 1 else None
+    key_names = [name for name in _NAME.findall(of.condition) if of.names.get(name, name) == partition_key]
+    comparisons = [(name, value) for name, value in _EQUAL.findall(of.condition) if name in key_names]
+    return _value(of.values.get(comparisons[0][1])) if len(key_names) == len(comparisons) == 1 else None
 
 
 def _on_items(action: str, table: str, items: Iterable[_Item], tables: str, keys: Mapping[str, str]) -> ServiceAction:
     partition_key = keys.get(_name(table, tables), "")
     values = [_value(item.get(partition_key)) for item in items]
     # If one of several keys is unknown, all are left out, so that no condition holds for the known keys only.
-    known = tuple(value for value in values if value is not None)
-    context = {"dynamodb:leadingkeys": known} if known and len(known) == len(values) else {}
+    key_values = tuple(value for value in values if value is not None)
+    context = {"dynamodb:leadingkeys": key_values} if key_values and len(key_values) == len(values) else {}
     return ServiceAction(action, _resource(table, None, tables), context)
 
 
@@ -164,9 +164,9 @@ def _value(attribute: msgspec.Raw | None) -> str | None:
     """An attribute's value as text, numbers and bytes as in the request; None for other types."""
     if attribute is None:
         return None
-    typed: Mapping[str, Any] = from_json(attribute, dict[str, Any])
-    kind, value = next(iter(typed.items()), ("", None))
-    return value if len(typed) == 1 and kind in ("S", "N", "B") and isinstance(value, str) else None
+    value_by_type: Mapping[str, Any] = from_json(attribute, dict[str, Any])
+    kind, value = next(iter(value_by_type.items()), ("", None))
+    return value if len(value_by_type) == 1 and kind in ("S", "N", "B") and isinstance(value, str) else None
 
 
 def _name(table: str, tables: str) -> str:

@@ -73,21 +73,21 @@ _OF_FUNCTION = re.compile(rf"{_LAMBDA}/(?:arn:aws:lambda:[a-z0-9-]+:\d{{12}}:fun
 
 def management_actions(environ: Environ, service: str, region: str, account: str) -> list[ServiceAction] | None:
     """The actions of a request to a service with one URL; None if it is no known management request."""
-    operation, fields = _called(environ)
-    known = _OPERATIONS.get(service, {}).get(operation)
-    if known is None:
+    operation, fields = _operation_and_fields(environ)
+    patterns = _OPERATIONS.get(service, {}).get(operation)
+    if patterns is None:
         return None
     place = {"region": region, "account": account}
     # A stack may be named by its ARN.
     stack = str(fields.get("StackName", "*"))
-    found = []
-    for action, pattern in known:
-        named = stack if stack.startswith("arn:") and "{StackName}" in pattern else pattern
-        found.append(ServiceAction(action, named.format(**{**_texts(fields), **place, "StackName": stack})))
+    actions = []
+    for action, pattern in patterns:
+        arn_pattern = stack if stack.startswith("arn:") and "{StackName}" in pattern else pattern
+        actions.append(ServiceAction(action, arn_pattern.format(**{**_texts(fields), **place, "StackName": stack})))
     if "RoleARN" in fields:
-        passed = {"iam:passedtoservice": ("cloudformation.amazonaws.com",)}
-        found.append(ServiceAction("iam:PassRole", str(fields["RoleARN"]), passed))
-    return found
+        pass_role_context = {"iam:passedtoservice": ("cloudformation.amazonaws.com",)}
+        actions.append(ServiceAction("iam:PassRole", str(fields["RoleARN"]), pass_role_context))
+    return actions
 
 
 def function_actions(environ: Environ, region: str, account: str) -> list[ServiceAction] | None:
@@ -95,21 +95,21 @@ def function_actions(environ: Environ, region: str, account: str) -> list[Servic
     method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
     if method == "GET" and path.rstrip("/") == _LAMBDA:
         return [ServiceAction("lambda:ListFunctions", "*")]
-    found = _OF_FUNCTION.fullmatch(path)
-    if found is None:
+    match = _OF_FUNCTION.fullmatch(path)
+    if match is None:
         return None
-    arn = f"arn:aws:lambda:{region}:{account}:function:{found[1]}"
-    if method == "GET" and found[2]:
+    arn = f"arn:aws:lambda:{region}:{account}:function:{match[1]}"
+    if method == "GET" and match[2]:
         return [ServiceAction("lambda:ListVersionsByFunction", arn)]
-    if method == "DELETE" and not found[2]:
+    if method == "DELETE" and not match[2]:
         (qualifier,) = parse_qs(environ.get("QUERY_STRING", "")).get("Qualifier", [""])
         return [ServiceAction("lambda:DeleteFunction", f"{arn}:{qualifier}" if qualifier else arn)]
     return None
 
 
-def bucket_actions(method: str, arn: str, given: Mapping[str, str]) -> list[ServiceAction] | None:
-    """The actions of a request that makes, sets up or deletes a bucket; `given` is its query."""
-    kinds = given.keys() - {"x-id"}
+def bucket_actions(method: str, arn: str, parameters: Mapping[str, str]) -> list[ServiceAction] | None:
+    """The actions of a request that makes, sets up or deletes a bucket; `parameters` is its query."""
+    kinds = parameters.keys() - {"x-id"}
     kind = next(iter(kinds), "")
     action = _ON_BUCKET.get((method, kind)) if len(kinds) <= 1 else None
     return [ServiceAction(f"s3:{action}", arn)] if action else None
@@ -124,7 +124,7 @@ _ON_BUCKET = {
 }
 
 
-def _called(environ: Environ) -> tuple[str, Mapping[str, Any]]:
+def _operation_and_fields(environ: Environ) -> tuple[str, Mapping[str, Any]]:
     """The operation and its fields, from the query protocol or the JSON protocol; '' for another form."""
     if environ["REQUEST_METHOD"] != "POST" or environ["PATH_INFO"] != "/" or environ.get("QUERY_STRING"):
         return "", {}
@@ -135,10 +135,12 @@ def _called(environ: Environ) -> tuple[str, Mapping[str, Any]]:
         return (fields.get("Action", ""), fields) if len(fields) == len(pairs) else ("", {})
     if kind.startswith("application/x-amz-json-1.") and b"Action=" not in text:
         try:
-            given = from_json(text or b"{}", Any)
+            json_fields = from_json(text or b"{}", Any)
         except ValueError:
             return "", {}
-        return environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2], given if isinstance(given, dict) else {}
+        return environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2], json_fields if isinstance(
+            json_fields, dict
+        ) else {}
     return "", {}
 
 

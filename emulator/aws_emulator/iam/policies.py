@@ -69,20 +69,20 @@ class Policy:
 
     def about(self, action: str) -> tuple[Statement, ...]:
         """The statements about an action; cached, because few actions recur often."""
-        found = self._about.get(action)
-        if found is None:
-            found = tuple(statement for statement in self._statements if statement.names_action(action))
-            self._about[action] = found
-        return found
+        statements = self._about.get(action)
+        if statements is None:
+            statements = tuple(statement for statement in self._statements if statement.names_action(action))
+            self._about[action] = statements
+        return statements
 
 
 def read(document: Document | str, of_resource: bool = False) -> Policy:
     """Parses a policy document; an unreadable one denies everything."""
     try:
-        parsed = from_json(document, dict[str, Any]) if isinstance(document, str) else document
-        if parsed.get("Version", _OLD) == _OLD:
-            parsed = from_json(json.dumps(parsed).replace("${", "${$}{"), dict[str, Any])
-        statements = _listed(parsed["Statement"])
+        policy = from_json(document, dict[str, Any]) if isinstance(document, str) else document
+        if policy.get("Version", _OLD) == _OLD:
+            policy = from_json(json.dumps(policy).replace("${", "${$}{"), dict[str, Any])
+        statements = _as_list(policy["Statement"])
     except (ValueError, KeyError, TypeError, AttributeError):
         return Policy([_unreadable({}, "the policy cannot be read")])
     return Policy(_statement(statement, of_resource) for statement in statements)
@@ -100,7 +100,7 @@ def judge(
     `context` holds all context keys of the request, including those of `action`. `callers` are the caller's names for
     resource-based policies, and `account` those of its account: a deny of the account denies all its principals.
     """
-    found = Verdict("nothing")
+    verdict = Verdict("nothing")
     for statement in (statement for policy in policies for statement in policy.about(action.action)):
         names = callers if statement.allows else (*callers, *account)
         if not statement.names_caller(names) or not statement.names_resource(action.resource, context):
@@ -111,72 +111,74 @@ def judge(
             if not all(condition.holds(context) for condition in statement.conditions):
                 continue
         except NotEmulated as error:
-            return Verdict("deny", f"because a statement cannot be judged: {_named(statement)}{error}")
+            return Verdict("deny", f"because a statement cannot be judged: {_sid_prefix(statement)}{error}")
         if not statement.allows:
             return Verdict("deny", f"with an explicit deny{f' ({statement.sid})' if statement.sid else ''}")
-        found = Verdict("allow")
-    return found
+        verdict = Verdict("allow")
+    return verdict
 
 
-def _statement(given: Document, of_resource: bool) -> Statement:
+def _statement(element: Document, of_resource: bool) -> Statement:
     try:
-        other_actions, other_resources = "NotAction" in given, "NotResource" in given
-        strange = set(given) - _ELEMENTS - ({"Principal"} if of_resource else set())
+        other_actions, other_resources = "NotAction" in element, "NotResource" in element
+        strange = set(element) - _ELEMENTS - ({"Principal"} if of_resource else set())
         if strange:
             raise NotEmulated(f"the element {', '.join(sorted(strange))} is not emulated")
         return Statement(
-            allows={"Allow": True, "Deny": False}[given["Effect"]],
-            actions=_texts(given["NotAction" if other_actions else "Action"]),
-            resources=_texts(given["NotResource" if other_resources else "Resource"]),
-            conditions=_conditions(given),
-            principals=_principals(given["Principal"]) if of_resource else (),
+            allows={"Allow": True, "Deny": False}[element["Effect"]],
+            actions=_texts(element["NotAction" if other_actions else "Action"]),
+            resources=_texts(element["NotResource" if other_resources else "Resource"]),
+            conditions=_conditions(element),
+            principals=_principals(element["Principal"]) if of_resource else (),
             other_actions=other_actions,
             other_resources=other_resources,
-            sid=given.get("Sid", ""),
+            sid=element.get("Sid", ""),
         )
     except NotEmulated as error:
-        return _unreadable(given, str(error))
+        return _unreadable(element, str(error))
     except (KeyError, TypeError, AttributeError) as error:
-        return _unreadable(given, f"it is not a statement ({type(error).__name__} {error})")
+        return _unreadable(element, f"it is not a statement ({type(error).__name__} {error})")
 
 
 _ELEMENTS = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition"}
 
 
-def _unreadable(given: Document, not_emulated: str) -> Statement:
-    """A statement that denies the actions and resources that can be read from `given`, or else everything."""
-    sid = str(given.get("Sid", "")) if isinstance(given, Mapping) else ""
+def _unreadable(element: Document, not_emulated: str) -> Statement:
+    """A statement that denies the actions and resources that can be read from `element`, or else everything."""
+    sid = str(element.get("Sid", "")) if isinstance(element, Mapping) else ""
     try:
-        return Statement(False, _texts(given["Action"]), _texts(given["Resource"]), sid=sid, not_emulated=not_emulated)
+        return Statement(
+            False, _texts(element["Action"]), _texts(element["Resource"]), sid=sid, not_emulated=not_emulated
+        )
     except (KeyError, TypeError):
         return Statement(False, ("*",), ("*",), sid=sid, not_emulated=not_emulated)
 
 
-def _conditions(given: Document) -> tuple[Condition, ...]:
-    return conditions(given.get("Condition", {}))
+def _conditions(element: Document) -> tuple[Condition, ...]:
+    return conditions(element.get("Condition", {}))
 
 
-def _principals(given: Any) -> tuple[str, ...]:
+def _principals(element: Any) -> tuple[str, ...]:
     """The principals of a resource policy's statement. Services are left out, because they are never callers here."""
-    if given == "*":
+    if element == "*":
         return ("*",)
-    strange = set(given) - {"AWS", "Service"}
+    strange = set(element) - {"AWS", "Service"}
     if strange:
         raise NotEmulated(f"principals of the kind {', '.join(sorted(strange))} are not emulated")
     # A statement with only service principals matches no caller; an empty tuple would match all.
-    return _texts(given.get("AWS", [])) or ("-",)
+    return _texts(element.get("AWS", [])) or ("-",)
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    texts = tuple(_listed(value))
+    texts = tuple(_as_list(value))
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("a text is missing")
     return texts
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _as_list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else [value]
 
 
-def _named(statement: Statement) -> str:
+def _sid_prefix(statement: Statement) -> str:
     return f"{statement.sid}: " if statement.sid else ""

@@ -63,8 +63,8 @@ class Account(NamedTuple):
 
 def signer(environ: Environ) -> Signer | None:
     """The signer in the Authorization header; None without such a signature, for example for a presigned URL."""
-    found = _SIGNED.match(environ.get("HTTP_AUTHORIZATION", ""))
-    return Signer(found["key"], found["region"], found["service"]) if found else None
+    match = _SIGNED.match(environ.get("HTTP_AUTHORIZATION", ""))
+    return Signer(match["key"], match["region"], match["service"]) if match else None
 
 
 def service_actions(environ: Environ, by: Signer, account: Account) -> list[ServiceAction] | None:

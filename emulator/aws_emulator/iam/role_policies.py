@@ -30,14 +30,16 @@ class Rules:
     def put_trust(self, role: str, document: Document) -> None:
         """Sets the role's trust policy, which defines the principals that may assume it and names no resource."""
         self._roles.setdefault(role, {})
-        stated = document["Statement"]
-        statements = [stated] if isinstance(stated, Mapping) else stated
+        statement_or_list = document["Statement"]
+        statements = [statement_or_list] if isinstance(statement_or_list, Mapping) else statement_or_list
         about_it = {**document, "Statement": [{**statement, "Resource": role} for statement in statements]}
         self._trust[role] = read(about_it, of_resource=True)
 
     def drop_policy(self, role: str, name: str) -> None:
         """Removes a policy from a role; a missing policy is ignored."""
-        self._roles[role] = {kept: policy for kept, policy in self._roles.get(role, {}).items() if kept != name}
+        self._roles[role] = {
+            policy_name: policy for policy_name, policy in self._roles.get(role, {}).items() if policy_name != name
+        }
 
     def drop_role(self, arn: str) -> None:
         """Removes a role; its credentials then have no identity policies."""

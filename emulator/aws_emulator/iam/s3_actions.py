@@ -86,14 +86,18 @@ def s3_actions(environ: Environ) -> list[ServiceAction] | None:
         return None
     if any(len(values) > 1 for values in query.values()) or not _REFUSED.isdisjoint(environ):
         return None
-    given = {name: values[0] for name, values in query.items()}
+    parameters = {name: values[0] for name, values in query.items()}
     bucket, method = path["bucket"], environ["REQUEST_METHOD"]
     if bucket is None:
-        return [ServiceAction("s3:ListAllMyBuckets", "*")] if method == "GET" and not given.keys() - {"x-id"} else None
+        return (
+            [ServiceAction("s3:ListAllMyBuckets", "*")]
+            if method == "GET" and not parameters.keys() - {"x-id"}
+            else None
+        )
     arn = f"arn:aws:s3:::{bucket}"
     if path["key"]:
-        return _on_object(environ, f"{arn}/{unquote(path['key'])}", method, given)
-    return _on_bucket(environ, arn, method, given)
+        return _on_object(environ, f"{arn}/{unquote(path['key'])}", method, parameters)
+    return _on_bucket(environ, arn, method, parameters)
 
 
 def missing(action: ServiceAction) -> ServiceAction:
@@ -108,22 +112,22 @@ def _is_form(environ: Environ) -> bool:
     return kind.lower().startswith(("multipart/", "application/x-www-form-urlencoded"))
 
 
-def _on_bucket(environ: Environ, arn: str, method: str, given: Mapping[str, str]) -> list[ServiceAction] | None:
-    kinds = given.keys() - _LISTING
+def _on_bucket(environ: Environ, arn: str, method: str, parameters: Mapping[str, str]) -> list[ServiceAction] | None:
+    kinds = parameters.keys() - _LISTING
     kind = next(iter(kinds), "")
-    if method == "HEAD" and not given:
+    if method == "HEAD" and not parameters:
         return [ServiceAction("s3:ListBucket", arn)]
-    if method == "POST" and given.keys() - {"x-id"} == {"delete"}:
+    if method == "POST" and parameters.keys() - {"x-id"} == {"delete"}:
         return _deletions(arn, body(environ))
-    if (managed := bucket_actions(method, arn, given)) is not None:
-        return managed
+    if (management := bucket_actions(method, arn, parameters)) is not None:
+        return management
     if method != "GET" or len(kinds) > 1:
         return None
-    if kind == "location" and len(given) == 1:
+    if kind == "location" and len(parameters) == 1:
         return [ServiceAction("s3:GetBucketLocation", arn)]
     if kind not in _LISTS:
         return None
-    context = {f"s3:{name}": (given[name],) for name in ("prefix", "delimiter", "max-keys") if name in given}
+    context = {f"s3:{name}": (parameters[name],) for name in ("prefix", "delimiter", "max-keys") if name in parameters}
     return [ServiceAction(f"s3:{_LISTS[kind]}", arn, context)]
 
 
@@ -132,24 +136,24 @@ def _deletions(arn: str, text: bytes) -> list[ServiceAction] | None:
     root = _xml(text)
     if root is None or not root.tag.endswith("Delete"):
         return None
-    found = []
+    actions = []
     for entry in (child for child in root if child.tag.endswith("Object")):
         fields = {child.tag.rpartition("}")[2]: child.text or "" for child in entry}
         if not fields.get("Key"):
             return None
         action = "DeleteObjectVersion" if "VersionId" in fields else "DeleteObject"
-        found.append(ServiceAction(f"s3:{action}", f"{arn}/{fields['Key']}"))
-    return found or None
+        actions.append(ServiceAction(f"s3:{action}", f"{arn}/{fields['Key']}"))
+    return actions or None
 
 
-def _on_object(environ: Environ, arn: str, method: str, given: Mapping[str, str]) -> list[ServiceAction] | None:
-    kinds = given.keys() - _PLAIN - {"versionId"}
+def _on_object(environ: Environ, arn: str, method: str, parameters: Mapping[str, str]) -> list[ServiceAction] | None:
+    kinds = parameters.keys() - _PLAIN - {"versionId"}
     kind = next(iter(kinds), "")
     action = _ON_OBJECT.get((method, kind))
     # A PUT with uploadId is a part and needs a part number; no other PUT may have one.
-    if len(kinds) > 1 or (method == "PUT" and (kind == "uploadId") != ("partNumber" in given)):
+    if len(kinds) > 1 or (method == "PUT" and (kind == "uploadId") != ("partNumber" in parameters)):
         return None
-    if action is not None and "versionId" in given:
+    if action is not None and "versionId" in parameters:
         action = _OF_VERSION.get(action)
     if action is None:
         return None
@@ -163,9 +167,9 @@ def _creation(environ: Environ, arn: str, whole: bool) -> list[ServiceAction] | 
     """The actions for writing an object, or with `whole` False for writing a part or starting an upload."""
     tags = _tags(environ.get("HTTP_X_AMZ_TAGGING", ""))
     source = environ.get("HTTP_X_AMZ_COPY_SOURCE")
-    copied = _copied(source) if source is not None else []
+    source_actions = _source_actions(source) if source is not None else []
     # Whether a copy is conditional on its target's ETag is decided by S3 alone: moto ignores it.
-    if tags is None or copied is None or (source is not None and "HTTP_IF_MATCH" in environ):
+    if tags is None or source_actions is None or (source is not None and "HTTP_IF_MATCH" in environ):
         return None
     context: dict[str, Sequence[str]] = {
         "s3:objectcreationoperation": ("true" if whole else "false",),
@@ -175,20 +179,20 @@ def _creation(environ: Environ, arn: str, whole: bool) -> list[ServiceAction] | 
     # `*` is the only valid value; moto ignores any other.
     if environ.get("HTTP_IF_NONE_MATCH") == "*" and source is None:
         context["s3:if-none-match"] = ("*",)
-    found = [ServiceAction("s3:PutObject", arn, context), *copied]
+    actions = [ServiceAction("s3:PutObject", arn, context), *source_actions]
     if tags:
-        found.append(ServiceAction("s3:PutObjectTagging", arn, context))
+        actions.append(ServiceAction("s3:PutObjectTagging", arn, context))
     if "HTTP_X_AMZ_ACL" in environ:
-        found.append(ServiceAction("s3:PutObjectAcl", arn, context))
-    return found
+        actions.append(ServiceAction("s3:PutObjectAcl", arn, context))
+    return actions
 
 
-def _copied(source: str) -> list[ServiceAction] | None:
-    found = _COPIED.fullmatch(source)
-    if found is None:
+def _source_actions(source: str) -> list[ServiceAction] | None:
+    match = _COPIED.fullmatch(source)
+    if match is None:
         return None
-    action = "GetObjectVersion" if found["version"] else "GetObject"
-    return [ServiceAction(f"s3:{action}", f"arn:aws:s3:::{found['bucket']}/{unquote(found['key'])}")]
+    action = "GetObjectVersion" if match["version"] else "GetObject"
+    return [ServiceAction(f"s3:{action}", f"arn:aws:s3:::{match['bucket']}/{unquote(match['key'])}")]
 
 
 def _tags(header: str) -> dict[str, str] | None:
@@ -212,8 +216,8 @@ def _is_tag(element: ElementTree.Element) -> bool:
 def _tag_context(tags: Mapping[str, str]) -> Context:
     if not tags:
         return {}
-    named = {f"s3:requestobjecttag/{name.lower()}": (value,) for name, value in tags.items()}
-    return {"s3:requestobjecttagkeys": tuple(tags), **named}
+    context = {f"s3:requestobjecttag/{name.lower()}": (value,) for name, value in tags.items()}
+    return {"s3:requestobjecttagkeys": tuple(tags), **context}
 
 
 def _xml(text: bytes) -> ElementTree.Element | None:

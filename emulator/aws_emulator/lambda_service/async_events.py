@@ -27,23 +27,23 @@ class Event:
     target: Target
     invocation: Invocation
     endless: bool
-    born: float = field(default_factory=time.monotonic)
+    arrival_s: float = field(default_factory=time.monotonic)
     throttles: int = 0
     failures: int = 0
-    refused: Refused | None = None
+    refusal: Refused | None = None
 
     def left_s(self) -> float:
         """Seconds until the event is too old."""
-        return self.born + self.target.function.max_event_age_s - time.monotonic()
+        return self.arrival_s + self.target.function.max_event_age_s - time.monotonic()
 
-    def throttled(self, refused: Refused) -> float:
+    def count_throttle(self, refusal: Refused) -> float:
         """Counts a throttle or a service fault; returns the seconds until the next attempt, at most `left_s`."""
-        self.refused = refused
+        self.refusal = refusal
         pause = min(THROTTLED_LONGEST_S, THROTTLED_FIRST_S * 2.0 ** min(self.throttles, 32))
         self.throttles += 1
         return max(0.0, min(pause, self.left_s()))
 
-    def failed(self) -> float | None:
+    def count_failure(self) -> float | None:
         """Counts a function error; returns the seconds until the next attempt, or `None` if no retry is left."""
         self.failures += 1
         return FAILED_S * self.failures if self.failures <= self.target.function.max_retries else None
@@ -89,7 +89,7 @@ class EventQueue:
                 after_s = self._attempt(event)
             except Exception as error:
                 _log.exception("an attempt at event %s ended in a fault of the emulation", event.invocation.request_id)
-                after_s = event.throttled(unavailable(str(error)))
+                after_s = event.count_throttle(unavailable(str(error)))
             if after_s is not None:
                 self.put(event, after_s)
 

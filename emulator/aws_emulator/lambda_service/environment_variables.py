@@ -24,31 +24,32 @@ class AccountContext:
     number: str
     endpoint: str
     credentials: Credentials
-    inherited: tuple[str, ...] = ()
+    inherited_variables: tuple[str, ...] = ()
 
 
 def variables(
     function: FunctionVersion, account: AccountContext, log_stream: str, home: Path, runtime_api: str
 ) -> dict[str, str]:
-    """All environment variables of the function's process; of this process's, PATH and `account.inherited` alone.
+    """All environment variables of the function's process; of this process's, PATH and those of `account` alone.
 
-    AWS documentation, "Working with Lambda environment variables": a function may set those before `own`, but not those
-    after it. AWS_ENDPOINT_URL is specific to the emulation: it directs the SDK's calls to the emulated account.
-    AWS_EXECUTION_ENV names the actual interpreter. `home` replaces the environment's own /tmp.
+    AWS documentation, "Working with Lambda environment variables": a function may set those before
+    `function_variables`, but not those after it. AWS_ENDPOINT_URL is specific to the emulation: it directs the SDK's
+    calls to the emulated account. AWS_EXECUTION_ENV names the actual interpreter. `home` replaces the environment's own
+    /tmp.
     """
     key, secret, token = account.credentials(function.role_arn, function.name)
     folders = [str(folder) for folder in function.code]
-    own = dict(function.environment)
-    if "PYTHONPATH" in own:
-        folders.append(own["PYTHONPATH"])
+    function_variables = dict(function.environment)
+    if "PYTHONPATH" in function_variables:
+        folders.append(function_variables["PYTHONPATH"])
     return {
-        **{name: os.environ[name] for name in account.inherited if name in os.environ},
+        **{name: os.environ[name] for name in account.inherited_variables if name in os.environ},
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": "C.UTF-8",
         "TZ": ":UTC",
         "HOME": str(home),
         "TMPDIR": str(home),
-        **own,
+        **function_variables,
         "PYTHONPATH": os.pathsep.join(folders),
         "AWS_ACCESS_KEY_ID": key,
         "AWS_SECRET_ACCESS_KEY": secret,

@@ -42,7 +42,7 @@ class Execution:
     """The outcome of an invocation: the answer, its log lines, and whether the environment can be reused."""
 
     payload: bytes
-    failed: bool
+    is_error: bool
     lines: list[str]
     reusable: bool
 
@@ -53,7 +53,7 @@ class Environment:
     def __init__(self, function: FunctionVersion, account: AccountContext) -> None:
         self.function = function
         self.log_stream = f"{datetime.now(UTC):%Y/%m/%d}/[{function.version}]{uuid.uuid4().hex}"
-        self.born = time.monotonic()
+        self.start_s = time.monotonic()
         self._lock, self._doomed = Lock(), False
         self._fresh, self._peak_mb = True, 0
         self._next: RuntimeRequest | None = None
@@ -91,7 +91,7 @@ class Environment:
                 result.error_status,
             )
         )
-        return Execution(result.payload, result.failed, log, reusable=result.error_status is None)
+        return Execution(result.payload, result.is_error, log, reusable=result.error_status is None)
 
     def kill(self) -> None:
         """Kills the process group permanently; a thread in `run` then returns."""
@@ -134,16 +134,16 @@ class Environment:
     def _initialise(self, request_id: str, log: list[str]) -> tuple[float | None, bool]:
         """Waits for the INIT phase; returns its duration in ms (None if it failed), and whether it succeeded."""
         result = self._await_next(request_id, self._process.started + INIT_LIMIT_S)
-        return self._initialised(result, "init", log), result is None
+        return self._log_initialisation(result, "init", log), result is None
 
     def _initialise_again(self, request_id: str, until: float, log: list[str]) -> InvocationResult | None:
         """Repeats a failed INIT within the invocation, as Lambda does; the function's time-out includes it."""
         self._restart()
         result = self._await_next(request_id, until)
-        self._initialised(result, "invoke", log)
+        self._log_initialisation(result, "invoke", log)
         return result
 
-    def _initialised(
+    def _log_initialisation(
         self, result: InvocationResult | None, phase: Literal["init", "invoke"], log: list[str]
     ) -> float | None:
         self._fresh = False
@@ -188,15 +188,15 @@ class Environment:
             if isinstance(answer, InvocationResult):
                 return answer
             if answer.request.path in (f"{answers}response", f"{answers}error"):
-                return self._answered(answer)
+                return self._result_of(answer)
             self._api.answer(answer, HTTPStatus.BAD_REQUEST)
 
-    def _answered(self, answer: RuntimeRequest) -> InvocationResult:
+    def _result_of(self, answer: RuntimeRequest) -> InvocationResult:
         if answer.request.oversize:
             self._api.answer(answer, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return invocation_result.oversize(LONGEST_BODY)
         self._api.answer(answer, HTTPStatus.ACCEPTED, b'{"status":"OK"}')
-        return InvocationResult(answer.request.body, failed=answer.request.path.endswith("/error"))
+        return InvocationResult(answer.request.body, is_error=answer.request.path.endswith("/error"))
 
     def _receive(self, request_id: str, until: float) -> RuntimeRequest | InvocationResult:
         """The next request of the process, or the result if it ended or timed out."""
@@ -206,7 +206,7 @@ class Environment:
             return invocation_result.timed_out(request_id, self.function.timeout_s)
         if pending is not None and self._within_memory():
             return pending
-        return invocation_result.exited(request_id, self._process.end(), self._out_of_memory)
+        return invocation_result.process_exit(request_id, self._process.end(), self._out_of_memory)
 
     def _lives(self) -> bool:
         return self._within_memory() and self._process.alive()

@@ -23,7 +23,7 @@ class InvocationResult:
     """The answer's payload and whether it is an error; the platform's reason and log lines if it ended the call."""
 
     payload: bytes
-    failed: bool = False
+    is_error: bool = False
     error_status: ErrorStatus | None = None
     log: tuple[str, ...] = ()
 
@@ -34,7 +34,7 @@ def timed_out(request_id: str, timeout_s: float) -> InvocationResult:
     return _failure("timeout", "Sandbox.Timedout", f"RequestId: {request_id} Error: {message}", (line,))
 
 
-def exited(request_id: str, how: str, out_of_memory: bool = False) -> InvocationResult:
+def process_exit(request_id: str, how: str, out_of_memory: bool = False) -> InvocationResult:
     """The process ended; where it was out of memory, only the REPORT line says so."""
     message = f"RequestId: {request_id} Error: {how}"
     result = _failure("error", "Runtime.ExitError", message, (message, "Runtime.ExitError"))
@@ -48,7 +48,7 @@ def init_failed(body: bytes) -> InvocationResult:
         error_type = from_json(body, _Error).error_type
     except Undecodable:
         error_type = "Runtime.Unknown"
-    return InvocationResult(body, failed=True, error_status=ErrorStatus("error", error_type))
+    return InvocationResult(body, is_error=True, error_status=ErrorStatus("error", error_type))
 
 
 def oversize(limit: int) -> InvocationResult:
@@ -60,7 +60,7 @@ def _failure(
     status: Literal["timeout", "error"], error_type: str, message: str, log: tuple[str, ...] = ()
 ) -> InvocationResult:
     payload = to_json({"errorType": error_type, "errorMessage": message})
-    return InvocationResult(payload, failed=True, error_status=ErrorStatus(status, error_type), log=log)
+    return InvocationResult(payload, is_error=True, error_status=ErrorStatus(status, error_type), log=log)
 
 
 class Refused(Exception):
@@ -74,9 +74,9 @@ class Refused(Exception):
         self.body = body
 
 
-def throttled(reserved: bool) -> Refused:
+def throttle(of_function: bool) -> Refused:
     """The concurrency is used up: the function's own reservation, or the account's unreserved concurrency."""
-    limit = "ReservedFunctionConcurrentInvocationLimitExceeded" if reserved else "ConcurrentInvocationLimitExceeded"
+    limit = "ReservedFunctionConcurrentInvocationLimitExceeded" if of_function else "ConcurrentInvocationLimitExceeded"
     return Refused(429, "TooManyRequestsException", {"Reason": limit, "Type": "User", "message": "Rate Exceeded."})
 
 

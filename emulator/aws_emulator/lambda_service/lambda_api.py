@@ -35,8 +35,8 @@ class LambdaApi:
             return self._app(environ, start_response)
         try:
             response = answer(Request(environ))
-        except Refused as refused:
-            response = _refusal(refused)
+        except Refused as refusal:
+            response = _refusal(refusal)
         return response(environ, start_response)
 
     def _route(self, method: str, path: str) -> Callable[[Request], Response] | None:
@@ -81,16 +81,16 @@ def _answer(result: Result, with_log: bool = False) -> Response:
         "X-Amz-Executed-Version": result.version,
         "X-Amzn-Trace-Id": result.trace,
     }
-    if result.failed:
+    if result.is_error:
         headers["X-Amz-Function-Error"] = "Unhandled"
     if with_log:
         headers["X-Amz-Log-Result"] = base64.b64encode(result.log_tail).decode()
     return Response(result.payload, result.status, headers, content_type="application/json")
 
 
-def _refusal(refused: Refused) -> Response:
-    response = _json(refused.status, refused.body)
-    response.headers["x-amzn-ErrorType"] = refused.code
+def _refusal(refusal: Refused) -> Response:
+    response = _json(refusal.status, refusal.body)
+    response.headers["x-amzn-ErrorType"] = refusal.code
     return response
 
 

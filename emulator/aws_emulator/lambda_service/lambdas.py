@@ -15,7 +15,7 @@ from aws_emulator.lambda_service.invocation_result import (
     Refused,
     not_json,
     recursive,
-    throttled,
+    throttle,
     too_large,
     unavailable,
 )
@@ -42,7 +42,7 @@ class Result:
     version: str
     trace: str
     payload: bytes = b""
-    failed: bool = False
+    is_error: bool = False
     log_tail: bytes = b""
 
 
@@ -130,7 +130,7 @@ class Lambdas:
             event.target.function.version,
             event.invocation.trace,
             execution.payload,
-            execution.failed,
+            execution.is_error,
             tail(execution.lines),
         )
 
@@ -147,7 +147,7 @@ class Lambdas:
             "CodeSizeUnzipped": 262_144_000,
             "CodeSizeZipped": 52_428_800,
             "ConcurrentExecutions": self._limit,
-            "UnreservedConcurrentExecutions": self._registry.unreserved(),
+            "UnreservedConcurrentExecutions": self._registry.shared_concurrency(),
         }
         return {"AccountLimit": limit, "AccountUsage": {"TotalCodeSize": 0, "FunctionCount": self._registry.count()}}
 
@@ -208,19 +208,19 @@ class Lambdas:
             if event.endless:
                 raise recursive()
             if event.left_s() <= 0:
-                raise event.refused or throttled(reserved=True)
+                raise event.refusal or throttle(of_function=True)
             execution = self._execute(event)
-        except Refused as refused:
-            return self._refused(event, refused)
-        again_s = event.failed() if execution.failed else None
-        if execution.failed and again_s is None:
+        except Refused as refusal:
+            return self._after_refusal(event, refusal)
+        again_s = event.count_failure() if execution.is_error else None
+        if execution.is_error and again_s is None:
             self._give_up(event, 200, _message(execution.payload))
         return again_s
 
-    def _refused(self, event: Event, refused: Refused) -> float | None:
+    def _after_refusal(self, event: Event, refusal: Refused) -> float | None:
         if not event.endless and event.left_s() > 0:
-            return event.throttled(refused)
-        self._give_up(event, refused.status, refused.message)
+            return event.count_throttle(refusal)
+        self._give_up(event, refusal.status, refusal.message)
         return None
 
     def _give_up(self, event: Event, code: int, message: str) -> None:

@@ -14,10 +14,10 @@ def used_mb(pid: int, limit_mb: int) -> int:
     count every page once.
     """
     tree = list(_tree(pid))
-    held = sum(_field(process, "status", b"\nVmRSS:") for process in tree)
-    if held > 1024 * limit_mb and len(tree) > 1:
-        held = sum(_field(process, "smaps_rollup", b"\nPss:") for process in tree)
-    return round(max(_field(pid, "status", b"\nVmHWM:"), held) / 1024)
+    resident_kb = sum(_field(process, "status", b"\nVmRSS:") for process in tree)
+    if resident_kb > 1024 * limit_mb and len(tree) > 1:
+        resident_kb = sum(_field(process, "smaps_rollup", b"\nPss:") for process in tree)
+    return round(max(_field(pid, "status", b"\nVmHWM:"), resident_kb) / 1024)
 
 
 def _tree(pid: int) -> Iterator[int]:

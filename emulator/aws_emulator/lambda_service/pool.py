@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from aws_emulator.lambda_service.environment_variables import AccountContext
 from aws_emulator.lambda_service.environments import Environment
-from aws_emulator.lambda_service.invocation_result import throttled
+from aws_emulator.lambda_service.invocation_result import throttle
 from aws_emulator.lambda_service.versions import FunctionVersion, Registry
 
 # Lambda also replaces environments every few hours, because their credentials expire.
@@ -71,9 +71,9 @@ class Pool:
     def give_back(self, environment: Environment, reusable: bool) -> None:
         """Returns the environment to the pool, which keeps it for reuse or ends it."""
         with self._lock:
-            retired = self._busy.pop(environment)
-            young = time.monotonic() - environment.born < LIFETIME_S
-            keep = reusable and young and not retired and not self._closed
+            is_retired = self._busy.pop(environment)
+            young = time.monotonic() - environment.start_s < LIFETIME_S
+            keep = reusable and young and not is_retired and not self._closed
             if keep:
                 self._idle.append((time.monotonic(), environment))
                 self._serve()
@@ -86,21 +86,21 @@ class Pool:
         with self._lock:
             for environment in self._busy:
                 self._busy[environment] |= environment.function.name == name
-            ended = [environment for _, environment in self._idle if environment.function.name == name]
+            environments = [environment for _, environment in self._idle if environment.function.name == name]
             self._idle = [entry for entry in self._idle if entry[1].function.name != name]
-        self._end(ended)
+        self._end(environments)
 
     def close(self) -> None:
         """Kills every process; returns when all have ended and all waiting calls have been refused."""
         with self._lock:
             self._closed = True
-            ended, self._idle = [environment for _, environment in self._idle], []
+            environments, self._idle = [environment for _, environment in self._idle], []
             for environment in self._busy:
                 environment.kill()
             while self._waiting:
                 self._waiting.popleft().ready.set()
             self._changed.notify_all()
-        self._end(ended)
+        self._end(environments)
         with self._changed:
             self._changed.wait_for(lambda: self._reserved == 0)
         self._keeper.join()
@@ -172,9 +172,9 @@ class Pool:
                 due = self._idle[0][0] + self._idle_s if self._idle else time.monotonic() + self._idle_s
                 self._changed.wait(max(0.0, due - time.monotonic()))
                 late = time.monotonic() - self._idle_s
-                ended = [environment for since, environment in self._idle if since <= late]
+                expired_environments = [environment for since, environment in self._idle if since <= late]
                 self._idle = [entry for entry in self._idle if entry[0] > late]
-            self._end(ended)
+            self._end(expired_environments)
 
 
 class Concurrency:
@@ -189,13 +189,13 @@ class Concurrency:
     def one(self, name: str) -> Iterator[None]:
         """Counts one invocation of the function `name`; raises `Refused` if its concurrency is used up."""
         with self._lock:
-            reserved = self._registry.reserved(name)
-            if reserved is None:
-                room = self._registry.unreserved() - self._unreserved()
+            reservation = self._registry.reservation(name)
+            if reservation is None:
+                room = self._registry.shared_concurrency() - self._running_without_reservation()
             else:
-                room = reserved - self._running[name]
+                room = reservation - self._running[name]
             if room <= 0:
-                raise throttled(reserved is not None)
+                raise throttle(reservation is not None)
             self._running[name] += 1
         try:
             yield
@@ -203,5 +203,5 @@ class Concurrency:
             with self._lock:
                 self._running[name] -= 1
 
-    def _unreserved(self) -> int:
-        return sum(count for name, count in self._running.items() if self._registry.reserved(name) is None)
+    def _running_without_reservation(self) -> int:
+        return sum(count for name, count in self._running.items() if self._registry.reservation(name) is None)

@@ -35,11 +35,11 @@ def follow(header: str | None, arn: str) -> Trail:
     fields = _fields(header or "")
     root = fields.get("Root") or f"1-{int(time.time()):08x}-{secrets.token_hex(12)}"
     runs = _runs(fields.get("Lineage", ""))
-    own = hashlib.sha256(arn.encode()).hexdigest()[:8]
-    before = runs[own] = runs.get(own, -1) + 1
+    function_hash = hashlib.sha256(arn.encode()).hexdigest()[:8]
+    before = runs[function_hash] = runs.get(function_hash, -1) + 1
     hops = "|".join(f"{function}:{count}" for function, count in runs.items())
-    sampled = fields.get("Sampled") or "0"
-    return Trail(f"Root={root};Parent={secrets.token_hex(8)};Sampled={sampled};Lineage={hops}", before)
+    sampling = fields.get("Sampled") or "0"
+    return Trail(f"Root={root};Parent={secrets.token_hex(8)};Sampled={sampling};Lineage={hops}", before)
 
 
 def _fields(header: str) -> dict[str, str]:

@@ -120,15 +120,15 @@ class RuntimeApi:
         Raises `TimeoutError` at `until` (monotonic seconds), unless a complete request has arrived by then.
         """
         while True:
-            left, running = until - time.monotonic(), alive()
+            remaining_s, running = until - time.monotonic(), alive()
             pause = _POLL_S if self._connections else _BRIEF_POLL_S
-            arrived = self._read(max(0.0, min(left, pause)) if running else 0.0)
+            has_data = self._read(max(0.0, min(remaining_s, pause)) if running else 0.0)
             request = self._take()
             if request is not None:
                 return request
-            if left <= 0:
+            if remaining_s <= 0:
                 raise TimeoutError
-            if not running and not arrived:
+            if not running and not has_data:
                 return None
 
     def answer(

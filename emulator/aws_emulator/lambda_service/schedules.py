@@ -64,8 +64,8 @@ class Schedules:
         while (schedule := self._take()) is not None:
             try:
                 self._lambdas.submit(schedule.function, schedule.qualifier, schedule.payload)
-            except Refused as refused:
-                _log.warning("the schedule of %s was not followed: %s", schedule.function, refused)
+            except Refused as refusal:
+                _log.warning("the schedule of %s was not followed: %s", schedule.function, refusal)
 
     def _take(self) -> Schedule | None:
         """Waits for the next due schedule, plans its next run and returns it; `None` after `close`."""

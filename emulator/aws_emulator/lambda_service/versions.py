@@ -85,16 +85,16 @@ class Registry:
         Raises `ValueError` if less than 100 would be left to the functions without a reservation.
         """
         with self._lock:
-            reserved = {kept: count for kept, count in self._reserved.items() if kept != name}
+            reservations = {function: count for function, count in self._reserved.items() if function != name}
             if concurrency is not None:
-                reserved[name] = concurrency
+                reservations[name] = concurrency
             least = min(LEAST_UNRESERVED, self._concurrency)
-            if concurrency and self._concurrency - sum(reserved.values()) < least:
+            if concurrency and self._concurrency - sum(reservations.values()) < least:
                 raise ValueError(
                     f"Specified ReservedConcurrentExecutions for function {name} decreases account's "
                     f"UnreservedConcurrentExecution below its minimum value of [{least}]."
                 )
-            self._reserved = reserved
+            self._reserved = reservations
 
     def remove(self, name: str) -> None:
         """Removes all versions of a function and its reservation; a missing function is ignored."""
@@ -108,29 +108,29 @@ class Registry:
         match = _NAME.fullmatch(name)
         if match is None:
             raise invalid(f"{name[:200]} is not the name or ARN of a function")
-        own = match["qualifier"]
-        if own and qualifier and own != qualifier:
+        arn_qualifier = match["qualifier"]
+        if arn_qualifier and qualifier and arn_qualifier != qualifier:
             raise invalid("The derived qualifier from the function name does not match the specified qualifier.")
-        qualifier = own or qualifier
-        unqualified = f"{self._prefix}{match['name']}"
-        arn = f"{unqualified}:{qualifier}" if qualifier else unqualified
+        qualifier = arn_qualifier or qualifier
+        function_arn = f"{self._prefix}{match['name']}"
+        arn = f"{function_arn}:{qualifier}" if qualifier else function_arn
         here = match["region"] in (None, self._region) and match["account"] in (None, self._account)
         function = self._find(match["name"], qualifier) if here else None
         if function is None:
             raise not_found(f"Function not found: {arn if here else name}")
-        return Target(function, arn, unqualified)
+        return Target(function, arn, function_arn)
 
     def current(self, function: FunctionVersion) -> bool:
         """Whether the version still exists."""
         with self._lock:
             return self._versions.get(function.name, {}).get(function.version) is not None
 
-    def reserved(self, name: str) -> int | None:
+    def reservation(self, name: str) -> int | None:
         """A function's reserved concurrency, which is also its limit; `None` if it has no reservation."""
         with self._lock:
             return self._reserved.get(name)
 
-    def unreserved(self) -> int:
+    def shared_concurrency(self) -> int:
         """The concurrency shared by functions without a reservation."""
         with self._lock:
             return self._concurrency - sum(self._reserved.values())

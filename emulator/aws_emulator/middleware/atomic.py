@@ -31,13 +31,13 @@ class Atomic:
         self._tables = Lock()
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
-        with ExitStack() as held:
-            for lock in self._needed(environ):
-                held.enter_context(lock)
+        with ExitStack() as locks:
+            for lock in self._locks(environ):
+                locks.enter_context(lock)
             # moto may do its work only while the answer is iterated.
             return list(self._app(environ, start))
 
-    def _needed(self, environ: Environ) -> list[Lock]:
+    def _locks(self, environ: Environ) -> list[Lock]:
         meant_for, name = service(environ), operation(environ)
         if meant_for == "dynamodb":
             return [] if name in _TABLE_READS or name.startswith(("Describe", "List")) else [self._tables]

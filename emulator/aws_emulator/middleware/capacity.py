@@ -52,11 +52,11 @@ def _text(text: str) -> int:
     return len(text.encode())
 
 
-def _listed(values: list[Value]) -> int:
+def _list_size(values: list[Value]) -> int:
     return _COLLECTION + sum(_ELEMENT + value_size(value) for value in values)
 
 
-def _mapped(values: Item) -> int:
+def _map_size(values: Item) -> int:
     return _COLLECTION + item_size(values) + _ELEMENT * len(values)
 
 
@@ -69,6 +69,6 @@ _SIZES: Mapping[str, Callable[[Any], int]] = {
     "SS": lambda members: sum(map(_text, members)),
     "NS": lambda members: sum(map(_number, members)),
     "BS": lambda members: sum(map(_binary, members)),
-    "L": _listed,
-    "M": _mapped,
+    "L": _list_size,
+    "M": _map_size,
 }

@@ -191,8 +191,8 @@ _ANSWERS: dict[str, Callable[[Start], Iterable[bytes]]] = {
 
 def process_of(port: int, server_port: int) -> int | None:
     """The process connected from `port` of 127.0.0.1 to `server_port`; None if it has ended."""
-    found = inode(port, server_port)
-    return _holder(f"socket:[{found}]") if found else None
+    socket_inode = inode(port, server_port)
+    return _holder(f"socket:[{socket_inode}]") if socket_inode else None
 
 
 def _holder(socket: str) -> int | None:

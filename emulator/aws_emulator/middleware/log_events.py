@@ -70,15 +70,15 @@ class LogEvents:
         """Records the events of one invocation."""
         at_ms = int(time.time() * 1000)
         with self._lock:
-            kept = self._groups.setdefault(group, deque(maxlen=_MOST_EVENTS))
-            kept.extend(_Event(next(self._ids), at_ms, stream, line) for line in lines)
+            events = self._groups.setdefault(group, deque(maxlen=_MOST_EVENTS))
+            events.extend(_Event(next(self._ids), at_ms, stream, line) for line in lines)
         self._write(group, stream, lines)
 
     def since(self, group: str, at_ms: int, first: int) -> list[_Event] | None:
         """Events from the time `at_ms` and the id `first` on; None for a group without events."""
         with self._lock:
-            kept = self._groups.get(group)
-            return None if kept is None else [event for event in kept if event.at_ms >= at_ms and event.id >= first]
+            events = self._groups.get(group)
+            return None if events is None else [event for event in events if event.at_ms >= at_ms and event.id >= first]
 
     def forget(self, group: str) -> None:
         """Drops the group's events."""
@@ -99,19 +99,19 @@ class LogsApi:
                 case "FilterLogEvents":
                     if unknown := sorted(request.keys() - _UNDERSTOOD):
                         return _refuse(start, f"the emulated account does not know {', '.join(unknown)}")
-                    found = self._filtered(request)
-                    if found is not None:
-                        return reply(start, "200 OK", json.dumps(found).encode(), _KIND)
+                    page = self._filter_log_events(request)
+                    if page is not None:
+                        return reply(start, "200 OK", json.dumps(page).encode(), _KIND)
                 case "DeleteLogGroup":
                     self._events.forget(request["logGroupName"])
         return self._app(environ, start)
 
-    def _filtered(self, request: dict[str, Any]) -> dict[str, Any] | None:
+    def _filter_log_events(self, request: dict[str, Any]) -> dict[str, Any] | None:
         first = int(request.get("nextToken", 0))
-        found = self._events.since(request["logGroupName"], request.get("startTime", 0), first)
-        if found is None:
+        matches = self._events.since(request["logGroupName"], request.get("startTime", 0), first)
+        if matches is None:
             return None
-        page = found[:_PAGE]
+        page = matches[:_PAGE]
         events = [
             {
                 "eventId": str(event.id),
@@ -122,7 +122,7 @@ class LogsApi:
             }
             for event in page
         ]
-        more = {"nextToken": str(page[-1].id + 1)} if len(found) > _PAGE else {}
+        more = {"nextToken": str(page[-1].id + 1)} if len(matches) > _PAGE else {}
         return {"events": events, "searchedLogStreams": [], **more}
 
 

@@ -61,7 +61,7 @@ class Count(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """An accepted invocation; `waited` is True if its caller waited for the answer of `answer` bytes.
+    """An accepted invocation; `is_synchronous` is True if its caller waited for the answer of `answer` bytes.
 
     `event` has the event's members that are texts. `requests` are billed: an asynchronous event is one for its
     first 256 KB and one more for each further 64 KB begun (AWS Lambda pricing, "Requests").
@@ -69,7 +69,7 @@ class Call(msgspec.Struct, frozen=True):
 
     function: str
     request_id: str
-    waited: bool
+    is_synchronous: bool
     by: str
     answer: int
     event: dict[str, str]
@@ -154,39 +154,39 @@ class RequestCounter:
 
     def _count_s3(self, environ: Environ, request_body: bytes, answer: Answer, by: str) -> None:
         method, query = environ["REQUEST_METHOD"], parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
-        if found := _OBJECT.fullmatch(environ["PATH_INFO"]):
+        if match := _OBJECT.fullmatch(environ["PATH_INFO"]):
             size = int(environ.get("HTTP_X_AMZ_DECODED_CONTENT_LENGTH") or len(request_body) or len(answer.body))
-            self._add(RequestKind("s3", method, (found["bucket"], found["key"]), by), 0, size)
-        elif not (found := _BUCKET.fullmatch(environ["PATH_INFO"])):
+            self._add(RequestKind("s3", method, (match["bucket"], match["key"]), by), 0, size)
+        elif not (match := _BUCKET.fullmatch(environ["PATH_INFO"])):
             return
         elif method == "GET" and "list-type" in query:
-            key = (found["bucket"], query.get("prefix", [""])[0])
+            key = (match["bucket"], query.get("prefix", [""])[0])
             self._add(RequestKind("s3", "LIST", key, by), 0, len(answer.body))
         elif method == "POST" and "delete" in query and (keys := _DELETED.findall(request_body)):
-            self._add(RequestKind("s3", "DELETE", (found["bucket"], keys[0].decode()), by), 0, len(request_body))
+            self._add(RequestKind("s3", "DELETE", (match["bucket"], keys[0].decode()), by), 0, len(request_body))
 
     def _count_dynamodb(self, name: str, request_body: bytes, answer: Answer, by: str) -> None:
         if answer.status != HTTPStatus.OK and _REFUSED not in answer.body:
             return
-        request, found = from_json(request_body, dict[str, Any]), from_json(answer.body, dict[str, Any])
+        request, response = from_json(request_body, dict[str, Any]), from_json(answer.body, dict[str, Any])
         match name:
             case "CreateTable":
                 schema = sorted(request["KeySchema"], key=lambda part: part["KeyType"] != "HASH")
                 self._key_schemas[request["TableName"]] = [part["AttributeName"] for part in schema]
             case "PutItem" | "UpdateItem" | "DeleteItem":
                 key = self._key(request["TableName"], request.get("Item") or request["Key"])
-                size, written = self._written(name, key, request, found, answer.status == HTTPStatus.OK)
-                self._add(RequestKind("dynamodb", name, key, by), written, size)
+                size, write_units = self._write_size(name, key, request, response, answer.status == HTTPStatus.OK)
+                self._add(RequestKind("dynamodb", name, key, by), write_units, size)
             case "GetItem":
                 key = self._key(request["TableName"], request["Key"])
-                self._count_read(name, key, request, item_size(found.get("Item", {})), by)
+                self._count_read(name, key, request, item_size(response.get("Item", {})), by)
             case "BatchGetItem":
-                self._count_batch(request, found, by)
+                self._count_batch(request, response, by)
             case "Query":
                 values = request["ExpressionAttributeValues"]
-                named = _PLACEHOLDER.findall(request["KeyConditionExpression"])
-                key = (request["TableName"], *(_text(values[name]) for name in named))
-                self._count_read(name, key, request, sum(map(item_size, found["Items"])), by)
+                placeholders = _PLACEHOLDER.findall(request["KeyConditionExpression"])
+                key = (request["TableName"], *(_text(values[name]) for name in placeholders))
+                self._count_read(name, key, request, sum(map(item_size, response["Items"])), by)
 
     def _key(self, table: str, item: Item) -> tuple[str, ...]:
         """The table and the values of the item's key, the partition key first."""
@@ -196,32 +196,32 @@ class RequestCounter:
         units = read_units(size, request.get("ConsistentRead", False))
         self._add(RequestKind("dynamodb", name, key, by), units, size)
 
-    def _written(self, name: str, key: tuple[str, ...], request: Any, found: Any, done: bool) -> tuple[int, int]:
+    def _write_size(self, name: str, key: tuple[str, ...], request: Any, response: Any, done: bool) -> tuple[int, int]:
         """The item's size after the write, and the units of the larger of its sizes before and after."""
         before = self._items.get(key, 0)
         # The item of a refused put is known, too; the answer to an update has the new item (ReturnValues ALL_NEW).
-        after: Item = request.get("Item") or found.get("Attributes", {}) if name != "DeleteItem" else {}
+        after: Item = request.get("Item") or response.get("Attributes", {}) if name != "DeleteItem" else {}
         size = item_size(after) if done or name == "PutItem" else before
         if done:
             self._items[key] = size
         return size, write_units(max(before, size))
 
-    def _count_batch(self, request: Any, found: Any, by: str) -> None:
+    def _count_batch(self, request: Any, response: Any, by: str) -> None:
         """Every requested item counts as one read, even a missing one."""
-        for table, wanted in request["RequestItems"].items():
-            sizes = {self._key(table, item): item_size(item) for item in found["Responses"].get(table, [])}
-            for key in (self._key(table, item) for item in wanted["Keys"]):
-                self._count_read("BatchGetItem", key, wanted, sizes.get(key, 0), by)
+        for table, table_request in request["RequestItems"].items():
+            sizes = {self._key(table, item): item_size(item) for item in response["Responses"].get(table, [])}
+            for key in (self._key(table, item) for item in table_request["Keys"]):
+                self._count_read("BatchGetItem", key, table_request, sizes.get(key, 0), by)
 
     def _count_lambda(self, environ: Environ, request_body: bytes, answer: Answer, by: str) -> None:
-        found = _INVOKED.fullmatch(environ["PATH_INFO"])
-        if found is None or answer.status not in (HTTPStatus.OK, HTTPStatus.ACCEPTED):
+        match = _INVOKED.fullmatch(environ["PATH_INFO"])
+        if match is None or answer.status not in (HTTPStatus.OK, HTTPStatus.ACCEPTED):
             return
         texts = dict(_texts(from_json(request_body or b"{}", Any)))
-        request_id, waited = answer.headers["x-amzn-requestid"], answer.status == HTTPStatus.OK
-        beyond = 0 if waited else max(0, len(request_body) - (256 << 10))
+        request_id, is_synchronous = answer.headers["x-amzn-requestid"], answer.status == HTTPStatus.OK
+        beyond = 0 if is_synchronous else max(0, len(request_body) - (256 << 10))
         requests = 1 + ceil(beyond / (64 << 10))
-        self._calls.append(Call(found["name"], request_id, waited, by, len(answer.body), texts, requests))
+        self._calls.append(Call(match["name"], request_id, is_synchronous, by, len(answer.body), texts, requests))
 
 
 def _texts(event: object, prefix: str = "") -> Iterator[tuple[str, str]]:

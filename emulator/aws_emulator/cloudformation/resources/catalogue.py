@@ -6,7 +6,9 @@ from aws_emulator.iam.role_policies import Rules
 from aws_emulator.lambda_service.schedules import Schedules
 
 
-def kinds(clients: Clients, known: functions.Functions, schedules: Schedules, rules: Rules) -> dict[str, Kind]:
+def kinds(
+    clients: Clients, lambda_functions: functions.Functions, schedules: Schedules, rules: Rules
+) -> dict[str, Kind]:
     """The handler of each resource type."""
     return {
         "AWS::S3::Bucket": storage.Bucket(clients),
@@ -16,10 +18,10 @@ def kinds(clients: Clients, known: functions.Functions, schedules: Schedules, ru
         "AWS::Logs::LogGroup": storage.LogGroup(clients),
         "AWS::IAM::Role": identity.Role(clients, rules),
         "AWS::IAM::Policy": identity.Policy(clients, rules),
-        "AWS::Lambda::Function": functions.Function(clients, known),
-        "AWS::Lambda::Version": functions.Version(clients, known),
-        "AWS::Lambda::Alias": functions.Alias(clients, known),
-        "AWS::Lambda::EventInvokeConfig": functions.EventInvokeConfig(known),
+        "AWS::Lambda::Function": functions.Function(clients, lambda_functions),
+        "AWS::Lambda::Version": functions.Version(clients, lambda_functions),
+        "AWS::Lambda::Alias": functions.Alias(clients, lambda_functions),
+        "AWS::Lambda::EventInvokeConfig": functions.EventInvokeConfig(lambda_functions),
         "AWS::Lambda::Permission": functions.Permission(clients),
         "AWS::Events::Rule": functions.Rule(clients, schedules),
         "AWS::CloudWatch::Alarm": monitoring.Alarm(clients),

@@ -10,7 +10,7 @@ from typing import Any
 
 from aws_emulator.cloudformation.resources.kind import (
     Clients,
-    Made,
+    PhysicalResource,
     Properties,
     changed_properties,
     delete_on_failure,
@@ -62,11 +62,11 @@ class Functions:
     def publish(self, name: str, version: str) -> None:
         """Publishes a version with the current settings; raises `ValueError` if Lambda would refuse it."""
         self._published[name] = version, frozen(self._settings[name])
-        made = _version(name, version, self._settings[name], self._code)
-        self._versions[name, version] = made
-        self._lambdas.publish(self._beside(made))
+        function_version = _version(name, version, self._settings[name], self._code)
+        self._versions[name, version] = function_version
+        self._lambdas.publish(self._beside(function_version))
 
-    def published(self, name: str) -> bool:
+    def has_versions(self, name: str) -> bool:
         """Whether a version of the function was ever published."""
         return name in self._published
 
@@ -95,8 +95,8 @@ class Functions:
         self._settings.pop(name, None)
         self._published.pop(name, None)
         self._live.pop(name, None)
-        self._asynchronous = {key: kept for key, kept in self._asynchronous.items() if key[0] != name}
-        self._versions = {key: kept for key, kept in self._versions.items() if key[0] != name}
+        self._asynchronous = {key: value for key, value in self._asynchronous.items() if key[0] != name}
+        self._versions = {key: value for key, value in self._versions.items() if key[0] != name}
         self._lambdas.remove(name)
 
     def _announce(self, name: str) -> None:
@@ -106,8 +106,8 @@ class Functions:
     def _beside(self, version: FunctionVersion) -> FunctionVersion:
         """The version with the function's settings and its own event settings, or else those of the alias `live`."""
         settings = self._settings[version.name]
-        said = (self._asynchronous.get((version.name, qualifier)) for qualifier in (version.version, LIVE))
-        events: Properties = next((kept for kept in said if kept), {})
+        candidates = (self._asynchronous.get((version.name, qualifier)) for qualifier in (version.version, LIVE))
+        events: Properties = next(filter(None, candidates), {})
         return replace(
             version,
             recursion_allowed=settings.get("RecursiveLoop") == "Allow",
@@ -148,59 +148,59 @@ def _variables(settings: Properties) -> dict[str, str]:
 class Function:
     """AWS::Lambda::Function."""
 
-    fixed = frozenset({"FunctionName", "PackageType"})
+    create_only = frozenset({"FunctionName", "PackageType"})
 
     def __init__(self, clients: Clients, functions: Functions) -> None:
         self._clients, self._functions = clients, functions
 
-    def create(self, name: str, wanted: Properties) -> Made:
-        self._functions.require_memory(wanted)
-        client, name = self._clients("lambda"), wanted.get("FunctionName", name)
-        created = client.create_function(FunctionName=name, Code={"ZipFile": _PLACEHOLDER}, **_configuration(wanted))
-        with delete_on_failure(self, Made(name, {"Arn": created["FunctionArn"]}), wanted) as made:
-            self._reserve(name, wanted)
-            self._functions.set(name, wanted)
-        return made
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
+        self._functions.require_memory(properties)
+        client, name = self._clients("lambda"), properties.get("FunctionName", name)
+        answer = client.create_function(FunctionName=name, Code={"ZipFile": _PLACEHOLDER}, **_configuration(properties))
+        with delete_on_failure(self, PhysicalResource(name, {"Arn": answer["FunctionArn"]}), properties) as physical:
+            self._reserve(name, properties)
+            self._functions.set(name, properties)
+        return physical
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
         self._functions.require_memory(after)
         if _configuration(before) != _configuration(after):
-            self._clients("lambda").update_function_configuration(FunctionName=made.id, **_configuration(after))
+            self._clients("lambda").update_function_configuration(FunctionName=physical.id, **_configuration(after))
         if "ReservedConcurrentExecutions" in changed_properties(before, after):
-            self._reserve(made.id, after)
-        self._functions.set(made.id, after)
+            self._reserve(physical.id, after)
+        self._functions.set(physical.id, after)
 
-    def delete(self, made: Made, properties: Properties) -> None:
-        self._functions.remove(made.id)
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
+        self._functions.remove(physical.id)
         with suppress(self._clients("lambda").exceptions.ResourceNotFoundException):
-            self._clients("lambda").delete_function(FunctionName=made.id)
+            self._clients("lambda").delete_function(FunctionName=physical.id)
 
-    def _reserve(self, name: str, wanted: Properties) -> None:
-        client, reserved = self._clients("lambda"), wanted.get("ReservedConcurrentExecutions")
-        self._functions.reserve(name, None if reserved is None else int(reserved))
-        if reserved is not None:
-            client.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=int(reserved))
+    def _reserve(self, name: str, properties: Properties) -> None:
+        client, concurrency = self._clients("lambda"), properties.get("ReservedConcurrentExecutions")
+        self._functions.reserve(name, None if concurrency is None else int(concurrency))
+        if concurrency is not None:
+            client.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=int(concurrency))
         elif "ReservedConcurrentExecutions" in client.get_function_concurrency(FunctionName=name):
             client.delete_function_concurrency(FunctionName=name)
 
 
-def _configuration(wanted: Properties) -> dict[str, Any]:
+def _configuration(properties: Properties) -> dict[str, Any]:
     """The function's configuration for moto, which describes functions but does not run them."""
     return {
-        "Role": wanted["Role"],
-        "Handler": _handler(wanted),
-        "Runtime": wanted.get("Runtime", "python3.12"),
-        "MemorySize": int(wanted.get("MemorySize", 128)),
-        "Timeout": int(wanted.get("Timeout", 3)),
-        "Environment": {"Variables": _variables(wanted)},
+        "Role": properties["Role"],
+        "Handler": _handler(properties),
+        "Runtime": properties.get("Runtime", "python3.12"),
+        "MemorySize": int(properties.get("MemorySize", 128)),
+        "Timeout": int(properties.get("Timeout", 3)),
+        "Environment": {"Variables": _variables(properties)},
     }
 
 
 def _placeholder() -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
+    package = io.BytesIO()
+    with zipfile.ZipFile(package, "w") as archive:
         archive.writestr("README", "The emulated account runs the program from its folders.\n")
-    return packed.getvalue()
+    return package.getvalue()
 
 
 _PLACEHOLDER = _placeholder()
@@ -209,14 +209,14 @@ _PLACEHOLDER = _placeholder()
 class Version:
     """AWS::Lambda::Version: the function's current settings."""
 
-    fixed = frozenset({"FunctionName"})
+    create_only = frozenset({"FunctionName"})
 
     def __init__(self, clients: Clients, functions: Functions) -> None:
         self._clients, self._functions = clients, functions
 
-    def create(self, name: str, wanted: Properties) -> Made:
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
         """See `Kind`."""
-        function, client = wanted["FunctionName"], self._clients("lambda")
+        function, client = properties["FunctionName"], self._clients("lambda")
         equal = self._functions.equal(function)
         pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)
         if equal is not None and equal in pages.search("Versions[].Version"):
@@ -224,39 +224,39 @@ class Version:
             raise ValueError(
                 f"A version for this Lambda function exists ( {equal} ). Modify the function to create a new version."
             )
-        if self._functions.published(function):  # moto keeps fewer settings and may otherwise see no change
+        if self._functions.has_versions(function):  # moto keeps fewer settings and may otherwise see no change
             client.update_function_configuration(FunctionName=function)
-        created = client.publish_version(FunctionName=function)
-        self._functions.publish(function, created["Version"])
-        return Made(created["FunctionArn"], {"Version": created["Version"]})
+        answer = client.publish_version(FunctionName=function)
+        self._functions.publish(function, answer["Version"])
+        return PhysicalResource(answer["FunctionArn"], {"Version": answer["Version"]})
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
         """A published version does not change."""
 
-    def delete(self, made: Made, properties: Properties) -> None:
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
         """Versions are deleted with their function, not before: runs may be pinned to them."""
 
 
 class Alias:
     """AWS::Lambda::Alias; only the alias `live` is supported."""
 
-    fixed = frozenset({"FunctionName", "Name"})
+    create_only = frozenset({"FunctionName", "Name"})
 
     def __init__(self, clients: Clients, functions: Functions) -> None:
         self._clients, self._functions = clients, functions
 
-    def create(self, name: str, wanted: Properties) -> Made:
-        if wanted["Name"] != LIVE:
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
+        if properties["Name"] != LIVE:
             raise ValueError(f"the emulated account knows one alias, {LIVE}")
-        created = self._clients("lambda").create_alias(**wanted)
-        self._functions.point(wanted["FunctionName"], wanted["FunctionVersion"])
-        return Made(created["AliasArn"])
+        answer = self._clients("lambda").create_alias(**properties)
+        self._functions.point(properties["FunctionName"], properties["FunctionVersion"])
+        return PhysicalResource(answer["AliasArn"])
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
         self._clients("lambda").update_alias(**after)
         self._functions.point(after["FunctionName"], after["FunctionVersion"])
 
-    def delete(self, made: Made, properties: Properties) -> None:
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
         with suppress(self._clients("lambda").exceptions.ResourceNotFoundException):
             self._clients("lambda").delete_alias(FunctionName=properties["FunctionName"], Name=properties["Name"])
 
@@ -264,20 +264,20 @@ class Alias:
 class EventInvokeConfig:
     """AWS::Lambda::EventInvokeConfig."""
 
-    fixed = frozenset({"FunctionName", "Qualifier"})
+    create_only = frozenset({"FunctionName", "Qualifier"})
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
 
-    def create(self, name: str, wanted: Properties) -> Made:
-        made = Made(f"{wanted['FunctionName']}|{wanted['Qualifier']}")
-        self.update(made, {}, wanted)
-        return made
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
+        physical = PhysicalResource(f"{properties['FunctionName']}|{properties['Qualifier']}")
+        self.update(physical, {}, properties)
+        return physical
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
         self._functions.invoke_asynchronously(after["FunctionName"], after["Qualifier"], after)
 
-    def delete(self, made: Made, properties: Properties) -> None:
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
         """API_DeleteFunctionEventInvokeConfig: Lambda's defaults hold again."""
         self._functions.restore_defaults(properties["FunctionName"], properties["Qualifier"])
 
@@ -285,23 +285,25 @@ class EventInvokeConfig:
 class Permission:
     """AWS::Lambda::Permission: allows a service to invoke a function."""
 
-    fixed = frozenset({"Action", "FunctionName", "Principal", "SourceArn"})
+    create_only = frozenset({"Action", "FunctionName", "Principal", "SourceArn"})
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
 
-    def create(self, name: str, wanted: Properties) -> Made:
-        given = {key: wanted[key] for key in self.fixed if key in wanted}
-        self._clients("lambda").add_permission(StatementId=name[-100:], **{**given, **_split(wanted["FunctionName"])})
-        return Made(name[-100:])
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
+        arguments = {key: properties[key] for key in self.create_only if key in properties}
+        self._clients("lambda").add_permission(
+            StatementId=name[-100:], **{**arguments, **_split(properties["FunctionName"])}
+        )
+        return PhysicalResource(name[-100:])
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
         """Never called: every change replaces the permission."""
 
-    def delete(self, made: Made, properties: Properties) -> None:
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
         client, function = self._clients("lambda"), _split(properties["FunctionName"])
         with suppress(client.exceptions.ResourceNotFoundException):
-            client.remove_permission(StatementId=made.id, **function)
+            client.remove_permission(StatementId=physical.id, **function)
 
 
 def _split(name: str) -> dict[str, str]:
@@ -315,33 +317,33 @@ def _split(name: str) -> dict[str, str]:
 class Rule:
     """AWS::Events::Rule with a rate and functions as its targets."""
 
-    fixed = frozenset[str]()
+    create_only = frozenset[str]()
 
     def __init__(self, clients: Clients, schedules: Schedules) -> None:
         self._clients, self._schedules = clients, schedules
 
-    def create(self, name: str, wanted: Properties) -> Made:
-        with delete_on_failure(self, Made(name), wanted):
-            return Made(name, {"Arn": self._put(name, wanted)})
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
+        with delete_on_failure(self, PhysicalResource(name), properties):
+            return PhysicalResource(name, {"Arn": self._put(name, properties)})
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
-        self._forget(made.id, before)
-        self._put(made.id, after)
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
+        self._forget(physical.id, before)
+        self._put(physical.id, after)
 
-    def delete(self, made: Made, properties: Properties) -> None:
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
         client = self._clients("events")
         with suppress(client.exceptions.ResourceNotFoundException):
-            self._forget(made.id, properties)
-            client.delete_rule(Name=made.id)
+            self._forget(physical.id, properties)
+            client.delete_rule(Name=physical.id)
 
-    def _put(self, name: str, wanted: Properties) -> str:
-        client, targets = self._clients("events"), wanted.get("Targets", [])
-        period_s = rate(wanted["ScheduleExpression"])
-        described = {key: wanted[key] for key in ("ScheduleExpression", "Description") if key in wanted}
-        arn = client.put_rule(Name=name, **described)["RuleArn"]
+    def _put(self, name: str, properties: Properties) -> str:
+        client, targets = self._clients("events"), properties.get("Targets", [])
+        period_s = rate(properties["ScheduleExpression"])
+        settings = {key: properties[key] for key in ("ScheduleExpression", "Description") if key in properties}
+        arn = client.put_rule(Name=name, **settings)["RuleArn"]
         if targets:
-            kept = [{key: target[key] for key in ("Id", "Arn", "Input") if key in target} for target in targets]
-            client.put_targets(Rule=name, Targets=kept)
+            entries = [{key: target[key] for key in ("Id", "Arn", "Input") if key in target} for target in targets]
+            client.put_targets(Rule=name, Targets=entries)
         for target in targets:
             self._schedules.put(f"{name}/{target['Id']}", _schedule(target, period_s))
         return str(arn)

@@ -11,7 +11,7 @@ Clients = Callable[[str], Any]
 
 
 @dataclass(frozen=True)
-class Made:
+class PhysicalResource:
     """An existing resource: the value of `Ref`, and the values of `Fn::GetAtt` by attribute."""
 
     id: str
@@ -21,30 +21,30 @@ class Made:
 class Kind(Protocol):
     """One type of resource. Errors of the API pass through; the stack adds the resource's name."""
 
-    fixed: frozenset[str]
+    create_only: frozenset[str]
     """The properties that need another resource when they change ("Update requires: Replacement")."""
 
-    def create(self, name: str, wanted: Properties) -> Made:
-        """Creates a resource; `name` is its default name if `wanted` has none."""
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
+        """Creates a resource; `name` is its default name if `properties` has none."""
         ...
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
         """Updates the differing properties in place."""
         ...
 
-    def delete(self, made: Made, properties: Properties) -> None:
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
         """Deletes the resource; a missing resource is ignored."""
         ...
 
 
 @contextmanager
-def delete_on_failure(kind: Kind, made: Made, wanted: Properties) -> Iterator[Made]:
+def delete_on_failure(kind: Kind, physical: PhysicalResource, properties: Properties) -> Iterator[PhysicalResource]:
     """Deletes a partly created resource if the block fails, because the stack does not know it yet."""
     try:
-        yield made
+        yield physical
     except Exception:
         with suppress(Exception):
-            kind.delete(made, wanted)
+            kind.delete(physical, properties)
         raise
 
 

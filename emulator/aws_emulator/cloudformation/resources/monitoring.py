@@ -2,98 +2,100 @@
 
 from typing import Any
 
-from aws_emulator.cloudformation.resources.kind import Clients, Made, Properties, delete_on_failure
+from aws_emulator.cloudformation.resources.kind import Clients, PhysicalResource, Properties, delete_on_failure
 
 
 class Topic:
     """AWS::SNS::Topic with its subscriptions; no message is sent."""
 
-    fixed = frozenset[str]()
+    create_only = frozenset[str]()
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
 
-    def create(self, name: str, wanted: Properties) -> Made:
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
         client = self._clients("sns")
         arn = client.create_topic(Name=name)["TopicArn"]
-        with delete_on_failure(self, Made(arn, {"TopicArn": arn, "TopicName": arn.rpartition(":")[2]}), wanted) as made:
-            self.update(made, {}, wanted)
-        return made
+        with delete_on_failure(
+            self, PhysicalResource(arn, {"TopicArn": arn, "TopicName": arn.rpartition(":")[2]}), properties
+        ) as physical:
+            self.update(physical, {}, properties)
+        return physical
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
         """See `Kind`."""
         client = self._clients("sns")
         there = {
-            (found["Protocol"], found["Endpoint"]): found["SubscriptionArn"]
-            for page in client.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=made.id)
-            for found in page["Subscriptions"]
+            (subscription["Protocol"], subscription["Endpoint"]): subscription["SubscriptionArn"]
+            for page in client.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=physical.id)
+            for subscription in page["Subscriptions"]
         }
         old, new = _subscriptions(before), _subscriptions(after)
-        for gone in (old - new) & there.keys():
-            client.unsubscribe(SubscriptionArn=there[gone])
+        for removal in (old - new) & there.keys():
+            client.unsubscribe(SubscriptionArn=there[removal])
         for protocol, endpoint in sorted(new - there.keys()):
-            client.subscribe(TopicArn=made.id, Protocol=protocol, Endpoint=endpoint)
+            client.subscribe(TopicArn=physical.id, Protocol=protocol, Endpoint=endpoint)
 
-    def delete(self, made: Made, properties: Properties) -> None:
-        self._clients("sns").delete_topic(TopicArn=made.id)
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
+        self._clients("sns").delete_topic(TopicArn=physical.id)
 
 
 def _subscriptions(topic: Properties) -> set[tuple[str, str]]:
-    return {(wanted["Protocol"], wanted["Endpoint"]) for wanted in topic.get("Subscription", [])}
+    return {(subscription["Protocol"], subscription["Endpoint"]) for subscription in topic.get("Subscription", [])}
 
 
 class Alarm:
     """AWS::CloudWatch::Alarm."""
 
-    fixed = frozenset[str]()
+    create_only = frozenset[str]()
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
 
-    def create(self, name: str, wanted: Properties) -> Made:
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
         client = self._clients("cloudwatch")
-        client.put_metric_alarm(**{**_typed(wanted), "AlarmName": name})
+        client.put_metric_alarm(**{**_alarm_settings(properties), "AlarmName": name})
         arn = client.describe_alarms(AlarmNames=[name])["MetricAlarms"][0]["AlarmArn"]
-        return Made(name, {"Arn": arn})
+        return PhysicalResource(name, {"Arn": arn})
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
-        self._clients("cloudwatch").put_metric_alarm(**{**_typed(after), "AlarmName": made.id})
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
+        self._clients("cloudwatch").put_metric_alarm(**{**_alarm_settings(after), "AlarmName": physical.id})
 
-    def delete(self, made: Made, properties: Properties) -> None:
-        self._clients("cloudwatch").delete_alarms(AlarmNames=[made.id])
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
+        self._clients("cloudwatch").delete_alarms(AlarmNames=[physical.id])
 
 
-def _typed(wanted: Properties) -> dict[str, Any]:
+def _alarm_settings(properties: Properties) -> dict[str, Any]:
     """An alarm's properties with the threshold as a number, because parameters are text."""
-    return {**wanted, "Threshold": float(wanted["Threshold"])}
+    return {**properties, "Threshold": float(properties["Threshold"])}
 
 
 class Budget:
     """AWS::Budgets::Budget with its notifications; nothing is billed, so none is sent."""
 
-    fixed = frozenset({"NotificationsWithSubscribers"})  # and a budget's name, which is unique
+    create_only = frozenset({"NotificationsWithSubscribers"})  # and a budget's name, which is unique
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
 
-    def create(self, name: str, wanted: Properties) -> Made:
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
         """See `Kind`."""
-        budget = {"BudgetName": name, **wanted["Budget"]}
-        notifications = wanted.get("NotificationsWithSubscribers", [])
+        budget = {"BudgetName": name, **properties["Budget"]}
+        notifications = properties.get("NotificationsWithSubscribers", [])
         self._clients("budgets").create_budget(
             AccountId=self._account,
             # Parameters are text, and so is an amount.
             Budget={**budget, "BudgetLimit": {key: str(value) for key, value in budget["BudgetLimit"].items()}},
             NotificationsWithSubscribers=notifications,
         )
-        return Made(budget["BudgetName"])
+        return PhysicalResource(budget["BudgetName"])
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
-        self.delete(made, before)  # moto has no UpdateBudget
-        self.create(made.id, after)
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
+        self.delete(physical, before)  # moto has no UpdateBudget
+        self.create(physical.id, after)
 
-    def delete(self, made: Made, properties: Properties) -> None:
-        self._clients("budgets").delete_budget(AccountId=self._account, BudgetName=made.id)
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
+        self._clients("budgets").delete_budget(AccountId=self._account, BudgetName=physical.id)
 
     @property
     def _account(self) -> str:
@@ -103,18 +105,18 @@ class Budget:
 class Dashboard:
     """AWS::CloudWatch::Dashboard."""
 
-    fixed = frozenset({"DashboardName"})
+    create_only = frozenset({"DashboardName"})
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
 
-    def create(self, name: str, wanted: Properties) -> Made:
-        made = Made(wanted.get("DashboardName", name))
-        self.update(made, {}, wanted)
-        return made
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
+        physical = PhysicalResource(properties.get("DashboardName", name))
+        self.update(physical, {}, properties)
+        return physical
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
-        self._clients("cloudwatch").put_dashboard(DashboardName=made.id, DashboardBody=after["DashboardBody"])
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
+        self._clients("cloudwatch").put_dashboard(DashboardName=physical.id, DashboardBody=after["DashboardBody"])
 
-    def delete(self, made: Made, properties: Properties) -> None:
-        self._clients("cloudwatch").delete_dashboards(DashboardNames=[made.id])
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
+        self._clients("cloudwatch").delete_dashboards(DashboardNames=[physical.id])

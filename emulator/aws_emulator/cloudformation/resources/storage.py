@@ -7,7 +7,7 @@ from typing import Any
 
 from aws_emulator.cloudformation.resources.kind import (
     Clients,
-    Made,
+    PhysicalResource,
     Properties,
     changed_properties,
     delete_on_failure,
@@ -18,23 +18,23 @@ from aws_emulator.iam.role_policies import Rules
 class Bucket:
     """AWS::S3::Bucket."""
 
-    fixed = frozenset[str]()
+    create_only = frozenset[str]()
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
 
-    def create(self, name: str, wanted: Properties) -> Made:
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
         """See `Kind`."""
         client = self._clients("s3")
         region = client.meta.region_name
         # S3 refuses us-east-1 as a location constraint (API_CreateBucket, LocationConstraint).
         place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
         client.create_bucket(Bucket=name, **place)
-        with delete_on_failure(self, Made(name, {"Arn": f"arn:aws:s3:::{name}"}), wanted) as made:
-            self.update(made, {}, wanted)
-        return made
+        with delete_on_failure(self, PhysicalResource(name, {"Arn": f"arn:aws:s3:::{name}"}), properties) as physical:
+            self.update(physical, {}, properties)
+        return physical
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
         """See `Kind`."""
         settings: dict[str, Callable[[str, Any], None]] = {
             "BucketEncryption": self._encryption,
@@ -43,11 +43,11 @@ class Bucket:
             "LifecycleConfiguration": self._lifecycle,
         }
         for name, value in changed_properties(before, after).items():
-            settings[name](made.id, value)
+            settings[name](physical.id, value)
 
-    def delete(self, made: Made, properties: Properties) -> None:
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
         with suppress(self._clients("s3").exceptions.NoSuchBucket):
-            self._clients("s3").delete_bucket(Bucket=made.id)
+            self._clients("s3").delete_bucket(Bucket=physical.id)
 
     def _encryption(self, bucket: str, value: Any) -> None:
         client = self._clients("s3")
@@ -89,53 +89,55 @@ _SPELT_BY_THE_API = {"ServerSideEncryptionByDefault": "ApplyServerSideEncryption
 def _rule(rule: Properties) -> dict[str, Any]:
     """A bucket's lifecycle rule in the form of the API (API_LifecycleRule)."""
     tags = rule.get("TagFilters", [])
-    chosen = {"And": {"Tags": tags}} if len(tags) > 1 else {"Tag": tags[0]} if tags else {"Prefix": ""}
-    given = {"ID": rule["Id"], "Status": rule["Status"], "Filter": chosen}
+    rule_filter = {"And": {"Tags": tags}} if len(tags) > 1 else {"Tag": tags[0]} if tags else {"Prefix": ""}
+    settings = {"ID": rule["Id"], "Status": rule["Status"], "Filter": rule_filter}
     if "ExpirationInDays" in rule:
-        given["Expiration"] = {"Days": int(rule["ExpirationInDays"])}
+        settings["Expiration"] = {"Days": int(rule["ExpirationInDays"])}
     spelt_alike = ("NoncurrentVersionExpiration", "AbortIncompleteMultipartUpload")
-    return given | {key: rule[key] for key in spelt_alike if key in rule}
+    return settings | {key: rule[key] for key in spelt_alike if key in rule}
 
 
 class Table:
     """AWS::DynamoDB::Table."""
 
-    fixed = frozenset({"AttributeDefinitions", "KeySchema"})
+    create_only = frozenset({"AttributeDefinitions", "KeySchema"})
 
     def __init__(self, clients: Clients, rules: Rules) -> None:
         self._clients, self._rules = clients, rules
 
-    def create(self, name: str, wanted: Properties) -> Made:
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
         """See `Kind`."""
-        given = {key: wanted[key] for key in _OF_A_NEW_TABLE if key in wanted}
-        settings = {key: _encryption(value) if key == "SSESpecification" else value for key, value in given.items()}
+        initial_properties = {key: properties[key] for key in _OF_A_NEW_TABLE if key in properties}
+        settings = {
+            key: _encryption(value) if key == "SSESpecification" else value for key, value in initial_properties.items()
+        }
         table = self._clients("dynamodb").create_table(TableName=name, **settings)["TableDescription"]
-        made = Made(table["TableName"], {"Arn": table["TableArn"]})
-        partition_key = next(key["AttributeName"] for key in wanted["KeySchema"] if key["KeyType"] == "HASH")
-        self._rules.put_table(made.id, partition_key)
-        with delete_on_failure(self, made, wanted):
-            self.update(made, given, wanted)
-        return made
+        physical = PhysicalResource(table["TableName"], {"Arn": table["TableArn"]})
+        partition_key = next(key["AttributeName"] for key in properties["KeySchema"] if key["KeyType"] == "HASH")
+        self._rules.put_table(physical.id, partition_key)
+        with delete_on_failure(self, physical, properties):
+            self.update(physical, initial_properties, properties)
+        return physical
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
         """See `Kind`."""
         client = self._clients("dynamodb")
         for name, value in changed_properties(before, after).items():
             if name == "TimeToLiveSpecification":
                 off = {**before.get(name, {}), "Enabled": False}
-                client.update_time_to_live(TableName=made.id, TimeToLiveSpecification=value or off)
+                client.update_time_to_live(TableName=physical.id, TimeToLiveSpecification=value or off)
             elif name == "PointInTimeRecoverySpecification":
                 off = {"PointInTimeRecoveryEnabled": False}
-                client.update_continuous_backups(TableName=made.id, PointInTimeRecoverySpecification=value or off)
+                client.update_continuous_backups(TableName=physical.id, PointInTimeRecoverySpecification=value or off)
             elif name == "SSESpecification":
-                client.update_table(TableName=made.id, SSESpecification=_encryption(value or {"SSEEnabled": False}))
+                client.update_table(TableName=physical.id, SSESpecification=_encryption(value or {"SSEEnabled": False}))
             else:
-                client.update_table(TableName=made.id, **{name: value})
+                client.update_table(TableName=physical.id, **{name: value})
 
-    def delete(self, made: Made, properties: Properties) -> None:
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
         with suppress(self._clients("dynamodb").exceptions.ResourceNotFoundException):
-            self._clients("dynamodb").delete_table(TableName=made.id)
-        self._rules.drop_table(made.id)
+            self._clients("dynamodb").delete_table(TableName=physical.id)
+        self._rules.drop_table(physical.id)
 
 
 def _encryption(value: Properties) -> dict[str, Any]:
@@ -152,77 +154,77 @@ _OF_A_NEW_TABLE = ("AttributeDefinitions", "KeySchema", "BillingMode", "SSESpeci
 class Queue:
     """AWS::SQS::Queue."""
 
-    fixed = frozenset[str]()
+    create_only = frozenset[str]()
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
 
-    def create(self, name: str, wanted: Properties) -> Made:
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
         client = self._clients("sqs")
-        url = client.create_queue(QueueName=name, Attributes=_attributes(wanted))["QueueUrl"]
+        url = client.create_queue(QueueName=name, Attributes=_attributes(properties))["QueueUrl"]
         arn = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-        return Made(url, {"Arn": arn, "QueueName": arn.rpartition(":")[2], "QueueUrl": url})
+        return PhysicalResource(url, {"Arn": arn, "QueueName": arn.rpartition(":")[2], "QueueUrl": url})
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
         unset = {"KmsMasterKeyId": ""} if "KmsMasterKeyId" in before else {}
-        self._clients("sqs").set_queue_attributes(QueueUrl=made.id, Attributes={**unset, **_attributes(after)})
+        self._clients("sqs").set_queue_attributes(QueueUrl=physical.id, Attributes={**unset, **_attributes(after)})
 
-    def delete(self, made: Made, properties: Properties) -> None:
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
         with suppress(self._clients("sqs").exceptions.QueueDoesNotExist):
-            self._clients("sqs").delete_queue(QueueUrl=made.id)
+            self._clients("sqs").delete_queue(QueueUrl=physical.id)
 
 
-def _attributes(wanted: Properties) -> dict[str, str]:
+def _attributes(properties: Properties) -> dict[str, str]:
     """A queue's properties as text, the form of the API."""
-    return {name: json.dumps(value) if isinstance(value, bool) else str(value) for name, value in wanted.items()}
+    return {name: json.dumps(value) if isinstance(value, bool) else str(value) for name, value in properties.items()}
 
 
 class LogGroup:
     """AWS::Logs::LogGroup."""
 
-    fixed = frozenset({"LogGroupName"})
+    create_only = frozenset({"LogGroupName"})
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
 
-    def create(self, name: str, wanted: Properties) -> Made:
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
         """See `Kind`."""
         client = self._clients("logs")
-        group = wanted.get("LogGroupName", name)
+        group = properties.get("LogGroupName", name)
         client.create_log_group(logGroupName=group)
-        found = client.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
-        made = Made(group, {"Arn": next(g["arn"] for g in found if g["logGroupName"] == group)})
-        with delete_on_failure(self, made, wanted):
-            self.update(made, {}, wanted)
-        return made
+        groups = client.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
+        physical = PhysicalResource(group, {"Arn": next(g["arn"] for g in groups if g["logGroupName"] == group)})
+        with delete_on_failure(self, physical, properties):
+            self.update(physical, {}, properties)
+        return physical
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
         client, days = self._clients("logs"), after.get("RetentionInDays")
         if days is None:
-            client.delete_retention_policy(logGroupName=made.id)
+            client.delete_retention_policy(logGroupName=physical.id)
         else:
-            client.put_retention_policy(logGroupName=made.id, retentionInDays=int(days))
+            client.put_retention_policy(logGroupName=physical.id, retentionInDays=int(days))
 
-    def delete(self, made: Made, properties: Properties) -> None:
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
         with suppress(self._clients("logs").exceptions.ResourceNotFoundException):
-            self._clients("logs").delete_log_group(logGroupName=made.id)
+            self._clients("logs").delete_log_group(logGroupName=physical.id)
 
 
 class BucketPolicy:
     """AWS::S3::BucketPolicy. moto does not get the policy, because it ignores the conditions of a `Deny`."""
 
-    fixed = frozenset({"Bucket"})
+    create_only = frozenset({"Bucket"})
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
 
-    def create(self, name: str, wanted: Properties) -> Made:
-        made = Made(wanted["Bucket"])
-        self.update(made, {}, wanted)
-        return made
+    def create(self, name: str, properties: Properties) -> PhysicalResource:
+        physical = PhysicalResource(properties["Bucket"])
+        self.update(physical, {}, properties)
+        return physical
 
-    def update(self, made: Made, before: Properties, after: Properties) -> None:
-        self._rules.put_bucket_policy(made.id, after["PolicyDocument"])
+    def update(self, physical: PhysicalResource, before: Properties, after: Properties) -> None:
+        self._rules.put_bucket_policy(physical.id, after["PolicyDocument"])
 
-    def delete(self, made: Made, properties: Properties) -> None:
-        self._rules.drop_bucket_policy(made.id)
+    def delete(self, physical: PhysicalResource, properties: Properties) -> None:
+        self._rules.drop_bucket_policy(physical.id)
