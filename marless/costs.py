@@ -9,14 +9,13 @@ from coordinator.errors import UserError
 from coordinator.pricing.bill import Bill
 from infra.local.own_process import cores
 from marless.backends import registry
-from marless.driving import configuration, overrides
+from marless.driving import Config, configuration, overrides
 from marless.estimation.estimate import estimate_run
 from marless.estimation.recording import recording_of
 from marless.estimation.simulation import LEAST_ROUNDS, Setting, Simulated
 from marless.estimation.simulation import simulate as simulate_recording
 from marless.estimation.targets import Target
 from marless.estimation.virtual_functions import Faults
-from marless.run import Run
 
 __all__ = ["CostEstimate", "estimate", "simulate"]
 
@@ -41,14 +40,22 @@ class CostEstimate:
 
 
 def estimate(
-    config: str | os.PathLike[str] | Mapping[str, Any] | None,
-    settings: Mapping[str, Any],
-    backend: str,
-    workers: int | None,
-    detach: bool,
-    concurrency: int,
+    config: Config = None,
+    *,
+    backend: str = "local",
+    workers: int | None = None,
+    detach: bool = False,
+    concurrency: int = 1000,
+    **settings: Any,
 ) -> CostEstimate:
-    """See `marless.estimate`."""
+    """What a run would cost on AWS Lambda and how long it would take, after playing a few of its rounds here.
+
+    Raises `ConfigError` and `UserError`.
+
+    Examples:
+        >>> marless.estimate("my.toml", backend="aws", detach=True).dollars
+        0.021
+    """
     place, count = registry.lookup(backend), workers or cores()
     if detach and not place.remote:
         raise UserError(f"detach needs a back-end with deployments: {', '.join(registry.remote_names())}")
@@ -58,23 +65,42 @@ def estimate(
 
 
 def simulate(
-    run: str | os.PathLike[str] | Run,
-    rollouts: Sequence[int],
-    slots: int | None,
-    rounds: int,
-    deployed: bool,
-    faults: Mapping[str, float],
-    seed: int,
-    workers: int | None,
-    settings: Mapping[str, Any],
+    run: str | os.PathLike[str],
+    rollouts: Sequence[int] = (),
+    *,
+    slots: int | None = None,
+    rounds: int = 20,
+    deployed: bool = False,
+    faults: Mapping[str, float] | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    **settings: Any,
 ) -> list[Simulated]:
-    """See `marless.simulate`."""
+    """How long rounds of a recorded run would take, and what they would cost, for each number of `rollouts` in a round.
+
+    Args:
+        run: a run, or the path of a TOML file, of which a few rounds are played here first.
+        rollouts: as recorded without it.
+        slots: functions that run at once; as recorded without it.
+        rounds: how many to simulate, 3 at least.
+        deployed: requests and storage take as long as on AWS.
+        faults: shares of attempts that are ``slow``, ``cold``, ``throttled`` or ``lost``.
+        seed: of the drawn durations.
+        workers: worker processes for a file's rounds; one per core without it.
+        **settings: keys over those of the run or the file; tables as mappings.
+
+    Raises `ConfigError`, and `UserError` for a run that has no record.
+
+    Examples:
+        >>> [run.dollars for run in marless.simulate("latest", [50, 500], slots=100)]
+        [0.0011, 0.0104]
+    """
+    faults = faults or {}
     if rounds < LEAST_ROUNDS:
         raise UserError(f"at least {LEAST_ROUNDS} rounds are simulated: the first one starts the functions")
     if any(name not in _FAULTS or not 0 <= share <= 1 for name, share in faults.items()):
         raise UserError(f"faults: {dict(faults)} are not shares from 0 to 1 of {', '.join(_FAULTS)}")
-    name = os.fspath(run.path if isinstance(run, Run) else run)
-    recording = recording_of(name, list(overrides(settings)), workers or cores())
+    recording = recording_of(os.fspath(run), list(overrides(settings)), workers or cores())
     width = slots or recording.slots
     return [
         simulate_recording(recording, Setting(count, rounds, width, deployed, Faults(**faults), seed))

@@ -1,4 +1,4 @@
-"""Training and resuming from Python: the same functions that the commands call."""
+"""Training and resuming from Python: what the commands do, as functions."""
 
 import os
 import time
@@ -18,7 +18,10 @@ from marless.runs.folder import RunFolder
 from marless.runs.integrity.origin import require_trust
 from marless.runs.view import View
 
-__all__ = ["RunFailed", "configuration", "overrides", "playable", "resume", "train"]
+__all__ = ["Config", "RunFailed", "configuration", "overrides", "playable", "resume", "train"]
+
+Config = str | os.PathLike[str] | Mapping[str, Any] | None
+"""The path of a TOML file, or its tables; the defaults without one."""
 
 
 class RunFailed(Exception):
@@ -29,7 +32,7 @@ class RunFailed(Exception):
         self.run = run
 
 
-def configuration(config: str | os.PathLike[str] | Mapping[str, Any] | None, settings: Mapping[str, Any]) -> RunConfig:
+def configuration(config: Config, settings: Mapping[str, Any]) -> RunConfig:
     """The configuration of a file or a mapping with `settings` over it; raises `ConfigError`."""
     if config is None or isinstance(config, Mapping):
         document, where = dict(config or {}), "the configuration"
@@ -39,30 +42,63 @@ def configuration(config: str | os.PathLike[str] | Mapping[str, Any] | None, set
 
 
 def train(
-    config: str | os.PathLike[str] | Mapping[str, Any] | None,
-    settings: Mapping[str, Any],
-    backend: str,
-    workers: int | None,
-    run: str | None,
-    quiet: bool,
+    config: Config = None,
+    *,
+    backend: str = "local",
+    workers: int | None = None,
+    run: str | None = None,
+    quiet: bool = False,
+    **settings: Any,
 ) -> Run:
-    """See `marless.train`."""
+    """Trains a new run under ``runs/`` of the current folder and returns it when it has ended.
+
+    Args:
+        config: the path of a TOML file or a mapping of its tables; the defaults without one.
+        backend: where functions run: ``local``, ``inline``, ``emulated``, ``aws``, or a plug-in's.
+        workers: worker processes; one per core without it.
+        run: the run's name; made of task, algorithm, seed and time without it.
+        quiet: prints nothing.
+        **settings: keys over those of `config`; tables as mappings.
+
+    Raises:
+        ConfigError: the configuration cannot be used; the message is one line.
+        UserError: nothing could be trained; the message is one line that says what to do.
+        RunFailed: the run began and failed; `resume` goes on where it stopped.
+
+    A run that reached a cap, or that Ctrl-C stopped in order, is returned; see `Run.summary` for its status.
+
+    Examples:
+        >>> marless.train("my.toml", seed=7, stop={"rounds": 4})
+        Run('runs/simple_spread-mappo-s7-20261123-101500')
+    """
     location = RunLocation(registry.backend(backend))
     folder, ending = training.train(configuration(config, settings), location, _drive(workers, quiet), run)
     return _ended(folder, ending)
 
 
 def resume(
-    run: str | os.PathLike[str] | Run, settings: Mapping[str, Any], workers: int | None, quiet: bool, trust: bool
+    run: str | os.PathLike[str],
+    *,
+    workers: int | None = None,
+    quiet: bool = False,
+    trust: bool = False,
+    **settings: Any,
 ) -> Run:
-    """See `marless.resume`."""
+    """Goes on with a run that was stopped, was killed or failed, or that may train on under higher limits.
+
+    `settings` may hold `stop` and the functions' ``timeout_s``. `trust` is as in `evaluate`. Raises as `train`.
+
+    Examples:
+        >>> marless.resume("runs/latest", stop={"rounds": 600})
+        Run('runs/simple_spread-mappo-s1-20261123-101500')
+    """
     folder = playable(run, trust)
     return _ended(folder, training.resume(folder, list(overrides(settings)), _drive(workers, quiet)))
 
 
-def playable(run: str | os.PathLike[str] | Run, trust: bool) -> RunFolder:
+def playable(run: str | os.PathLike[str], trust: bool) -> RunFolder:
     """The folder of a run that is to be played; raises `UserError` where it may run code that nobody trusts."""
-    folder = RunFolder.find(os.fspath(run.path if isinstance(run, Run) else run))
+    folder = RunFolder.find(os.fspath(run))
     require_trust(folder, trust, "pass trust=True")
     return folder
 

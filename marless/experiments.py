@@ -1,4 +1,4 @@
-"""Studies, ablations and comparisons from Python: the same functions that the commands call."""
+"""Studies, ablations and comparisons from Python: what the commands do, as functions."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,7 @@ from marless.ablation.ablate import AblationResult, AblationView, plan, referenc
 from marless.ablation.ablate import ablate as run_ablation
 from marless.ablation.arms import ARMS, choose_arms
 from marless.comparison.compare_runs import RunComparison, compare_runs
-from marless.driving import configuration, overrides
-from marless.run import Run
+from marless.driving import Config, configuration, overrides
 from marless.runs.folder import RunFolder, require_name
 from marless.runs.policies import with_absolute_policies
 from marless.signals import Signals
@@ -33,11 +32,27 @@ __all__ = ["ablate", "compare", "study"]
 
 def study(
     file: str | os.PathLike[str] | Mapping[str, Any],
-    out: str | os.PathLike[str] | None,
-    slots: int | None,
-    quiet: bool,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    slots: int | None = None,
+    quiet: bool = False,
 ) -> StudyResult:
-    """See `marless.study`."""
+    """Trains many runs over settings and seeds at once on one pool of workers of this machine.
+
+    Args:
+        file: the path of a study's TOML file, a mapping of its tables, or the name of a study that was begun.
+        out: the study's folder; ``studies/NAME`` after the file without it. A mapping needs one.
+        slots: worker processes; those of the file's pool without it.
+        quiet: prints nothing.
+
+    The same call goes on with a study that was stopped. Raises `ConfigError` for settings that no run can have, and
+    `UserError` for a folder that holds another study.
+
+    Examples:
+        >>> rates = marless.study({"seeds": "1-5", "vary": {"algorithm": {"lr": [3e-4, 1e-3]}}}, out="studies/rates")
+        >>> [(run.setting, run.seed, run.score) for run in rates.runs][0]
+        ('lr-0.0003', 1, -51.2)
+    """
     folder, settings = _study_file(file, out)
     if settings is not None and slots is not None:
         pool = msgspec.structs.replace(settings.pool, slots=slots)
@@ -50,18 +65,39 @@ def study(
 
 
 def ablate(
-    config: str | os.PathLike[str] | Mapping[str, Any] | None,
-    settings: Mapping[str, Any],
-    arms: Sequence[str],
-    seeds: str | Sequence[int],
-    jobs: int | None,
-    out: str | os.PathLike[str] | None,
-    random: float | None,
-    headlines: Sequence[str],
-    reference: str | os.PathLike[str] | None,
-    quiet: bool,
+    config: Config = None,
+    *,
+    arms: Sequence[str] = (),
+    seeds: str | Sequence[int] = "1-10",
+    jobs: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    random: float | None = None,
+    headlines: Sequence[str] = (),
+    reference: str | os.PathLike[str] | None = None,
+    quiet: bool = False,
+    **settings: Any,
 ) -> AblationResult:
-    """See `marless.ablate`."""
+    """Compares sharing, scaling and placement rules over seeds: return, dollars and time against the first arm.
+
+    Args:
+        config: what all runs have in common, as in `train`.
+        arms: names such as ``ours`` or ``none+gns@split``, the baseline first; all without it.
+        seeds: of every arm, as a list or as ``1-10``.
+        jobs: parallel runs; one per core without it.
+        out: the ablation's folder; ``ablations/TASK-ALGORITHM`` without it.
+        random: the return of random play, to report differences in per cent of the gain.
+        headlines: contrasts declared before the runs, such as ``ours/packed:dollars``.
+        reference: a run or policy file whose policies are the opponents of each side of competing agents.
+        quiet: prints nothing.
+        **settings: keys over those of `config`; tables as mappings.
+
+    The same call goes on with an ablation that was stopped. Raises `ConfigError` and `UserError`.
+
+    Examples:
+        >>> result = marless.ablate("my.toml", arms=["marless-minus", "ours"], seeds="1-3")
+        >>> result.comparison.comparisons[1].ratios["dollars"].value
+        0.62
+    """
     base = with_absolute_policies(configuration(config, settings))
     folder, arm_list = None if out is None else Path(out), choose_arms(arms, {}, list(ARMS))
     ablation = plan(base, arm_list, seeds_of(seeds), folder, random, headlines, list(overrides(settings)))
@@ -72,17 +108,31 @@ def ablate(
 
 
 def compare(
-    runs: Sequence[str | os.PathLike[str] | Run],
-    by: Sequence[str],
-    at: "Axis",
-    metric: str,
-    path: str | os.PathLike[str] | None,
+    *runs: str | os.PathLike[str],
+    by: Sequence[str] = (),
+    at: "Axis" = "steps",
+    metric: str = "return",
+    path: str | os.PathLike[str] | None = None,
 ) -> RunComparison:
-    """See `marless.compare`."""
+    """Compares trained runs over seeds, with intervals, and says where they cannot be told apart.
+
+    Args:
+        runs: runs, or folders that hold runs, as a study's; the arm of the first one is what others are compared with.
+        by: keys of the configuration that tell arms apart, such as ``algorithm.name``.
+        at: what is equal where runs are compared: ``steps``, ``seconds`` or ``dollars``.
+        metric: a metric of the environment to compare in place of the return.
+        path: the folder for the tables and pictures; nothing is written without it.
+
+    Raises `UserError` for runs that cannot be compared.
+
+    Examples:
+        >>> comparison = marless.compare("studies/rates").comparison
+        >>> [(row.arm, row.against.verdict) for row in comparison.equal[1:]]
+        [('lr=0.001', 'higher')]
+    """
     from marless.comparison import report
 
-    names = [os.fspath(run.path if isinstance(run, Run) else run) for run in runs]
-    result = compare_runs(names, by, at, metric)
+    result = compare_runs([os.fspath(run) for run in runs], by, at, metric)
     if path is not None:
         report.write(Path(path), result.comparison, result.arms, result.left_out)
     return result

@@ -1,4 +1,4 @@
-"""What runs came to, from Python: the same functions that the commands call."""
+"""What runs came to, from Python: what the commands do, as functions."""
 
 import os
 from collections.abc import Sequence
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from infra.local.own_process import cores
 from marless.driving import playable
-from marless.run import Run
 from marless.runs import evaluation
 from marless.runs.folder import RunFolder
 
@@ -18,60 +17,145 @@ if TYPE_CHECKING:
 
 __all__ = ["crossplay", "evaluate", "export", "replay", "report"]
 
-NamedRun = str | os.PathLike[str] | Run
 
+def evaluate(
+    run: str | os.PathLike[str],
+    *,
+    episodes: int | None = None,
+    workers: int | None = None,
+    trust: bool = False,
+) -> evaluation.EvaluationResult:
+    """Plays a run's newest policies greedily on fresh start states; returns are undiscounted.
 
-def evaluate(run: NamedRun, episodes: int | None, workers: int | None, trust: bool) -> evaluation.EvaluationResult:
-    """See `marless.evaluate`."""
+    `trust`: a run that somebody else made may run the code that its configuration names; remembered. Raises `UserError`
+    for a run without policies.
+
+    Examples:
+        >>> marless.evaluate("runs/latest", episodes=320).returns.mean
+        -33.4
+    """
     return evaluation.evaluate(playable(run, trust), workers or cores(), episodes)
 
 
-def replay(run: NamedRun, path: str | os.PathLike[str] | None, episodes: int, beside: str | None, trust: bool) -> Path:
-    """See `marless.replay`."""
+def replay(
+    run: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
+    episodes: int = 3,
+    *,
+    beside: str | None = None,
+    trust: bool = False,
+) -> Path:
+    """Draws greedy episodes of a run's newest policies as an animation and returns its path.
+
+    Args:
+        run: the run, its name or its folder.
+        path: a ``.gif``, or an ``.mp4`` by the program ffmpeg; the run's ``replay.gif`` without it.
+        episodes: how many, from 1.
+        beside: a second panel on the same start states: ``random``, ``scripted``, or a run or policy file of the task.
+        trust: as in `evaluate`.
+
+    Raises `UserError` for a run without policies, a task that cannot be drawn and a file that cannot be written.
+
+    Examples:
+        >>> marless.replay("runs/latest", "team.gif", beside="random")
+        PosixPath('team.gif')
+    """
     from marless.replays.recording import record
 
     return record(playable(run, trust), None if path is None else Path(path), episodes, beside)
 
 
 def export(
-    run: NamedRun,
+    run: str | os.PathLike[str],
     to: str,
-    path: str | os.PathLike[str] | None,
-    best: bool,
-    episodes: int | None,
-    greedy: bool,
-    rounds: tuple[int, int] | None,
-    trust: bool,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    best: bool = False,
+    episodes: int | None = None,
+    greedy: bool = False,
+    rounds: tuple[int, int] | None = None,
+    trust: bool = False,
 ) -> "Exported":
-    """See `marless.export`."""
+    """Writes a run's policies, or episodes, in a new folder for programs that do not know MARLess.
+
+    Args:
+        run: the run, its name or its folder.
+        to: of policies ``onnx``, ``torch`` or ``safetensors``; of episodes ``npz`` or ``parquet``.
+        path: the folder; ``exports/RUN-FORMAT`` without it.
+        best: the policies of the best evaluation in place of the newest.
+        episodes: how many to play.
+        greedy: episodes of the most probable actions.
+        rounds: the first and the last round whose stored rollouts are written, of runs with a replay buffer.
+        trust: as in `evaluate`, where episodes are played.
+
+    Raises `UserError` for what does not fit the format, for what the run does not have, and for a folder that is taken.
+
+    Examples:
+        >>> marless.export("runs/latest", "npz", "data", episodes=1000).line
+        '1,000 episodes, 25,000 steps, sampled'
+    """
     from marless.exports import export as exports
 
-    folder = playable(run, trust) if episodes is not None else RunFolder.find(_text(run))
+    folder = playable(run, trust) if episodes is not None else RunFolder.find(os.fspath(run))
     return exports.export(folder, to, None if path is None else Path(path), best, episodes, greedy, rounds)
 
 
 def report(
-    runs: NamedRun | Sequence[NamedRun], path: str | os.PathLike[str], by: Sequence[str], at: "Axis", metric: str
+    runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = "latest",
+    path: str | os.PathLike[str] = "report.html",
+    *,
+    by: Sequence[str] = (),
+    at: "Axis" = "steps",
+    metric: str = "return",
 ) -> Path:
-    """See `marless.report`."""
+    """Writes one page in HTML about a run, or about several that are compared, and returns its path.
+
+    Args:
+        runs: a run, or several; a folder that holds runs, as a study's, stands for all of them.
+        path: the page.
+        by: keys of the configuration that tell arms apart, such as ``algorithm.name``.
+        at: what is equal where runs are compared: ``steps``, ``seconds`` or ``dollars``.
+        metric: a metric of the environment to compare in place of the return.
+
+    Raises `UserError` for runs that cannot be compared, and for a page that cannot be written.
+
+    Examples:
+        >>> marless.report("studies/rates", "rates.html", by=["algorithm.lr"])
+        PosixPath('rates.html')
+    """
     from marless.page.report import write_report
 
-    names = [runs] if isinstance(runs, str | os.PathLike | Run) else runs
-    write_report([_text(each) for each in names], Path(path), by, at, metric)
+    names = [runs] if isinstance(runs, str | os.PathLike) else runs
+    write_report([os.fspath(each) for each in names], Path(path), by, at, metric)
     return Path(path)
 
 
 def crossplay(
-    runs: Sequence[NamedRun], episodes: int, sampled: bool, path: str | os.PathLike[str] | None, trust: bool
+    *runs: str | os.PathLike[str],
+    episodes: int = 320,
+    sampled: bool = False,
+    path: str | os.PathLike[str] | None = None,
+    trust: bool = False,
 ) -> "Tournament":
-    """See `marless.crossplay`."""
+    """Plays every team against every other with either side of the task; says who wins how much, and rates them.
+
+    Args:
+        runs: the first is a run; the others are runs, policy files, ``random`` or ``scripted``. A run alone is played
+            by the checkpoints of its league and its newest policies.
+        episodes: of each pair and side, 2 at least.
+        sampled: policies draw their actions; greedy games without chance are all alike.
+        path: the folder for crossplay.json and crossplay.png; nothing is written without it.
+        trust: as in `evaluate`.
+
+    Raises `UserError` for teams that cannot play each other.
+
+    Examples:
+        >>> marless.crossplay("chase", "scripted", "random").ratings
+        (1200.0, 1134.2, 871.5)
+    """
     from marless.comparison import crossplay as tournaments
 
-    played = tournaments.crossplay(playable(runs[0], trust), [_text(each) for each in runs], episodes, sampled)
+    played = tournaments.crossplay(playable(runs[0], trust), [os.fspath(each) for each in runs], episodes, sampled)
     if path is not None:
         tournaments.write(played, Path(path))
     return played
-
-
-def _text(run: NamedRun) -> str:
-    return os.fspath(run.path if isinstance(run, Run) else run)

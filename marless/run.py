@@ -16,7 +16,7 @@ __all__ = ["Run", "open_run"]
 
 
 class Run:
-    """A run's folder; every call reads the files as they are at that moment.
+    """A run's folder; every call reads the files as they are at that moment. A run is also the path of its folder.
 
     Examples:
         >>> run = marless.open_run("runs/latest")
@@ -26,6 +26,9 @@ class Run:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+
+    def __fspath__(self) -> str:
+        return str(self.path)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"

@@ -234,12 +234,18 @@ def scripted_policy(task: EnvTask, script: str) -> TeamPolicy:
     return TeamPolicy(TeamFile(task=task, spec=spec, team=scripted_team(len(spec.agents), script)), {})
 
 
-def load_policy(run: str | os.PathLike[str]) -> TeamPolicy:
-    """The policies of a run's folder, or of a policy file; raises `FileNotFoundError` or `CorruptObject`."""
-    path = Path(run)
-    path = path / FILE if path.is_dir() else path
+def load_policy(path: str | os.PathLike[str]) -> TeamPolicy:
+    """The policies of a run's folder or of a policy file, ready to act; raises `FileNotFoundError` or `CorruptObject`.
+
+    Examples:
+        >>> policy = marless.load_policy("runs/latest")
+        >>> policy.act(observations)
+        {'agent_0': 3, 'agent_1': 0, 'agent_2': 1}
+    """
+    file = Path(path)
+    file = file / FILE if file.is_dir() else file
     try:
-        body = read_file(path)
+        body = read_file(file)
         header = from_json(codec.metadata(body)[_HEADER], TeamFile)
         language.require_fitting(header.spec, header.task.last_action)
         return TeamPolicy(header, load(body))
@@ -248,4 +254,4 @@ def load_policy(run: str | os.PathLike[str]) -> TeamPolicy:
     except UnreadableFile as error:
         raise CorruptObject(str(error)) from error
     except _REFUSALS as error:
-        raise CorruptObject(f"{path} is not a policy file: {error}") from error
+        raise CorruptObject(f"{file} is not a policy file: {error}") from error

@@ -19,6 +19,7 @@ _.dead_letters  # of a deployment
 bounded_ci95
 
 # Names that libraries call or read.
+__dir__  # dir(marless), completion in notebooks
 _.transient  # rich.live.Live
 _._print_message  # argparse.ArgumentParser
 _.buffer  # sys.stdout
