@@ -54,14 +54,10 @@ NOT_CLEAN: tuple[str, ...] = (
     "infra/local",
     "marless",
     "marless/ablation",
-    "marless/backends",
-    "marless/cli",
-    "marless/cloud",
     "marless/comparison",
     "marless/estimation",
     "marless/runs",
     "marless/studies",
-    "marless/views",
 )
 # Fields that ledgers, messages and files hold under these names.
 STORED: tuple[str, ...] = ()

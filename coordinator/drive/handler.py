@@ -62,7 +62,7 @@ class Coordinator:
             self._time.end()
 
     def _repeated(self) -> Meter:
-        return Meter(**asdict(self._deployed.repeated.take()))
+        return Meter(**asdict(self._deployed.retries.take()))
 
     def _sweep(self) -> dict[str, Any]:
         """Sends every live run an event, on the coordinator version that it began with."""

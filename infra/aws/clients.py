@@ -64,7 +64,7 @@ class Cloud:
     endpoint: str | None = None
     credentials: tuple[str, str, str | None] | None = field(default=None, repr=False)
     profile: str | None = None
-    repeated: RepeatedRequests = field(default_factory=RepeatedRequests, repr=False, compare=False)
+    retries: RepeatedRequests = field(default_factory=RepeatedRequests, repr=False, compare=False)
 
     @classmethod
     def here(cls) -> Self:
@@ -104,7 +104,7 @@ class Cloud:
                 aws_session_token=token,
                 config=Config(**overrides),
             )
-        client.meta.events.register("before-send", self.repeated.count)
+        client.meta.events.register("before-send", self.retries.count)
         if not self.credentials:
             client.meta.events.register("provide-client-params", self._look_at_credentials)
         # `Config` has no setting for the intervals (botocore issue 2916). The list is the one that new sockets get; a

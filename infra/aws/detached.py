@@ -31,7 +31,7 @@ class Deployed:
     """A tenant's deployment; it keeps the ports of a run open for the next event."""
 
     def __init__(self, settings: Settings, cloud: Cloud) -> None:
-        self.settings, self._cloud, self.repeated = settings, cloud, cloud.repeated
+        self.settings, self._cloud, self.retries = settings, cloud, cloud.retries
         spill = S3Storage(cloud, settings.bucket, settings.listing)
         self.live = DynamoLedger(cloud, settings.table, settings.live, spill)
         self._lambda = cloud.client("lambda")

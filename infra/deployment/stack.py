@@ -58,7 +58,7 @@ class Stack:
     parameters: Mapping[str, str]
     outputs: Mapping[str, str]
     tags: Mapping[str, str]
-    protected: bool
+    is_protected: bool
 
     @property
     def busy(self) -> bool:
@@ -67,12 +67,12 @@ class Stack:
 
 @dataclass(frozen=True)
 class Part:
-    """A resource that a stack has or had. `id` is its physical id; `skipped`: the stack was deleted without it."""
+    """A resource that a stack has or had. `id` is its physical id; `is_skipped`: the stack was deleted without it."""
 
     logical: str
     type: str
     id: str
-    skipped: bool = False
+    is_skipped: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,13 @@ class Request:
 
 
 class Change(NamedTuple):
-    """A change of a resource. `action` is Add, Modify or Remove; `replaced` True, False, Conditional or, if new, ''."""
+    """A change of a resource. `action` is Add, Modify or Remove; `replacement` True, False, Conditional or, if new,
+    ''."""
 
     action: str
     logical: str
     type: str
-    replaced: str
+    replacement: str
 
 
 class _ChangeSet(NamedTuple):
@@ -143,10 +144,10 @@ class Stacks:
             parameters={one["ParameterKey"]: one["ParameterValue"] for one in description.get("Parameters", [])},
             outputs={one["OutputKey"]: one["OutputValue"] for one in description.get("Outputs", [])},
             tags={one["Key"]: one["Value"] for one in description.get("Tags", [])},
-            protected=description.get("EnableTerminationProtection", False),
+            is_protected=description.get("EnableTerminationProtection", False),
         )
 
-    def settled(self, name: str) -> Stack | None:
+    def wait_until_stable(self, name: str) -> Stack | None:
         """The stack when its operation has ended; raises `DeploymentFault` when that takes longer than an hour."""
         give_up, pause_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
         while (stack := self.find(name)) is not None and stack.busy:
@@ -158,7 +159,7 @@ class Stacks:
 
     def protect(self, stack: Stack, protection: bool) -> None:
         """Sets termination protection."""
-        if stack.protected != protection:
+        if stack.is_protected != protection:
             self.client.update_termination_protection(StackName=stack.id, EnableTerminationProtection=protection)
 
     def put(self, name: str, exists: bool, request: Request) -> Put:

@@ -105,7 +105,7 @@ def with_defaults(template: str, values: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def allowed(template: str, parameter: str) -> str:
+def allowed_pattern(template: str, parameter: str) -> str:
     """A regular expression of the values that the parameter takes; raises `KeyError` if it takes any."""
     block = _blocks(template)[parameter]
     if pattern := _PATTERN.search(block):

@@ -22,7 +22,7 @@ class PlugIns:
     """Prepared plug-ins: requirements for pip, and modules and package folders to copy."""
 
     requirements: tuple[str, ...]
-    copied: tuple[Path, ...]
+    source_paths: tuple[Path, ...]
 
 
 def prepare(plugins: Iterable[str], wheels: Path) -> PlugIns:
@@ -51,9 +51,9 @@ def prepare(plugins: Iterable[str], wheels: Path) -> PlugIns:
 
 def copy(plugins: PlugIns, target: Path) -> None:
     """Copies the modules and packages' folders into `target`."""
-    if plugins.copied:
+    if plugins.source_paths:
         target.mkdir(parents=True, exist_ok=True)
-    for path in plugins.copied:
+    for path in plugins.source_paths:
         if path.is_dir():
             shutil.copytree(path, target / path.name, ignore=_LEFT_OUT, dirs_exist_ok=True)
         else:

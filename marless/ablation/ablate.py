@@ -64,13 +64,13 @@ class AblationResult:
 class AblationView(CampaignView):
     """Shows an ablation while its runs train; this one shows nothing."""
 
-    def announced(self, ablation: Ablation, missing: int) -> None:
+    def announce(self, ablation: Ablation, missing: int) -> None:
         """So many of the runs have not finished yet."""
 
     def cell_ended(self, end: CellEnd) -> None:
         """A run ended, or could not begin."""
 
-    def compared(self, result: AblationResult) -> None:
+    def show_comparison(self, result: AblationResult) -> None:
         """The arms were compared."""
 
 
@@ -141,7 +141,7 @@ def ablate(ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView
     _open(folder)
     with RunFolder(folder).driving():
         campaign = AblationCampaign(folder, _declare(ablation), ablation.arms, ablation.seeds, view.cell_ended)
-        view.announced(ablation, len(campaign.missing))
+        view.announce(ablation, len(campaign.missing))
         drive_separately(campaign, stopping, jobs, view)
         failures = {cell.run: why for cell, why in campaign.failures.items()}
         if stopping.received:
@@ -152,7 +152,7 @@ def ablate(ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView
             line = f"no run of the baseline {baseline} finished; see {folder / 'runs'}"
             return AblationResult(folder, Ending(UNFINISHED, line), None, campaign.results, failures)
         result = _compare(ablation, campaign, failures)
-    view.compared(result)
+    view.show_comparison(result)
     return result
 
 

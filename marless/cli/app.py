@@ -89,19 +89,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         ERROR.settle()
 
 
-def _answer(argv: list[str], started: float) -> int:
-    options, OUTPUT.problem = Namespace(started=started, folder=None), ""
+def _answer(argv: list[str], start_s: float) -> int:
+    options, OUTPUT.problem = Namespace(started=start_s, folder=None), ""
     try:
         with handle_signals(end), alone():
             code = _run(argv, options)
     except Interrupted as stop:
-        begun = options.folder and (options.folder / "plan.json").is_file()
-        name = shlex.quote(options.folder.name) if begun else ""
+        is_resumable = options.folder and (options.folder / "plan.json").is_file()
+        name = shlex.quote(options.folder.name) if is_resumable else ""
         return _say(f"stopped at once; go on with: marless resume {name}" if name else "interrupted", stop.code)
     except Exception as error:
         from marless.extras import lacking
 
-        if _expected(error):
+        if _is_user_error(error):
             return _say(one_line(error), USER_ERROR)
         if explanation := _of_aws(error) or lacking(error):
             return _say(explanation, USER_ERROR)
@@ -112,12 +112,14 @@ def _answer(argv: list[str], started: float) -> int:
 @contextmanager
 def _importable_folder() -> Iterator[None]:
     """Lets modules in the current folder be imported after all others, as in workers: tasks and players of a user."""
-    added = [folder for folder in (str(Path(__file__).resolve().parents[2]), str(Path.cwd())) if folder not in sys.path]
-    sys.path.extend(added)
+    new_paths = [
+        folder for folder in (str(Path(__file__).resolve().parents[2]), str(Path.cwd())) if folder not in sys.path
+    ]
+    sys.path.extend(new_paths)
     try:
         yield
     finally:
-        for folder in added:
+        for folder in new_paths:
             sys.path.remove(folder)
 
 
@@ -178,7 +180,7 @@ def _say(line: str, code: int) -> int:
     return code
 
 
-def _expected(error: Exception) -> bool:
+def _is_user_error(error: Exception) -> bool:
     """Whether the message is meant for the user."""
     from coordinator.config.schema import ConfigError
     from coordinator.drive.ledger_items import Unresumable

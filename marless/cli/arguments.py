@@ -126,10 +126,10 @@ def json(parser: ArgumentParser) -> None:
 
 def keys(text: str) -> list[str]:
     """Dotted keys between commas."""
-    found = [key.strip() for key in text.split(",")]
-    if not all(found):
+    parts = [key.strip() for key in text.split(",")]
+    if not all(parts):
         raise ArgumentTypeError(f"{text!r} is not a list of keys such as algorithm.name,algorithm.lr")
-    return found
+    return parts
 
 
 def metric(parser: ArgumentParser) -> None:

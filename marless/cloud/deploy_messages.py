@@ -116,7 +116,7 @@ def changes(planned_changes: Sequence[Change]) -> str:
         return "nothing would change"
     words = {"True": "replaced", "Conditional": "perhaps replaced"}
     rows = [
-        (change.action.lower(), change.logical, change.type, words.get(change.replaced, ""))
+        (change.action.lower(), change.logical, change.type, words.get(change.replacement, ""))
         for change in planned_changes
     ]
     return table(("change", "resource", "type", ""), rows)

@@ -49,7 +49,7 @@ def connect(cloud: Cloud, deployment_ref: DeploymentRef, grace_s: float, cpu_sca
         platform=Platform(
             concurrency=width, init_limit_ms=INIT_LIMIT_MS, grace_s=grace_s, cpu_scaling=cpu_scaling
         ).on_lambda(),
-        repeated=lambda: Meter(**asdict(cloud.repeated.take())),
+        repeated=lambda: Meter(**asdict(cloud.retries.take())),
     )
 
 

@@ -53,7 +53,7 @@ class _Invocation:
     correlation_id: str = ""
     version: str = ""
     # Lines that came before the invocation named its run.
-    held: list[Line] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
 
 
 class Reader:
@@ -87,10 +87,10 @@ class Reader:
             return
         if event.text.startswith("REPORT "):
             line.fields["function_version"] = invocation.version
-        invocation.held.append(line)
+        invocation.lines.append(line)
         full_line = replace(line, request_id=invocation.id, correlation_id=invocation.correlation_id)
         if self._run is None or full_line.run == self._run or (line.level == _ERROR and not full_line.run):
-            waiting_lines, invocation.held = invocation.held, []
+            waiting_lines, invocation.lines = invocation.lines, []
             for one in waiting_lines:
                 yield replace(one, request_id=invocation.id, correlation_id=invocation.correlation_id)
 

@@ -51,7 +51,7 @@ class Watch:
 
     def follow(self) -> Ending:
         """Polls until the run ends, has no driver any more, or a signal arrives."""
-        self._view.started(self._folder.name, str(self._folder.path))
+        self._view.start(self._folder.name, str(self._folder.path))
         self._log.begin()
         while True:
             # The lease first: a driver commits before it releases the lease.
@@ -102,7 +102,7 @@ class Watch:
         results = documents.complete(state, measurements, status)
         self._check_plateau()  # the last evaluation is in no round line
         self._log.finish(results)
-        self._view.ended(self._plan, results, self._folder.name, str(self._folder.path))
+        self._view.finish(self._plan, results, self._folder.name, str(self._folder.path))
         if state.status == "finished":
             return Ending(FINISHED, "")
         if state.refused:

@@ -12,10 +12,10 @@ from coordinator.errors import UserError
 def require_free(folder: Path) -> None:
     """Raises `UserError` unless there is nothing, or an empty folder, at this path."""
     try:
-        occupied = any(folder.iterdir()) if folder.is_dir() else folder.exists() or folder.is_symlink()
+        is_occupied = any(folder.iterdir()) if folder.is_dir() else folder.exists() or folder.is_symlink()
     except OSError as error:
         raise _unwritable(folder, error) from error
-    if occupied:
+    if is_occupied:
         raise UserError(f"{folder} exists already; delete it, or name another folder with -o")
 
 

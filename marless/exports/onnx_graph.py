@@ -57,7 +57,7 @@ class _Nodes:
         self.nodes.append(helper.make_node(operator, inputs, outputs, **attributes))
         return outputs
 
-    def called(self, value: str, name: str) -> None:
+    def name_output(self, value: str, name: str) -> None:
         """Gives a value the name of an output."""
         self.nodes.append(helper.make_node("Identity", [value], [name]))
 
@@ -149,7 +149,7 @@ def _gru(nodes: _Nodes, value: str, x: str, h: str, bx: str, bh: str) -> str:
     # (1 - z) n + z h
     change = nodes.add("Mul", update, nodes.add("Sub", HIDDEN, new))
     after = nodes.add("Add", new, change)
-    nodes.called(after, f"{NEXT}{HIDDEN}")
+    nodes.name_output(after, f"{NEXT}{HIDDEN}")
     return after
 
 
@@ -186,7 +186,7 @@ def _choices(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
     actions = policy.actions
     assert isinstance(actions, Choices)
     outputs = nodes.add("Where", "mask", value, nodes.numbers(ILLEGAL))
-    nodes.called(outputs, "outputs")
+    nodes.name_output(outputs, "outputs")
     counts = actions.counts
     parts = [outputs]
     if len(counts) > 1:
@@ -197,13 +197,13 @@ def _choices(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
     else:
         action = indices[0] if len(indices) == 1 else nodes.add("Concat", *indices, axis=-1)
         action = nodes.add("Add", action, nodes.integers(*actions.first))
-    nodes.called(_reshape_action(nodes, action, actions.shape), "action")
+    nodes.name_output(_reshape_action(nodes, action, actions.shape), "action")
     if policy.last_action:
         one_hots = [
             nodes.add("Reshape", _one_hot(nodes, one, count), nodes.integers(-1, count))
             for one, count in zip(indices, counts, strict=True)
         ]
-        nodes.called(nodes.add("Concat", *one_hots, axis=-1), f"{NEXT}{LAST_ACTION}")
+        nodes.name_output(nodes.add("Concat", *one_hots, axis=-1), f"{NEXT}{LAST_ACTION}")
 
 
 def _one_hot(nodes: _Nodes, number: str, count: int) -> str:
@@ -214,7 +214,7 @@ def _numbers(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
     """The means, squashed or clipped and rescaled to the bounds."""
     actions = policy.actions
     assert isinstance(actions, Numbers)
-    nodes.called(value, "outputs")
+    nodes.name_output(value, "outputs")
     mean = nodes.add("Slice", value, nodes.integers(0), nodes.integers(actions.width), nodes.integers(1))
     unit_action = _clip(nodes, mean, 1) if actions.clipped else nodes.add("Tanh", mean)
     low, high = (nodes.numbers(*bound) for bound in (actions.low, actions.high))
@@ -222,10 +222,12 @@ def _numbers(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
     below = nodes.add("Mul", nodes.add("Sub", nodes.numbers(1), share), low)
     env_action = nodes.add("Add", below, nodes.add("Mul", share, high))
     action = nodes.add("Min", nodes.add("Max", env_action, low), high)
-    nodes.called(_reshape_action(nodes, action, actions.shape), "action")
+    nodes.name_output(_reshape_action(nodes, action, actions.shape), "action")
     if policy.last_action:
         next_last_action = nodes.add("Mul", unit_action, nodes.numbers(*actions.last_scale))
-        nodes.called(nodes.add("Add", next_last_action, nodes.numbers(*actions.last_offset)), f"{NEXT}{LAST_ACTION}")
+        nodes.name_output(
+            nodes.add("Add", next_last_action, nodes.numbers(*actions.last_offset)), f"{NEXT}{LAST_ACTION}"
+        )
 
 
 def _reshape_action(nodes: _Nodes, action: str, shape: tuple[int, ...]) -> str:

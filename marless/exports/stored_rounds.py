@@ -32,14 +32,14 @@ def stored_episodes(run: Stored, team: TeamPolicy, first: int, last: int) -> lis
     return episodes
 
 
-def _past_rounds(stored: Stored, first: int, last: int) -> list[Past]:
-    run = stored.plan.run
+def _past_rounds(stored_run: Stored, first: int, last: int) -> list[Past]:
+    run = stored_run.plan.run
     # Objects count rounds from 0, what users read (metrics.jsonl) from 1.
-    there = {past.round + 1: past for past in stored.kept.past if past.trajectories}
+    there = {past.round + 1: past for past in stored_run.kept.past if past.trajectories}
     if not there:
         raise UserError(
-            f"{run} stores no rounds: only a replay buffer keeps them, which {stored.plan.config.algorithm.name} does"
-            " not have or has not filled; --episodes N plays new episodes"
+            f"{run} stores no rounds: only a replay buffer keeps them, which {stored_run.plan.config.algorithm.name}"
+            " does not have or has not filled; --episodes N plays new episodes"
         )
     if first not in there or last not in there:
         raise UserError(

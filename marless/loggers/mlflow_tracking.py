@@ -33,18 +33,18 @@ class _TrackedRun:
         logging.getLogger("mlflow").setLevel(logging.WARNING)
         self._mlflow, self._client, self._created = mlflow, mlflow.MlflowClient(), run.created
         experiment = self._experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME", "marless"))
-        self._id, tracked = self._find(experiment, run)
-        self._names, self._keys = Names(_allowed), Names(_allowed)
+        self._id, stored_run = self._find(experiment, run)
+        self._names, self._keys = Names(_valid_name), Names(_valid_name)
         # The step up to which every metric is there.
         self._done = {
             name: max(metric.step for metric in self._client.get_metric_history(self._id, name))
-            for name in tracked.metrics
+            for name in stored_run.metrics
         }
         # A parameter cannot be changed, so a limit that was raised stays as it was at first.
         new = (
             (key, str(value)[:_LONGEST])
             for key, value in self._keys.of(run.settings).items()
-            if key not in tracked.params
+            if key not in stored_run.params
         )
         while params := [mlflow.entities.Param(key, value) for key, value in islice(new, _PARAMS)]:
             self._client.log_batch(self._id, params=params)
@@ -92,7 +92,7 @@ class _TrackedRun:
         return str(new.info.run_id), new.data
 
 
-def _allowed(name: str) -> str:
+def _valid_name(name: str) -> str:
     """The name with what MLflow refuses replaced; without a part that leads elsewhere, as it takes names for paths."""
     parts = _REFUSED.sub("_", name).split("/")
     safe_name = "/".join("_" * max(1, len(part)) if part in _NO_PARTS else part for part in parts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from marless.page import numbers
 from marless.page.downsampling import largest_triangles
-from marless.page.markup import Html, element, html, joined
+from marless.page.markup import Html, element, html, join
 
 AXIS_NAMES = {
     "steps": "environment steps",
@@ -74,7 +74,7 @@ def chart(title: str, lines: Sequence[Line], axis: str, size: Size) -> Html:
     shapes = [*(_band(line, frame) for line in thin if len(line.low)), *(_line(line, frame) for line in thin)]
     dots = [_dots(line, frame, axis) for line in thin if line.dots and len(line.x) <= _DOTS]
     counts = all(line.steps for line in thin)
-    content = joined([element("title", title), _axes(frame, axis, counts), *shapes, *dots])
+    content = join([element("title", title), _axes(frame, axis, counts), *shapes, *dots])
     box = f"{frame.left:g} {frame.top:g} {frame.right:g} {frame.bottom:g}"
     ranges = " ".join(f"{value:.9g}" for value in (*frame.x, *frame.y))
     start = f'<svg class="chart" viewBox="0 0 {size.width} {size.height}" role="img" data-box="{box}"'
@@ -182,7 +182,7 @@ def _line(line: Line, frame: Frame) -> Html:
 
 def _dots(line: Line, frame: Frame, axis: str) -> Html:
     ends = list(zip(line.low, line.high, strict=True)) if len(line.low) else [None] * len(line.x)
-    return joined(
+    return join(
         Html(
             f'<circle class="{_style(line)}" r="2.6" cx="{_short(frame.across(x))}" cy="{_short(frame.up(y))}">'
             f"{element('title', f'{line.name}, {numbers.amount(x, axis)}: {numbers.interval(y, end)}')}</circle>"
@@ -194,7 +194,7 @@ def _dots(line: Line, frame: Frame, axis: str) -> Html:
 def _axes(frame: Frame, axis: str, counts: bool) -> Html:
     """Horizontal rules at round values of y, and round values along x; whole numbers for `counts` and for rounds."""
     up, along = numbers.ticks(*frame.y, whole=counts), numbers.ticks(*frame.x, whole=axis == "round")
-    return joined(
+    return join(
         [
             _grid_lines(up, numbers.labels(up), frame),
             _along(along, numbers.labels(along, dollars=axis == "dollars"), frame.across, frame.bottom),
@@ -203,7 +203,7 @@ def _axes(frame: Frame, axis: str, counts: bool) -> Html:
 
 
 def _grid_lines(at: Sequence[float], labels: Sequence[str], frame: Frame) -> Html:
-    return joined(
+    return join(
         Html(
             f'<path class="rule" d="M{frame.left:g} {frame.up(value):.1f}H{frame.right:g}"/>'
             f'<text class="end" x="{frame.left - 6:g}" y="{frame.up(value) + 4:.1f}">{html(label)}</text>'
@@ -213,7 +213,7 @@ def _grid_lines(at: Sequence[float], labels: Sequence[str], frame: Frame) -> Htm
 
 
 def _along(at: Sequence[float], labels: Sequence[str], across: Callable[[float], float], bottom: float) -> Html:
-    return joined(
+    return join(
         Html(f'<text class="middle" x="{across(value):.1f}" y="{bottom + 17:g}">{html(label)}</text>')
         for value, label in zip(at, labels, strict=True)
     )

@@ -10,8 +10,8 @@ from marless.comparison.curve import Axis, ComparedRun
 from marless.page import numbers
 from marless.page.chart import COLOURS, Line, Size, figure, frame_of, points
 from marless.page.facts import Facts
-from marless.page.markup import Html, bullets, element, html, joined, table
-from marless.page.run_section import headline, section, status, switched
+from marless.page.markup import Html, bullets, element, html, join, table
+from marless.page.run_section import headline, section, status, tabs_by_axis
 from marless.reports.text import counted, money, seconds
 
 _SPARK = Size(90, 22)
@@ -37,7 +37,7 @@ def overview(compared_runs: Compared) -> Html:
     """The comparison itself: what can be told apart, curves with bands, tables."""
     sentences = tables.conclusions(compared_runs.comparison)
     parts = [element("h2", "Can they be told apart?"), bullets(sentences)] if sentences else []
-    parts += [element("h2", "Learning curves"), switched(curves(compared_runs), "arms")]
+    parts += [element("h2", "Learning curves"), tabs_by_axis(curves(compared_runs), "arms")]
     for each in tables.sections(compared_runs.comparison):
         numeric = [at for at in range(1, len(each.header)) if all(row[at][:1] in _NUMBERS for row in each.rows)]
         rows = [(element("b", row[0]), *row[1:]) for row in each.rows]
@@ -46,7 +46,7 @@ def overview(compared_runs: Compared) -> Html:
         note.removeprefix("* ") if note.startswith("* ") else note for note in tables.notes(compared_runs.comparison)
     ]
     parts.append(element("details", element("summary", "How to read this"), bullets(notes)))
-    return joined(parts)
+    return join(parts)
 
 
 def curves(compared_runs: Compared) -> dict[Axis, Html]:
@@ -74,8 +74,8 @@ def runs_table(compared_runs: Compared, anchors: Mapping[str, str]) -> Html:
     ]
     header = ("run", "arm", "seed", "final return", "curve", "steps", "training", "bill", "status")
     reasons = [f"{name}: {why}" for name, why in compared_runs.left_out.items()]
-    more = joined([element("p", "Left out:"), bullets(reasons)]) if reasons else Html("")
-    return joined([element("h2", "Runs", id="runs"), table(header, rows, (2, 5, 6, 7)), more])
+    more = join([element("p", "Left out:"), bullets(reasons)]) if reasons else Html("")
+    return join([element("h2", "Runs", id="runs"), table(header, rows, (2, 5, 6, 7)), more])
 
 
 def run_sections(compared_runs: Compared, points_of_line: int, budget: int) -> tuple[Html, dict[str, str]]:
@@ -95,7 +95,7 @@ def run_sections(compared_runs: Compared, points_of_line: int, budget: int) -> t
     without = len(names) - len(parts)
     text = f"{counted(without, 'run')} without a section, for the page to stay small: see marless report RUN."
     note = element("p", text, class_="note") if without else Html("")
-    return joined([element("h2", "Run by run"), *parts, note]), anchors
+    return join([element("h2", "Run by run"), *parts, note]), anchors
 
 
 def short_names(compared_runs: Compared) -> dict[str, str]:

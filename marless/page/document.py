@@ -6,7 +6,7 @@ from pathlib import Path
 from marless.comparison import score_tables as tables
 from marless.page.comparison_section import Compared, overview, run_sections, runs_table
 from marless.page.facts import Facts
-from marless.page.markup import Html, element, html, joined
+from marless.page.markup import Html, element, html, join
 from marless.page.run_section import headline, section, status
 from marless.reports.text import counted
 
@@ -20,10 +20,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 def run_page(facts: Facts, written_by: str) -> str:
     """The page of one run."""
-    head = joined(
-        [element("h1", facts.name), element("p", f"{headline(facts)}; {status(facts.summary)}", class_="lead")]
-    )
-    return _document(facts.name, joined([head, section(facts, "run", 2, _MOST_POINTS)]), written_by)
+    head = join([element("h1", facts.name), element("p", f"{headline(facts)}; {status(facts.summary)}", class_="lead")])
+    return _document(facts.name, join([head, section(facts, "run", 2, _MOST_POINTS)]), written_by)
 
 
 def comparison_page(compared_runs: Compared, written_by: str) -> str:
@@ -33,7 +31,7 @@ def comparison_page(compared_runs: Compared, written_by: str) -> str:
     sections, anchors = run_sections(compared_runs, points_of(len(compared_runs.facts)), BUDGET)
     lead = element("p", f"{tables.headline(compared_runs.comparison)}.", class_="lead")
     body = [element("h1", title), lead, overview(compared_runs), runs_table(compared_runs, anchors), sections]
-    return _document(title, joined(body), written_by)
+    return _document(title, join(body), written_by)
 
 
 def points_of(runs: int) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from coordinator.core.state import RoundLine
 from marless.page import numbers
 from marless.page.chart import COLOURS
-from marless.page.markup import Html, element, html, joined
+from marless.page.markup import Html, element, html, join
 
 # Nobody can tell more rows apart.
 MOST_AGENTS = 48
@@ -32,7 +32,7 @@ def strip(lines: Sequence[RoundLine], agents: Sequence[str]) -> Html:
     first, last = team_lines[0].round, team_lines[-1].round
     unit = (_WIDTH - _LEFT - 12) / (last - first + 1)
     rows = [
-        joined([_name(row, name), *(_span(row, name, first, unit, span) for span in spans(team_lines, row))])
+        join([_name(row, name), *(_span(row, name, first, unit, span) for span in spans(team_lines, row))])
         for row, name in enumerate(agents[:MOST_AGENTS])
     ]
     bottom = len(rows) * _ROW
@@ -41,7 +41,7 @@ def strip(lines: Sequence[RoundLine], agents: Sequence[str]) -> Html:
     title = element("title", "Groups of agents that share networks, by round")
     return Html(
         f'<svg class="chart strip" viewBox="0 0 {_WIDTH:g} {bottom + _FOOT:g}" role="img">'
-        f"{joined([title, *rows, *along])}</svg>"
+        f"{join([title, *rows, *along])}</svg>"
     )
 
 

@@ -18,7 +18,7 @@ def html(value: object) -> Html:
     return value if isinstance(value, Html) else Html(escape(redact(str(value))))
 
 
-def joined(parts: Iterable[object], between: str = "") -> Html:
+def join(parts: Iterable[object], between: str = "") -> Html:
     """All parts one after the other."""
     return Html(between.join(html(part) for part in parts))
 
@@ -28,7 +28,7 @@ def element(tag: str, *parts: object, **attributes: object) -> Html:
     attribute_text = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{html(value)}"' for name, value in attributes.items()
     )
-    return Html(f"<{tag}{attribute_text}>{joined(parts)}</{tag}>")
+    return Html(f"<{tag}{attribute_text}>{join(parts)}</{tag}>")
 
 
 def table(
@@ -37,12 +37,12 @@ def table(
     """A table that the page's script can sort, but for its last row `foot`; `numbers` are columns of numbers."""
 
     def cells(tag: str, row: Sequence[object]) -> Html:
-        return joined(
+        return join(
             element(tag, cell, class_="n") if column in numbers else element(tag, cell)
             for column, cell in enumerate(row)
         )
 
-    body = joined(element("tr", cells("td", row)) for row in rows)
+    body = join(element("tr", cells("td", row)) for row in rows)
     head = element("thead", element("tr", cells("th", header)))
     last = element("tfoot", element("tr", cells("td", foot))) if foot else Html("")
     return element("div", element("table", head, element("tbody", body), last), class_="scroll")
@@ -50,7 +50,7 @@ def table(
 
 def pairs(items: Iterable[tuple[object, object]]) -> Html:
     """Names with their values, as a table of two columns without a header."""
-    rows = joined(element("tr", element("th", name, scope="row"), element("td", value)) for name, value in items)
+    rows = join(element("tr", element("th", name, scope="row"), element("td", value)) for name, value in items)
     return element("div", element("table", element("tbody", rows), class_="pairs"), class_="scroll")
 
 

@@ -65,7 +65,7 @@ def agent_returns(facts: Facts, size: Size) -> Html:
         Line(name, x, [line.agent_returns[agent] for line in complete_lines], colour=_colour(agent))
         for agent, name in enumerate(facts.agents)
     ]
-    return figure("Returns by agent", "episodes sampled while training", bundled(_merge_equal(lines)), "steps", size)
+    return figure("Returns by agent", "episodes sampled while training", bundle(_merge_equal(lines)), "steps", size)
 
 
 def learning_metrics(facts: Facts, size: Size) -> list[Html]:
@@ -78,7 +78,7 @@ def learning_metrics(facts: Facts, size: Size) -> list[Html]:
     charts = []
     for metric in sorted(by_metric, key=lambda metric: list(_METRICS).index(metric.rpartition("/")[2])):
         title, note = _METRICS[metric.rpartition("/")[2]]
-        charts.append(figure(title, f"{note} ({metric})", bundled(_by_agent(facts, metric)), "steps", size))
+        charts.append(figure(title, f"{note} ({metric})", bundle(_by_agent(facts, metric)), "steps", size))
     title, note = _METRICS["diversity"]
     chart = figure(title, note, [_series(facts, title, [line.diversity for line in facts.lines])], "steps", size)
     return [*charts, chart] if chart else charts
@@ -115,7 +115,7 @@ def ratings(facts: Facts, size: Size) -> Html:
     return figure("Elo", "of each side's newest policies, against the run's checkpoints", lines, "steps", size)
 
 
-def bundled(lines: Sequence[Line]) -> list[Line]:
+def bundle(lines: Sequence[Line]) -> list[Line]:
     """The lines; of too many the median, with a band from the lowest to the highest."""
     if len(lines) <= _MOST_LINES or len({tuple(line.x) for line in lines}) > 1:
         return list(lines[: 2 * COLOURS])

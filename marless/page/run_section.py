@@ -9,7 +9,7 @@ from marless.page import numbers, run_charts
 from marless.page.chart import Size
 from marless.page.facts import BillLine, Facts, StoredBill
 from marless.page.group_strip import MOST_AGENTS, strip
-from marless.page.markup import Html, bullets, element, html, joined, pairs, picture, table
+from marless.page.markup import Html, bullets, element, html, join, pairs, picture, table
 from marless.page.settings import Setting, as_text, command, settings, value_text
 from marless.reports.statistics import Interval
 from marless.reports.text import counted, event_text, money, plus_minus, seconds
@@ -25,15 +25,15 @@ def section(facts: Facts, anchor: str, level: int, points: int, whole: bool = Tr
     """
 
     def part(title: str, *content: Html) -> Html:
-        body = joined(content)
+        body = join(content)
         return element("section", element(f"h{level}", title), body) if body else Html("")
 
     size = Size(points=points)
     metrics = [run_charts.agent_returns(facts, size), *run_charts.learning_metrics(facts, size)]
-    return joined(
+    return join(
         [
             figures(facts, anchor),
-            part("Learning curve", switched(run_charts.learning_curves(facts, Size(600, 290, points)), anchor)),
+            part("Learning curve", tabs_by_axis(run_charts.learning_curves(facts, Size(600, 290, points)), anchor)),
             part("Metrics of the environment", _grid(run_charts.env_metrics(facts, size))),
             part("Agents", _grid(metrics)),
             part("Groups and rollouts", _decisions(facts, size)),
@@ -79,7 +79,7 @@ def figures(facts: Facts, anchor: str) -> Html:
     return element("dl", *boxes, class_="figures", id=anchor)
 
 
-def switched(panels: Mapping[Axis, Html], anchor: str) -> Html:
+def tabs_by_axis(panels: Mapping[Axis, Html], anchor: str) -> Html:
     """Charts of which the reader picks one by its axis; style alone does it, without a script."""
     inputs, labels = [], []
     for position, axis in enumerate(panels):
@@ -101,7 +101,7 @@ def bill_table(bill: StoredBill) -> Html:
     free = counted(len(bill.lines) - len(lines), "line")
     prices = f"Prices of {bill.region} as of {bill.prices_date}; {free} of zero dollars left out. {bill.note}"
     header = ("line", "quantity", "unit price", "dollars", "share")
-    return joined([table(header, rows, (1, 2, 3), total), element("p", prices, class_="note")])
+    return join([table(header, rows, (1, 2, 3), total), element("p", prices, class_="note")])
 
 
 def _bill_row(line: BillLine, total: float) -> Sequence[object]:
@@ -109,7 +109,7 @@ def _bill_row(line: BillLine, total: float) -> Sequence[object]:
     bar = element("span", style=f"width:{100 * share:.1f}%", class_="bar")
     quantity = f"{numbers.number(line.quantity)} {line.unit}"
     price = f"${line.unit_price:.10f}".rstrip("0").rstrip(".")
-    return line.name, quantity, price, money(line.dollars), joined([bar, f" {100 * share:.1f} %"])
+    return line.name, quantity, price, money(line.dollars), join([bar, f" {100 * share:.1f} %"])
 
 
 def _final(facts: Facts) -> tuple[str, str]:
@@ -133,7 +133,7 @@ def _speed(facts: Facts) -> str:
 
 
 def _grid(charts: Sequence[Html]) -> Html:
-    content = joined(charts)
+    content = join(charts)
     return element("div", content, class_="grid") if content else content
 
 
@@ -150,7 +150,7 @@ def _decisions(facts: Facts, size: Size) -> Html:
     first_events = bullets(events[:_MOST_EVENTS]) if events else Html("")
     omission = f"{len(events) - _MOST_EVENTS:,} further events are in metrics.jsonl."
     more_events = element("p", omission, class_="note") if len(events) > _MOST_EVENTS else Html("")
-    return joined([_grid([groups, run_charts.rollouts(facts, size)]), first_events, more_events])
+    return join([_grid([groups, run_charts.rollouts(facts, size)]), first_events, more_events])
 
 
 def _replay(facts: Facts) -> Html:
@@ -167,7 +167,7 @@ def _settings(facts: Facts, whole: bool) -> Html:
         return first
     others = _settings_table(rest)
     title = element("summary", f"{counted(len(rest), 'setting')} with their default value")
-    return joined([first, element("details", title, others)])
+    return join([first, element("details", title, others)])
 
 
 def _settings_table(settings_shown: Sequence[Setting]) -> Html:
@@ -191,8 +191,8 @@ def _value(text: str) -> Html:
 def _again(facts: Facts) -> Html:
     line = command(facts.config)
     how = element("pre", line) if line else element("p", "Save the text below as config.toml; then:")
-    file = joined([Html("") if line else element("pre", "marless train config.toml"), _config_file(facts.config_text)])
-    return joined([how, pairs(_versions(facts)), file])
+    file = join([Html("") if line else element("pre", "marless train config.toml"), _config_file(facts.config_text)])
+    return join([how, pairs(_versions(facts)), file])
 
 
 def _config_file(text: str) -> Html:

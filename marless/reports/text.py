@@ -17,8 +17,9 @@ _EVENTS = {
     "skipped": "a shared team could not be built or tried; training continues without it",
     "unaffordable": "a shared team was not tried: the trial could exceed stop.dollars",
 }
-# Advice for learners that diverge.
-CALMER = "try lower learning rates (algorithm.lr, and algorithm.critic_lr if the algorithm has it) in a new run"
+LOWER_LEARNING_RATE = (
+    "try lower learning rates (algorithm.lr, and algorithm.critic_lr if the algorithm has it) in a new run"
+)
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -43,7 +44,7 @@ def seconds(value: float) -> str:
 
 def next_step_hint(state: State, command: str) -> str:
     """Advice for a run that has not finished, which `command` resumes."""
-    return f"a resume would repeat it; {CALMER}" if state.diverged else f"go on with: {command}"
+    return f"a resume would repeat it; {LOWER_LEARNING_RATE}" if state.diverged else f"go on with: {command}"
 
 
 def plus_minus(figures: FinalReturn | Sequence[float]) -> str:

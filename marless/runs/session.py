@@ -194,7 +194,7 @@ class Session:
         figures = self._documents.complete(state, self._measured(), status)
         self._warn_of_plateau()  # no line holds the last evaluation
         self._log.finish(figures, wait=self._alone)
-        self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
+        self._view.finish(self._plan, figures, self._folder.name, str(self._folder.path))
         go_on = next_step_hint(state, f"marless resume {self._folder.argument}")
         match state.status:
             case "finished":
@@ -275,7 +275,7 @@ def launch(
         return session
     try:
         with renew_lease(identity, config, backend) as renew:
-            view.started(folder.name, str(folder.path))
+            view.start(folder.name, str(folder.path))
             session.begin()
             while session.step():
                 renew()

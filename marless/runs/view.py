@@ -8,7 +8,7 @@ from marless.runs.summary import Summary
 class View:
     """Shows a run; this one shows nothing."""
 
-    def started(self, name: str, folder: str) -> None:
+    def start(self, name: str, folder: str) -> None:
         """The run begins, or goes on."""
 
     def notice(self, plan: Plan, state: State, seconds_so_far: float) -> None:
@@ -20,7 +20,7 @@ class View:
     def remark(self, text: str) -> None:
         """Tasks did something to their processes."""
 
-    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+    def finish(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
         """The run finished or stopped; no further call but `close` follows."""
 
     def close(self) -> None:

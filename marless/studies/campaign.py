@@ -95,16 +95,16 @@ class CellCampaign(Campaign):
 class CampaignView:
     """Shows a campaign while its runs train; this one shows nothing."""
 
-    def started(self, campaign: Campaign) -> None:
+    def start(self, campaign: Campaign) -> None:
         """The runs begin."""
 
-    def changed(self, campaign: Campaign, run: StudyRun) -> None:
+    def show_run(self, campaign: Campaign, run: StudyRun) -> None:
         """A run ended, or pauses until its setting is compared with the others."""
 
-    def halved(self, decision: Halved) -> None:
+    def show_halving(self, decision: Halved) -> None:
         """Settings were compared."""
 
-    def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
+    def show_log_failure(self, run: StudyRun, logger: str, problem: str) -> None:
         """A logger failed, for the first time in this command and for this run."""
 
     def remark(self, run: StudyRun, text: str) -> None:

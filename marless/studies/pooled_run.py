@@ -40,7 +40,7 @@ class _Progress(View):
         if line.evaluation is not None:
             self._run.score = line.evaluation.mean
 
-    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+    def finish(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
         run = self._run
         run.round, run.dollars, run.seconds = summary.rounds, summary.dollars.total, summary.train_seconds
         if summary.final_return is not None:

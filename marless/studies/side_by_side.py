@@ -119,7 +119,7 @@ class SideBySide:
             self._waiting.append(run)
         self._share()
         self._campaign.ended(run)
-        self._view.changed(self._campaign, run)
+        self._view.show_run(self._campaign, run)
         self._decide()
 
     def _close(self, ended: Iterable[PooledRun], patience_s: float = 0.0) -> None:
@@ -140,18 +140,18 @@ class SideBySide:
         for logger, problem in work.unlogged.items():
             if logger not in self._unlogged:
                 self._unlogged.add(logger)
-                self._view.unlogged(work.run, logger, problem)
+                self._view.show_log_failure(work.run, logger, problem)
 
     def _decide(self) -> None:
         """Compares settings whose runs wait; runs of those that are stopped are over."""
         for decision in self._campaign.halve():
             self._campaign.save()
-            self._view.halved(decision)
+            self._view.show_halving(decision)
         for other in [other for other in self._waiting if other.status == "stopped"]:
             self._waiting.remove(other)
             for purse in self._purses_of(other):
                 purse.runs -= 1
-            self._view.changed(self._campaign, other)
+            self._view.show_run(self._campaign, other)
 
     def _share(self) -> None:
         """Divides each owner's weight among the owner's runs at work."""

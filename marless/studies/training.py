@@ -66,7 +66,7 @@ def train_study(study: Study, stopping: Stopping, view: CampaignView) -> StudyRe
     with Pool(capacity, FUNCTION_MODULES, study.folder / "workers", memory_mb=size.memory_mb or 0.0) as pool:
         driver = SideBySide(study, pool, stopping, size.runs, view)
         try:
-            view.started(study)
+            view.start(study)
             driver.drive()
         finally:
             view.close()

@@ -83,16 +83,16 @@ def _check_resuming(make: Make) -> None:
     one, other = make(_NUM_ENVS), make(_NUM_ENVS)
     if isinstance(one, Resumable) and isinstance(other, Resumable):
         _play(one, 1 + one.spec.horizon // 2, _SEED)
-        saved = {name: np.array(array, ndmin=1) for name, array in one.save().items()}  # as objects hold them
-        _require(_go_on(one, saved) == _go_on(other, saved), _NOT_RESUMED)
+        snapshot = {name: np.array(array, ndmin=1) for name, array in one.save().items()}  # as objects hold them
+        _require(_go_on(one, snapshot) == _go_on(other, snapshot), _NOT_RESUMED)
     one.close()
     other.close()
 
 
-def _go_on(environment: Resumable, saved: Saved) -> list[bytes]:
+def _go_on(environment: Resumable, snapshot: Saved) -> list[bytes]:
     """The bytes of the observation with which it goes on and of as many steps as an episode may have."""
     choices = _actions_rng(_SEED)
-    observation = environment.resume(saved, np.random.default_rng(_SEED + 1))
+    observation = environment.resume(snapshot, np.random.default_rng(_SEED + 1))
     outputs = [array.tobytes() for array in _arrays(observation)]
     for _ in range(environment.spec.horizon):
         step = environment.step(_choose(observation, environment.spec, choices))
@@ -133,8 +133,8 @@ def _play_others(environment: VectorEnvironment, seed: int, first: int) -> list[
     outputs: list[bytes] = []
     for _ in range(environment.spec.horizon):
         actions = _choose(observation, environment.spec, choices)
-        for numbers, varied in zip(actions, _choose(observation, environment.spec, other_choices), strict=True):
-            numbers[0] = varied[0]
+        for numbers, other_numbers in zip(actions, _choose(observation, environment.spec, other_choices), strict=True):
+            numbers[0] = other_numbers[0]
         step = environment.step(actions)
         outputs.extend(part[1:].tobytes() for part in (step.rewards, step.terminated, step.truncated))
         if step.ended.any():
@@ -163,11 +163,11 @@ class _Witness:
     spec: EnvSpec
     alive: BoolArray
     lengths: NDArray[np.int64]
-    returned: list[tuple[Array, bytes]] = field(default_factory=list)
+    outputs: list[tuple[Array, bytes]] = field(default_factory=list)
 
     def keep(self, arrays: list[tuple[Array, BoolArray]]) -> bytes:
         """The bytes of the valid rows; keeps all bytes for a later comparison."""
-        self.returned.extend((array, array.tobytes()) for array, _ in arrays)
+        self.outputs.extend((array, array.tobytes()) for array, _ in arrays)
         return b"".join(array[rows].tobytes() for array, rows in arrays)
 
 
@@ -189,7 +189,7 @@ def _play(environment: VectorEnvironment, steps: int, seed: int) -> list[bytes]:
         _check_step(step, witness)
         outputs.append(witness.keep(_step_arrays(step)))
         observation = step.observation
-    _require(all(array.tobytes() == body for array, body in witness.returned), _OVERWRITTEN)
+    _require(all(array.tobytes() == body for array, body in witness.outputs), _OVERWRITTEN)
     return outputs
 
 
@@ -262,10 +262,10 @@ def _choosing(observation: Observation, spec: EnvSpec) -> BoolArray:
 
 def _check_array(what: str, array: object, width: tuple[int, ...], dtype: type[np.generic], rows: BoolArray) -> None:
     """Checks that `array` is ``[E, *width]`` of `dtype` and finite in `rows`."""
-    expected = f"an array {(len(rows), *width)} of {np.dtype(dtype)}"
+    expected_form = f"an array {(len(rows), *width)} of {np.dtype(dtype)}"
     got = f"an array {array.shape} of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
-    if not isinstance(array, np.ndarray) or got != expected:
-        raise AssertionError(_WRONG_ARRAY.format(what=what, got=got, expected=expected))
+    if not isinstance(array, np.ndarray) or got != expected_form:
+        raise AssertionError(_WRONG_ARRAY.format(what=what, got=got, expected=expected_form))
     _require(bool(np.isfinite(array[rows]).all()), _NOT_FINITE.format(what=what))
 
 

@@ -22,11 +22,11 @@ class AblationLines(AblationView):
     def __init__(self, stopping: Stopping) -> None:
         self._stopping, self._stops, self._width = stopping, False, 0
 
-    def announced(self, ablation: Ablation, missing: int) -> None:
+    def announce(self, ablation: Ablation, missing: int) -> None:
         self._width = max(len(arm.name) for arm in ablation.arms)
         self.count(ablation, missing)
-        scaled = any(SCALING_RULES[str(arm.settings["scaling.rule"])].adapts for arm in ablation.arms)
-        if scaled and ablation.base.scaling.rollouts == 1:
+        has_scaling = any(SCALING_RULES[str(arm.settings["scaling.rule"])].adapts for arm in ablation.arms)
+        if has_scaling and ablation.base.scaling.rollouts == 1:
             text = "scaling.rollouts = 1: the scaling rules have nothing to choose from; set a maximum, such as"
             note(f"{text} scaling.rollouts=8")
 
@@ -47,7 +47,7 @@ class AblationLines(AblationView):
         result = end.result
         say(f"{start}return {figure(result.final_return):>8}   {money(result.dollars):>9}   {seconds(result.seconds)}")
 
-    def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
+    def show_log_failure(self, run: StudyRun, logger: str, problem: str) -> None:
         note(unlogged_line(run, logger, problem))
 
     def look(self, campaign: Campaign) -> None:
@@ -56,7 +56,7 @@ class AblationLines(AblationView):
             self._stops = True
             note("stopping the runs after their tasks in flight; press again to stop at once")
 
-    def compared(self, result: AblationResult) -> None:
+    def show_comparison(self, result: AblationResult) -> None:
         if not result.has_pictures:
             note("no pictures without matplotlib: pip install 'marless[report]'")
         self.show(result)

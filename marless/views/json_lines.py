@@ -14,7 +14,7 @@ from marless.runs.view import View
 class JsonView(View):
     """Events `started`, `round`, `evaluation`, `remark` and at the end `finished` or `stopped` with the summary."""
 
-    def started(self, name: str, folder: str) -> None:
+    def start(self, name: str, folder: str) -> None:
         _say("started", run=name, folder=folder)
 
     def round(self, plan: Plan, line: RoundLine) -> None:
@@ -32,7 +32,7 @@ class JsonView(View):
     def remark(self, text: str) -> None:
         _say("remark", text=text)
 
-    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+    def finish(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
         event = "finished" if summary.status == "finished" else "stopped"
         _say(event, folder=folder, summary=msgspec.to_builtins(summary))
 

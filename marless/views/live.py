@@ -45,7 +45,7 @@ class LiveView(View):
         self._elapsed = 0.0
         self._terminal: list[Any] | None = None
 
-    def started(self, name: str, folder: str) -> None:
+    def start(self, name: str, folder: str) -> None:
         self._name = name
         self._terminal = _without_echo_of_control()
         self._live.start()
@@ -67,7 +67,7 @@ class LiveView(View):
         self._remark = text
         self._drawn = 0.0
 
-    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+    def finish(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
         """Prints the receipt below the panel."""
         if self._state is not None:
             end_state = msgspec.structs.replace(self._state, round=summary.rounds, phase="sample")

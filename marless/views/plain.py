@@ -12,7 +12,7 @@ from marless.views.receipt import receipt
 class PlainView(View):
     """Lines of text on standard output; remarks on standard error."""
 
-    def started(self, name: str, folder: str) -> None:
+    def start(self, name: str, folder: str) -> None:
         say(f"run {name}")
 
     def round(self, plan: Plan, line: RoundLine) -> None:
@@ -22,7 +22,7 @@ class PlainView(View):
     def remark(self, text: str) -> None:
         note(text)
 
-    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+    def finish(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
         say(*receipt(plan, summary, name, folder))
 
 

@@ -37,17 +37,17 @@ class LiveTable(CampaignView):
         self._began, self._drawn = time.monotonic(), 0.0
         self._remark = ""
 
-    def started(self, campaign: Campaign) -> None:
+    def start(self, campaign: Campaign) -> None:
         self._live.start()
 
-    def changed(self, campaign: Campaign, run: StudyRun) -> None:
+    def show_run(self, campaign: Campaign, run: StudyRun) -> None:
         if run.status == "failed":
             self._remark = f"{run.name}: {run.reason}"
 
-    def halved(self, decision: Halved) -> None:
+    def show_halving(self, decision: Halved) -> None:
         self._remark = halving_line(decision)
 
-    def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
+    def show_log_failure(self, run: StudyRun, logger: str, problem: str) -> None:
         """Prints above the table, where it stays."""
         self._console.print(Text(shown(unlogged_line(run, logger, problem)), "yellow"))
 
@@ -91,10 +91,10 @@ def _cells(run: StudyRun) -> tuple[str, ...]:
 class PlainLines(CampaignView):
     """A line for each run that ends, and for each comparison."""
 
-    def started(self, campaign: Campaign) -> None:
+    def start(self, campaign: Campaign) -> None:
         say(f"study {campaign.folder}: {summary(list(campaign.runs))}")
 
-    def changed(self, campaign: Campaign, run: StudyRun) -> None:
+    def show_run(self, campaign: Campaign, run: StudyRun) -> None:
         if run.status == "paused":
             return
         done = sum(other.status in ("finished", "failed", "stopped") for other in campaign.runs)
@@ -102,10 +102,10 @@ class PlainLines(CampaignView):
         why = f"   {run.reason}" if run.status == "failed" else ""
         say(f"{done:>4}  {run.name:<40} {run.status:<12}{score}{money(run.dollars):>9}   {seconds(run.seconds)}{why}")
 
-    def halved(self, decision: Halved) -> None:
+    def show_halving(self, decision: Halved) -> None:
         say(halving_line(decision))
 
-    def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
+    def show_log_failure(self, run: StudyRun, logger: str, problem: str) -> None:
         note(unlogged_line(run, logger, problem))
 
     def remark(self, run: StudyRun, text: str) -> None:
@@ -115,10 +115,10 @@ class PlainLines(CampaignView):
 class JsonEvents(CampaignView):
     """One JSON object a line."""
 
-    def started(self, campaign: Campaign) -> None:
+    def start(self, campaign: Campaign) -> None:
         say_json({"event": "started", "folder": str(campaign.folder), "runs": [run.name for run in campaign.runs]})
 
-    def changed(self, campaign: Campaign, run: StudyRun) -> None:
+    def show_run(self, campaign: Campaign, run: StudyRun) -> None:
         """Prints how far the run has come."""
         fields = (
             "name",
@@ -134,15 +134,15 @@ class JsonEvents(CampaignView):
             "reason",
             "unlogged",
         )
-        served = Counter[str]()
+        seconds_by_owner = Counter[str]()
         for other in campaign.runs:
-            served[other.owner] += other.served_s  # type: ignore[assignment]
-        say_json({"event": "run", **{name: getattr(run, name) for name in fields}, "owners_s": dict(served)})
+            seconds_by_owner[other.owner] += other.served_s  # type: ignore[assignment]
+        say_json({"event": "run", **{name: getattr(run, name) for name in fields}, "owners_s": dict(seconds_by_owner)})
 
-    def halved(self, decision: Halved) -> None:
+    def show_halving(self, decision: Halved) -> None:
         say_json({"event": "halved", **msgspec.to_builtins(decision, str_keys=True)})
 
-    def unlogged(self, run: StudyRun, logger: str, problem: str) -> None:
+    def show_log_failure(self, run: StudyRun, logger: str, problem: str) -> None:
         say_json({"event": "unlogged", "logger": logger, "run": run.name, "problem": problem})
 
     def remark(self, run: StudyRun, text: str) -> None:

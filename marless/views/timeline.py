@@ -18,11 +18,11 @@ MOST_LANES = 200
 
 @dataclass(frozen=True)
 class Bar:
-    """An attempt on its lane, in seconds: waiting from `asked`, starting up from `begun`, at work from `ready`."""
+    """An attempt on its lane, in seconds: waiting from `asked`, starting up from `start`, at work from `ready`."""
 
     record: AttemptRecord
     lane: int
-    begun: float
+    start: float
     ready: float
 
 
@@ -76,7 +76,7 @@ def page(title: str, records: Sequence[AttemptRecord]) -> str:
         record, text = bar.record, _text(bar)
         if record.init_ms:
             start_up = f"start-up of the {record.function}, {_ms(record.init_ms / 1000)}"
-            rectangles.append(rect(bar.lane, bar.begun, bar.ready, _START_UP, start_up))
+            rectangles.append(rect(bar.lane, bar.start, bar.ready, _START_UP, start_up))
         rectangles.append(rect(bar.lane, bar.ready, record.ended, _colour(record), text))
     hidden = 1 + max(bar.lane for bar in laid_out) - lanes
     return _document(title, lanes, rectangles + _axis(length, scale, lanes), _summary(records, laid_out, hidden))
@@ -94,8 +94,8 @@ def chrome_trace(records: Sequence[AttemptRecord]) -> bytes:
     for bar in bars(records):
         record, lane = bar.record, bar.lane + 1
         if record.init_ms:
-            events.append(event("start-up", lane, bar.begun, bar.ready, function=record.function))
-        waiting_s = round(bar.begun - record.asked, 6)
+            events.append(event("start-up", lane, bar.start, bar.ready, function=record.function))
+        waiting_s = round(bar.start - record.asked, 6)
         events.append(
             event(
                 record.work, lane, bar.ready, record.ended, round=record.round, attempt=record.attempt,
@@ -111,7 +111,7 @@ def _colour(record: AttemptRecord) -> str:
 
 def _text(bar: Bar) -> str:
     record = bar.record
-    parts = [f"round {record.round} {record.work}", f"waited {_ms(bar.begun - record.asked)}"]
+    parts = [f"round {record.round} {record.work}", f"waited {_ms(bar.start - record.asked)}"]
     if record.init_ms:
         parts.append(f"start-up {_ms(record.init_ms / 1000)}")
     return ", ".join([*parts, f"worked {_ms(record.duration_ms / 1000)}", record.outcome])
@@ -145,7 +145,7 @@ def _summary(records: Sequence[AttemptRecord], laid_out: Sequence[Bar], hidden: 
         kind = bar.record.kind.split(":")[0]
         seconds_by_kind[kind] = seconds_by_kind.get(kind, 0.0) + bar.record.duration_ms / 1000
         seconds_by_kind["start-up"] = seconds_by_kind.get("start-up", 0.0) + bar.record.init_ms / 1000
-        seconds_by_kind["waiting"] = seconds_by_kind.get("waiting", 0.0) + bar.begun - bar.record.asked
+        seconds_by_kind["waiting"] = seconds_by_kind.get("waiting", 0.0) + bar.start - bar.record.asked
     colours = {**_COLOURS, "coordinator alone": _COORDINATOR, "start-up": _START_UP, "waiting": _WAITING}
     items = [
         f'<li><span style="background:{colours.get(name, _OTHER)}"></span>{escape(name)}: {_ms(seconds)}</li>'

@@ -490,9 +490,9 @@ def test_a_preview_names_what_would_change_and_changes_nothing(cloud):
     there = everything(cloud)
     assert preview(cloud, NAME, {}) == []
     moved = {change.logical: change for change in preview(cloud, NAME, {"RolePath": "/company/"})}
-    assert (moved["ActorRole"].action, moved["ActorRole"].replaced) == ("Modify", "True")
+    assert (moved["ActorRole"].action, moved["ActorRole"].replacement) == ("Modify", "True")
     larger = {change.logical: change for change in preview(cloud, NAME, {"ActorMemory": "3008"})}
-    assert (larger["Actor"].action, larger["Actor"].replaced) == ("Modify", "False")
+    assert (larger["Actor"].action, larger["Actor"].replacement) == ("Modify", "False")
     assert "Learner" not in larger
     tagged = preview(cloud, NAME, {}, tags={"CostCenter": "42"})
     assert {change.action for change in tagged} == {"Modify"}

@@ -139,18 +139,18 @@ def test_a_network_delays_and_counts(service, invoke):
 def test_requests_that_are_sent_again_are_counted_with_the_most_that_they_can_have_taken(service):
     cloud = service.cloud
     s3, table = cloud.client("s3"), cloud.client("dynamodb")
-    cloud.repeated.take()
+    cloud.retries.take()
     service.network.conditions = Conditions(lose=0.3)
     for _ in range(10):
         s3.put_object(Bucket="any", Key="key", Body=b"12345")
     lost_puts = service.network.happened["lose"]
-    assert lost_puts > 0 and cloud.repeated.take() == Requests(puts=lost_puts)
+    assert lost_puts > 0 and cloud.retries.take() == Requests(puts=lost_puts)
     # 3,000 bytes are 4,000 in base64, and with the names less than 4,096: 4 units instead of 3.
     for _ in range(10):
         table.put_item(TableName="any", Item={"scope": {"S": "run/a/b"}, "body": {"B": b"x" * 3000}})
     lost_items = service.network.happened["lose"] - lost_puts
-    assert lost_items > 0 and cloud.repeated.take() == Requests(write_units=4 * lost_items)
-    assert cloud.repeated.take() == Requests()
+    assert lost_items > 0 and cloud.retries.take() == Requests(write_units=4 * lost_items)
+    assert cloud.retries.take() == Requests()
 
 
 KEY = {"scope": {"S": "sets/a/b"}, "item": {"S": "1"}}
@@ -173,7 +173,7 @@ def test_a_repeated_request_whose_items_are_unknown_counts_as_the_largest(servic
     call, most = LARGEST[operation]
     service.do(operation, lost)
     call(service.cloud.client("dynamodb"))
-    assert service.cloud.repeated.take() == most
+    assert service.cloud.retries.take() == most
 
 
 # The next two tests ask until the network noticed a silence: on a busy machine it may look at a connection only when

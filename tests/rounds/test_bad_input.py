@@ -129,7 +129,7 @@ def test_a_diverged_run_gets_the_hint_to_learn_more_slowly_and_not_to_resume(mar
     assert the_line(marless("resume", "first", "--workers", "1")) == the_line(said)
     stands = marless("status", "first").out
     assert stands[-1].split(maxsplit=1) == [
-        "instead",
+        "advice",
         "try lower learning rates (algorithm.lr, and algorithm.critic_lr if the algorithm has it) in a new run",
     ]
     assert not any("marless resume" in line for line in stands)

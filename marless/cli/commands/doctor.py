@@ -25,9 +25,9 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Prints what is installed and what is missing; always 0."""
     if options.json:
-        installed = {name: extras.installed(name) for name in extras.EXTRAS}
-        found = {"machine": dict(_machine()), "extras": installed, "backends": _backends()}
-        say_json(found)
+        has_extra = {name: extras.installed(name) for name in extras.EXTRAS}
+        report = {"machine": dict(_machine()), "extras": has_extra, "backends": _backends()}
+        say_json(report)
         return 0
     say_text(table(("this machine", ""), _machine()))
     say("")

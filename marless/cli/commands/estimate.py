@@ -48,17 +48,17 @@ def run(options: Namespace) -> int:
     """Measures a few rounds here, then prints the bill of all of them, there and here."""
     target = _target(options)
     config = load(*common.split(options.settings))
-    found = estimate_run(config, target, options.workers)
+    estimate = estimate_run(config, target, options.workers)
     if options.json:
-        _, spent, cost = found.entries[0]
-        result = {"rounds": spent.rounds, "seconds": round(spent.seconds, 1), "bill": cost}
-        if found.planned:
-            result["placements"] = found.planned.pareto_front
+        _, run_estimate, cost = estimate.entries[0]
+        result = {"rounds": run_estimate.rounds, "seconds": round(run_estimate.seconds, 1), "bill": cost}
+        if estimate.planned:
+            result["placements"] = estimate.planned.pareto_front
         say_json(result)
         return 0
-    if found.planned:
-        found.planned.show()
-    _show(found.config, found.entries)
+    if estimate.planned:
+        estimate.planned.show()
+    _show(estimate.config, estimate.entries)
     return 0
 
 
@@ -70,15 +70,15 @@ def _target(options: Namespace) -> Target:
     return Target(target, options.workers if target.runs_here else options.concurrency, options.detach)
 
 
-def _show(config: RunConfig, found: list[tuple[Target, Estimate, Bill]]) -> None:
-    say_text(_compared([(target.name, cost) for target, _, cost in found]))
+def _show(config: RunConfig, entries: list[tuple[Target, Estimate, Bill]]) -> None:
+    say_text(_bills_table([(target.name, cost) for target, _, cost in entries]))
     say("")
-    for target, spent, _ in found:
+    for target, run_estimate, _ in entries:
         where = (
             "on this machine" if not target.backend.remote else f"({target.name}, {target.width:,} functions at once)"
         )
-        say(f"{spent.rounds:,} rounds, about {seconds(spent.seconds)} of training {where}")
-    _, _, cost = found[0]
+        say(f"{run_estimate.rounds:,} rounds, about {seconds(run_estimate.seconds)} of training {where}")
+    _, _, cost = entries[0]
     say(f"about {money(float(cost.total))}: what this would cost on AWS Lambda ({cost.architecture}, {cost.region})")
     if SHARING_MODES[config.sharing.rule].switches:
         say("without switching sharing on or off, which is not known beforehand")
@@ -86,7 +86,7 @@ def _show(config: RunConfig, found: list[tuple[Target, Estimate, Bill]]) -> None
         say(f"less if a mean return of {config.stop.return_:g} is reached earlier")
 
 
-def _compared(bills: list[tuple[str, Bill]]) -> str:
+def _bills_table(bills: list[tuple[str, Bill]]) -> str:
     """Bills side by side, line by line; lines that are empty in all of them are left out."""
     rows = []
     for lines in zip(*(cost.lines for _, cost in bills), strict=True):

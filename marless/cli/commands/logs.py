@@ -109,19 +109,19 @@ def _print_new_lines(logs: Logs, reader: Reader, since: float, as_json: bool) ->
 def _text(line: Line) -> str:
     at = datetime.fromtimestamp(line.at).strftime("%m-%d %H:%M:%S.%f")[:-3]
     fields = {"task" if "/" in line.correlation_id else "run": line.correlation_id, **line.fields}
-    shown = "".join(f"  {name}={value}" for name, value in fields.items() if value != "" and name not in _HIDDEN)
-    text = f"{line.message}{shown}\n{line.fields.get('exception', '')}".rstrip().replace("\n", "\n" + " " * 4)
+    fields_text = "".join(f"  {name}={value}" for name, value in fields.items() if value != "" and name not in _HIDDEN)
+    text = f"{line.message}{fields_text}\n{line.fields.get('exception', '')}".rstrip().replace("\n", "\n" + " " * 4)
     return f"{at}  {line.function:<11}  {line.request_id[:_SHORT]:<{_SHORT}}  {line.level:<7}  {text}".rstrip()
 
 
 def _document(line: Line) -> dict[str, Any]:
     at = datetime.fromtimestamp(line.at).astimezone().isoformat(timespec="milliseconds")
-    known = {"at": at, "function": line.function, "request_id": line.request_id, "correlation_id": line.correlation_id}
-    return {**known, "level": line.level, "message": line.message, "fields": line.fields}
+    head = {"at": at, "function": line.function, "request_id": line.request_id, "correlation_id": line.correlation_id}
+    return {**head, "level": line.level, "message": line.message, "fields": line.fields}
 
 
 def _seconds(text: str) -> float:
-    found = re.fullmatch(r"(\d+)([smhd])", text)
-    if found is None or int(found[1]) == 0:
+    match = re.fullmatch(r"(\d+)([smhd])", text)
+    if match is None or int(match[1]) == 0:
         raise ArgumentTypeError(f"{text!r} is not a time such as 30s, 10m, 2h or 1d")
-    return float(int(found[1]) * _UNITS_S[found[2]])
+    return float(int(match[1]) * _UNITS_S[match[2]])

@@ -25,18 +25,18 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Prints a row for every run, with the reason for runs that cannot be read."""
-    found = rows(folders_of(options.runs) if options.runs else folders.all_runs())
+    table_rows = rows(folders_of(options.runs) if options.runs else folders.all_runs())
     if options.json:
-        for row in found:
+        for row in table_rows:
             say_json(row)
-    elif found:
-        say_text(_listed([_cells(row) for row in found]))
+    elif table_rows:
+        say_text(_table_text([_cells(row) for row in table_rows]))
     else:
         say("no runs here; start one with: marless train")
     return 0
 
 
-def _listed(cells: list[tuple[str, ...]]) -> str:
+def _table_text(cells: list[tuple[str, ...]]) -> str:
     """The table; on a terminal with the columns for which there is room."""
     text, columns = table(_HEADER, cells), list(range(len(_HEADER)))
     width = shutil.get_terminal_size().columns
@@ -52,5 +52,5 @@ def _cells(row: Row) -> tuple[str, ...]:
     if row.rounds is None or row.env_steps is None or row.train_seconds is None or row.dollars is None:
         return (row.run, row.status, "-", "-", "-", "-", "-", row.problem)
     final = plus_minus(row.final_return) if row.final_return else "-"
-    took, begun = seconds(row.train_seconds), row.created[:16].replace("T", " ")
-    return (row.run, row.status, f"{row.rounds:,}", f"{row.env_steps:,}", final, took, money(row.dollars), begun)
+    took, start = seconds(row.train_seconds), row.created[:16].replace("T", " ")
+    return (row.run, row.status, f"{row.rounds:,}", f"{row.env_steps:,}", final, took, money(row.dollars), start)

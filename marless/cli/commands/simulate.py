@@ -47,7 +47,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Simulates each number of rollouts and prints a row for it."""
     recording = recording_of(options.run, options.settings, options.workers)
-    found = []
+    results = []
     for rollouts in options.rollouts or (recording.lines[-1].rollouts,):
         setting = Setting(
             rollouts=rollouts,
@@ -58,59 +58,59 @@ def run(options: Namespace) -> int:
             seed=options.seed,
         )
         began = time.monotonic()
-        found.append((setting, simulate(recording, setting), time.monotonic() - began))
-    for setting, simulated, took in found if options.json else ():
-        say_json(_figures(setting, simulated, took))
+        results.append((setting, simulate(recording, setting), time.monotonic() - began))
+    for setting, simulation, took in results if options.json else ():
+        say_json(_figures(setting, simulation, took))
     if not options.json:
-        _show(found)
+        _show(results)
     if options.timeline:
-        _draw(options.timeline, *found[-1][:2])
+        _draw(options.timeline, *results[-1][:2])
     return FINISHED
 
 
-def _figures(setting: Setting, simulated: Simulated, took: float) -> dict[str, object]:
-    low, median, high = spread(simulated.round_s)
+def _figures(setting: Setting, simulation: Simulated, took: float) -> dict[str, object]:
+    low, median, high = spread(simulation.round_s)
     return {
         "rollouts": setting.rollouts,
         "slots": setting.slots,
-        "rounds": len(simulated.lines),
+        "rounds": len(simulation.lines),
         "round_s": median,
         "round_s_lowest": low,
         "round_s_highest": high,
-        "round_dollars": simulated.dollars,
-        "utilisation": simulated.utilisation,
-        "critical_path_s": simulated.critical_path_s,
-        "coordinator_s": simulated.coordinator_s,
-        "busy_s": simulated.busy_s,
-        "requests": simulated.requests,
-        "request_bytes": simulated.request_bytes,
-        "reply_bytes": simulated.reply_bytes,
-        "largest_request": simulated.largest_request,
-        "largest_item": simulated.largest_item,
+        "round_dollars": simulation.dollars,
+        "utilisation": simulation.utilisation,
+        "critical_path_s": simulation.critical_path_s,
+        "coordinator_s": simulation.coordinator_s,
+        "busy_s": simulation.busy_s,
+        "requests": simulation.requests,
+        "request_bytes": simulation.request_bytes,
+        "reply_bytes": simulation.reply_bytes,
+        "largest_request": simulation.largest_request,
+        "largest_item": simulation.largest_item,
         "simulated_in_s": round(took, 2),
     }
 
 
-def _show(found: list[tuple[Setting, Simulated, float]]) -> None:
+def _show(results: list[tuple[Setting, Simulated, float]]) -> None:
     rows = []
-    for setting, simulated, _ in found:
-        low, median, high = spread(simulated.round_s)
+    for setting, simulation, _ in results:
+        low, median, high = spread(simulation.round_s)
         rows.append(
             (
                 f"{setting.rollouts:,}",
                 *(f"{value:.3g}" for value in (median, low, high)),
-                money(simulated.dollars),
-                f"{simulated.utilisation:.0%}",
-                f"{simulated.critical_path_s:.3g}",
-                f"{1000 * simulated.coordinator_s:.3g}",
-                *(f"{_busy(simulated, kind):.3g}" for kind in _KINDS.values()),
+                money(simulation.dollars),
+                f"{simulation.utilisation:.0%}",
+                f"{simulation.critical_path_s:.3g}",
+                f"{1000 * simulation.coordinator_s:.3g}",
+                *(f"{_busy(simulation, kind):.3g}" for kind in _KINDS.values()),
             )
         )
     header = ("rollouts", "s a round", "least", "most", "$ a round", "busy", "longest tasks s", "coordinator ms")
     say_text(table((*header, *(f"{name} s" for name in _KINDS)), rows))
-    setting, simulated, _ = found[-1]
+    setting, simulation, _ = results[-1]
     say(
-        f"{setting.slots:,} functions at once; median of {len(simulated.round_s)} rounds. Sampling, learning and"
+        f"{setting.slots:,} functions at once; median of {len(simulation.round_s)} rounds. Sampling, learning and"
         " start-up are sums over the functions of a round; the coordinator's time is real, on this machine."
     )
 
@@ -119,13 +119,13 @@ def _show(found: list[tuple[Setting, Simulated, float]]) -> None:
 _KINDS = {"sampling": ("sample", "whole"), "learning": ("learn",), "start-up": ("start-up",)}
 
 
-def _busy(simulated: Simulated, kinds: tuple[str, ...]) -> float:
-    return sum(seconds for name, seconds in simulated.busy_s.items() if name.split(":")[0] in kinds)
+def _busy(simulation: Simulated, kinds: tuple[str, ...]) -> float:
+    return sum(seconds for name, seconds in simulation.busy_s.items() if name.split(":")[0] in kinds)
 
 
-def _draw(path: Path, setting: Setting, simulated: Simulated) -> None:
-    last = simulated.lines[-1].round
-    recent = [record for record in simulated.records if last - 3 <= record.round < last]
+def _draw(path: Path, setting: Setting, simulation: Simulated) -> None:
+    last = simulation.lines[-1].round
+    recent = [record for record in simulation.records if last - 3 <= record.round < last]
     try:
         replace(path, timeline.page(f"simulated, {setting.rollouts:,} rollouts a round", recent).encode())
     except OSError as error:

@@ -13,7 +13,7 @@ from marless.cloud.remote_runs import find_run
 from marless.output import say, say_json
 from marless.reports import statistics
 from marless.reports.digits import figure
-from marless.reports.text import CALMER, counted, money, placement_text, plus_minus, seconds
+from marless.reports.text import LOWER_LEARNING_RATE, counted, money, placement_text, plus_minus, seconds
 from marless.runs.folder import LATEST, RunFolder
 from marless.runs.stored import Stored, look
 
@@ -28,50 +28,52 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Prints the run's progress."""
     folder = find_run(options)
-    with look(folder) as found:
+    with look(folder) as stored_run:
         if options.json:
-            say_json(_fields(folder, found))
+            say_json(_fields(folder, stored_run))
             return 0
-        rows = _rows(folder, found)
+        rows = _rows(folder, stored_run)
     for label, text in rows:
         say(f"{label:<12}{text}")
     return 0
 
 
-def _rows(folder: RunFolder, found: Stored) -> list[tuple[str, str]]:
-    state, stop = found.state, found.plan.config.stop
-    status = found.standing
-    limits = [f"{name} {value:,}" for name, value in _limits(found) if value is not None]
-    dollars = budget.dollars(found.plan, state.meter)
+def _rows(folder: RunFolder, stored_run: Stored) -> list[tuple[str, str]]:
+    state, stop = stored_run.state, stored_run.plan.config.stop
+    status = stored_run.standing
+    limits = [f"{name} {value:,}" for name, value in _limits(stored_run) if value is not None]
+    dollars = budget.dollars(stored_run.plan, state.meter)
     rows = [
-        ("run", found.plan.run),
+        ("run", stored_run.plan.run),
         ("status", status + (f" ({state.reason})" if state.reason else "")),
         ("round", f"{state.round:,}" + (f", {state.phase} of the next" if state.status != "finished" else "")),
         ("limits", ", ".join(limits)),
         ("steps", f"{state.env_steps:,} in {seconds(state.seconds)}"),
         *_next(state),
         *_returns(state),
-        ("bill", _bill(dollars, stop.dollars) + _lost(state)),
+        ("bill", _bill(dollars, stop.dollars) + _lost_attempts_text(state)),
         *(("task", problem) for problem in _problems(state)),
         ("folder", str(folder.path)),
-        *(("problem", problem) for problem in (found.problem, found.lost) if problem),
+        *(("problem", problem) for problem in (stored_run.problem, stored_run.lost) if problem),
     ]
     if status in ("interrupted", "stopped", "failed") and not state.refused:
-        rows.append(("instead", CALMER) if state.diverged else ("go on", f"marless resume {folder.argument}"))
+        rows.append(
+            ("advice", LOWER_LEARNING_RATE) if state.diverged else ("go on", f"marless resume {folder.argument}")
+        )
     return rows
 
 
-def _fields(folder: RunFolder, found: Stored) -> dict[str, Any]:
+def _fields(folder: RunFolder, stored_run: Stored) -> dict[str, Any]:
     """The JSON fields; values that do not exist yet are null."""
-    state, best = found.state, found.state.best
+    state, best = stored_run.state, stored_run.state.best
     return {
-        "run": found.plan.run,
+        "run": stored_run.plan.run,
         "folder": str(folder.path),
-        "status": found.standing,
+        "status": stored_run.standing,
         "reason": state.reason,
         "round": state.round,
         "phase": state.phase,
-        "limits": {name: value for name, value in _limits(found) if value is not None},
+        "limits": {name: value for name, value in _limits(stored_run) if value is not None},
         "env_steps": state.env_steps,
         "team": state.team.groups if state.team else None,
         "rollouts": state.controller.rollouts if state.round_placement else None,
@@ -79,14 +81,14 @@ def _fields(folder: RunFolder, found: Stored) -> dict[str, Any]:
         "train_seconds": state.seconds,
         "final_return": statistics.summary(state.final) if state.final else None,
         "best": {"mean": best.mean, "round": best.round} if best else None,
-        "dollars": float(budget.dollars(found.plan, state.meter)),
+        "dollars": float(budget.dollars(stored_run.plan, state.meter)),
         "attempts_lost": _attempts_lost(state),
-        "problems": [*_problems(state), *([found.lost] if found.lost else [])],
+        "problems": [*_problems(state), *([stored_run.lost] if stored_run.lost else [])],
     }
 
 
-def _limits(found: Stored) -> list[tuple[str, float | None]]:
-    stop = found.plan.config.stop
+def _limits(stored_run: Stored) -> list[tuple[str, float | None]]:
+    stop = stored_run.plan.config.stop
     return [
         ("rounds", stop.rounds),
         ("env_steps", stop.env_steps),
@@ -108,9 +110,9 @@ def _next(state: State) -> list[tuple[str, str]]:
     """What the controller has decided for the round in flight."""
     if state.round_placement is None:
         return []
-    fixed = len(state.team.fixed) if state.team else 0
-    opponents = f", against {counted(fixed, 'fixed opponent')}" if fixed else ""
-    teams = f"{len(state.groups)} for {counted(len(state.env_spec.agents) - fixed, 'agent')}{opponents}"
+    fixed_agents = len(state.team.fixed) if state.team else 0
+    opponents = f", against {counted(fixed_agents, 'fixed opponent')}" if fixed_agents else ""
+    teams = f"{len(state.groups)} for {counted(len(state.env_spec.agents) - fixed_agents, 'agent')}{opponents}"
     return [
         ("networks", teams),
         (
@@ -124,9 +126,9 @@ def _bill(dollars: Decimal, cap: float | None) -> str:
     return money(float(dollars)) + (f" of {money(cap)}" if cap is not None else "")
 
 
-def _lost(state: State) -> str:
-    lost = _attempts_lost(state)
-    return f", {lost} lost attempts billed at their maximum" if lost else ""
+def _lost_attempts_text(state: State) -> str:
+    attempts = _attempts_lost(state)
+    return f", {attempts} lost attempts billed at their maximum" if attempts else ""
 
 
 def _attempts_lost(state: State) -> int:

@@ -49,8 +49,8 @@ def _stop_in_cloud(folder: RunFolder) -> int:
     with closing(place.open(folder.path, 1, deployment_ref=identity.deployment_ref)) as backend:
         ledger = backend.ledger
         if not lease.ask_to_stop(ledger):
-            held, _ = lease.read(ledger)
-            who = held.holder if held.taken("", ledger.now(), has_ended) else ""
+            current, _ = lease.read(ledger)
+            who = current.holder if current.taken("", ledger.now(), has_ended) else ""
             raise UserError(f"{folder.name} is driven by {who}; stop it there" if who else _not_trained(folder))
         manifest = run_manifest.read(ledger)
         if manifest is not None:

@@ -58,7 +58,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Trains all runs; the exit code says whether all ended as they should."""
-    folder, file = _wanted(options)
+    folder, file = _folder_and_file(options)
     folder.mkdir(parents=True, exist_ok=True)
     options.folder = folder
     if options.stop:
@@ -71,7 +71,7 @@ def run(options: Namespace) -> int:
         return _report(options, study, train_study(study, signals, choose_study_view(options.json)), signals)
 
 
-def _wanted(options: Namespace) -> tuple[Path, StudyFile | None]:
+def _folder_and_file(options: Namespace) -> tuple[Path, StudyFile | None]:
     """The study's folder, and its file unless the study itself is named; raises `UserError`."""
     path = Path(options.study)
     if path.suffix != ".toml":
@@ -123,13 +123,13 @@ def _new_place(options: Namespace, folder: Path, file: StudyFile | None) -> Stud
     if file is None:
         from marless.cloud.deployments import locate
 
-        located = locate(backend, folder.name, options.tenant, options.region)
-        cloud_study.adopt(folder, located)
+        location = locate(backend, folder.name, options.tenant, options.region)
+        cloud_study.adopt(folder, location)
     else:
-        located = backend.prepare(folder.name, options.tenant, options.region)
-        if governor.read_plan(located.deployed, folder.name) is not None:
+        location = backend.prepare(folder.name, options.tenant, options.region)
+        if governor.read_plan(location.deployed, folder.name) is not None:
             raise UserError(f"tenant {options.tenant} has a study {folder.name} already; give the file another name")
-    return cloud_study.settle(folder, backend, located)
+    return cloud_study.settle(folder, backend, location)
 
 
 def _begin(folder: Path, file: StudyFile | None, place: StudyPlace) -> int:
@@ -147,9 +147,9 @@ def _show(options: Namespace, study: Study) -> int:
     """Shows all runs once; the exit code says whether some failed."""
     runs, view = list(study.runs), choose_study_view(options.json)
     try:
-        view.started(study)
+        view.start(study)
         for run in runs:
-            view.changed(study, run)
+            view.show_run(study, run)
         view.look(study)
     finally:
         view.close()
@@ -179,11 +179,12 @@ def _report(options: Namespace, study: Study, result: StudyResult, signals: Sign
     return report_ending(_ending(runs, [run for run in runs if run.status not in ("finished", "stopped")]))
 
 
-def _ending(runs: list[StudyRun], left: list[StudyRun]) -> Ending:
-    """The ending of a study in which the runs `left` did not finish."""
-    if not left:
+def _ending(runs: list[StudyRun], unfinished_runs: list[StudyRun]) -> Ending:
+    """The ending of a study in which the runs `unfinished_runs` did not finish."""
+    if not unfinished_runs:
         return Ending(FINISHED, "")
-    first = left[0]
+    first = unfinished_runs[0]
     return Ending(
-        UNFINISHED, f"{len(left)} of {len(runs)} runs did not finish, the first: {first.name}: {first.reason}"
+        UNFINISHED,
+        f"{len(unfinished_runs)} of {len(runs)} runs did not finish, the first: {first.name}: {first.reason}",
     )

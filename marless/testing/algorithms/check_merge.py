@@ -33,14 +33,14 @@ def _check(
     require(digest(stage_inputs(context)) == before, "it changes what it was given")
     require(digest(result.tensors) == digest(again.tensors), "another call gives other bytes")
     for name, array in result.tensors.items():
-        old = context.tensors.get(_renamed(name, group, base))
+        old = context.tensors.get(_name_in_base(name, group, base))
         require(old is not None, f"it gives {name}, which is no tensor of {group_name(group)}")
         assert old is not None
         same = (array.dtype, array.shape) == (old.dtype, old.shape)
         require(same, f"{name} was {old.dtype} {old.shape} and is {array.dtype} {array.shape}")
 
 
-def _renamed(name: str, group: int, base: int) -> str:
+def _name_in_base(name: str, group: int, base: int) -> str:
     """The name of the base's tensor for the group's tensor `name`; '' if `name` is not the group's."""
     part, _, rest = name.partition(f"/{group_name(group)}")
     return f"{part}/{group_name(base)}{rest}" if name != part else ""

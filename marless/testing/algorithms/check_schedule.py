@@ -9,24 +9,24 @@ from functions.algorithms.stage import Context, Implementation
 from functions.contract import TaskHeader
 from functions.learner import stages
 from functions.learner.update import as_stored, split_by_lifetime
-from marless.testing.algorithms.tools import Found, Tensors, after, digest, expect, instances, part_of, require
+from marless.testing.algorithms.tools import RoundResult, Tensors, after, digest, expect, instances, part_of, require
 
 
 def check_placements(
-    algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], expected: Tensors
+    algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], reference: Tensors
 ) -> None:
-    """Runs the round under every placement rule; raises `AssertionError` if the state is not `expected`."""
-    packed: Found | None = None
+    """Runs the round under every placement rule; raises `AssertionError` if the state is not `reference`."""
+    packed_result: RoundResult | None = None
     groups = sorted(set(context.team.groups))
     for rule, schedule in SCHEDULES.items():
         with expect(f"placement {rule} fails", Exception):
-            outcome = _learned(
+            outcome = _run_schedule(
                 algorithm, code, context, schedule(algorithm.stages, groups, context.config.updates_per_round)
             )
-        _require_same(expected, outcome.state, rule)
-        packed = packed or outcome
-        require(outcome.metrics == packed.metrics, f"placement {rule} reports other metrics than packed")
-        require(outcome.tables == packed.tables, f"placement {rule} reports other summaries than packed")
+        _require_same(reference, outcome.state, rule)
+        packed_result = packed_result or outcome
+        require(outcome.metrics == packed_result.metrics, f"placement {rule} reports other metrics than packed")
+        require(outcome.tables == packed_result.tables, f"placement {rule} reports other summaries than packed")
 
 
 def check_whole(
@@ -34,11 +34,11 @@ def check_whole(
     code: Implementation,
     context: Context[AlgorithmConfig],
     incoming: Tensors,
-    expected: Tensors,
+    reference: Tensors,
 ) -> Tensors:
     """Runs the round in one function that keeps its state between rounds: `incoming` never passed through storage.
 
-    Returns the state that it keeps; raises `AssertionError` if that is not `expected`.
+    Returns the state that it keeps; raises `AssertionError` if that is not `reference`.
     """
     share = Share(
         [stage.name for stage in algorithm.stages], context.team.learning, range(context.config.updates_per_round)
@@ -47,51 +47,53 @@ def check_whole(
         outcome = stages.run(algorithm, code, replace(context, tensors=incoming), share, algorithm.summaries)
     policies, learner, _ = split_by_lifetime(outcome.tensors, algorithm.parts)
     outgoing = {**incoming, **as_stored(policies), **as_stored(learner)}
-    _require_same(expected, outgoing, "whole")
+    _require_same(reference, outgoing, "whole")
     return outgoing
 
 
-def _require_same(expected: Tensors, outcome: Tensors, rule: str) -> None:
-    for name in sorted(expected.keys() | outcome.keys()):
-        one, other = ({name: state[name]} if name in state else {} for state in (expected, outcome))
+def _require_same(reference: Tensors, outcome: Tensors, rule: str) -> None:
+    for name in sorted(reference.keys() | outcome.keys()):
+        one, other = ({name: state[name]} if name in state else {} for state in (reference, outcome))
         require(digest(one) == digest(other), f"{name} has other bytes in placement {rule} than stage by stage")
 
 
-def _learned(
+def _run_schedule(
     algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], schedule: Schedule
-) -> Found:
+) -> RoundResult:
     """Runs the round as separate functions, each of which reads from storage only what its stages declare."""
-    progress = Found(dict(context.tensors), {}, {})
-    published: Tensors = {}
+    progress = RoundResult(dict(context.tensors), {}, {})
+    stage_tensors: Tensors = {}
     update = 0
     for phase in schedule:
         if phase[0].updates[0] != update:
-            update, published = phase[0].updates[0], {}
+            update, stage_tensors = phase[0].updates[0], {}
         outcomes = []
         for share in phase:
             reads = {part for name in share.stages for part in algorithm.stage(name).reads}
-            inputs = _stored({**instances(progress.state, reads, share.groups), **published})
+            inputs = _through_storage({**instances(progress.state, reads, share.groups), **stage_tensors})
             summaries = algorithm.summaries if _trains(algorithm, share) else ()
             outcomes.append(stages.run(algorithm, code, replace(context, tensors=inputs), share, summaries))
         for share, outcome in zip(phase, outcomes, strict=True):
-            progress = _joined(algorithm, progress, share, outcome)
+            progress = _with_outcome(algorithm, progress, share, outcome)
             tensors = outcome.tensors.items()
-            published |= {name: array for name, array in tensors if part_of(name) not in algorithm.parts}
+            stage_tensors |= {name: array for name, array in tensors if part_of(name) not in algorithm.parts}
     return progress
 
 
-def _joined(algorithm: AlgorithmSpec, progress: Found, share: Share, outcome: stages.Outcome) -> Found:
-    state, outputs = progress.state, _stored(outcome.tensors)
+def _with_outcome(
+    algorithm: AlgorithmSpec, progress: RoundResult, share: Share, outcome: stages.Outcome
+) -> RoundResult:
+    state, outputs = progress.state, _through_storage(outcome.tensors)
     for stage in share.stages:
         for group in share.groups:
             state = after(state, algorithm, stage, group, outputs)
-    return Found(state, {**progress.metrics, **outcome.metrics}, {**progress.tables, **outcome.tables})
+    return RoundResult(state, {**progress.metrics, **outcome.metrics}, {**progress.tables, **outcome.tables})
 
 
 def _trains(algorithm: AlgorithmSpec, share: Share) -> bool:
     return any("policy" in algorithm.stage(name).writes for name in share.stages)
 
 
-def _stored(tensors: Tensors) -> Tensors:
+def _through_storage(tensors: Tensors) -> Tensors:
     """The tensors after encoding and decoding."""
     return codec.decode(codec.encode(tensors, TaskHeader(task="check")), "check")

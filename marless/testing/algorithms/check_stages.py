@@ -52,12 +52,12 @@ def check_stages(algorithm: AlgorithmSpec, code: Implementation, context: Contex
 
 
 def _check_stage(now: _Round, stage: StageSpec, group: int, update: int) -> None:
-    declared = _declared(now, stage, group)
+    declared_inputs = _declared_inputs(now, stage, group)
     whole = replace(now.context, tensors={**now.everything, **now.state}, update=update)
     result = _call(now, stage, group, whole)
-    declaration = f"reads {_listed(stage.reads)}, after {_listed(stage.after)}, couples={stage.couples}"
+    declaration = f"reads {_names_text(stage.reads)}, after {_names_text(stage.after)}, couples={stage.couples}"
     with expect(f"it needs more than what it declares ({declaration})", Exception):
-        alone = _call(now, stage, group, replace(whole, tensors=declared))
+        alone = _call(now, stage, group, replace(whole, tensors=declared_inputs))
     if not _same(result, alone):
         again = _call(now, stage, group, whole)
         require(_same(result, again), "called again with the same inputs, it gives other bytes")
@@ -68,7 +68,7 @@ def _check_stage(now: _Round, stage: StageSpec, group: int, update: int) -> None
     now.everything |= result.tensors
 
 
-def _declared(now: _Round, stage: StageSpec, group: int) -> Tensors:
+def _declared_inputs(now: _Round, stage: StageSpec, group: int) -> Tensors:
     """The parts and earlier stages' tensors that the stage may read, of its group or, if it couples, of all."""
     groups = sorted(set(now.context.team.groups))
     whole_team = stage.couples and stage.scope == "team"
@@ -84,8 +84,8 @@ def _call(now: _Round, stage: StageSpec, group: int, context: Context[AlgorithmC
     before = {name: array.tobytes() for name, array in arrays.items()}
     names = sorted(context.tensors)
     result = now.code.STAGES[stage.name](context, group)
-    changed = [name for name, array in arrays.items() if array.tobytes() != before[name]]
-    require(not changed, f"it changes {first(changed)}, which it was given")
+    changed_inputs = [name for name, array in arrays.items() if array.tobytes() != before[name]]
+    require(not changed_inputs, f"it changes {first(changed_inputs)}, which it was given")
     require(sorted(context.tensors) == names, "it adds or removes tensors of the context")
     _check_kind(result)
     return result
@@ -141,5 +141,5 @@ def _same(one: StageResult, other: StageResult) -> bool:
     return digest(one.tensors) == digest(other.tensors) and one.metrics == other.metrics
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _names_text(names: tuple[str, ...]) -> str:
     return ", ".join(names) or "nothing"

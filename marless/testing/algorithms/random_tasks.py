@@ -55,9 +55,11 @@ def teams(spec: EnvSpec) -> list[Team]:
     kinds = list(zip(spec.class_of, spec.sides or (0,) * len(alone), strict=True))
     together = tuple(kinds.index(kind) for kind in kinds)
     pair = next((agent for agent, first in enumerate(together) if agent != first), None)
-    paired = tuple(together[agent] if agent == pair else agent for agent in alone)
-    shared = (Team(groups=groups, identity=True) for groups in dict.fromkeys((together, paired)) if groups != alone)
-    return [Team(groups=alone), *shared]
+    pair_groups = tuple(together[agent] if agent == pair else agent for agent in alone)
+    shared_teams = (
+        Team(groups=groups, identity=True) for groups in dict.fromkeys((together, pair_groups)) if groups != alone
+    )
+    return [Team(groups=alone), *shared_teams]
 
 
 class RandomTask:
@@ -98,8 +100,8 @@ class RandomTask:
         masks: list[BoolArray] = []
         for kind in spec.classes:
             living = alive[:, kind.agents, None]
-            drawn = rng.standard_normal((*living.shape[:2], kind.observation_size))
-            values.append((drawn * living).astype(np.float32))
+            numbers = rng.standard_normal((*living.shape[:2], kind.observation_size))
+            values.append((numbers * living).astype(np.float32))
             masks.append(self._mask(kind, living))
         state = rng.standard_normal((self.num_envs, spec.state_size)).astype(np.float32) if spec.state_size else None
         return Observation(tuple(values), alive.copy(), tuple(masks) if spec.masked else None, state)
@@ -108,5 +110,5 @@ class RandomTask:
         """One action in three is illegal; the last of every choice is always legal."""
         legal = self._rng.random((*living.shape[:2], kind.actions)) < 2 / 3
         legal[..., np.cumsum(kind.branches or (kind.actions,)) - 1] = True
-        allowed: BoolArray = legal | ~living | kind.continuous
-        return allowed
+        mask: BoolArray = legal | ~living | kind.continuous
+        return mask

@@ -56,7 +56,7 @@ class _Case:
         return sorted(set(self.team.groups))
 
     @property
-    def resolved(self) -> AlgorithmConfig:
+    def resolved_config(self) -> AlgorithmConfig:
         """The configuration that stages receive."""
         return self.config.resolved(self.task)
 
@@ -72,9 +72,9 @@ def check(
     unsupported spaces; one task must be accepted. Raises `AssertionError` naming the violated rule.
     """
     require(not (wrong := violation(spec)), f"the specification: {wrong}")
-    code, config = _code(spec), _configured(spec, hyperparameters or {})
+    code, config = _code(spec), _make_config(spec, hyperparameters or {})
     _check_config(spec, config, tasks[0])
-    fitted = spec.without(config.idle_parts)
+    spec_of_config = spec.without(config.idle_parts)
     refusals = []
     for task in tasks:
         try:
@@ -83,10 +83,10 @@ def check(
             refusals.append(str(refusal))
             continue
         for team in teams(task):
-            _check_case(_Case(fitted, code, config, task, team))
+            _check_case(_Case(spec_of_config, code, config, task, team))
         if spec.summaries:
             alone = Team(groups=teams(task)[0].groups, identity=True)
-            _check_merges(_Case(fitted, code, config, task, alone))
+            _check_merges(_Case(spec_of_config, code, config, task, alone))
     require(len(refusals) < len(tasks), f"no task is good enough: {first(refusals)}")
     return tuple(refusals)
 
@@ -98,7 +98,7 @@ def _code(spec: AlgorithmSpec) -> Implementation:
     return code
 
 
-def _configured(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> AlgorithmConfig:
+def _make_config(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> AlgorithmConfig:
     with expect("the configuration", BadRequest):
         return registry.configuration(spec, hyperparameters)
 
@@ -107,14 +107,15 @@ def _check_config(spec: AlgorithmSpec, config: AlgorithmConfig, task: EnvSpec) -
     """Checks its descriptions, a round trip through a message, and the values that the coordinator reads."""
     for name, about in msgspec.json.schema_components([spec.config])[1][spec.config.__name__]["properties"].items():
         parts = (about, *about.get("anyOf", ()))
-        described = name == "name" or any(part.get("description") for part in parts)
+        has_description = name == "name" or any(part.get("description") for part in parts)
         require(
-            described, f"the configuration's {name} has no description: Annotated[..., msgspec.Meta(description=...)]"
+            has_description,
+            f"the configuration's {name} has no description: Annotated[..., msgspec.Meta(description=...)]",
         )
     with expect("the configuration", BadRequest):
-        sent = to_json(registry.hyperparameters(config))
-        received = registry.configuration(spec, from_json(sent, Hyperparameters))
-    require(received == config, f"the configuration is not the same after it travelled: {received}, not {config}")
+        payload = to_json(registry.hyperparameters(config))
+        round_trip = registry.configuration(spec, from_json(payload, Hyperparameters))
+    require(round_trip == config, f"the configuration is not the same after it travelled: {round_trip}, not {config}")
     require(config.updates_per_round >= 1, "the configuration's updates_per_round is less than 1")
     require(config.replayed_steps >= 0, "the configuration's replayed_steps is negative")
     require(isinstance(config.behaviour(0), Behaviour), "the configuration's behaviour(0) is no Behaviour")
@@ -146,7 +147,9 @@ def _initial(case: _Case) -> Tensors:
     state: Tensors = {}
     for group in case.groups:
         where = f"initialise, group {group}"
-        tensors, again = (case.code.initialise(case.task, case.team, case.resolved, _SEED, group) for _ in range(2))
+        tensors, again = (
+            case.code.initialise(case.task, case.team, case.resolved_config, _SEED, group) for _ in range(2)
+        )
         require(digest(tensors) == digest(again), f"{where}: another call gives other bytes; draw from generator(...)")
         of_group = instances(tensors, case.algorithm.parts, [group])
         foreign = sorted(tensors.keys() - of_group.keys())
@@ -164,9 +167,9 @@ def _initial(case: _Case) -> Tensors:
 def _check_bytes(case: _Case, group: int, tensors: Tensors) -> None:
     """Raises `AssertionError` for overstated bytes: runs that fit would be refused."""
     part_bytes = case.algorithm.part_bytes
-    for part, size in part_bytes(case.task, case.team, case.resolved, group).items() if part_bytes else ():
-        stored = sum(array.nbytes for array in instances(tensors, (part,), [group]).values())
-        require(size <= stored, f"part_bytes, group {group}: {size} bytes for {part!r}, which has {stored}")
+    for part, size in part_bytes(case.task, case.team, case.resolved_config, group).items() if part_bytes else ():
+        stored_bytes = sum(array.nbytes for array in instances(tensors, (part,), [group]).values())
+        require(size <= stored_bytes, f"part_bytes, group {group}: {size} bytes for {part!r}, which has {stored_bytes}")
 
 
 def _play(case: _Case, state: Tensors, round_: int) -> Tensors:
@@ -176,7 +179,7 @@ def _play(case: _Case, state: Tensors, round_: int) -> Tensors:
         policy = Policy(case.task, case.team, instances(state, ("policy",), case.groups))
         for rollout in range(_ROLLOUTS):
             environment = RandomTask(case.task, _NUM_ENVS)
-            behaviour = case.resolved.behaviour(round_ * _ROLLOUTS * _NUM_ENVS * _steps(case))
+            behaviour = case.resolved_config.behaviour(round_ * _ROLLOUTS * _NUM_ENVS * _steps(case))
             tensors |= collect(environment, policy, _steps(case), _SEED, round_, rollout, behaviour).tensors
     return tensors
 
@@ -193,7 +196,7 @@ def _context(case: _Case, state: Tensors, trajectories: dict[int, Tensors]) -> C
     return Context(
         spec=case.task,
         team=case.team,
-        config=case.resolved,
+        config=case.resolved_config,
         seed=_SEED,
         round=round_,
         batch=batch.join(case.task, trajectories[round_], rollouts),

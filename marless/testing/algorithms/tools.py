@@ -17,7 +17,7 @@ from functions.keys import group_name
 Tensors = dict[str, NDArray[Any]]
 
 
-class Found(NamedTuple):
+class RoundResult(NamedTuple):
     """The result of a round: the state in which the next one begins, and metrics and tables by name."""
 
     state: Tensors
@@ -88,7 +88,7 @@ def instances(tensors: Mapping[str, NDArray[Any]], parts: Iterable[str], groups:
 
 def after(state: Tensors, spec: AlgorithmSpec, stage: str, group: int, outputs: Tensors) -> Tensors:
     """The state after a stage wrote its parts for a group, without tensors of these parts that it does not return."""
-    written = spec.stage(stage).writes
-    gone = instances(state, written, [group])
-    others = {name: array for name, array in state.items() if name not in gone}
-    return {**others, **instances(outputs, written, [group])}
+    parts = spec.stage(stage).writes
+    replaced_tensors = instances(state, parts, [group])
+    others = {name: array for name, array in state.items() if name not in replaced_tensors}
+    return {**others, **instances(outputs, parts, [group])}

@@ -9,7 +9,7 @@ from reported_runs import a_folder, a_line, evaluated
 from marless.page.chart import Line
 from marless.page.document import run_page
 from marless.page.facts import read
-from marless.page.run_charts import bundled
+from marless.page.run_charts import bundle
 
 _VOID = {"meta", "img", "input"}
 # Ends of an evaluation's interval by Student's t with one degree of freedom: 3 ± 12.706 for returns of 2 and 4.
@@ -117,7 +117,7 @@ def test_agents_with_the_same_values_are_one_line(tmp_path):
 
 def test_many_lines_are_their_median_in_a_band():
     lines = [Line(f"a{number}", [0, 1], [float(number), 10.0 * number]) for number in range(11)]
-    (found,) = bundled(lines)
+    (found,) = bundle(lines)
     assert (found.y, found.low, found.high) == ([5.0, 50.0], [0.0, 0.0], [10.0, 100.0])
 
 

@@ -29,7 +29,7 @@ RECORDS = [
 
 
 def test_attempts_share_a_lane_where_they_do_not_overlap():
-    found = {bar.record.work: (bar.lane, bar.begun, bar.ready) for bar in bars(RECORDS)}
+    found = {bar.record.work: (bar.lane, bar.start, bar.ready) for bar in bars(RECORDS)}
     assert found == {
         "sample/0": (0, 10.0, pytest.approx(10.2)),
         "sample/1": (1, 10.0, 10.0),

@@ -99,7 +99,7 @@ def _guard_rails(parser: ArgumentParser) -> None:
     """Arguments for the rules of an organization; the empty text, or the path /, removes what was set."""
     for name, parameter, metavar, text, example in _GUARD_RAILS:
         parser.add_argument(
-            f"--{name}", type=_taken_by(parameter, example), metavar=metavar, help=f"{text}, such as {example}"
+            f"--{name}", type=_template_value(parameter, example), metavar=metavar, help=f"{text}, such as {example}"
         )
     parser.add_argument(
         "--event-age",
@@ -125,12 +125,12 @@ def _guard_rails(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Shows the deployment, asks for confirmation, and deploys."""
-    given = _parameters(options)
+    parameters = _parameters(options)
     try:
         request = DeployRequest(
             options.tenant,
             options.region,
-            given,
+            parameters,
             options.plugin,
             lambda text: confirm(text, options.yes),
             # The output is the template alone.
@@ -144,10 +144,10 @@ def run(options: Namespace) -> int:
         if options.print_template:
             say_text(registry.remote(options.backend).template(request))
             return FINISHED
-        made = registry.remote(options.backend).deploy(request)
+        deployment = registry.remote(options.backend).deploy(request)
     except (ContainerFault, DeploymentFault, PackageFault) as fault:
         raise UserError(str(fault)) from fault
-    say_text(deploy_messages.after(made))
+    say_text(deploy_messages.after(deployment))
     say(f"next: marless train{options_of(options.backend, options.tenant, options.region, usual=registry.DEFAULT)}")
     return FINISHED
 
@@ -188,12 +188,12 @@ def _tag(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _taken_by(parameter: str, example: str) -> Callable[[str], str]:
+def _template_value(parameter: str, example: str) -> Callable[[str], str]:
     """Accepts what the template's parameter accepts."""
 
-    def accepted(text: str) -> str:
-        if not re.fullmatch(template.allowed(template.text(), parameter), text):
+    def parse(text: str) -> str:
+        if not re.fullmatch(template.allowed_pattern(template.text(), parameter), text):
             raise ArgumentTypeError(f"{text!r} is not allowed; give a value such as {example}")
         return text
 
-    return accepted
+    return parse

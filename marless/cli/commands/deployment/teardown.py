@@ -37,47 +37,47 @@ def run(options: Namespace) -> int:
 
 def _remove(cloud: Cloud, options: Namespace, where: str) -> int:
     """Deletes the tenant's deployment; raises `UserError` when there is none, and `StorageFault`."""
-    found = describe(cloud, stack_name(options.tenant))
-    if found is not None:
-        _warn(found, cloud, where, options.force)
+    deployment = describe(cloud, stack_name(options.tenant))
+    if deployment is not None:
+        _warn(deployment, cloud, where, options.force)
         confirm("delete all of it?", options.yes)
-    removed: list[str] = []
+    deletions: list[str] = []
 
     def report(line: str) -> None:
-        removed.append(line)
+        deletions.append(line)
         say(line)
 
     try:
         # Also without a complete stack: one that failed half-way, or that somebody deleted, may have left resources.
-        left = teardown(cloud, options.tenant, report)
+        remaining = teardown(cloud, options.tenant, report)
     except DeploymentFault as fault:
         raise UserError(str(fault)) from fault
-    if left:
-        say("these resources are left and must be deleted by hand:", *(f"  {line}" for line in left))
+    if remaining:
+        say("these resources are left and must be deleted by hand:", *(f"  {line}" for line in remaining))
         return UNFINISHED
-    if not removed:
+    if not deletions:
         raise UserError(f"tenant {options.tenant} has no deployment in {where}")
     say(f"nothing of tenant {options.tenant} is left in {where}")
     return FINISHED
 
 
-def _warn(found: Deployment, cloud: Cloud, where: str, force: bool) -> None:
+def _warn(deployment: Deployment, cloud: Cloud, where: str, force: bool) -> None:
     """Prints what will be deleted; raises `UserError` while runs are in progress, unless `force`."""
-    settings = Settings(found.bucket, found.table, found.tenant)
+    settings = Settings(deployment.bucket, deployment.table, deployment.tenant)
     live = [name for name, _ in Deployed(settings, cloud).live.items("")]
-    live += [folder.name for folder in all_runs() if _driven_in(folder, found)]
+    live += [folder.name for folder in all_runs() if _driven_in(folder, deployment)]
     if live and not force:
         raise UserError(
-            f"{_named(live)} {'is' if len(live) == 1 else 'are'} in progress; stop it first (marless stop {live[0]}),"
-            " or pass --force"
+            f"{_names_text(live)} {'is' if len(live) == 1 else 'are'} in progress; stop it first"
+            f" (marless stop {live[0]}), or pass --force"
         )
     runs = tenant_runs(cloud, settings)
-    say(f"deletes stack {found.stack} in {where}: functions, logs, table, bucket")
-    say(f"and {counted(len(runs), 'run')} with all data{f': {_named(runs)}' if runs else ''}")
+    say(f"deletes stack {deployment.stack} in {where}: functions, logs, table, bucket")
+    say(f"and {counted(len(runs), 'run')} with all data{f': {_names_text(runs)}' if runs else ''}")
     say("local folders under runs/ are kept")
 
 
-def _driven_in(folder: RunFolder, found: Deployment) -> bool:
+def _driven_in(folder: RunFolder, deployment: Deployment) -> bool:
     """Whether a process on this machine drives the run in that deployment."""
     if not folder.driven():
         return False
@@ -85,9 +85,9 @@ def _driven_in(folder: RunFolder, found: Deployment) -> bool:
         deployment_ref = folder.identity().deployment_ref
     except UserError:
         return False
-    return deployment_ref is not None and deployment_ref.bucket == found.bucket
+    return deployment_ref is not None and deployment_ref.bucket == deployment.bucket
 
 
-def _named(runs: list[str]) -> str:
+def _names_text(runs: list[str]) -> str:
     more = len(runs) - _NAMED
     return ", ".join(runs[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

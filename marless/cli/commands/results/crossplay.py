@@ -40,23 +40,23 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Plays all pairs, and writes and prints the matrix."""
     folder = playable(options.runs[0], options.trust)
-    played = crossplay(folder, options.runs, options.episodes, options.sampled, progress)
+    tournament = crossplay(folder, options.runs, options.episodes, options.sampled, progress)
     progress("")
-    write(played, options.out or folder.path)
-    say_json(played) if options.json else say_text("\n".join(_lines(played)))
+    write(tournament, options.out or folder.path)
+    say_json(tournament) if options.json else say_text("\n".join(_lines(tournament)))
     return FINISHED
 
 
-def _lines(played: Tournament) -> list[str]:
+def _lines(tournament: Tournament) -> list[str]:
     rows = [
         (team, f"{rating:,.0f}", *(f"{score:.2f}" for score in scores))
-        for team, rating, scores in zip(played.teams, played.ratings, played.scores, strict=True)
+        for team, rating, scores in zip(tournament.teams, tournament.ratings, tournament.scores, strict=True)
     ]
-    widest = max(max(row) for row in played.errors)
-    how = "sampled" if played.sampled else "greedy"
+    widest = max(max(row) for row in tournament.errors)
+    how = "sampled" if tournament.sampled else "greedy"
     return [
-        f"{played.task}, {how}, {played.episodes:,} episodes of each pair and side",
-        table(("team", "Elo", *played.teams), rows),
+        f"{tournament.task}, {how}, {tournament.episodes:,} episodes of each pair and side",
+        table(("team", "Elo", *tournament.teams), rows),
         "(share of episodes won by the row's team over both sides, a draw being a half;"
         f" 95 % interval ± {widest:.2f} at most)",
     ]

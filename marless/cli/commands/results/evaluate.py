@@ -46,30 +46,42 @@ def run(options: Namespace) -> int:
     if options.against:
         if options.agents:
             raise UserError("--against plays the run's own task; leave --agents away")
-        found = cross_evaluation.plays(folder, options.against, options.episodes)
-        say_json(found) if options.json else say_text("\n".join(cross_evaluation.lines(found)))
+        result = cross_evaluation.plays(folder, options.against, options.episodes)
+        say_json(result) if options.json else say_text("\n".join(cross_evaluation.lines(result)))
         return 0
     _show(evaluate(folder, options.workers, options.episodes, options.agents), options.json)
     return 0
 
 
-def _show(found: EvaluationResult, as_json: bool) -> None:
-    returns = found.returns
+def _show(evaluation: EvaluationResult, as_json: bool) -> None:
+    returns = evaluation.returns
     if as_json:
-        result = {"run": found.run, "round": found.round, **msgspec.to_builtins(returns), "agents": found.agents}
-        result |= {name: table for name, table in (("env_metrics", found.env_metrics), ("sides", found.sides)) if table}
+        result = {
+            "run": evaluation.run,
+            "round": evaluation.round,
+            **msgspec.to_builtins(returns),
+            "agents": evaluation.agents,
+        }
+        result |= {
+            name: table
+            for name, table in (("env_metrics", evaluation.env_metrics), ("sides", evaluation.sides))
+            if table
+        }
         say_json(result)
         return
-    say(f"{found.run}, policies of round {found.round:,}, greedy, {returns.episodes:,} episodes on fresh start states")
+    say(
+        f"{evaluation.run}, policies of round {evaluation.round:,}, greedy,"
+        f" {returns.episodes:,} episodes on fresh start states"
+    )
     digits = digits_of([returns.mean, returns.iqm, *(returns.ci95 or ())], 2)
     ends = [digits.text(end) for end in returns.ci95 or ()]
     interval = f"   95 % interval {' to '.join(ends)}" if ends else ""
-    of = f"agents of side {found.side}" if found.side else "agents"
+    of = f"agents of side {evaluation.side}" if evaluation.side else "agents"
     mean, iqm = digits.text(returns.mean), digits.text(returns.iqm)
     say(f"return      {mean}   IQM {iqm}{interval}   (undiscounted, sum over {of})")
-    for name, value in found.env_metrics.items():
+    for name, value in evaluation.env_metrics.items():
         say(f"{name:<11} {figure(value, 3)}")
-    for name, value in found.sides.items():
+    for name, value in evaluation.sides.items():
         say(f"side        {name:<14}{figure(value, 2)}")
-    for name, value in found.agents.items():
+    for name, value in evaluation.agents.items():
         say(f"  {name:<24}{figure(value, 2)}")

@@ -65,11 +65,11 @@ def _rounds(text: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def _show(exported: Exported, as_json: bool) -> None:
+def _show(export: Exported, as_json: bool) -> None:
     if as_json:
-        say_json({"folder": str(exported.folder), "files": exported.files})
+        say_json({"folder": str(export.folder), "files": export.files})
         return
-    width = max(map(len, exported.files))
-    for name, size in exported.files.items():
+    width = max(map(len, export.files))
+    for name, size in export.files.items():
         say(f"{name:<{width}}  {size:>12,} bytes")
-    say(exported.line, str(exported.folder))
+    say(export.line, str(export.folder))

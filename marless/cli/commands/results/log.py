@@ -36,12 +36,12 @@ def run(options: Namespace) -> int:
         identity, config, lines = folder.identity(), folder.config(), read(folder.path / METRICS)
         if not lines:
             raise UserError(f"{folder.name} has no finished round; see marless status {folder.argument}")
-        agents, ended = _agents(folder), summary.read(folder)
-        rows = {name: write_log(name, folder, identity, config, lines, agents, ended) for name in names}
+        agents, run_summary = _agents(folder), summary.read(folder)
+        rows = {name: write_log(name, folder, identity, config, lines, agents, run_summary) for name in names}
     say_text(table(("logger", "written to"), [(name, where) for name, (where, _) in rows.items()]))
-    for name, (_, renamed) in rows.items():
-        if renamed:
-            note(renaming_text(name, renamed))
+    for name, (_, new_names) in rows.items():
+        if new_names:
+            note(renaming_text(name, new_names))
     return FINISHED
 
 
@@ -51,5 +51,5 @@ def _agents(folder: RunFolder) -> tuple[str, ...]:
 
     if (folder.path / POLICIES).is_file():
         return load_policy(folder.path / POLICIES).agents
-    with look(folder) as stored:
-        return stored.state.env_spec.agents
+    with look(folder) as stored_run:
+        return stored_run.state.env_spec.agents

@@ -40,66 +40,75 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Compares hashes; 1 when something differs."""
     folder = RunFolder.find(options.run)
-    with look(folder) as found:
-        kept = found.kept
-        states = [state for state in (kept, found.checkpoint) if state is not None]
+    with look(folder) as stored_run:
+        last_state = stored_run.kept
+        states = [state for state in (last_state, stored_run.checkpoint) if state is not None]
         refs = list(dict.fromkeys(ref for state in states for ref in state.durable_refs))
-        problems = [problem for ref in refs if (problem := _object(found, ref))]
-        weights = "" if problems or not kept.objects else weights_sha256(kept, found.storage)
-        problems += [found.lost] if found.lost else []
-        problems += _summary(folder, found, weights) + ([] if problems else _policies(folder, found))
-        changes, not_covered = changed(found.ledger, folder, found.identity, found.state, found.driven)
-        problems += changes + (["config.toml was edited after the run began"] if folder.edited(found.identity) else [])
-    verified = Verified(problems, kept.round, len(refs), weights, _behind(folder, found.state), not_covered)
-    _show(options, folder, verified)
+        problems = [problem for ref in refs if (problem := _object(stored_run, ref))]
+        weights = "" if problems or not last_state.objects else weights_sha256(last_state, stored_run.storage)
+        problems += [stored_run.lost] if stored_run.lost else []
+        problems += _summary(folder, stored_run, weights) + ([] if problems else _policies(folder, stored_run))
+        changes, not_covered = changed(
+            stored_run.ledger, folder, stored_run.identity, stored_run.state, stored_run.driven
+        )
+        problems += changes + (
+            ["config.toml was edited after the run began"] if folder.edited(stored_run.identity) else []
+        )
+    result = Verified(problems, last_state.round, len(refs), weights, _behind(folder, stored_run.state), not_covered)
+    _show(options, folder, result)
     return UNFINISHED if problems else FINISHED
 
 
-def _show(options: Namespace, folder: RunFolder, verified: Verified) -> None:
+def _show(options: Namespace, folder: RunFolder, result: Verified) -> None:
     if options.json:
-        fields = {"run": folder.name, "ok": not verified.problems, **dataclasses.asdict(verified)}
+        fields = {"run": folder.name, "ok": not result.problems, **dataclasses.asdict(result)}
         say_json(fields)
         return
-    findings = verified.problems or [
-        f"OK, round {verified.round}, {verified.objects} objects, weights_sha256 {verified.weights_sha256 or 'not yet'}"
+    findings = result.problems or [
+        f"OK, round {result.round}, {result.objects} objects, weights_sha256 {result.weights_sha256 or 'not yet'}"
     ]
-    listed = f"not covered: {', '.join(verified.not_covered)}" if verified.not_covered else ""
-    say(f"{folder.name}: {'; '.join([*findings, *filter(None, (verified.behind, listed))])}")
+    uncovered = f"not covered: {', '.join(result.not_covered)}" if result.not_covered else ""
+    say(f"{folder.name}: {'; '.join([*findings, *filter(None, (result.behind, uncovered))])}")
 
 
 def _behind(folder: RunFolder, state: State) -> str:
     """Which file is out of date, after a kill between a commit and the files written after it; '' when none is."""
-    recorded = summary.read(folder)
-    if recorded is None:
+    run_summary = summary.read(folder)
+    if run_summary is None:
         return "summary.json is missing or cannot be read"
-    if recorded.rounds == state.round:
+    if run_summary.rounds == state.round:
         return ""
-    return f"summary.json is of round {recorded.rounds}, the run is at round {state.round}"
+    return f"summary.json is of round {run_summary.rounds}, the run is at round {state.round}"
 
 
-def _object(found: Stored, ref: Ref) -> str:
+def _object(stored_run: Stored, ref: Ref) -> str:
     try:
-        codec.fetch(found.storage, ref)
+        codec.fetch(stored_run.storage, ref)
     except (CorruptObject, NoSuchObject) as error:
         return str(error)
     return ""
 
 
-def _summary(folder: RunFolder, found: Stored, weights: str) -> list[str]:
-    recorded = summary.read(folder)
-    if recorded is None or recorded.weights_sha256 is None or recorded.rounds != found.kept.round or not weights:
+def _summary(folder: RunFolder, stored_run: Stored, weights: str) -> list[str]:
+    run_summary = summary.read(folder)
+    if (
+        run_summary is None
+        or run_summary.weights_sha256 is None
+        or run_summary.rounds != stored_run.kept.round
+        or not weights
+    ):
         return []
-    if recorded.weights_sha256 == weights:
+    if run_summary.weights_sha256 == weights:
         return []
-    return [f"summary.json names weights {recorded.weights_sha256}, the objects give {weights}"]
+    return [f"summary.json names weights {run_summary.weights_sha256}, the objects give {weights}"]
 
 
-def _policies(folder: RunFolder, found: Stored) -> list[str]:
+def _policies(folder: RunFolder, stored_run: Stored) -> list[str]:
     """Problems of the policy files, once the run has ended and they were written."""
-    recorded, state = summary.read(folder), found.kept
-    if recorded is None or recorded.weights_sha256 is None or recorded.rounds != state.round:
+    run_summary, state = summary.read(folder), stored_run.kept
+    if run_summary is None or run_summary.weights_sha256 is None or run_summary.rounds != state.round:
         return []
-    documents = Documents(folder, found.plan, found.identity, found.storage)
+    documents = Documents(folder, stored_run.plan, stored_run.identity, stored_run.storage)
     files = {POLICIES: (state.policies, state.team)}
     if state.best:
         files[BEST_POLICIES] = state.best.policies, state.best.team
