@@ -72,4 +72,5 @@ def as_pettingzoo(task: EnvTask | str) -> "ParallelEnv[str, Any, Any]":
         from functions.environments.pettingzoo.parallel_view import ParallelView
     except ModuleNotFoundError as error:
         raise MissingExtra("as_pettingzoo needs PettingZoo: pip install 'marless[tasks]'") from error
-    return ParallelView(EnvTask(name=task) if isinstance(task, str) else task)
+    env_task = EnvTask(name=task) if isinstance(task, str) else task
+    return ParallelView(make(env_task, 1), env_task)

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from coordinator.errors import UserError
-from functions.environments.pettingzoo.factory import OURS
+from functions.environments.pettingzoo.factory import TASK_PACKAGES
 from functions.environments.starcraft.smac_scenarios import PACKAGES
 
 # A module of everything that each brings; one of several does where there is a bar between them.
@@ -35,7 +35,7 @@ EXTRAS = {
 # Where the extra is not enough: packages that are not on PyPI, and of which one does, or that ask for too much.
 # What is on no package index: in the source tree, and as a wheel.
 _BESIDE = {"emulated": ("-e ./emulator ", "marless_aws_emulator-*.whl ")}
-_COMMANDS = {"smac": " or ".join(PACKAGES.values()), "overcooked": f"pip install {OURS['overcooked_ai_py']}"}
+_COMMANDS = {"smac": " or ".join(PACKAGES.values()), "overcooked": f"pip install {TASK_PACKAGES['overcooked_ai_py']}"}
 
 
 def installed(extra: str) -> bool:

@@ -20,7 +20,7 @@ from functions.contract import MissingExtra
 from functions.environments.base import EnvTask, VectorEnvironment, options_of
 from functions.environments.pettingzoo.adapter import assemble
 from functions.environments.pettingzoo.open_spiel import SpielGame
-from functions.environments.pettingzoo.turns import Answer, TurnEnvironment
+from functions.environments.pettingzoo.turns import StepResult, TurnEnvironment
 from functions.environments.scene import Box, Colour, Scene
 
 PREFIX = "hanabi/"
@@ -97,7 +97,7 @@ class _Hanabi(TurnEnvironment):
         self._table = SpielGame(game)
         super().__init__(task, self._table)
 
-    def step(self, actions: dict[Any, Any]) -> Answer:
+    def step(self, actions: dict[Any, Any]) -> StepResult:
         """One turn."""
         observations, rewards, terminations, cut, infos = super().step(actions)
         return (

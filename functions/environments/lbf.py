@@ -11,7 +11,11 @@ Source: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning
 from typing import Any
 
 from functions.environments.base import EnvTask, VectorEnvironment
-from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, make_tuple_environments, registered
+from functions.environments.pettingzoo.tuple_environment import (
+    TupleEnvironment,
+    make_tuple_environments,
+    registered_environment,
+)
 from functions.environments.scene import Box, Disc, Scene, grid
 
 _PLAYER, _FOOD = (0.45, 0.6, 0.95), (0.95, 0.5, 0.45)
@@ -21,7 +25,7 @@ _FORM = "lbf/[2s-]<size>x<size>-<players>p-<food>f[-coop], such as lbf/8x8-2p-3f
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` environments; raises `ValueError` for unknown names and options, `MissingExtra` if the package is not
     installed, and the errors of `pettingzoo.assemble`."""
-    creator, defaults = registered(task.name, "lbforaging", "Foraging-{}-v3", _FORM)
+    creator, defaults = registered_environment(task.name, "lbforaging", "Foraging-{}-v3", _FORM)
 
     def wrap(environment: Any, horizon: int) -> TupleEnvironment:
         return _Foraging(environment, horizon, _food_is_left)

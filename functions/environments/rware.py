@@ -13,7 +13,11 @@ from typing import Any
 
 from functions.environments.base import EnvTask, VectorEnvironment
 from functions.environments.pettingzoo.factory import module_of
-from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, make_tuple_environments, registered
+from functions.environments.pettingzoo.tuple_environment import (
+    TupleEnvironment,
+    make_tuple_environments,
+    registered_environment,
+)
 from functions.environments.scene import Box, Colour, Disc, Line, Scene, Shape, grid
 
 # The package's own colours.
@@ -26,7 +30,7 @@ _FORM = "rware/<size>-<robots>ag[-easy|-hard], such as rware/tiny-2ag"
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` environments; raises `ValueError` for unknown names and options, `MissingExtra` if the package is not
     installed, and the errors of `pettingzoo.assemble`."""
-    creator, defaults = registered(task.name, "rware", "rware-{}-v2", _FORM)
+    creator, defaults = registered_environment(task.name, "rware", "rware-{}-v2", _FORM)
     module = module_of(task.name, "rware.warehouse")
     enumerations = {"reward_type": module.RewardType, "observation_type": module.ObservationType}
 

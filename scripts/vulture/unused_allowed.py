@@ -73,7 +73,6 @@ WSGIApplication
 _.optimal_return
 _.snapshot
 _.restore
-ParallelEnvironment
 
 # Options of torch and of ONNX Runtime's sessions, which their own code reads.
 deterministic.fill_uninitialized_memory

@@ -14,8 +14,8 @@ the form ``{"observation": ..., "action_mask": ...}``, the convention of Petting
 concatenated. Infos are not read, except for the masks of an `AECEnv`. Where an environment has a method
 `episode_metrics`, which returns numbers by name and is called when an episode has ended, they are the env metrics. A
 dead agent, also in `Step.final`, has zeros for observations and rewards and every action legal; its actions are
-ignored, and it stays dead until the reset, also where `agents` goes on to list it; one that left `agents` and is back
-is refused. The state is the environment's own, zeros when no agent is left.
+ignored, and it stays dead until the reset, even if `agents` still lists it; an agent that returns to `agents` within an
+episode is refused. The state is the environment's `state()`, zeros when no agent is alive.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from functions.environments.base import (
     VectorEnvironment,
 )
 from functions.environments.pettingzoo.agents import agents_of, classes_of, keys_of, sides_of
-from functions.environments.pettingzoo.copy import Copy, Transition
+from functions.environments.pettingzoo.environment_copy import EnvironmentCopy, Transition
 from functions.environments.pettingzoo.factory import build, factory_of
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.horizon import horizon_of
@@ -96,62 +96,64 @@ class PettingZooEnvironment:
         self._native = [agents[kind.agents[0]].codec.action.native for kind in self.spec.classes]
         sizes = [(self.num_envs, len(kind.agents), kind) for kind in self.spec.classes]
         self._shapes = [(count, members, kind.observation_size) for count, members, kind in sizes]
-        self._alive = self._nobody = _unwritable(np.zeros((self.num_envs, len(agents)), np.bool_))
-        self._none = _unwritable(np.zeros(self.num_envs, np.bool_))
-        self._everything = [np.ones((count, members, kind.actions), np.bool_) for count, members, kind in sizes]
-        self._envs = [Copy(row, guard, agents, self.spec.classes, horizon, state) for row, guard in enumerate(guards)]
+        self._alive = self._no_agent = _unwritable(np.zeros((self.num_envs, len(agents)), np.bool_))
+        self._no_environment = _unwritable(np.zeros(self.num_envs, np.bool_))
+        self._all_legal = [np.ones((count, members, kind.actions), np.bool_) for count, members, kind in sizes]
+        self._copies = [
+            EnvironmentCopy(row, guard, agents, self.spec.classes, horizon, state) for row, guard in enumerate(guards)
+        ]
         self._guards, self._rebuild = guards, rebuild
-        # What the environment says of itself, by PettingZoo's convention; its "render_fps" are a replay's.
+        # PettingZoo's metadata of the environment; replays play at its "render_fps".
         self.metadata = getattr(guards[0].environment, "metadata", None) or {}
         # Called when episodes have ended, before the reset: the last states can be drawn there.
         self.before_reset: Callable[[], None] | None = None
-        self._opened = ExitStack()
+        self._resources = ExitStack()
         for guard in guards:
-            self._opened.callback(guard.call, "close")
+            self._resources.callback(guard.call, "close")
 
     def reset(self, rng: np.random.Generator) -> Observation:
         """The first observation of every environment; raises `EnvironmentFault` and `Unsupported`."""
         self._rng = rng
         if self._rebuild is not None:
             for guard in self._guards:
-                fresh = self._rebuild()
+                environment = self._rebuild()
                 guard.call("close")
-                guard.environment = fresh
-        observation = self._blank()
-        for copy in self._envs:
+                guard.environment = environment
+        observation = self._blank_observation()
+        for copy in self._copies:
             self._restart(copy, observation)
-        return self._of_the_living(observation)
+        return self._with_alive(observation)
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps the environments one after another; raises `EnvironmentFault` and `Unsupported`.
 
-        The arrays are never written again: what `Step` shares with other steps cannot be written at all.
+        The arrays of a `Step` are not written again by later steps; those that steps share are read-only.
         """
         native_actions = [native(part) for native, part in zip(self._native, actions, strict=True)]
-        observation, rewards = self._blank(), np.zeros(self._nobody.shape)
+        observation, rewards = self._blank_observation(), np.zeros(self._no_agent.shape)
         ends = {}
-        for row, copy in enumerate(self._envs):
+        for row, copy in enumerate(self._copies):
             if (transition := copy.step(native_actions, observation, rewards)) is not None:
                 ends[row] = transition
         if not ends:
-            return Step(observation, rewards, self._nobody, self._none, self._none)
-        return self._with_ends(self._of_the_living(observation), rewards, ends)
+            return Step(observation, rewards, self._no_agent, self._no_environment, self._no_environment)
+        return self._with_ends(self._with_alive(observation), rewards, ends)
 
     def _with_ends(self, observation: Observation, rewards: RewardArray, ends: dict[int, Transition]) -> Step:
-        """The result of a step in which agents ended, by row; resets the environments that ended."""
-        terminated, truncated, done = self._nobody.copy(), self._none.copy(), self._none.copy()
+        """The result of a step with `ends` by row; resets the environments whose episode is over."""
+        terminated, truncated, done = self._no_agent.copy(), self._no_environment.copy(), self._no_environment.copy()
         for row, end in ends.items():
-            terminated[row], truncated[row], done[row] = end.terminated, end.truncated, end.ended
-        over = [row for row, end in ends.items() if end.ended]
-        if not over:
+            terminated[row], truncated[row], done[row] = end.terminated, end.truncated, end.episode_over
+        rows_over = [row for row, end in ends.items() if end.episode_over]
+        if not rows_over:
             return Step(observation, rewards, terminated, truncated, done)
         if self.before_reset is not None:
             self.before_reset()
-        env_metrics = self._metrics(over)
-        after = self._blank() if len(over) == self.num_envs else self._copy_of(observation, ~done)
-        for row in over:
-            self._restart(self._envs[row], after)
-        return Step(self._of_the_living(after), rewards, terminated, truncated, done, observation, env_metrics)
+        env_metrics = self._metrics(rows_over)
+        after = self._blank_observation() if len(rows_over) == self.num_envs else self._copy_rows(observation, ~done)
+        for row in rows_over:
+            self._restart(self._copies[row], after)
+        return Step(self._with_alive(after), rewards, terminated, truncated, done, observation, env_metrics)
 
     def render(self, index: int) -> Any:
         """The picture of an environment whose render mode is "rgb_array", or a `Scene`; None in other modes.
@@ -164,9 +166,9 @@ class PettingZooEnvironment:
 
     def close(self) -> None:
         """Closes every environment once."""
-        self._opened.close()
+        self._resources.close()
 
-    def _restart(self, copy: Copy, observation: Observation) -> None:
+    def _restart(self, copy: EnvironmentCopy, observation: Observation) -> None:
         copy.reset(int(self._rng.integers(_SEEDS)), observation)
 
     def _metrics(self, rows: list[int]) -> dict[str, RewardArray]:
@@ -181,23 +183,23 @@ class PettingZooEnvironment:
                 column[row] = guard.number("episode_metrics", value, f"the metric '{name}'")
         return columns
 
-    def _blank(self) -> Observation:
-        """Zeros, and every action legal; for the agents that were alive after the last step."""
+    def _blank_observation(self) -> Observation:
+        """Zeros, and every action legal; alive are the agents that were after the last step."""
         state = np.zeros((self.num_envs, self.spec.state_size), np.float32) if self.spec.state_size else None
-        masks = tuple([everything.copy() for everything in self._everything]) if self.spec.masked else None
+        masks = tuple([mask.copy() for mask in self._all_legal]) if self.spec.masked else None
         return Observation(tuple([np.zeros(shape, np.float32) for shape in self._shapes]), self._alive, masks, state)
 
-    def _of_the_living(self, observation: Observation) -> Observation:
-        """`observation` for the agents that are alive now; without a copy."""
-        self._alive = _unwritable(np.array([copy.alive for copy in self._envs]))
+    def _with_alive(self, observation: Observation) -> Observation:
+        """The arrays of `observation`, with the agents that are alive now; nothing is copied."""
+        self._alive = _unwritable(np.array([copy.alive for copy in self._copies]))
         return Observation(observation.values, self._alive, observation.masks, observation.state)
 
-    def _copy_of(self, observation: Observation, rows: BoolArray) -> Observation:
-        """A blank observation but for a copy of `rows`."""
-        fresh = self._blank()
-        for new, old in zip(_arrays(fresh), _arrays(observation), strict=True):
+    def _copy_rows(self, observation: Observation, rows: BoolArray) -> Observation:
+        """An observation with a copy of these rows, and all others blank."""
+        target = self._blank_observation()
+        for new, old in zip(_arrays(target), _arrays(observation), strict=True):
             new[rows] = old[rows]
-        return fresh
+        return target
 
 
 def _arrays(observation: Observation) -> list[NDArray[Any]]:

@@ -19,10 +19,10 @@ from functions.environments.spaces.description import AgentSpaces
 class Agent:
     """An agent and its spaces."""
 
-    # Its name in PettingZoo, which need not be a string.
     key: Any
-    # Without the action mask.
+    """Its name in PettingZoo, which need not be a string."""
     observation_space: Any
+    """The Gymnasium space of its observations, without the action mask."""
     action_space: Any
     masked: bool
     spaces: AgentSpaces
@@ -53,25 +53,33 @@ def agents_of(task: str, guard: Guard, joint: bool) -> list[Agent]:
         if masked:
             space = space["observation"]
         who = f"{task}: agent '{key}'"
-        acts = action_space_of(who, action_space, joint)
-        joint_choice = joint and len(ActionCodec(to_builtins(acts)).branches) > 1
-        agent_spaces = AgentSpaces(observation_space_of(who, space), acts, masked=masked, joint=joint_choice)
+        action_description = action_space_of(who, action_space, joint)
+        joint_choice = joint and len(ActionCodec(to_builtins(action_description)).branches) > 1
+        agent_spaces = AgentSpaces(
+            observation_space_of(who, space), action_description, masked=masked, joint=joint_choice
+        )
         agent = Agent(key, space, action_space, masked, agent_spaces, AgentCodec(str(key), agent_spaces.plain()))
         if masked and agent.codec.action.continuous:
             raise Unsupported(f"{who} has an action_mask, but continuous actions")
-        if twins := [other.key for other in agents if other.name == agent.name]:
-            raise Unsupported(f"{task}: agents {twins[0]!r} and {key!r} have the same text; names must differ as text")
+        if duplicates := [other.key for other in agents if other.name == agent.name]:
+            raise Unsupported(
+                f"{task}: agents {duplicates[0]!r} and {key!r} have the same text; names must differ as text"
+            )
         agents.append(agent)
     return agents
 
 
 def keys_of(agents: list[Agent]) -> tuple[str | int, ...]:
-    """The agents' own names where some are whole numbers, else ()."""
-    # True is a whole number, too, of another text.
-    whole = [isinstance(agent.key, numbers.Integral) and str(int(agent.key)) == agent.name for agent in agents]
-    if not any(whole):
+    """The agents' names in PettingZoo where some are integers, else ()."""
+    # True is an integer too, whose text is another one.
+    has_integer_name = [
+        isinstance(agent.key, numbers.Integral) and str(int(agent.key)) == agent.name for agent in agents
+    ]
+    if not any(has_integer_name):
         return ()
-    return tuple(int(agent.key) if is_whole else agent.name for agent, is_whole in zip(agents, whole, strict=True))
+    return tuple(
+        int(agent.key) if is_integer else agent.name for agent, is_integer in zip(agents, has_integer_name, strict=True)
+    )
 
 
 def classes_of(agents: list[Agent]) -> tuple[AgentClass, ...]:
@@ -124,10 +132,10 @@ def sides_of(task: str, agents: list[Agent], option: object) -> tuple[int, ...]:
         )
     sides = []
     for agent in agents:
-        fitting = [prefix for prefix in prefixes if agent.name.startswith(prefix)]
-        if not fitting:
+        matches = [prefix for prefix in prefixes if agent.name.startswith(prefix)]
+        if not matches:
             raise ValueError(f"{task}: agent '{agent.name}' is on none of the sides {prefixes} of task.options.sides")
-        sides.append(prefixes.index(max(fitting, key=len)))
+        sides.append(prefixes.index(max(matches, key=len)))
     if empty := [prefix for side, prefix in enumerate(prefixes) if side not in sides]:
         names = [agent.name for agent in agents]
         raise ValueError(f"{task}: no agent is on side '{empty[0]}' of task.options.sides; there are {names}")

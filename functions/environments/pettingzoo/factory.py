@@ -20,8 +20,8 @@ from functions.named_code import refuse_standard, require_maker
 
 Factory = Callable[..., Any]
 
-# Packages that built-in env tasks need, and what pip has to install; the origin of any other package is unknown.
-OURS = {
+# Packages that built-in env tasks import, with the arguments of `pip install`; those of other packages are unknown.
+TASK_PACKAGES = {
     **{name: name for name in ("pettingzoo", "mpe2", "gymnasium", "supersuit", "lbforaging", "rware", "magent2")},
     "gymnasium_robotics": "gymnasium-robotics 'mujoco<3.6'",
     "overcooked_ai_py": "--no-deps overcooked-ai gym",
@@ -33,15 +33,15 @@ _AGENTS = "possible_agents"
 # Annotations that say that a function makes an environment.
 _CLASSES = ("ParallelEnv", "AECEnv")
 
-OUR_OPTIONS = ("horizon", "joint_actions", "rebuild", "sides")
+ADAPTER_OPTIONS = ("horizon", "joint_actions", "rebuild", "sides")
 _NAME = re.compile(r"pettingzoo:(\w+(?:\.\w+)*):(\w+)")
 
 
 def factory_of(name: str) -> Factory:
     """The factory that a task name of the form ``pettingzoo:package.module:factory`` names.
 
-    It is not called, only looked at: whatever else a name may point to makes no environment. Raises `ValueError`, with
-    the nearest existing names, `MissingExtra` or `EnvironmentFault`.
+    It is inspected and not called, so that a name of something else has no effect. Raises `ValueError`, with the
+    nearest existing names, `MissingExtra` or `EnvironmentFault`.
     """
     match = _NAME.fullmatch(name)
     if match is None:
@@ -50,13 +50,13 @@ def factory_of(name: str) -> Factory:
     module = module_of(name, match[1])
     try:
         factory = getattr(module, match[2], None)
-    except Exception as error:  # a package that tells what has become of a name
+    except Exception as error:  # a package may raise for names that it no longer has
         raise ValueError(f"{name}: module '{match[1]}' refuses '{match[2]}': {describe_error(error)}") from error
     if callable(factory):
         try:
             require_maker(factory, is_environment, _CLASSES, "an environment (reset, step, possible_agents)")
         except ModuleNotFoundError as error:
-            raise _missing(name, error) from error
+            raise _package_error(name, error) from error
         named_factory: Factory = factory
         return named_factory
     # A module of PettingZoo that has `env` but no `parallel_env`.
@@ -67,14 +67,14 @@ def factory_of(name: str) -> Factory:
 
 
 def is_environment(kind: type) -> bool:
-    """Whether a class has the interface of a `ParallelEnv` or an `AECEnv`, or passes it on to an environment inside."""
-    passes_on = hasattr(kind, "__getattr__")
+    """Whether a class has the interface of a `ParallelEnv` or an `AECEnv`, or delegates to a wrapped environment."""
+    delegates = hasattr(kind, "__getattr__")
     methods = [callable(getattr_static(kind, name, None)) for name in ("reset", "step")]
-    has_agents = hasattr(kind, _AGENTS) or any(map(_speaks_of_agents, kind.__mro__))
-    return (any(methods) and passes_on) or (all(methods) and has_agents)
+    has_agents = hasattr(kind, _AGENTS) or any(map(_names_agents, kind.__mro__))
+    return (any(methods) and delegates) or (all(methods) and has_agents)
 
 
-def _speaks_of_agents(kind: type) -> bool:
+def _names_agents(kind: type) -> bool:
     """Whether a class declares `possible_agents` or sets it in one of its methods."""
     codes = (value.__code__ for value in vars(kind).values() if isinstance(value, FunctionType))
     return _AGENTS in get_annotations(kind) or any(_AGENTS in code.co_names for code in codes)
@@ -85,18 +85,18 @@ def module_of(name: str, path: str) -> Any:
     try:
         return import_module(path)
     except ModuleNotFoundError as error:
-        raise _missing(name, error, path) from error
+        raise _package_error(name, error, path) from error
     except Exception as error:
         raise EnvironmentFault(f"{name}: import of '{path}': {describe_error_with_location(error)}") from error
 
 
 def quiet_module_of(name: str, path: str) -> Any:
-    """As `module_of`, without the notices that some packages print when they are imported."""
+    """As `module_of`, without what some packages print when they are imported."""
     with redirect_stderr(StringIO()):
         return module_of(name, path)
 
 
-def _missing(name: str, error: ModuleNotFoundError, path: str = "") -> ValueError | MissingExtra:
+def _package_error(name: str, error: ModuleNotFoundError, path: str = "") -> ValueError | MissingExtra:
     """The error for a missing package or module, which is `path` or which `path` imports."""
     missing = error.name or path or str(error)
     parent, _, child = missing.rpartition(".")
@@ -108,28 +108,29 @@ def _missing(name: str, error: ModuleNotFoundError, path: str = "") -> ValueErro
     package = missing.partition(".")[0]
     if family := _FAMILY.match(path):
         return MissingExtra(f"{name} needs '{missing}', which is not installed: pip install 'pettingzoo[{family[1]}]'")
-    if package in OURS or package != path.partition(".")[0]:
+    if package in TASK_PACKAGES or package != path.partition(".")[0]:
         return MissingExtra(
-            f"{name} needs the package '{package}', which is not installed: pip install {OURS.get(package, package)}"
+            f"{name} needs the package '{package}', which is not installed:"
+            f" pip install {TASK_PACKAGES.get(package, package)}"
         )
     return MissingExtra(f"{name}: '{package}' is neither installed nor in the current folder; run from where it lies")
 
 
-def foreign_options(task: EnvTask) -> dict[str, str | int | float | bool]:
+def factory_options(task: EnvTask) -> dict[str, str | int | float | bool]:
     """The options for the environment's factory."""
-    return {key: value for key, value in task.options.items() if key not in OUR_OPTIONS}
+    return {key: value for key, value in task.options.items() if key not in ADAPTER_OPTIONS}
 
 
 def build(task: EnvTask, factory: Factory) -> Any:
     """One environment with the task's options, an `AECEnv` as a `TurnEnvironment`; raises `Unsupported` when it is
     neither that nor a parallel one, and `ValueError` when the factory refuses the options."""
-    options = foreign_options(task)
+    options = factory_options(task)
     try:
         environment = factory(**options)
     except ModuleNotFoundError as error:
-        raise _missing(task.name, error) from error
+        raise _package_error(task.name, error) from error
     except ImportError as error:
-        # Some environments look for a package themselves and raise a text of their own.
+        # Some environments check for a package and raise another error than Python's.
         family = _FAMILY.match(getattr(factory, "__module__", ""))
         hint = f": pip install 'pettingzoo[{family[1]}]'" if family else ""
         raise MissingExtra(f"{task.name} lacks a package ({describe_error(error)}){hint}") from error
@@ -140,18 +141,18 @@ def build(task: EnvTask, factory: Factory) -> Any:
             ) from error
         raise EnvironmentFault(f"{task.name}, factory: {describe_error_with_location(error)}") from error
     if hasattr(environment, "agent_iter"):
-        return _in_turns(task, environment)
-    return _checked(task, environment, "reset", "step", "close")
+        return _turn_environment(task, environment)
+    return _require_interface(task, environment, "reset", "step", "close")
 
 
-def _in_turns(task: EnvTask, game: Any) -> TurnEnvironment:
-    """An `AECEnv`, a turn per step; refuses one whose agents can act at once, because that takes fewer steps."""
+def _turn_environment(task: EnvTask, game: Any) -> TurnEnvironment:
+    """An `AECEnv`, a turn per step; refuses a parallelizable one, because its `parallel_env` takes fewer steps."""
     if (getattr(game, "metadata", None) or {}).get("is_parallelizable", False):
         raise Unsupported(f"{task.name} makes an AECEnv whose agents can act at once; name its parallel_env instead")
-    return TurnEnvironment(task.name, _checked(task, game, "reset", "step", "close", "observe"))
+    return TurnEnvironment(task.name, _require_interface(task, game, "reset", "step", "close", "observe"))
 
 
-def _checked(task: EnvTask, environment: Any, *methods: str) -> Any:
+def _require_interface(task: EnvTask, environment: Any, *methods: str) -> Any:
     if absent := [method for method in methods if not hasattr(environment, method)]:
         kind = type(environment).__name__
         raise Unsupported(f"{task.name} makes a {kind}, neither a ParallelEnv nor an AECEnv (it has no {absent[0]})")

@@ -15,10 +15,10 @@ from functions.environments.spaces.observations import SpaceError, finite_number
 from functions.isolation.keeper import ProcessChanged, settle
 from functions.text.redaction import redact
 
-_LONGEST = 400
-# Modules that are not the location of an environment's error.
-_NOT_THEIRS = {"functions", "numpy", *sys.stdlib_module_names}
-_PLAIN = (bool, int, float, np.bool_, np.integer, np.floating)
+_MAX_CHARACTERS = 400
+# Modules whose frames are not the location of an environment's error.
+_NOT_FOREIGN = {"functions", "numpy", *sys.stdlib_module_names}
+_SCALARS = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
 class Guard:
@@ -30,6 +30,7 @@ class Guard:
         self.steps = 0
 
     def call(self, method: str, *args: object, **keywords: object) -> Any:
+        """What the environment's method returns; raises `EnvironmentFault` for any error of it."""
         try:
             answer = getattr(self.environment, method)(*args, **keywords)
         except Exception as error:
@@ -39,7 +40,7 @@ class Guard:
         return answer
 
     def settle(self, method: str) -> None:
-        """After a call that returned: undoes what it did to the arithmetic, see `functions.isolation.keeper.settle`."""
+        """Restores the process after a call of `method`, see `functions.isolation.keeper.settle`."""
         try:
             settle(f"{self._name}, {method}")
         except ProcessChanged as error:
@@ -50,9 +51,11 @@ class Guard:
         return self.fault(method, describe_error_with_location(error))
 
     def fault(self, method: str, what: str) -> EnvironmentFault:
+        """An error of the environment, for the caller to raise."""
         return EnvironmentFault(f"{self._where}, step {self.steps}, {method}: {what}")
 
     def unsupported(self, method: str, what: str) -> Unsupported:
+        """What the adapter does not support, for the caller to raise."""
         return Unsupported(f"{self._where}, step {self.steps}, {method}: {what}")
 
     def mappings(self, method: str, answer: object, length: int) -> tuple[dict[Any, Any], ...]:
@@ -68,7 +71,7 @@ class Guard:
 
     def number(self, method: str, value: object, what: str) -> float:
         """`value`, checked to be one finite number."""
-        if isinstance(value, _PLAIN):
+        if isinstance(value, _SCALARS):
             number = float(value)
         else:
             number = float(self.numbers(method, value, (), what, np.float64)[0])
@@ -80,12 +83,12 @@ class Guard:
         self, method: str, value: object, shape: tuple[int, ...], what: str, dtype: DTypeLike = np.float32
     ) -> NDArray[Any]:
         """`value` flattened, checked to be finite numbers of `shape`; a single number may have any shape."""
-        with self.spaces(method):
+        with self.space_errors(method):
             return finite_numbers(value, shape, what, dtype).reshape(-1)
 
     @contextmanager
-    def spaces(self, method: str) -> Iterator[None]:
-        """What is outside its space is a fault of `method`."""
+    def space_errors(self, method: str) -> Iterator[None]:
+        """Makes a `SpaceError` a fault of `method`."""
         try:
             yield
         except SpaceError as error:
@@ -100,22 +103,22 @@ def describe_error(error: Exception) -> str:
 def describe_error_with_location(error: Exception) -> str:
     """The error in one line, with its location in foreign code."""
     where = foreign_location(error)
-    # The text is shortened, so that later shortening of the line does not cut off the location.
-    return f"{one_line(describe_error(error), _LONGEST // 2)}{where}" if where else describe_error(error)
+    # The text is cut first, so that cutting the line later keeps the location.
+    return f"{one_line(describe_error(error), _MAX_CHARACTERS // 2)}{where}" if where else describe_error(error)
 
 
 def foreign_location(error: Exception) -> str:
     """The innermost location in foreign code, `` (/path/to/duel.py:23)``, or '' if there is none."""
-    theirs = [
+    foreign_frames = [
         f" ({frame.f_code.co_filename}:{line})"
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _NOT_THEIRS
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _NOT_FOREIGN
     ]
-    return "".join(theirs[-1:])
+    return "".join(foreign_frames[-1:])
 
 
-def one_line(thing: object, longest: int = _LONGEST) -> str:
-    """`thing` as text without line breaks, cut to `longest` characters."""
-    # Before it is cut: a part of a secret could not be found any more.
-    text = " ".join(redact(str(thing)).split())
+def one_line(value: object, longest: int = _MAX_CHARACTERS) -> str:
+    """`value` as text without line breaks, cut to `longest` characters."""
+    # Redacted before it is cut: a part of a secret would not be recognised.
+    text = " ".join(redact(str(value)).split())
     return text if len(text) <= longest else f"{text[:longest]}..."

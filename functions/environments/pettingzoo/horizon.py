@@ -23,7 +23,7 @@ def horizon_of(task: EnvTask, environment: Any) -> int:
 
 
 def own_horizon(environment: Any) -> Any:
-    """`max_cycles` of the environment, its metadata, or its inner game, where PettingZoo's families keep it."""
+    """`max_cycles` of the environment, of its metadata or of its game, where PettingZoo's families have it."""
     inner = getattr(environment, "unwrapped", environment)
     metadata = getattr(inner, "metadata", None) or {}
     game = getattr(inner, "env", None)

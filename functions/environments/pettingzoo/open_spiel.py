@@ -1,7 +1,6 @@
 """A game of OpenSpiel in which players take turns, with the interface of PettingZoo's `AECEnv`.
 
-Shimmy has such a class, too, but it ends games by counting moves and dealt cards up to a number that OpenSpiel means
-for moves alone: it cuts long games of Hanabi off.
+Shimmy's class for this truncates long games of Hanabi: it counts dealt cards, too, up to OpenSpiel's limit of moves.
 """
 
 import math
@@ -22,39 +21,39 @@ class SpielGame:
         self.max_cycles = math.ceil(game.max_game_length() / game.num_players())
         self.truncations = dict.fromkeys(self.possible_agents, False)
         self._game = game
-        self._seen = spaces.Box(-np.inf, np.inf, tuple(game.observation_tensor_shape()), np.float32)
-        self._choices = spaces.Discrete(game.num_distinct_actions())
+        self._observations = spaces.Box(-np.inf, np.inf, tuple(game.observation_tensor_shape()), np.float32)
+        self._actions = spaces.Discrete(game.num_distinct_actions())
 
     def observation_space(self, agent: str) -> Any:
         """The same for every player: the game's observation as numbers."""
-        return self._seen
+        return self._observations
 
     def action_space(self, agent: str) -> Any:
         """The same for every player."""
-        return self._choices
+        return self._actions
 
     def reset(self, seed: int) -> None:
-        """A new game; all its chances follow from `seed`."""
+        """A new game, whose chance outcomes follow from `seed`."""
         self._rng = np.random.default_rng(seed)
         self.state = self._game.new_initial_state()
         self.agents = list(self.possible_agents)
         self._returns = np.zeros(len(self.agents))
-        self._go_on()
+        self._resolve_chance()
 
     def step(self, action: int) -> None:
-        """One turn, and what chance does after it."""
+        """One turn, and the chance outcomes after it."""
         self.state.apply_action(int(action))
-        self._go_on()
+        self._resolve_chance()
 
     def observe(self, agent: str) -> NDArray[np.float32]:
-        """What `agent` sees now."""
+        """The observation of `agent`."""
         place = self.possible_agents.index(agent)
-        return np.array(self.state.observation_tensor(place), dtype=np.float32).reshape(self._seen.shape)
+        return np.array(self.state.observation_tensor(place), dtype=np.float32).reshape(self._observations.shape)
 
     def close(self) -> None:
-        """Holds nothing to free but memory."""
+        """Does nothing: the game holds only memory."""
 
-    def _go_on(self) -> None:
+    def _resolve_chance(self) -> None:
         while self.state.is_chance_node():
             outcomes, chances = zip(*self.state.chance_outcomes(), strict=True)
             # As `Generator.choice`, in a fifth of its time.
@@ -67,6 +66,6 @@ class SpielGame:
         self._returns, self.infos = returns, {}
         if not over:
             self.agent_selection = self.possible_agents[self.state.current_player()]
-            mask = np.zeros(self._choices.n, dtype=np.int8)
+            mask = np.zeros(self._actions.n, dtype=np.int8)
             mask[self.state.legal_actions()] = 1
             self.infos = {self.agent_selection: {"action_mask": mask}}

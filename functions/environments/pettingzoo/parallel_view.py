@@ -1,10 +1,10 @@
-"""An env task as a PettingZoo `ParallelEnv`, for the programs of others; `adapter` is the other way round.
+"""An env task as a PettingZoo `ParallelEnv`, for other trainers; `adapter` converts in the other direction.
 
-An agent that is terminated leaves `agents`; the agents left when the time is up are truncated. Observations, actions
-and names of agents are those of the environment itself (`language`): of tasks that describe no spaces, boxes of float32
-in the shape of `AgentClass.observation_shape`, or vectors where it does not cover all of them. Where actions may be
-illegal, observations are dictionaries with "observation" and "action_mask", as in PettingZoo's classic games. Numbers
-have the precision of networks, float32. The last action (`task.last_action`) is the policy's to keep, and is not shown.
+An agent that terminates leaves `agents`; a time limit truncates the agents that are left. Observations, actions and
+names of agents are those of the environment (`language`): of tasks that describe no spaces, boxes of float32 in the
+shape of `AgentClass.observation_shape`, or vectors where it does not cover all of them. Where actions may be illegal,
+observations are dictionaries with "observation" and "action_mask", as in PettingZoo's classic games. Numbers have the
+precision of networks, float32. The last action (`task.last_action`) is the policy's state, and is not shown.
 """
 
 from collections.abc import Mapping
@@ -15,29 +15,28 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from functions.environments import language
-from functions.environments.base import ActionArray, AgentClass, EnvTask, Observation
+from functions.environments.base import ActionArray, AgentClass, EnvTask, Observation, VectorEnvironment
 from functions.environments.pettingzoo.spaces import gymnasium_space
-from functions.environments.registry import make
 from functions.environments.spaces.agent import AgentCodec
 from functions.environments.spaces.description import AgentSpaces
 
 
 class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
-    """One environment of an env task. A `reset` with a seed gives the same episodes as any other with that seed; one
-    without goes on with the random numbers of the last, which are fresh at first."""
+    """One environment of an env task. Equal seeds of `reset` give equal episodes; a `reset` without a seed continues
+    the stream of random numbers, which begins with a seed of the operating system."""
 
-    def __init__(self, task: EnvTask) -> None:
-        """Raises what `functions.environments.registry.make` raises."""
-        self._environment = make(task, 1)
+    def __init__(self, environment: VectorEnvironment, task: EnvTask) -> None:
+        """`environment` is one environment of the task."""
+        self._environment = environment
         self._spec = self._environment.spec
         spec = self._spec
         self.metadata = {"name": task.name, "render_modes": []}
         self.render_mode = None
         self.possible_agents: list[Any] = list(spec.keys or spec.agents)
         self.agents: list[Any] = []
-        self._kinds = dict(zip(self.possible_agents, (spec.classes[index] for index in spec.class_of), strict=True))
+        self._classes = dict(zip(self.possible_agents, (spec.classes[index] for index in spec.class_of), strict=True))
         spaces_by_agent = {
-            name: language.spaces_of(kind, task.last_action, spec.masked) for name, kind in self._kinds.items()
+            name: language.spaces_of(kind, task.last_action, spec.masked) for name, kind in self._classes.items()
         }
         self._masked = {name for name, agent_spaces in spaces_by_agent.items() if agent_spaces.masked}
         self._codecs = {
@@ -62,12 +61,12 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: Any = None) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """The first observations; `options` mean nothing."""
+        """The first observations; `options` are ignored."""
         if seed is not None or self._rng is None:
             self._rng = np.random.default_rng(seed)
-        self._seen = self._environment.reset(self._rng)
+        self._observation = self._environment.reset(self._rng)
         self.agents = list(self.possible_agents)
-        return self._observations_now(), {agent: {} for agent in self.agents}
+        return self._observations(), {agent: {} for agent in self.agents}
 
     def step(
         self, actions: Mapping[Any, Any]
@@ -78,8 +77,8 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
         """
         step = self._environment.step(tuple(self._class_actions(kind, actions) for kind in self._spec.classes))
         done = bool(step.ended[0])
-        self._seen = step.final if done and step.final is not None else step.observation
-        observations, agents = self._observations_now(), self.agents
+        self._observation = step.final if done and step.final is not None else step.observation
+        observations, agents = self._observations(), self.agents
         numbers = {agent: self.possible_agents.index(agent) for agent in agents}
         rewards = {agent: float(step.rewards[0, number]) for agent, number in numbers.items()}
         terminated = {agent: bool(step.terminated[0, number]) for agent, number in numbers.items()}
@@ -90,44 +89,44 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
 
     def state(self) -> Any:
         """The task's state; raises `NotImplementedError` where it has none."""
-        if self._seen.state is None:
+        if self._observation.state is None:
             raise NotImplementedError(f"{self.metadata['name']} has no state")
-        return self._seen.state[0]
+        return self._observation.state[0]
 
     def close(self) -> None:
         """Frees the environment."""
         self._environment.close()
 
     def _class_actions(self, kind: AgentClass, actions: Mapping[Any, Any]) -> ActionArray:
-        """``[1, n, ...]`` of a class; agents that are gone take the first legal action, or the middle of the bounds."""
+        """The actions of a class ``[1, n, ...]``; dead agents take the first legal one, or the middle of the bounds."""
         rows = []
         for place, number in enumerate(kind.agents):
             agent = self.possible_agents[number]
             if agent in self.agents:
                 rows.append(self._codecs[agent].action.encode(actions[agent], (), f"the action of agent '{agent}'"))
             else:
-                rows.append(self._nothing(kind, place))
+                rows.append(self._default_action(kind, place))
         return np.stack(rows)[None]
 
-    def _nothing(self, kind: AgentClass, place: int) -> ActionArray:
+    def _default_action(self, kind: AgentClass, place: int) -> ActionArray:
         if kind.continuous:
             return (0.5 * np.array(kind.low) + 0.5 * np.array(kind.high)).astype(np.float32)
-        masks, index = self._seen.masks, self._spec.classes.index(kind)
+        masks, index = self._observation.masks, self._spec.classes.index(kind)
         legal = np.ones(kind.actions, np.bool_) if masks is None else masks[index][0, place]
         first = [int(part.argmax()) for part in np.split(legal, np.cumsum(kind.branches)[:-1])]
         return np.array(first if kind.branches else first[0], np.int64)
 
-    def _observations_now(self) -> dict[Any, Any]:
-        return {agent: self._observation_of(agent, self._seen) for agent in self.agents}
+    def _observations(self) -> dict[Any, Any]:
+        return {agent: self._observation_of(agent, self._observation) for agent in self.agents}
 
     def _observation_of(self, agent: Any, observation: Observation) -> Any:
-        kind, codec, number = self._kinds[agent], self._codecs[agent], self.possible_agents.index(agent)
+        kind, codec, number = self._classes[agent], self._codecs[agent], self.possible_agents.index(agent)
         index, place = self._spec.classes.index(kind), kind.agents.index(number)
-        # Where the policy keeps its last action, that stands behind.
+        # Where observations hold the policy's last action, it stands behind the environment's numbers.
         values = codec.observation.read(observation.values[index][0, place, : codec.observation.size])
         if observation.masks is None or agent not in self._masked:
             return values
-        # Who is gone has no turn.
+        # A dead agent has no turn.
         dead = self._spec.turns and not observation.alive[0, number]
         mask = codec.action.first if dead else codec.action.mask_of(observation.masks[index][0, place])
         return {"observation": values, "action_mask": mask.astype(np.int8)}

@@ -1,4 +1,4 @@
-"""Gymnasium's spaces as we describe them, and the other way round.
+"""Converts Gymnasium's spaces to descriptions (`functions.environments.spaces`), and back.
 
 Observations are numbers (`Box`, `MultiBinary`), choices (`Discrete`, `MultiDiscrete`), and `Dict` or `Tuple` of these.
 Actions are `Discrete`, one choice; `MultiDiscrete` and `MultiBinary`, several (one if they have a single component); or
@@ -33,20 +33,20 @@ _SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of th
 _SUPPORTED_ACTIONS = (
     "Discrete, MultiDiscrete, MultiBinary and Box of floating-point numbers with bounds that are finite in float32"
 )
-# Of an observation's bounds, which nothing is computed with: messages hold them, so more are replaced by the widest.
+# The most bounds of an observation in messages; more are replaced by the widest: nothing is computed with them.
 _MOST_BOUNDS = 256
 
 
-class _Unknown(Exception):
-    """A space of another kind, maybe within a known one."""
+class _UnsupportedSpace(Exception):
+    """A space of another kind, or one that contains such a space."""
 
 
 def observation_space_of(who: str, space: Any) -> Space:
     """The space that `who` observes; raises `Unsupported` for spaces of other kinds and for empty ones."""
     try:
-        description = _described(space)
+        description = _describe(space)
         size = observed_size(description)
-    except _Unknown:
+    except _UnsupportedSpace:
         raise Unsupported(f"{who} observes {one_line(space)}; supported are {_SUPPORTED}") from None
     except ValueError as error:
         raise Unsupported(f"{who} observes {one_line(space)}: {error}") from error
@@ -72,7 +72,7 @@ def action_space_of(who: str, space: Any, joint: bool) -> Space:
     if joint and isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         counts = space.nvec if isinstance(space, spaces.MultiDiscrete) else np.full(space.shape, 2)
         _require_few(who, counts.reshape(-1).tolist())
-    return _described(space)
+    return _describe(space)
 
 
 def _require_few(who: str, counts: list[int]) -> None:
@@ -85,10 +85,10 @@ def _require_few(who: str, counts: list[int]) -> None:
 
 
 def gymnasium_space(space: Space) -> Any:
-    """The space as Gymnasium has it."""
+    """The Gymnasium space of a description."""
     from gymnasium import spaces
 
-    return _MADE[type(space)](spaces, space)
+    return _GYMNASIUM_SPACES[type(space)](spaces, space)
 
 
 def image_or_numbers(shape: tuple[int, ...], space: Any) -> Space:
@@ -106,47 +106,47 @@ def _is_bounded(space: Any) -> bool:
     return bool(np.issubdtype(space.dtype, np.floating) and finite and space.low.size)
 
 
-def _described(space: Any) -> Space:
-    """Raises `_Unknown`."""
+def _describe(space: Any) -> Space:
+    """Raises `_UnsupportedSpace`."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Box):
         return _box(space)
     if isinstance(space, spaces.MultiBinary):
-        return MultiBinarySpace(_whole(space.shape))
+        return MultiBinarySpace(_int_shape(space.shape))
     if isinstance(space, spaces.Discrete):
         return DiscreteSpace(int(space.n), int(space.start))
     if isinstance(space, spaces.MultiDiscrete):
-        counts, start = (_brief(array) for array in (space.nvec, space.start))
-        return MultiDiscreteSpace(_whole(space.shape), str(space.dtype), counts, start)  # type: ignore[arg-type]
+        counts, start = (_compress(array) for array in (space.nvec, space.start))
+        return MultiDiscreteSpace(_int_shape(space.shape), str(space.dtype), counts, start)  # type: ignore[arg-type]
     if isinstance(space, spaces.Dict):
         keys = tuple(map(_key, space.spaces))
-        return DictSpace(keys, tuple(map(_described, space.spaces.values())))
+        return DictSpace(keys, tuple(map(_describe, space.spaces.values())))
     if isinstance(space, spaces.Tuple):
-        return TupleSpace(tuple(map(_described, space.spaces)))
-    raise _Unknown
+        return TupleSpace(tuple(map(_describe, space.spaces)))
+    raise _UnsupportedSpace
 
 
 def _box(space: Any, most_bounds: int = _MOST_BOUNDS) -> BoxSpace:
-    low, high = (_brief(array) for array in (space.low, space.high))
+    low, high = (_compress(array) for array in (space.low, space.high))
     if max(len(low), len(high)) > most_bounds:
         low, high = (float(space.low.min()),), (float(space.high.max()),)
     bounds = (tuple(float(value) if math.isfinite(value) else None for value in bound) for bound in (low, high))
-    return BoxSpace(_whole(space.shape), str(space.dtype), *bounds)  # type: ignore[arg-type]
+    return BoxSpace(_int_shape(space.shape), str(space.dtype), *bounds)  # type: ignore[arg-type]
 
 
-def _brief(array: Any) -> tuple[Any, ...]:
-    """One value for all where all are equal, else one for each."""
+def _compress(array: Any) -> tuple[Any, ...]:
+    """The one value of an array of equal values, else all values."""
     values = array.reshape(-1).tolist()
     return tuple(values[:1] if all(value == values[0] for value in values) else values)
 
 
-def _whole(shape: Any) -> tuple[int, ...]:
+def _int_shape(shape: Any) -> tuple[int, ...]:
     return tuple(map(int, shape))
 
 
 def _key(key: Any) -> str | int:
-    """A key of a dictionary, by which it is also looked up; its text, where it is neither a text nor a whole number."""
+    """A key of a `Dict` space, by which observations are looked up; keys of other types become their text."""
     if isinstance(key, str):
         return str(key)
     try:
@@ -165,22 +165,22 @@ def _as_box(spaces: Any, space: BoxSpace) -> Any:
 
 
 def _within_type(ends: tuple[float | None, ...], dtype: np.dtype[Any]) -> tuple[float | None, ...]:
-    """Bounds of whole numbers as whole numbers: as floating-point ones the widest are beyond their type."""
+    """Bounds of integers as integers: the widest, as floating-point numbers, are outside of their type."""
     if dtype.kind not in "iu":
         return ends
     widest = np.iinfo(dtype)
     return tuple(None if end is None else min(max(int(end), int(widest.min)), int(widest.max)) for end in ends)
 
 
-def _as_choices(spaces: Any, space: MultiDiscreteSpace) -> Any:
+def _as_multi_discrete(spaces: Any, space: MultiDiscreteSpace) -> Any:
     counts, start = (each(values, space.shape, np.int64) for values in (space.counts, space.start))
     return spaces.MultiDiscrete(counts, np.dtype(space.dtype), start=start)
 
 
-_MADE: dict[type, Callable[[Any, Any], Any]] = {
+_GYMNASIUM_SPACES: dict[type, Callable[[Any, Any], Any]] = {
     BoxSpace: _as_box,
     DiscreteSpace: lambda spaces, space: spaces.Discrete(space.n, start=space.start),
-    MultiDiscreteSpace: _as_choices,
+    MultiDiscreteSpace: _as_multi_discrete,
     MultiBinarySpace: lambda spaces, space: spaces.MultiBinary(
         space.shape if len(space.shape) != 1 else space.shape[0]
     ),

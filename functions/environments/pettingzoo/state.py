@@ -11,12 +11,12 @@ from functions.environments.pettingzoo.spaces import image_or_numbers
 from functions.environments.pettingzoo.wrappers import innermost
 from functions.environments.spaces.observations import ObservationCodec, is_finite, observation_codec
 
-# Environments whose state is the observations of all agents one after another, as the modules of their methods.
+# Modules of environments whose state is the concatenation of all agents' observations.
 _CONCATENATED = {"mpe2._mpe_utils.simple_env"}
 
 
 def state_encoder(guard: Guard) -> ObservationCodec | None:
-    """The encoder of the environment's own state, None if it has none; calls `reset` first."""
+    """The encoder of the environment's global state, None if it has none; calls `reset` first."""
     guard.call("reset", seed=0)
     # Some environments have another attribute `state`, which the wrappers of PettingZoo would call.
     if not callable(getattr(getattr(guard.environment, "unwrapped", guard.environment), "state", None)):
@@ -38,30 +38,30 @@ class StateWriter:
         self._row = row
         self._guard = guard
         self._encoder = encoder
-        self._runs = _runs(classes) if _is_concatenated(guard.environment) else []
+        self._column_runs = _column_runs(classes) if _is_concatenated(guard.environment) else []
 
-    def write(self, observation: Observation, everybody: bool, into: FloatArray) -> None:
+    def write(self, observation: Observation, all_alive: bool, into: FloatArray) -> None:
         """Writes into its row of `into` ``[E, state_size]``, zeros.
 
-        `observation` has the observations, of all agents if `everybody` is alive: some states consist of nothing else,
-        and are not asked for then, because they would take longer than the rest of the adapter. Raises a fault.
+        Where the state is the concatenation of all observations, it is copied from `observation` if all agents are
+        alive: `state()` would take longer than the rest of the adapter. Raises `EnvironmentFault`.
         """
         row = self._row
-        if everybody and self._runs:
-            for columns, kind, places in self._runs:
+        if all_alive and self._column_runs:
+            for columns, kind, places in self._column_runs:
                 into[row, columns] = observation.values[kind][row, places].reshape(-1)
             return
         state = self._guard.call("state")
-        if not self._write_quickly(state, into):
-            with self._guard.spaces("state"):
+        if not self._write_fast(state, into):
+            with self._guard.space_errors("state"):
                 self._encoder.write(state, "the state", into[row])
 
-    def _write_quickly(self, state: Any, into: FloatArray) -> bool:
-        """False if the state is not known to be right, and is to be written again."""
+    def _write_fast(self, state: Any, into: FloatArray) -> bool:
+        """False if few checks cannot show that the state is valid, so that it has to be written again."""
         try:
-            self._encoder.write_quickly(state, into, self._row)
+            self._encoder.write_fast(state, into, self._row)
             return self._encoder.finite or is_finite(into[self._row])
-        except Exception:  # whatever it is, `write` says it in words
+        except Exception:  # of any type: `write` raises the fault that names the cause
             return False
 
 
@@ -72,8 +72,8 @@ def _is_concatenated(environment: Any) -> bool:
     return all(getattr(method, "__module__", None) in _CONCATENATED for method in methods)
 
 
-def _runs(classes: tuple[AgentClass, ...]) -> list[tuple[slice, int, slice]]:
-    """Agents that follow one another in their class, too: their columns of the state, the class, their places in it."""
+def _column_runs(classes: tuple[AgentClass, ...]) -> list[tuple[slice, int, slice]]:
+    """Agents that are consecutive in the state and in their class: columns of the state, the class, places in it."""
     places = {i: (c, j, kind.observation_size) for c, kind in enumerate(classes) for j, i in enumerate(kind.agents)}
     runs: list[tuple[slice, int, slice]] = []
     column = 0

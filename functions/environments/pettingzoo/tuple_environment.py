@@ -42,8 +42,10 @@ class TupleEnvironment:
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]:
         """One step of all agents."""
-        observations, rewards, done, cut, _ = self._environment.step([actions[name] for name in self.possible_agents])
-        truncated = bool(cut) or (bool(done) and self._timed_out(self._environment))
+        observations, rewards, done, gym_truncated, _ = self._environment.step(
+            [actions[name] for name in self.possible_agents]
+        )
+        truncated = bool(gym_truncated) or (bool(done) and self._timed_out(self._environment))
         terminated = bool(done) and not truncated
         terminations = dict.fromkeys(self.possible_agents, terminated)
         truncations = dict.fromkeys(self.possible_agents, truncated) if truncated != terminated else terminations
@@ -80,7 +82,9 @@ def make_tuple_environments(
     return assemble(task, num_envs, lambda: build(task, create))
 
 
-def registered(name: str, package: str, pattern: str, form: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+def registered_environment(
+    name: str, package: str, pattern: str, form: str
+) -> tuple[Callable[..., Any], dict[str, Any]]:
     """The class and arguments that `package` registers with Gymnasium for the env task `name`, ``family/label``.
 
     `pattern` makes an identifier of the package from a label: ``"rware-{}-v2"``. `form` describes the names of env

@@ -1,4 +1,4 @@
-"""PettingZoo's own wrappers, which hand on observations, states and attributes as they are."""
+"""PettingZoo's wrappers that do not change observations, states or attributes, and the environment inside them."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _INNER = {
 
 
 def innermost(environment: Any) -> Any:
-    """What is inside all such wrappers, whose attributes are read ten times faster there; `environment` if none is."""
+    """The environment inside all such wrappers, where attributes are read ten times faster; itself without wrappers."""
     kind = type(environment)
     while inner := _INNER.get(f"{kind.__module__}.{kind.__qualname__}"):
         environment = getattr(environment, inner)

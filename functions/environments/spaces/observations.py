@@ -90,7 +90,7 @@ class ObservationCodec(Protocol):
 
     @property
     def finite(self) -> bool:
-        """Whether nothing that `write_quickly` writes can be other than finite."""
+        """Whether nothing that `write_fast` writes can be other than finite."""
 
     def batch_of(self, observation: Any) -> tuple[int, ...]:
         """The axes before those of one observation; () where there are none, or it is none of this space."""
@@ -98,7 +98,7 @@ class ObservationCodec(Protocol):
     def write(self, observation: Any, what: str, out: Array) -> None:
         """Writes observations, a batch of the leading axes of `out`, into it ``[..., size]``; raises `SpaceError`."""
 
-    def write_quickly(self, observation: Any, out: Array, at: Any) -> None:
+    def write_fast(self, observation: Any, out: Array, at: Any) -> None:
         """Writes one observation into ``out[at]``, zeros ``[size]``, as `write` does, but for two things: it raises any
         error for what it does not know to be right, and does not look for numbers that are not finite."""
 
@@ -139,7 +139,7 @@ class _Numbers:
         else:
             out[...] = flat
 
-    def write_quickly(self, observation: Any, out: Array, at: Any) -> None:
+    def write_fast(self, observation: Any, out: Array, at: Any) -> None:
         if isinstance(observation, list):
             observation = np.array(observation)
         if observation.shape != self.shape:
@@ -205,7 +205,7 @@ class _Choice:
         number = whole_numbers(observation, out.shape[:-1], self._first, self.size, what)
         out[...] = np.arange(self.size) == number[..., None]
 
-    def write_quickly(self, observation: Any, out: Array, at: Any) -> None:
+    def write_fast(self, observation: Any, out: Array, at: Any) -> None:
         number = operator.index(observation) - self._first
         if not 0 <= number < self.size:
             raise ValueError
@@ -238,7 +238,7 @@ class _Choices:
         out[...] = 0
         np.put_along_axis(out, self._offsets + indices.reshape((*batch, -1)), 1, axis=-1)
 
-    def write_quickly(self, observation: Any, out: Array, at: Any) -> None:
+    def write_fast(self, observation: Any, out: Array, at: Any) -> None:
         if observation.shape != self._shape or observation.dtype.kind not in "iu":
             raise ValueError
         indices = observation - self._first
@@ -284,7 +284,7 @@ class _Nested:
         for key, part, columns in self._parts:
             part.write(entries[key], f"{what}[{key!r}]", out[..., columns])
 
-    def write_quickly(self, observation: Any, out: Array, at: Any) -> None:
+    def write_fast(self, observation: Any, out: Array, at: Any) -> None:
         if self._named:
             right = isinstance(observation, dict)
         else:
@@ -293,7 +293,7 @@ class _Nested:
             raise ValueError
         rows = out[at]
         for key, part, columns in self._parts:
-            part.write_quickly(observation[key], rows, columns)
+            part.write_fast(observation[key], rows, columns)
 
     def read(self, values: Array) -> Any:
         entries = {key: part.read(values[..., columns]) for key, part, columns in self._parts}

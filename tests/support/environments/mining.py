@@ -6,8 +6,9 @@ A scout and two diggers, whose spaces differ; a digger must not dig twice in one
 import my_task
 
 from functions.environments.base import EnvTask
-from functions.environments.pettingzoo.parallel import ParallelEnvironment
+from functions.environments.pettingzoo.parallel_view import ParallelView
 
 
 def parallel_env():
-    return ParallelEnvironment(my_task.make(EnvTask(name="my_task"), 1))
+    task = EnvTask(name="my_task")
+    return ParallelView(my_task.make(task, 1), task)

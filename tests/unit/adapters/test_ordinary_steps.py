@@ -13,8 +13,8 @@ from benchmarks.adapters.masked_games import Ladder
 from benchmarks.adapters.plan import draw
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.environments.pettingzoo.copy import Copy
-from functions.environments.pettingzoo.state import StateWriter, _runs
+from functions.environments.pettingzoo.environment_copy import EnvironmentCopy
+from functions.environments.pettingzoo.state import StateWriter, _column_runs
 
 
 def mpe(name, **options):
@@ -103,10 +103,10 @@ def played(task, plan=None, num_envs=2):
 )
 def test_few_checks_and_all_checks_give_the_same_bytes(task, monkeypatch):
     quickly, plan = played(task)
-    monkeypatch.setattr(Copy, "_read_quickly", lambda *_: None)
-    monkeypatch.setattr(Copy, "_write_quickly", lambda *_: False)
-    monkeypatch.setattr("functions.environments.pettingzoo.state._runs", lambda _: [])
-    monkeypatch.setattr(StateWriter, "_write_quickly", lambda *_: False)
+    monkeypatch.setattr(EnvironmentCopy, "_read_fast", lambda *_: None)
+    monkeypatch.setattr(EnvironmentCopy, "_write_fast", lambda *_: False)
+    monkeypatch.setattr("functions.environments.pettingzoo.state._column_runs", lambda _: [])
+    monkeypatch.setattr(StateWriter, "_write_fast", lambda *_: False)
     checked, _ = played(task, plan)
     for ours, expected in zip(quickly, checked, strict=True):
         assert (ours.dtype, ours.shape, ours.tobytes()) == (expected.dtype, expected.shape, expected.tobytes())
@@ -115,9 +115,9 @@ def test_few_checks_and_all_checks_give_the_same_bytes(task, monkeypatch):
 @pytest.mark.parametrize("task", [task for task in TASKS if "relays" not in task.name], ids=lambda task: task.name)
 def test_ordinary_steps_are_not_read_with_all_checks(task, monkeypatch):
     checked = []
-    judge, write = Copy._judge, Copy._write_observation
-    monkeypatch.setattr(Copy, "_judge", lambda *args: checked.append("end") or judge(*args))
-    monkeypatch.setattr(Copy, "_write_observation", lambda *args: checked.append("seen") or write(*args))
+    judge, write = EnvironmentCopy._read_checked, EnvironmentCopy._write_observation
+    monkeypatch.setattr(EnvironmentCopy, "_read_checked", lambda *args: checked.append("end") or judge(*args))
+    monkeypatch.setattr(EnvironmentCopy, "_write_observation", lambda *args: checked.append("seen") or write(*args))
     _, plan = played(task, num_envs=1)
     assert "seen" not in checked
     # Where some agents of several end: the climbers of the ladder at its top.
@@ -162,7 +162,7 @@ def test_a_wrapper_that_changes_observations_is_asked_for_its_state():
 
 def test_runs_of_a_state_are_agents_that_follow_one_another_in_their_class():
     adversary = registry.spec(mpe("simple_adversary_v3"))
-    assert _runs(adversary.classes) == [(slice(0, 8), 0, slice(0, 1)), (slice(8, 28), 1, slice(0, 2))]
+    assert _column_runs(adversary.classes) == [(slice(0, 8), 0, slice(0, 1)), (slice(8, 28), 1, slice(0, 2))]
 
 
 def test_environments_get_python_numbers_for_one_choice(monkeypatch):

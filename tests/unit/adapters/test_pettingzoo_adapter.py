@@ -1,7 +1,6 @@
 """PettingZoo environments through our protocol, ours through PettingZoo's, and the errors of both adapters."""
 
 import sys
-import warnings
 from importlib import import_module
 
 import msgspec
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 import relays
 from mpe2 import simple_adversary_v3, simple_spread_v3
-from pettingzoo.test import parallel_api_test, parallel_seed_test
 from relays import FAULTS, Relay, relay
 
 from coordinator.core.apply import LONGEST_PROBLEM
@@ -18,7 +16,7 @@ from functions.environments import registry
 from functions.environments.base import AgentClass, EnvironmentFault, EnvTask, Unsupported
 from functions.environments.pettingzoo import adapter
 from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.parallel import ParallelEnvironment
+from functions.environments.pettingzoo.parallel_view import ParallelView
 from marless.testing.environments import check
 
 TURNS = "pettingzoo:pettingzoo.classic.tictactoe_v3"
@@ -421,49 +419,8 @@ def test_what_a_user_gets_wrong_is_answered_in_one_line(task, error, message):
     assert task.name in str(refused.value) and "\n" not in str(refused.value)
 
 
-OURS = [
-    EnvTask(name="toy/signal", agents=3, options={"mixed": True}),
-    EnvTask(name="toy/signal", options={"masked": True, "elimination": True}),
-    EnvTask(name="mpe/simple_spread"),
-    EnvTask(name="mpe/simple_adversary"),
-    EnvTask(name="roles/apprentices"),
-    EnvTask(name="roles/blind_spread"),
-    EnvTask(name="toy/dial"),
-]
-
-
-@pytest.mark.parametrize("task", OURS, ids=str)
-def test_our_environments_pass_the_test_of_pettingzoo(task):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        parallel_api_test(ParallelEnvironment(registry.make(task, 1)), num_cycles=60)
-
-
-@pytest.mark.parametrize("task", [OURS[0], OURS[2]], ids=str)
-def test_our_environments_pass_the_seed_test_of_pettingzoo(task):
-    parallel_seed_test(lambda: ParallelEnvironment(registry.make(task, 1)), num_cycles=30)
-
-
-def test_a_parallel_environment_distinguishes_terminated_and_truncated():
-    environment = ParallelEnvironment(registry.make(EnvTask(name="toy/signal", options={"horizon": 1}), 1))
-    seen, _ = environment.reset(seed=0)
-    right = {agent: int(values.argmax()) for agent, values in seen.items()}
-    *_, terminated, truncated, _ = environment.step(right)
-    assert (*terminated.values(), *truncated.values()) == (False, False, True, True)
-    assert environment.agents == [] and environment.step({}) == ({}, {}, {}, {}, {})
-    assert environment.state()[-1] == 0.0
-    environment.reset(seed=0)
-    *_, terminated, truncated, _ = environment.step({agent: (number + 1) % 3 for agent, number in right.items()})
-    assert (*terminated.values(), *truncated.values()) == (True, True, False, False)
-
-
-def test_a_parallel_environment_is_one_environment():
-    with pytest.raises(ValueError, match="has num_envs 2"):
-        ParallelEnvironment(registry.make(EnvTask(name="toy/signal"), 2))
-
-
 def test_an_environment_goes_through_both_adapters_unchanged():
-    environment = ParallelEnvironment(registry.make(relay(masked=True), 1))
+    environment = ParallelView(registry.make(relay(masked=True), 1), relay(masked=True))
     seen, _ = environment.reset(seed=1)
     assert {*seen["runner_1"]} == {"observation", "action_mask"}
     np.testing.assert_array_equal(seen["runner_1"]["action_mask"], [1, 0, 1, 1])

@@ -14,7 +14,7 @@ from functions.environments import registry
 from functions.environments.base import AgentClass, EnvironmentFault, EnvTask, Unsupported
 from functions.environments.pettingzoo import adapter
 from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.parallel import ParallelEnvironment
+from functions.environments.pettingzoo.parallel_view import ParallelView
 from functions.environments.pettingzoo.spaces import observation_space_of
 from functions.environments.spaces.observations import observation_codec
 from marless.testing.environments import check
@@ -35,7 +35,7 @@ def the_class(**options):
 
 def done(environment):
     """The actions of environment 0's agents in its last step."""
-    return list(environment._envs[0]._guard.environment.done[-1].values())
+    return list(environment._copies[0]._guard.environment.done[-1].values())
 
 
 def codec_of(space):
@@ -45,7 +45,7 @@ def codec_of(space):
 def vector(space, seen):
     codec = codec_of(space)
     out = np.full(codec.size, np.nan, dtype=np.float32)
-    with Guard("a, copy 0", None).spaces("step"):
+    with Guard("a, copy 0", None).space_errors("step"):
         codec.write(seen, "the observation of agent 'b'", out)
     return out
 
@@ -333,19 +333,20 @@ UNMASKED = [options for options in KINDS if not options.get("masked")]
 
 @pytest.mark.parametrize("options", UNMASKED, ids=str)
 def test_every_kind_goes_through_both_adapters(options):
-    parallel_api_test(ParallelEnvironment(registry.make(studio(**options), 1)), num_cycles=12)
+    parallel_api_test(ParallelView(registry.make(studio(**options), 1), studio(**options)), num_cycles=12)
 
 
 @pytest.mark.parametrize("does", ["several choices", "numbers"])
 def test_every_kind_passes_the_seed_test_of_pettingzoo(does):
-    parallel_seed_test(lambda: ParallelEnvironment(registry.make(studio(does=does), 1)), num_cycles=12)
+    parallel_seed_test(lambda: ParallelView(registry.make(studio(does=does), 1), studio(does=does)), num_cycles=12)
 
 
-def test_a_parallel_environment_has_spaces_for_several_choices_and_for_numbers():
-    several = ParallelEnvironment(registry.make(studio(does="several choices", masked=True, mask_size=5), 1))
-    assert several.action_space("artist_0") == spaces.MultiDiscrete([3, 2])
+def test_a_parallel_view_has_the_spaces_of_its_environment():
+    task = studio(does="several choices", masked=True, mask_size=5)
+    several = ParallelView(registry.make(task, 1), task)
+    assert several.action_space("artist_0") == DEEDS["several choices"]
     assert several.observation_space("artist_0")["action_mask"].shape == (5,)
-    numbers = ParallelEnvironment(registry.make(studio(does="numbers"), 1))
+    numbers = ParallelView(registry.make(studio(does="numbers"), 1), studio(does="numbers"))
     assert numbers.action_space("artist_1") == DEEDS["numbers"]
     numbers.reset(seed=1)
     seen, *_ = numbers.step({"artist_0": np.array([-1, 0.1]), "artist_1": np.array([0, 0])})

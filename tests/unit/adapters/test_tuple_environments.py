@@ -13,7 +13,7 @@ from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.names import known
 from functions.environments.pettingzoo.adapter import assemble
-from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered
+from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered_environment
 from marless.testing.environments import check
 
 
@@ -167,22 +167,22 @@ FORM = "pot/<size>"
 
 
 def test_a_registered_environment_is_found_by_its_label(registered_pot):
-    creator, arguments = registered("pot/small", "pot_package", "Pot-{}-v1", FORM)
+    creator, arguments = registered_environment("pot/small", "pot_package", "Pot-{}-v1", FORM)
     assert creator.__name__ == "Pot" and arguments == {"steps": 5}
     arguments["steps"] = 9
-    assert registered("pot/small", "pot_package", "Pot-{}-v1", FORM)[1] == {"steps": 5}
+    assert registered_environment("pot/small", "pot_package", "Pot-{}-v1", FORM)[1] == {"steps": 5}
 
 
 def test_a_label_that_is_not_registered_is_answered_with_the_nearest(registered_pot):
     with pytest.raises(
         ValueError, match=r"pot_package has no environment 'Pot-smal-v1' for pot/smal; nearest: pot/small$"
     ):
-        registered("pot/smal", "pot_package", "Pot-{}-v1", FORM)
+        registered_environment("pot/smal", "pot_package", "Pot-{}-v1", FORM)
 
 
 def test_a_label_like_no_other_is_answered_with_how_tasks_are_named(registered_pot):
     with pytest.raises(ValueError, match=r"has no environment 'Pot-xyz-v1' for pot/xyz; write it as pot/<size>$"):
-        registered("pot/xyz", "pot_package", "Pot-{}-v1", FORM)
+        registered_environment("pot/xyz", "pot_package", "Pot-{}-v1", FORM)
 
 
 @pytest.mark.parametrize(("name", "package"), [("lbf/8x8-2p-3f", "lbforaging"), ("rware/tiny-2ag", "rware")])
@@ -251,7 +251,7 @@ def test_a_player_that_gathers_all_food_ends_the_episode_and_is_paid_alone():
     environment = registry.make(EnvTask(name="lbf/5x5-2p-1f", agents=2), 1)
     assert environment.spec.horizon == 50 and environment.spec.classes[0].actions == 6
     environment.reset(np.random.default_rng(0))
-    game = environment._envs[0]._guard.environment._environment
+    game = environment._copies[0]._guard.environment._environment
     game.field[:] = 0
     game.field[2, 2], game._food_spawned = 1, 1
     game.players[0].position, game.players[0].level = (1, 2), 1
@@ -278,7 +278,7 @@ def test_a_warehouse_pays_the_agents_of_its_reward_type():
     for kind in ("individual", "global"):
         environment = registry.make(EnvTask(name="rware/tiny-2ag", options={"reward_type": kind}), 1)
         environment.reset(np.random.default_rng(0))
-        house = environment._envs[0]._guard.environment._environment
+        house = environment._copies[0]._guard.environment._environment
         (x, y), shelf = house.goals[0], house.request_queue[0]
         robot, other = house.agents
         robot.x, robot.y, robot.carrying_shelf = x, y, shelf

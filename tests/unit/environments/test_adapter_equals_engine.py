@@ -55,7 +55,7 @@ class StartedLikeTheEngine:
         state = engine.snapshot()
         self.environment.reset(np.random.default_rng(0))
         frames = []
-        for row, copy in enumerate(self.environment._envs):
+        for row, copy in enumerate(self.environment._copies):
             world = copy._guard.environment.unwrapped.world
             for body, position in zip([*world.agents, *world.landmarks], state.position[row], strict=True):
                 body.state.p_pos = position.copy()

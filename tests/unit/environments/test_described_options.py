@@ -17,7 +17,7 @@ from functions.environments import corridor, dial, matrix, registry, toy
 from functions.environments.base import EnvTask
 from functions.environments.names import ENVIRONMENTS, known
 from functions.environments.pettingzoo import factory
-from functions.environments.pettingzoo.tuple_environment import registered
+from functions.environments.pettingzoo.tuple_environment import registered_environment
 from functions.environments.roles import apprentices, blind_spread
 from scripts.reference import environments, markdown
 
@@ -141,7 +141,7 @@ def test_every_option_of_a_built_in_task_is_documented(name):
 
 
 def test_every_option_of_the_adapters_is_documented():
-    assert {option for option, _, _, task in OPTIONS if task == ONE["pettingzoo:…"]} == {*factory.OUR_OPTIONS}
+    assert {option for option, _, _, task in OPTIONS if task == ONE["pettingzoo:…"]} == {*factory.ADAPTER_OPTIONS}
     for start in ("smac/…", "smacv2/…"):
         assert [option for option, _, _, task in OPTIONS if task == ONE[start]] == ["repeatable"]
 
@@ -238,7 +238,7 @@ def defaults(function):
 )
 def test_options_of_packages_are_theirs_with_their_defaults(name, package, pattern, horizon, left):
     pytest.importorskip(package)
-    creator, standard = registered(name, package, pattern, "")
+    creator, standard = registered_environment(name, package, pattern, "")
     own = defaults(creator) | standard
     own["horizon"] = own.pop(horizon)
     adapters = {"sides", "rebuild", "joint_actions"}
@@ -250,7 +250,8 @@ def test_options_of_packages_are_theirs_with_their_defaults(name, package, patte
 def test_what_a_name_of_foraging_says_is_documented_so(option):
     pytest.importorskip("lbforaging")
     one, other = (
-        registered(f"lbf/{name}", "lbforaging", "Foraging-{}-v3", "")[1] for name in ("8x8-2p-3f", "2s-9x9-3p-2f-coop")
+        registered_environment(f"lbf/{name}", "lbforaging", "Foraging-{}-v3", "")[1]
+        for name in ("8x8-2p-3f", "2s-9x9-3p-2f-coop")
     )
     option = "field_size" if option == "field" else option
     assert one[option] != other[option]

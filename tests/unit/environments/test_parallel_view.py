@@ -6,7 +6,6 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.environments.pettingzoo.parallel_view import ParallelView
 from marless.environments import as_pettingzoo
 
 TASKS = {
@@ -21,6 +20,9 @@ TASKS = {
     "a time limit between rules": EnvTask(name="toy/corridor", agents=3),
     "numbers": EnvTask(name="mpe/simple_spread", options={"continuous_actions": True}),
     "last actions": EnvTask(name="mpe/simple_spread", last_action=True),
+    "roles": EnvTask(name="roles/apprentices"),
+    "roles that agents do not see": EnvTask(name="roles/blind_spread"),
+    "a dial": EnvTask(name="toy/dial"),
 }
 
 
@@ -56,8 +58,20 @@ def test_play_equals_that_of_the_engine():
     assert view.agents == []
 
 
+def test_what_a_time_limit_ends_is_truncated_and_what_the_rules_end_is_terminated():
+    view = as_pettingzoo(EnvTask(name="toy/signal", options={"horizon": 1}))
+    seen, _ = view.reset(seed=0)
+    right = {agent: int(values.argmax()) for agent, values in seen.items()}
+    *_, terminated, truncated, _ = view.step(right)
+    assert (*terminated.values(), *truncated.values()) == (False, False, True, True)
+    assert view.agents == [] and view.state()[-1] == 0.0
+    view.reset(seed=0)
+    *_, terminated, truncated, _ = view.step({agent: (number + 1) % 3 for agent, number in right.items()})
+    assert (*terminated.values(), *truncated.values()) == (True, True, False, False)
+
+
 def test_an_agent_that_answers_wrongly_leaves_and_its_mask_is_beside_its_observation():
-    view = ParallelView(EnvTask(name="toy/signal", options={"masked": True, "elimination": True}))
+    view = as_pettingzoo(EnvTask(name="toy/signal", options={"masked": True, "elimination": True}))
     seen, _ = view.reset(seed=3)
     right = {agent: int(one["observation"].argmax()) for agent, one in seen.items()}
     legal = np.flatnonzero(seen["agent_1"]["action_mask"])

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from logged_lines import line
 
-from marless.loggers.mlflow_tracking import _allowed
+from marless.loggers.mlflow_tracking import _valid_name
 from marless.loggers.names import Names, renaming_text
 from marless.loggers.scalars import points
 
@@ -20,18 +20,18 @@ AWKWARD = ["robot#1", "a\nb", "..", "a/../b", "/root", "a//b", "(x)", "@", "№ 
 def test_mlflow_takes_what_comes_out(name):
     from posixpath import normpath
 
-    other = _allowed(name)
+    other = _valid_name(name)
     assert VALID.match(other) and normpath(other) == other and not other.startswith(("/", "..")) and other != "."
-    assert len(other) <= 250 and _allowed(other) == other
+    assert len(other) <= 250 and _valid_name(other) == other
 
 
 @pytest.mark.parametrize("name", ["return/train", "policy/kl/g00", "env/win rate", "return/agent_0.left-1", "a.b"])
 def test_names_that_mlflow_takes_stay(name):
-    assert _allowed(name) == name
+    assert _valid_name(name) == name
 
 
 def test_signs_are_replaced_and_equal_names_numbered():
-    names = Names(_allowed)
+    names = Names(_valid_name)
     first = {"return/robot@1": 1.0, "return/robot#1": 2.0, "return/robot_1": 3.0}
     assert names.of(first) == {"return/robot_1_2": 1.0, "return/robot_1_3": 2.0, "return/robot_1": 3.0}
     # A later name that is taken by then; and those of before have the names that they had.
@@ -39,12 +39,12 @@ def test_signs_are_replaced_and_equal_names_numbered():
         "return/robot_1_2_2": 4.0,
         "return/robot_1_3": 5.0,
     }
-    assert Names(_allowed).of(first) == {"return/robot_1_2": 1.0, "return/robot_1_3": 2.0, "return/robot_1": 3.0}
+    assert Names(_valid_name).of(first) == {"return/robot_1_2": 1.0, "return/robot_1_3": 2.0, "return/robot_1": 3.0}
 
 
 def test_no_two_of_many_names_are_the_same():
     given = {f"return/{a}{b}": 0.0 for a in "#@!?_%" for b in ("x" * 400, "1", "_2", "_2_2", "..", "\n")}
-    assert len(Names(_allowed).of(given)) == len(given)
+    assert len(Names(_valid_name).of(given)) == len(given)
 
 
 def test_it_is_told_in_a_line_with_one_example():
