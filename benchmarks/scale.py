@@ -12,9 +12,10 @@ from pathlib import Path
 from benchmarks.table import Row
 from coordinator.config.loading import load
 from infra.local.sqlite import LEDGER_FILE, SqliteLedger
+from marless.estimation.forecast import Simulated
 from marless.estimation.recording import Recording, record
 from marless.estimation.service_times import fit
-from marless.estimation.simulation import Setting, Simulated, drive
+from marless.estimation.simulation import Setting, drive
 from marless.estimation.virtual_functions import VirtualClock, VirtualLedger
 
 ROLLOUTS = (50, 500, 1850, 10_000)

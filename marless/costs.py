@@ -2,41 +2,23 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from coordinator.errors import UserError
-from coordinator.pricing.bill import Bill
 from infra.local.own_process import cores
 from marless.backends import registry
 from marless.driving import Config, configuration, overrides
-from marless.estimation.estimate import estimate_run
+from marless.estimation.estimate import Estimate, estimate_run
+from marless.estimation.forecast import Simulated
 from marless.estimation.recording import recording_of
-from marless.estimation.simulation import LEAST_ROUNDS, Setting, Simulated
+from marless.estimation.simulation import LEAST_ROUNDS, Setting
 from marless.estimation.simulation import simulate as simulate_recording
 from marless.estimation.targets import Target
 from marless.estimation.virtual_functions import Faults
 
-__all__ = ["CostEstimate", "estimate", "simulate"]
-
+__all__ = ["estimate", "simulate"]
 
 _FAULTS = ("slow", "cold", "throttled", "lost")
-
-
-@dataclass(frozen=True)
-class CostEstimate:
-    """A run as it would end."""
-
-    rounds: int
-    seconds: float
-    """Seconds of training."""
-    bill: Bill
-    """Line by line."""
-
-    @property
-    def dollars(self) -> float:
-        """The bill's total."""
-        return float(self.bill.total)
 
 
 def estimate(
@@ -47,7 +29,7 @@ def estimate(
     detach: bool = False,
     concurrency: int = 1000,
     **settings: Any,
-) -> CostEstimate:
+) -> Estimate:
     """What a run would cost on AWS Lambda and how long it would take, after playing a few of its rounds here.
 
     Raises `ConfigError` and `UserError`.
@@ -60,8 +42,7 @@ def estimate(
     if detach and not place.remote:
         raise UserError(f"detach needs a back-end with deployments: {', '.join(registry.remote_names())}")
     target = Target(place, count if place.runs_here else concurrency, detach)
-    _, spent, bill = estimate_run(configuration(config, settings), target, count).entries[0]
-    return CostEstimate(spent.rounds, spent.seconds, bill)
+    return estimate_run(configuration(config, settings), target, count).entries[0][1]
 
 
 def simulate(

@@ -24,11 +24,17 @@ _EPISODES = 320
 
 @dataclass(frozen=True)
 class Estimate:
-    """The expected rounds, training seconds and resource use of a run."""
+    """A run as it would end: its rounds, its seconds of training, what it used, and the bill, line by line."""
 
     rounds: int
     seconds: float
     meter: Meter
+    bill: Bill
+
+    @property
+    def dollars(self) -> float:
+        """The bill's total."""
+        return float(self.bill.total)
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ class Estimates:
     """The run on the target and, for comparison, on this machine; `planned` are the placements of the rule `auto`."""
 
     config: RunConfig
-    entries: list[tuple[Target, Estimate, Bill]]
+    entries: list[tuple[Target, Estimate]]
     """The target's first."""
     planned: PlacementPlan | None
 
@@ -53,7 +59,7 @@ def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:
         config = planned.config
     recording = record_briefly(config, workers)
     targets = dict.fromkeys((target, Target(registry.backend(registry.DEFAULT), workers)))
-    return Estimates(config, [(place, *estimate(config, recording, place)) for place in targets], planned)
+    return Estimates(config, [(place, estimate(config, recording, place)) for place in targets], planned)
 
 
 def record_briefly(config: RunConfig, workers: int) -> Recording:
@@ -72,7 +78,7 @@ def record_briefly(config: RunConfig, workers: int) -> Recording:
     return record(short, workers, BRIEF._replace(least=every + 1))
 
 
-def estimate(config: RunConfig, recording: Recording, target: Target) -> tuple[Estimate, Bill]:
+def estimate(config: RunConfig, recording: Recording, target: Target) -> Estimate:
     """Estimates the run and its bill without a target return, since the round that meets it is unknown.
 
     Raises `UserError` where the run would fail.
@@ -80,10 +86,9 @@ def estimate(config: RunConfig, recording: Recording, target: Target) -> tuple[E
     config = replace(_steady(config), stop=replace(config.stop, return_=None)).effective()
     plan = target.plan(config, recording.plan.inputs)
     state = target.forecast(_limit_rounds(plan, LONG), recording)
-    whole = Estimate(state.round, state.seconds, state.meter)
     if state.round >= LONG:
-        whole = _extrapolate(plan, target.forecast(_limit_rounds(plan, SHORT), recording), state)
-    return whole, budget.bill_of(plan, whole.meter)
+        return _extrapolate(plan, target.forecast(_limit_rounds(plan, SHORT), recording), state)
+    return Estimate(state.round, state.seconds, state.meter, budget.bill_of(plan, state.meter))
 
 
 def _steady(config: RunConfig) -> RunConfig:
@@ -109,10 +114,12 @@ def _extrapolate(plan: Plan, short: State, long: State) -> Estimate:
     )
     lengths = [(limit - low) / (high - low) for limit, low, high in lines if limit is not None]
     share = max(1.0, min(lengths))
+    meter = _interpolate(short.meter, long.meter, share)
     return Estimate(
         rounds=short.round + round(share * span),
         seconds=short.seconds + share * (long.seconds - short.seconds),
-        meter=_interpolate(short.meter, long.meter, share),
+        meter=meter,
+        bill=budget.bill_of(plan, meter),
     )
 
 

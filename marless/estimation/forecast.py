@@ -1,8 +1,9 @@
 """A forecast: the real driver, or turns of the detached coordinator, on virtual functions that replay a recording."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from coordinator.pricing.latency import Latency
 from marless.estimation.detached_functions import DetachedFunctions
 from marless.estimation.recorded_replies import RecordedReplies
 from marless.estimation.recording import Lines, Recording
-from marless.estimation.service_times import ServiceTimes
+from marless.estimation.service_times import ServiceTimes, busy_s, by_dispatch
 from marless.estimation.virtual_functions import (
     NO_FAULTS,
     Faults,
@@ -32,13 +33,39 @@ _COORDINATOR = "coordinator"
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """A run as it would go: its last state, the lines of its rounds, the records of its attempts, and its functions."""
+class Simulated:
+    """A run as it would go: its lines, records and last state, and by round the means of slot seconds by kind, and of
+    seconds of this machine's processor that the coordinator took."""
 
+    lines: Sequence[RoundLine]
+    records: Sequence[AttemptRecord]
     state: State
-    lines: list[RoundLine]
-    records: list[AttemptRecord]
-    functions: VirtualFunctions
+    busy_s: dict[str, float]
+    coordinator_s: float
+    utilisation: float
+    requests: int
+    request_bytes: int
+    reply_bytes: int
+    largest_request: int
+    largest_item: int
+
+    @property
+    def round_s(self) -> list[float]:
+        """Seconds of each round after the first, which starts functions."""
+        return [after.seconds - before.seconds for before, after in pairwise(self.lines)]
+
+    @property
+    def dollars(self) -> float:
+        """Dollars of a round."""
+        first, last = self.lines[0], self.lines[-1]
+        return (last.dollars - first.dollars) / (last.round - first.round)
+
+    @property
+    def critical_path_s(self) -> float:
+        """Seconds of a round on slots without end: of each wave the longest task."""
+        rounds = {record.round for record in self.records}
+        longest = (max(busy_s(record) for record in wave) for wave in by_dispatch(self.records))
+        return sum(longest) / len(rounds)
 
 
 def forecast(
@@ -49,7 +76,7 @@ def forecast(
     rounds: int | None = None,
     faults: Faults = NO_FAULTS,
     seed: int = 0,
-) -> Forecast:
+) -> Simulated:
     """Drives `plan` to its end, or for so many rounds, on the clock of the `ledger`."""
     clock, journal = ledger.clock, Lines()
     records: list[AttemptRecord] = []
@@ -62,7 +89,20 @@ def forecast(
     # Reading the driver's state at each step would apply every report alone.
     while (rounds is None or len(journal.lines) < rounds) and driver.step():
         pass
-    return Forecast(driver.state, journal.lines, records, functions)
+    played, seconds = max(1, len(journal.lines)), max(clock.now, 1e-9)
+    return Simulated(
+        lines=journal.lines,
+        records=records,
+        state=driver.state,
+        busy_s={name: spent / played for name, spent in functions.busy_s.items()},
+        coordinator_s=clock.coordinator_s / played,
+        utilisation=sum(map(busy_s, records)) / plan.platform.concurrency / seconds,
+        requests=functions.asked,
+        request_bytes=functions.request_bytes,
+        reply_bytes=functions.reply_bytes,
+        largest_request=functions.largest_request,
+        largest_item=ledger.largest,
+    )
 
 
 def forecast_detached(plan: Plan, recording: Recording, times: ServiceTimes, latency: Latency) -> State:

@@ -7,18 +7,16 @@ import dataclasses
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from msgspec.structs import replace
 
 from coordinator.config.schema import RANDOM, League, RunConfig, Stop
-from coordinator.core.attempt_record import AttemptRecord
-from coordinator.core.state import Plan, RoundLine, State
+from coordinator.core.state import Plan
 from coordinator.errors import UserError
 from marless.backends import registry
-from marless.estimation.forecast import forecast
+from marless.estimation.forecast import Simulated, forecast
 from marless.estimation.recording import Recording, without_switches
-from marless.estimation.service_times import ServiceTimes, busy_s, by_dispatch, fit
+from marless.estimation.service_times import ServiceTimes, fit
 from marless.estimation.targets import Target
 from marless.estimation.virtual_functions import NO_FAULTS, Faults, VirtualClock, VirtualLedger
 
@@ -40,42 +38,6 @@ class Setting:
     seed: int = 0
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """A simulated run: its lines and records, and by round the means of seconds that passed, slot seconds by kind, and
-    seconds of this machine's processor that the coordinator took."""
-
-    lines: Sequence[RoundLine]
-    records: Sequence[AttemptRecord]
-    state: State
-    busy_s: dict[str, float]
-    coordinator_s: float
-    utilisation: float
-    requests: int
-    request_bytes: int
-    reply_bytes: int
-    largest_request: int
-    largest_item: int
-
-    @property
-    def round_s(self) -> list[float]:
-        """Seconds of each round after the first, which starts functions."""
-        return [after.seconds - before.seconds for before, after in pairwise(self.lines)]
-
-    @property
-    def dollars(self) -> float:
-        """Dollars of a round."""
-        first, last = self.lines[0], self.lines[-1]
-        return (last.dollars - first.dollars) / (last.round - first.round)
-
-    @property
-    def critical_path_s(self) -> float:
-        """Seconds of a round on slots without end: of each wave the longest task."""
-        rounds = {record.round for record in self.records}
-        longest = (max(busy_s(record) for record in wave) for wave in by_dispatch(self.records))
-        return sum(longest) / len(rounds)
-
-
 def simulate(recording: Recording, setting: Setting) -> Simulated:
     """A simulated run; raises `UserError` where the record does not suffice."""
     times = fit(recording.records, recording.slots)
@@ -93,24 +55,13 @@ def simulate(recording: Recording, setting: Setting) -> Simulated:
 
 def drive(recording: Recording, times: ServiceTimes, setting: Setting, ledger: VirtualLedger) -> Simulated:
     """A simulated run with these service times and this ledger, whose clock it starts."""
-    plan, clock = _plan(recording.plan, setting), ledger.clock
+    plan = _plan(recording.plan, setting)
     run = forecast(plan, recording, times, ledger, setting.rounds, setting.faults, setting.seed)
-    rounds, functions = len(run.lines), run.functions
-    if rounds < 2:
-        raise UserError(f"the simulated run ended after {rounds} rounds: {run.state.reason or 'too few rounds'}")
-    return Simulated(
-        lines=run.lines,
-        records=run.records,
-        state=run.state,
-        busy_s={name: seconds / rounds for name, seconds in functions.busy_s.items()},
-        coordinator_s=clock.coordinator_s / rounds,
-        utilisation=sum(busy_s(record) for record in run.records) / setting.slots / clock.now,
-        requests=functions.asked,
-        request_bytes=functions.request_bytes,
-        reply_bytes=functions.reply_bytes,
-        largest_request=functions.largest_request,
-        largest_item=ledger.largest,
-    )
+    if len(run.lines) < 2:
+        raise UserError(
+            f"the simulated run ended after {len(run.lines)} rounds: {run.state.reason or 'too few rounds'}"
+        )
+    return run
 
 
 def _plan(plan: Plan, setting: Setting) -> Plan:

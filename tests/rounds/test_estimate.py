@@ -40,17 +40,18 @@ def quantities(bill):
 
 
 def test_every_back_end_does_the_same_work(found):
-    meters = [spent.meter for spent, _ in found.values()]
-    assert {spent.rounds for spent, _ in found.values()} == {3}
+    meters = [spent.meter for spent in found.values()]
+    assert {spent.rounds for spent in found.values()} == {3}
     for name in NAMES:
         assert len({getattr(meter, name).invocations for meter in meters}) == 1
     # describe, and two actors a round; initialise, and a learner a round; evaluations after round 2, at the end, best.
-    here = found[HERE][0].meter
+    here = found[HERE].meter
     assert (here.actor.invocations, here.learner.invocations, here.evaluator.invocations) == (1 + 6, 1 + 3, 3)
 
 
 def test_driven_from_here_the_cloud_adds_logs_starts_and_waiting(found):
-    (here, at_home), (there, away) = found[HERE], found[THERE]
+    here, there = found[HERE], found[THERE]
+    at_home, away = here.bill, there.bill
     assert quantities(at_home)["logs"] == quantities(at_home)["coordinator compute"] == 0
     assert quantities(away)["logs"] == Decimal(14 * 1024) / 2**30
     # Two actors at once, a learner, an evaluator: four environments at a second each.
@@ -67,7 +68,8 @@ def test_driven_from_here_the_cloud_adds_logs_starts_and_waiting(found):
 
 
 def test_detached_the_coordinator_is_a_function_and_answers_lie_in_storage(found):
-    (there, _), (gone, bill) = found[THERE], found[GONE]
+    there, gone = found[THERE], found[GONE]
+    bill = gone.bill
     # One turn starts the run and one follows each of its ten waves: describe, initialise, two a round, two evaluations.
     assert gone.meter.coordinator.invocations == 11
     # It is started once, for a second; 40 ms of work and 65 of waiting each time.
@@ -78,19 +80,19 @@ def test_detached_the_coordinator_is_a_function_and_answers_lie_in_storage(found
     assert gone.meter.gets - there.meter.gets == 14
     assert gone.meter.puts - there.meter.puts == 1 + 3
     assert gone.seconds > there.seconds
-    assert bill.total > found[THERE][1].total
+    assert bill.total > there.bill.total
 
 
 def test_the_emulation_is_billed_as_the_cloud_and_takes_less_time(found):
-    (emulated, bill), (there, _) = found[Target(backend("emulated"), 2)], found[THERE]
-    assert quantities(bill)["logs"] > 0 and emulated.meter.puts == there.meter.puts
+    emulated, there = found[Target(backend("emulated"), 2)], found[THERE]
+    assert quantities(emulated.bill)["logs"] > 0 and emulated.meter.puts == there.meter.puts
     assert emulated.seconds < there.seconds
 
 
 def test_a_narrow_account_takes_longer():
     config = load(None, [*SMALL, *ROUND, "scaling.rollouts=8"])
     recording = record_briefly(config, 1)
-    wide, narrow = (estimate(config, recording, Target(backend("aws"), width))[0] for width in (1000, 2))
+    wide, narrow = (estimate(config, recording, Target(backend("aws"), width)) for width in (1000, 2))
     assert narrow.seconds > wide.seconds
     assert narrow.meter.actor.init_ms == 2000 and wide.meter.actor.init_ms == 8000
 
@@ -103,7 +105,7 @@ def test_every_read_is_forecast_whatever_the_recorded_process_had_kept():
     assert any(record.usage.hits for record in warm.records)
     assert not any(record.usage.hits for record in cold.records)
     for target in targets:
-        assert estimate(config, warm, target)[0].meter.gets == estimate(config, cold, target)[0].meter.gets
+        assert estimate(config, warm, target).meter.gets == estimate(config, cold, target).meter.gets
 
 
 def test_two_back_ends_stand_side_by_side(marless):

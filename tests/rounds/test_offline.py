@@ -72,7 +72,7 @@ def test_each_actor_reads_the_dataset_once_on_the_bill_however_many_workers_ther
     # evaluations during training, the final one and that of the best policies read one object each.
     assert state.meter.gets == 2 + 5 * (2 + 2) + 4
     config, target = load(None, settings), Target(backend("local"), workers)
-    estimated, _ = estimate(config, record_briefly(config, 1), target)
+    estimated = estimate(config, record_briefly(config, 1), target)
     assert (estimated.meter.gets, estimated.meter.puts) == (state.meter.gets, state.meter.puts)
 
 

@@ -50,8 +50,12 @@ def run(options: Namespace) -> int:
     config = load(*common.split(options.settings))
     estimate = estimate_run(config, target, options.workers)
     if options.json:
-        _, run_estimate, cost = estimate.entries[0]
-        result = {"rounds": run_estimate.rounds, "seconds": round(run_estimate.seconds, 1), "bill": cost}
+        _, run_estimate = estimate.entries[0]
+        result = {
+            "rounds": run_estimate.rounds,
+            "seconds": round(run_estimate.seconds, 1),
+            "bill": run_estimate.bill,
+        }
         if estimate.planned:
             result["placements"] = estimate.planned.pareto_front
         say_json(result)
@@ -70,16 +74,16 @@ def _target(options: Namespace) -> Target:
     return Target(target, options.workers if target.runs_here else options.concurrency, options.detach)
 
 
-def _show(config: RunConfig, entries: list[tuple[Target, Estimate, Bill]]) -> None:
-    say_text(_bills_table([(target.name, cost) for target, _, cost in entries]))
+def _show(config: RunConfig, entries: list[tuple[Target, Estimate]]) -> None:
+    say_text(_bills_table([(target.name, run_estimate.bill) for target, run_estimate in entries]))
     say("")
-    for target, run_estimate, _ in entries:
+    for target, run_estimate in entries:
         where = (
             "on this machine" if not target.backend.remote else f"({target.name}, {target.width:,} functions at once)"
         )
         say(f"{run_estimate.rounds:,} rounds, about {seconds(run_estimate.seconds)} of training {where}")
-    _, _, cost = entries[0]
-    say(f"about {money(float(cost.total))}: what this would cost on AWS Lambda ({cost.architecture}, {cost.region})")
+    bill = entries[0][1].bill
+    say(f"about {money(float(bill.total))}: what this would cost on AWS Lambda ({bill.architecture}, {bill.region})")
     if SHARING_MODES[config.sharing.rule].switches:
         say("without switching sharing on or off, which is not known beforehand")
     if config.stop.return_ is not None:

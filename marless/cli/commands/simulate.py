@@ -6,8 +6,9 @@ from pathlib import Path
 
 from coordinator.errors import FINISHED, UserError
 from marless.cli import arguments as common
+from marless.estimation.forecast import Simulated
 from marless.estimation.recording import recording_of
-from marless.estimation.simulation import LEAST_ROUNDS, Setting, Simulated, simulate, spread
+from marless.estimation.simulation import LEAST_ROUNDS, Setting, simulate, spread
 from marless.estimation.virtual_functions import Faults
 from marless.output import say, say_json, say_text
 from marless.reports.files import replace
