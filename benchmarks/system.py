@@ -10,8 +10,8 @@ from benchmarks.training import UNEVALUATED
 from coordinator.config.loading import load
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import Plan
-from coordinator.drive.driver import Driver, Ports
-from coordinator.drive.ports import Invoker
+from coordinator.drive.driver import Driver
+from coordinator.drive.ports import Invoker, Ports
 from coordinator.pricing.prices import load_prices
 from functions.contract import Platform, Report
 from marless.backends import local

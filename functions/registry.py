@@ -83,10 +83,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return cast(T, value)
 
     def _ours(self, entry: T | str) -> T:
-        if not isinstance(entry, str):
-            return entry
-        module, _, attribute = entry.partition(":")
-        return cast(T, getattr(import_module(module), attribute or self._attribute))
+        return cast(T, _object_at(entry, self._attribute)) if isinstance(entry, str) else entry
 
     def _plug_ins(self) -> set[str]:
         names = plug_ins(self.group)
@@ -99,6 +96,13 @@ def load_error(where: str, module: str, error: Exception, kind: type[Exception] 
     if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name and error.name != package:
         return MissingExtra(f"{where} needs the package {error.name!r}: pip install {error.name}")
     return kind(f"{where} does not load: {type(error).__name__}: {' '.join(str(error).split())}")
+
+
+@cache
+def _object_at(entry: str, usual_attribute: str) -> object:
+    """Looks a module up once: a decision asks for the same algorithm many times."""
+    module, _, attribute = entry.partition(":")
+    return getattr(import_module(module), attribute or usual_attribute)
 
 
 def plug_ins(group: str) -> Mapping[str, tuple[EntryPoint, ...]]:

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
 
@@ -10,8 +11,8 @@ from coordinator.core.rounds import fragments
 from coordinator.core.state import Plan, State, WorkItem
 from coordinator.core.state_location import learner_schedule
 from coordinator.placement.message_size import request_bytes
-from coordinator.pricing.bill import CLOUD_NOTE, NOTE, Bill, Invocation, Meter, bill, invocation
-from functions.contract import Report, Usage
+from coordinator.pricing.bill import CLOUD_NOTE, LOG_BYTES, NOTE, Bill, Invocation, Meter, bill, invocation
+from functions.contract import Record, Report, Usage
 
 # Under a cap, all attempts of a kind without a measured duration may take a tenth of it together; afterwards each may
 # take ten times the longest so far.
@@ -71,8 +72,7 @@ def affordable(plan: Plan, state: State, nodes: list[Node]) -> bool:
     """
     if plan.config.stop.dollars is None:
         return True
-    waiting = [(slot.item, slot.timeout_s) for slot in state.slots.values() if slot.waiting]
-    at_most = waiting + [(node.item, allowed_s(plan, state, node)) for node in [*nodes, *ending(plan, state)]]
+    at_most = _waiting(state) + [(node.item, allowed_s(plan, state, node)) for node in [*nodes, *ending(plan, state)]]
     meter = add_lost(plan, state.meter, at_most)
     meter = _with_turns(plan, state, meter, len(nodes))
     meter = _with_events(plan, state, meter, [item for item, _ in at_most])
@@ -90,7 +90,7 @@ def _with_turns(plan: Plan, state: State, meter: Meter, dispatched: int) -> Mete
         "coordinator", plan.platform.coordinator_mb, TURN_S * 1000, plan.platform.init_limit_ms, Usage(), per_vcpu(plan)
     )
     report = Meter().add_commit(REPORT_BYTES).add_load(REPORT_BYTES).add_stored(Usage(gets=1))
-    return meter + turn * TURNS + report * (dispatched + sum(slot.waiting for slot in state.slots.values()))
+    return meter + turn * TURNS + report * (dispatched + len(state.waiting))
 
 
 def _with_events(plan: Plan, state: State, meter: Meter, items: list[WorkItem]) -> Meter:
@@ -102,6 +102,15 @@ def _with_events(plan: Plan, state: State, meter: Meter, items: list[WorkItem]) 
         size = math.ceil(request_bytes(gets, plan.config.scaling.rollouts, agents))
         meter = meter + Meter().add_event(size) * count
     return meter
+
+
+def with_waiting(plan: Plan, state: State) -> Meter:
+    """The meter with the attempts that no report has ended, each at the most that it may have cost."""
+    return add_lost(plan, state.meter, _waiting(state))
+
+
+def _waiting(state: State) -> list[tuple[WorkItem, float]]:
+    return [(slot.item, slot.timeout_s) for slot in state.waiting.values()]
 
 
 def add_lost(plan: Plan, meter: Meter, attempts: list[tuple[WorkItem, float]]) -> Meter:
@@ -146,6 +155,19 @@ def item_bytes(plan: Plan, body: int) -> int:
 def written_bytes(plan: Plan, body: int, before: int) -> int:
     """The billed bytes of a body that replaces one of `before` bytes: a table bills the larger item."""
     return item_bytes(plan, max(body, before) if plan.platform.items_padded else body)
+
+
+def load_meter(plan: Plan, record: Record | None) -> Meter:
+    """The use of having read an item of the ledger, or of having found none."""
+    return Meter().add_load(item_bytes(plan, len(record.body) if record else 0))
+
+
+def turn_meter(plan: Plan, duration_ms: float, init_ms: float, loads: Iterable[int]) -> Meter:
+    """The use of the coordinator as a function for so many milliseconds that are not billed yet, and of reading bodies
+    of `loads` bytes before it took up the run."""
+    used = plan.platform.coordinator_mb, duration_ms, init_ms
+    meter = Meter().add_invocation("coordinator", *used, Usage(), per_vcpu(plan)).add_log(LOG_BYTES)
+    return sum((Meter().add_load(item_bytes(plan, size)) for size in loads), meter)
 
 
 def bill_of(plan: Plan, meter: Meter) -> Bill:

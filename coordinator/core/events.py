@@ -7,7 +7,7 @@ import msgspec
 from coordinator.core.round_graph import Attempt
 from coordinator.core.state import Status
 from coordinator.pricing.bill import Meter
-from functions.contract import Answer, Report, Usage
+from functions.contract import Answer, Report
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,13 @@ class Resumed:
 
 
 @dataclass(frozen=True)
+class Metered:
+    """The coordinator itself used so much: it read or wrote the ledger, storage or completion sets, or ran."""
+
+    meter: Meter
+
+
+@dataclass(frozen=True)
 class Committed:
     """The ledger is about to replace a body of `before` bytes by one of `size`."""
 
@@ -70,31 +77,8 @@ class Committed:
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A body of `size` bytes was read from the ledger; 0 when there was none."""
-
-    size: int
-
-
-@dataclass(frozen=True)
 class Checkpointed:
     """All objects of this state would survive a power loss."""
-
-
-@dataclass(frozen=True)
-class Persisted:
-    """The coordinator itself stored objects that had travelled inside messages, read headers of objects, or listed keys
-    in `lists` requests."""
-
-    usage: Usage
-    lists: int = 0
-
-
-@dataclass(frozen=True)
-class Repeated:
-    """The coordinator's requests were sent again because their answers did not come; `meter` is the most they took."""
-
-    meter: Meter
 
 
 @dataclass(frozen=True)
@@ -111,29 +95,6 @@ class Lost:
     works: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class CoordinatorBilled:
-    """The coordinator ran as a function for so many milliseconds since it was last billed, and read bodies of `loads`
-    bytes before it took up the run."""
-
-    duration_ms: float
-    init_ms: float
-    loads: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class CompletionsBilled:
-    """Reports were read from completion sets, or lines of rounds are about to be written."""
-
-    # Bytes of the items that were written, and of those that were read.
-    updates: tuple[int, ...]
-    reads: tuple[int, ...]
-    # Storage operations of reading the answers.
-    usage: Usage
-    # Bytes of the events that were accepted.
-    events: tuple[int, ...] = ()
-
-
 Event = (
     Dispatched
     | Reported
@@ -141,13 +102,9 @@ Event = (
     | Finishing
     | Stopped
     | Resumed
+    | Metered
     | Committed
-    | Loaded
     | Checkpointed
-    | Persisted
-    | Repeated
     | Abandoned
     | Lost
-    | CoordinatorBilled
-    | CompletionsBilled
 )

@@ -4,10 +4,10 @@
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from msgspec import field
+from msgspec import field, structs
 
 from coordinator.config.schema import Function, RunConfig
 from coordinator.core.controller import ControllerState, Decision, Proposal
@@ -59,6 +59,12 @@ class Plan:
     """What the back-end promises."""
     inputs: RunInputs = NO_INPUTS
     """What the run is given."""
+
+    def limited(self, dollars: float | None, **platform: int) -> "Plan":
+        """The plan that costs at most `dollars`, on a platform that differs in these fields."""
+        stop = structs.replace(self.config.stop, dollars=dollars)
+        config = structs.replace(self.config, stop=stop)
+        return replace(self, config=config, platform=structs.replace(self.platform, **platform))
 
     def size_of(self, function: str) -> Function:
         """What the user set for the function of that name."""
@@ -308,6 +314,11 @@ class State(Message, frozen=True, kw_only=True):
     def groups(self) -> tuple[int, ...]:
         """The groups that learn, ascending."""
         return self.team.learning if self.team else ()
+
+    @property
+    def waiting(self) -> dict[str, Slot]:
+        """The tasks whose last attempt no report has ended, by work name."""
+        return {work: slot for work, slot in self.slots.items() if slot.waiting}
 
     @property
     def durable_refs(self) -> tuple[Ref, ...]:

@@ -28,7 +28,7 @@ class Detached:
 
 def waiting_works(state: State) -> list[str]:
     """The works without a report yet, in the order of their `ReportTo.index`."""
-    return sorted(work for work, slot in state.slots.items() if slot.waiting)
+    return sorted(state.waiting)
 
 
 def report_addresses(state: State, version: int, detached: Detached) -> dict[str, ReportTo]:

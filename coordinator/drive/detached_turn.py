@@ -4,14 +4,14 @@ No process lives between two turns. A turn acts on the ledger alone, whatever wo
 forged changes nothing, and the next event makes up for one that was lost.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from coordinator.core.events import CompletionsBilled, Ended, Lost, Reported
+from coordinator.core.events import Ended, Lost, Metered, Reported
 from coordinator.core.round_graph import in_flight
 from coordinator.core.state import Plan, State
 from coordinator.drive.completion_reports import (
@@ -22,8 +22,9 @@ from coordinator.drive.completion_reports import (
     report_of,
     waiting_works,
 )
-from coordinator.drive.driver import Driver, Ports
-from coordinator.drive.ports import Invoker
+from coordinator.drive.driver import Driver
+from coordinator.drive.ports import Invoker, Ports
+from coordinator.pricing.bill import Meter
 from functions import codec, completion, keys
 from functions.completion import CompletionReport
 from functions.contract import (
@@ -124,16 +125,29 @@ def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: De
         for report in each
     ]
     driver.receive(Reported(tuple(attempts_over)))
-    driver.receive(CompletionsBilled(by_index.updates, by_index.reads, usage, events))
+    driver.receive(Metered(_use_of_reports(by_index.updates, by_index.reads, usage, events)))
     # Works whose reports are of other attempts are lost, too.
     if lost_work := tuple(work for work in works if driver.state.slots[work].waiting):
         driver.receive(Lost(lost_work))
     return True
 
 
+def _use_of_reports(updates: Iterable[int], reads: Iterable[int], usage: Usage, events: Iterable[int]) -> Meter:
+    """The use of a turn's reports: bytes of the sets that were written and read, reading the answers, and bytes of the
+    events that were accepted."""
+    meter = Meter().add_stored(usage)
+    for size in updates:
+        meter = meter.add_commit(size)
+    for size in reads:
+        meter = meter.add_load(size)
+    for size in events:
+        meter = meter.add_event(size)
+    return meter
+
+
 def _deadline(plan: Plan, driver: Driver) -> float:
     """When the attempts dispatched at `driver.committed_at` are given up; beyond the concurrency they run in waves."""
-    waiting = [slot for slot in driver.state.slots.values() if slot.waiting]
+    waiting = driver.state.waiting.values()
     wave_count = -(-len(waiting) // max(1, plan.platform.concurrency))
     longest_s = max(slot.timeout_s for slot in waiting) + plan.platform.init_limit_ms / 1000
     return driver.committed_at + wave_count * longest_s + plan.platform.grace_s

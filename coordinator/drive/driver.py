@@ -2,93 +2,51 @@
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Protocol
 
 import msgspec
 
 from coordinator.core.apply import apply
-from coordinator.core.attempt_record import AttemptRecord
-from coordinator.core.budget import item_bytes
+from coordinator.core.budget import item_bytes, load_meter, turn_meter
 from coordinator.core.decide import Abandon, Advance, Dispatch, Finish, Stop, Wait, decide
 from coordinator.core.events import (
     Abandoned,
     Advanced,
     Checkpointed,
     Committed,
-    CompletionsBilled,
-    CoordinatorBilled,
     Dispatched,
     Ended,
     Event,
     Finishing,
-    Loaded,
     Lost,
-    Persisted,
-    Repeated,
+    Metered,
     Reported,
     Resumed,
     Stopped,
 )
-from coordinator.core.round_graph import PHASES
 from coordinator.core.rounds import to_checkpoint
-from coordinator.core.state import Plan, RoundLine, State, WorkItem
+from coordinator.core.state import Plan, State, WorkItem
 from coordinator.drive.answers import decode_answer
+from coordinator.drive.attempt_record import record_of
 from coordinator.drive.completion_reports import Detached, report_addresses
+from coordinator.drive.inlined_objects import InlinedObjects
 from coordinator.drive.ledger_items import (
     CHECKPOINT,
     STATE,
     StateEncoder,
     Unresumable,
     decode_state,
-    find_damaged,
-    round_refs,
 )
-from coordinator.drive.ports import Invoker, Ledger, Storage
+from coordinator.drive.ports import Ports
+from coordinator.drive.recovery import intact_state, leftover_keys
 from coordinator.pricing.bill import Meter
 from functions import keys
-from functions.contract import (
-    Done,
-    Failed,
-    KeyTaken,
-    Record,
-    Request,
-    StaleVersion,
-    Usage,
-)
+from functions.contract import Done, Record, StaleVersion, Usage
 from functions.encoding import to_json
 
 # How long to wait for a report before checking whether the user wants to stop.
 PATIENCE_S = 0.5
 # Keys that storage lists in one request (S3 API reference, "ListObjectsV2").
 LISTED = 1000
-
-
-class Journal(Protocol):
-    """Where finished rounds are recorded; `record` is called at least once for every round and must be idempotent."""
-
-    def record(self, line: RoundLine) -> None: ...
-
-    def persist(self) -> None:
-        """Returns once the recorded lines would survive a power loss."""
-
-
-def _discard(records: list[AttemptRecord]) -> None:
-    """Keeps no record."""
-
-
-@dataclass(frozen=True)
-class Ports:
-    """The outside world of a run. `repeated` returns what requests that were sent again took since its last call;
-    `attempts` takes the records of attempts that ended."""
-
-    storage: Storage
-    ledger: Ledger
-    invoker: Invoker
-    journal: Journal
-    repeated: Callable[[], Meter] = Meter
-    attempts: Callable[[list[AttemptRecord]], None] = _discard
 
 
 class Driver:
@@ -112,9 +70,7 @@ class Driver:
         # The state in the ledger, and the bytes of its item.
         self._committed: State | None = None
         self._item_size = 0
-        # Objects that travel inside messages, while the run needs them, and the keys of those that are stored too.
-        self._inlined: dict[str, bytes] = {}
-        self._stored_keys: set[str] = set()
+        self._inlined = InlinedObjects()
         # Whether a round has ended that is not committed yet.
         self._round_ended = False
         # What ended and is not applied yet, because each application copies all slots; the attempts in flight by work
@@ -143,22 +99,20 @@ class Driver:
 
         Raises `StaleVersion` when another driver goes on with it.
         """
-        record = self._ports.ledger.load(STATE)
+        ledger = self._ports.ledger
+        record = ledger.load(STATE)
         if version not in (None, record.version if record else 0):
             raise StaleVersion("another driver continued the run")
         if record is not None:
-            self._version, self._item_size, self._committed = (
-                record.version,
-                len(record.body),
-                decode_state(record.body),
-            )
-            self.state = self._intact(apply(self._plan, self._committed, Resumed()))
+            self._adopt(record)
+            self._apply(Resumed())
+            self.state = intact_state(self._plan, self.state, self._ports.storage, ledger)
         # A run that cannot go on stays as it is, so that repeated resumes cost nothing.
         if record is None or not isinstance(decide(self._plan, self.state), Stop):
-            self._apply(_loaded(record))
+            self._bill(load_meter(self._plan, record))
             if record is None:
                 for ref in self._plan.inputs.refs():
-                    self._apply(Persisted(Usage(puts=1, bytes_written=ref.size)))
+                    self._bill(Meter().add_stored(Usage(puts=1, bytes_written=ref.size)))
             # Listed before the commit, so that no object of a later driver is among them.
             round_keys = self._ports.storage.list("rounds/")
             if record is None and keys.of_rounds(round_keys):
@@ -167,7 +121,7 @@ class Driver:
                     "the run has objects and no state: its ledger was lost; restore it, or start a new run"
                 )
             if self._plan.platform.requests_billed:
-                self._apply(Persisted(Usage(), lists=max(1, -(-len(round_keys) // LISTED))))
+                self._bill(Meter().add_listing(max(1, -(-len(round_keys) // LISTED))))
             self._commit()
             # After the commit: before it, a driver unaware of the hand-over could still have committed these objects.
             self._drop_unfinished(round_keys)
@@ -177,10 +131,9 @@ class Driver:
         """Continues where the last driver of a detached run ended; False if the run has not begun."""
         record = self._ports.ledger.load(STATE)
         if record is not None:
-            self._version, self._marked, self._committed_at = record.version, record.at, record.at
-            self._item_size, self._committed = len(record.body), decode_state(record.body)
-            self.state = self._committed
-        self._apply(_loaded(record))
+            self._adopt(record)
+            self._marked = self._committed_at = record.at
+        self._bill(load_meter(self._plan, record))
         return record is not None
 
     @property
@@ -198,7 +151,7 @@ class Driver:
         """Whether there is nothing to do until a function reports."""
         return isinstance(decide(self._plan, self.state), Wait)
 
-    def receive(self, event: Reported | Lost | CompletionsBilled) -> None:
+    def receive(self, event: Reported | Lost | Metered) -> None:
         """Applies an event of the tasks of a detached run."""
         self._apply(event)
 
@@ -219,10 +172,7 @@ class Driver:
         """
         plan = self._plan
         if (plan.platform.concurrency, plan.config.stop.dollars) != (concurrency, dollars):
-            stop = msgspec.structs.replace(plan.config.stop, dollars=dollars)
-            config = msgspec.structs.replace(plan.config, stop=stop)
-            platform = msgspec.structs.replace(plan.platform, concurrency=concurrency)
-            self._plan = replace(plan, config=config, platform=platform)
+            self._plan = plan.limited(dollars, concurrency=concurrency)
 
     def step(self, dispatching: bool = True, pause_at: int | None = None) -> bool:
         """Takes one decision and acts on it; False when the run has ended.
@@ -234,7 +184,7 @@ class Driver:
         command = Wait() if self.listening else decide(self._plan, self.state)
         match command:
             case Dispatch() if not dispatching:
-                if any(slot.waiting for slot in self.state.slots.values()):
+                if self.state.waiting:
                     return self._listen()
                 return self._leave()
             case Dispatch():
@@ -252,6 +202,11 @@ class Driver:
                 self._listen()
         return True
 
+    def _adopt(self, record: Record) -> None:
+        """Continues from what the ledger has."""
+        self._version, self._item_size, self._committed = record.version, len(record.body), decode_state(record.body)
+        self.state = self._committed
+
     def _dispatch(self, command: Dispatch) -> None:
         # Training time begins with the first tasks.
         self._apply(Dispatched(command.tasks, 0.0 if self._marked is None else self._elapsed()))
@@ -260,9 +215,7 @@ class Driver:
             self._elapsed()
         addresses = report_addresses(self.state, self._version, self._detached) if self._detached else {}
         for task in command.tasks:
-            request = task.request
-            if self._inlined:
-                request = msgspec.structs.replace(request, inlined=self._inlined_inputs(request))
+            request = self._inlined.attach(task.request)
             if addresses:
                 request = msgspec.structs.replace(request, report_to=addresses[task.work])
             body = to_json(request)
@@ -273,9 +226,6 @@ class Driver:
         # After the invocations, which must start even where storage fails.
         self._finish_round()
 
-    def _inlined_inputs(self, request: Request) -> dict[str, bytes]:
-        return {ref.key: self._inlined[ref.key] for ref in request.reads() if ref.key in self._inlined}
-
     def _listen(self) -> bool:
         prefix, records = keys.task_id(self._plan.run, self._state.round, ""), []
         self._failed = False  # what was to be decided was decided
@@ -284,34 +234,16 @@ class Driver:
             work = report.id.removeprefix(prefix) if report.id.startswith(prefix) else ""
             report, answer = decode_answer(report)
             self.remarks.update(dict.fromkeys((*report.remarks, *(answer.remarks if answer else ()))))
-            if isinstance(answer, Done) and answer.inlined:
-                self._inlined |= answer.inlined
-                answer = msgspec.structs.replace(answer, inlined={})
+            if isinstance(answer, Done):
+                answer = self._inlined.detach(answer)
             self._ended.append(Ended(work, report, answer))
             self._failed = self._failed or not isinstance(answer, Done)
             if item_and_time := self._in_flight.pop((work, report.attempt), None):
-                records.append(self._record_of(self._ended[-1], *item_and_time))
+                item, asked_at = item_and_time
+                slots, now = self._plan.platform.concurrency, self._clock()
+                records.append(record_of(self._ended[-1], self._state.round, item, slots, asked_at, now))
         self._ports.attempts(records)
         return True
-
-    def _record_of(self, attempt: Ended, item: WorkItem, asked_at: float) -> AttemptRecord:
-        report, answer = attempt.report, attempt.answer
-        return AttemptRecord(
-            round=self._state.round,
-            work=attempt.work,
-            attempt=report.attempt,
-            function=report.function,
-            kind=item.kind,
-            size=item.size or item.weight,
-            slots=self._plan.platform.concurrency,
-            asked=asked_at,
-            ended=self._clock(),
-            queued_ms=report.queued_ms,
-            init_ms=report.init_ms,
-            duration_ms=report.duration_ms,
-            outcome="failed" if isinstance(answer, Failed) else report.outcome,
-            usage=answer.usage if answer else Usage(),
-        )
 
     def _leave(self) -> bool:
         """Commits the reports since the last commit, so that a resume bills nothing as lost; False, for `step`."""
@@ -345,8 +277,8 @@ class Driver:
 
     def _write(self) -> None:
         if self._round_ended and self._detached is not None:
-            lines = (len(to_json(line)) for line in self.state.lines)
-            self._apply(CompletionsBilled(tuple(item_bytes(self._plan, size) for size in lines), (), Usage()))
+            for line in self.state.lines:
+                self._bill(Meter().add_commit(item_bytes(self._plan, len(to_json(line)))))
         self._commit()
 
     def _finish_round(self) -> None:
@@ -356,9 +288,7 @@ class Driver:
         self._round_ended = False
         self._record()
         self._ports.storage.delete(self.state.garbage)
-        for key in self.state.garbage:
-            self._inlined.pop(key, None)
-            self._stored_keys.discard(key)
+        self._inlined.drop(self.state.garbage)
 
     def _checkpoint_due(self, before: State) -> bool:
         """At fixed distances, at the end, and wherever objects begin to travel inside messages."""
@@ -378,15 +308,8 @@ class Driver:
 
     def _store_inlined(self) -> None:
         """Stores the durable objects that no function has stored."""
-        for ref in self.state.durable_refs:
-            if ref.key not in self._inlined or ref.key in self._stored_keys:
-                continue
-            body = self._inlined[ref.key]
-            # A lost attempt from before objects travelled inside messages may have stored the same bytes.
-            with suppress(KeyTaken):
-                self._ports.storage.put(ref.key, body)
-            self._stored_keys.add(ref.key)
-            self._apply(Persisted(Usage(puts=1, bytes_written=len(body))))
+        for size in self._inlined.store(self.state.durable_refs, self._ports.storage):
+            self._bill(Meter().add_stored(Usage(puts=1, bytes_written=size)))
 
     def _checkpoint(self) -> None:
         """Makes the state durable before anything that it replaces is deleted."""
@@ -395,10 +318,10 @@ class Driver:
         new_refs = [ref for ref in self.state.durable_refs if ref.key not in self.state.checkpointed]
         self._ports.storage.persist(ref.key for ref in new_refs)
         if self._plan.platform.requests_billed:
-            self._apply(Persisted(Usage(gets=len(new_refs))))
+            self._bill(Meter().add_stored(Usage(gets=len(new_refs))))
         self._ports.journal.persist()
         record = self._ports.ledger.load(CHECKPOINT)
-        self._apply(_loaded(record))
+        self._bill(load_meter(self._plan, record))
         self._apply(Checkpointed())
         version, size_before = (record.version, len(record.body)) if record else (0, 0)
         self._ports.ledger.commit(CHECKPOINT, self._encode_billed(size_before), version)
@@ -406,9 +329,8 @@ class Driver:
 
     def _commit(self) -> None:
         if self._detached is not None and any(unbilled := self._detached.unbilled_ms()):
-            self._apply(CoordinatorBilled(*unbilled, self._detached.loads))
-        if (repeated := self._ports.repeated()) != Meter():
-            self._apply(Repeated(repeated))
+            self._bill(turn_meter(self._plan, *unbilled, self._detached.loads))
+        self._bill(self._ports.repeated())
         body = self._encode_billed(self._item_size)
         self._version = self._ports.ledger.commit(STATE, body, self._version)
         self._committed, self._item_size = self.state, len(body)
@@ -430,6 +352,9 @@ class Driver:
     def _apply(self, event: Event) -> None:
         self.state = apply(self._plan, self.state, event)
 
+    def _bill(self, meter: Meter) -> None:
+        self._apply(Metered(meter))
+
     def _elapsed(self) -> float:
         """Seconds since the last call; 0 the first time."""
         now = self._clock()
@@ -437,46 +362,16 @@ class Driver:
         self._marked = now
         return seconds
 
-    def _intact(self, state: State) -> State:
-        """`state` if all its objects are intact; without the round in flight if only that is damaged; else the last
-        checkpoint with the present bill."""
-        problem = find_damaged(self._ports.storage, state.durable_refs)
-        if not problem:
-            if not find_damaged(self._ports.storage, round_refs(state)):
-                return state
-            phase = "sample" if PHASES[state.phase].in_round else state.phase
-            return msgspec.structs.replace(state, slots={}, phase=phase, proposal=None, decision=None)
-        record = self._ports.ledger.load(CHECKPOINT)
-        if record is None:
-            raise Unresumable(f"{problem}; the run has no checkpoint to go back to")
-        checkpoint = decode_state(record.body)
-        if worse := find_damaged(self._ports.storage, checkpoint.durable_refs):
-            raise Unresumable(f"{problem}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
-        measurements = {name: getattr(state, name) for name in ("meter", "slowest", "timings", "peaks")}
-        state_ = apply(self._plan, msgspec.structs.replace(checkpoint, **measurements), Resumed())
-        return apply(self._plan, state_, _loaded(record))
-
     def _drop_unfinished(self, stored_keys: list[str]) -> None:
-        """Deletes the `stored_keys` objects of later rounds and unanswered attempts, which a power loss may have torn.
-        Raises `StaleVersion` when another driver, which may need them, went on meanwhile."""
-        refs = (*self.state.durable_refs, *round_refs(self.state))
+        """Deletes what is left over among the `stored_keys`.
+
+        Raises `StaleVersion` when another driver, which may need them, went on meanwhile.
+        """
+        checkpoint = None
         if self._committed is not None and self._version > 1:
-            # After a kill between their commits the checkpoint may be newer than the state.
-            record = self._ports.ledger.load(CHECKPOINT)
-            self._apply(_loaded(record))
-            refs = (*refs, *(decode_state(record.body).durable_refs if record else ()))
-        keys_in_use = {ref.key for ref in (*refs, *self._plan.inputs.refs())} | set(self.state.checkpointed)
-        leftovers = [key for key in stored_keys if key not in keys_in_use and not self._half_written(key)]
+            checkpoint = self._ports.ledger.load(CHECKPOINT)
+            self._bill(load_meter(self._plan, checkpoint))
+        leftovers = leftover_keys(self._plan, self.state, checkpoint, stored_keys)
         if leftovers and (record := self._ports.ledger.load(STATE)) is not None and record.version != self._version:
             raise StaleVersion("another driver continued the run")
         self._ports.storage.delete(leftovers)
-
-    def _half_written(self, key: str) -> bool:
-        """Whether a task of the round in flight may still store the object's siblings: functions in the cloud go on
-        without this process, and objects of a cloud are never torn."""
-        works = self.state.slots if self._plan.platform.functions_outlive_driver else ()
-        return any(key.startswith(f"{keys.output_prefix(self.state.round, work)}.") for work in works)
-
-
-def _loaded(record: Record | None) -> Loaded:
-    return Loaded(len(record.body) if record else 0)

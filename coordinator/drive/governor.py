@@ -5,18 +5,17 @@ one conditional write; all that follows it may be repeated, by whichever governo
 """
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Protocol
 
 import msgspec
 
 from coordinator.core import budget
-from coordinator.core.state import Plan, State
+from coordinator.core.state import Plan
 from coordinator.drive import lease, run_manifest
 from coordinator.drive.ledger_items import STATE, Items, load_state
 from coordinator.drive.ports import Ledger
 from coordinator.governor.purse import least
-from coordinator.governor.study_state import Grant, Outcome, StudyPlan, StudyState, advance, initial_state
+from coordinator.governor.study_state import Outcome, StudyPlan, StudyState, advance, initial_state
 from functions.contract import StaleVersion, StorageFault
 from functions.encoding import JsonDecoder, to_json
 
@@ -102,11 +101,10 @@ def stop(there: Deployment, plan: StudyPlan) -> None:
     """Ends the study: its runs at work stop resumably, and those that wait never begin. Raises `StorageFault`."""
     ledger = there.outside(STUDY + plan.study).ledger
     while True:
-        record = ledger.load(STATE)
-        state = _STATE_DECODER.decode(record.body, "the study's state") if record else initial_state(plan)
-        state = msgspec.structs.replace(state, stopping=True)
+        state, version = _load_state(ledger)
+        state = msgspec.structs.replace(state or initial_state(plan), stopping=True)
         with suppress(StaleVersion):  # the governor was quicker
-            ledger.commit(STATE, to_json(state), record.version if record else 0)
+            ledger.commit(STATE, to_json(state), version)
             break
     with suppress(StorageFault):  # the sweep wakes it
         there.wake(plan.coordinator, STUDY + plan.study)
@@ -120,8 +118,13 @@ def read_plan(there: Deployment, study: str) -> StudyPlan | None:
 
 def read_state(there: Deployment, study: str) -> StudyState | None:
     """How far the study is; None before its first step. Raises `Undecodable`."""
-    record = there.outside(STUDY + study).ledger.load(STATE)
-    return _STATE_DECODER.decode(record.body, "the study's state") if record else None
+    return _load_state(there.outside(STUDY + study).ledger)[0]
+
+
+def _load_state(ledger: Ledger) -> tuple[StudyState | None, int]:
+    """The state of a study, and its version; None and 0 before its first step."""
+    record = ledger.load(STATE)
+    return (_STATE_DECODER.decode(record.body, "the study's state"), record.version) if record else (None, 0)
 
 
 def limited(there: Deployment, study: str, plan: Plan) -> tuple[Plan, tuple[int, ...]]:
@@ -133,24 +136,21 @@ def limited(there: Deployment, study: str, plan: Plan) -> tuple[Plan, tuple[int,
     if record is None:
         return plan, (0,) if study else ()
     grant = _STATE_DECODER.decode(record.body, "the study's state").live.get(plan.run)
-    return _with_grant(plan, grant) if grant else plan, (len(record.body),)
-
-
-def _with_grant(plan: Plan, grant: Grant) -> Plan:
-    stop = msgspec.structs.replace(plan.config.stop, dollars=least([plan.config.stop.dollars, grant.dollars]))
-    platform = msgspec.structs.replace(plan.platform, concurrency=grant.width, at_once=grant.width)
-    return replace(plan, config=msgspec.structs.replace(plan.config, stop=stop), platform=platform)
+    if grant is not None:
+        dollars = least([plan.config.stop.dollars, grant.dollars])
+        plan = plan.limited(dollars, concurrency=grant.width, at_once=grant.width)
+    return plan, (len(record.body),)
 
 
 def _step(there: Deployment, plan: StudyPlan) -> StudyState:
     """Lets other runs begin where some have ended, and commits what each may use now."""
     ledger = there.outside(STUDY + plan.study).ledger
-    record = ledger.load(STATE)
-    state = _STATE_DECODER.decode(record.body, "the study's state") if record else initial_state(plan)
+    stored, version = _load_state(ledger)
+    state = stored or initial_state(plan)
     looks = {run: _outcome(there.outside(run).ledger) for run in state.live}
     after = advance(plan, state, {run: outcome for run, outcome in looks.items() if outcome is not None})
-    if after != state or record is None:
-        ledger.commit(STATE, to_json(after), record.version if record else 0)
+    if after != stored:
+        ledger.commit(STATE, to_json(after), version)
     return after
 
 
@@ -162,18 +162,14 @@ def _outcome(ledger: Ledger) -> Outcome | None:
     manifest, state = run_manifest.read(ledger), load_state(ledger)
     if manifest is None or state is None:
         return Outcome(status="failed", dollars=0.0, reason=lease_.problem or "it never began")
-    dollars = _final_dollars(manifest.plan(), state)
+    # It is driven no more, so all that attempts without a report may have cost is on its bill.
+    plan = manifest.plan()
+    dollars = float(budget.dollars(plan, budget.with_waiting(plan, state)))
     if state.status == "finished":
         return Outcome(status="finished", dollars=dollars, reason=state.reason)
     if state.status == "running" and not lease_.problem:
         return Outcome(status="interrupted", dollars=dollars)
     return Outcome(status="failed", dollars=dollars, reason=lease_.problem or state.reason)
-
-
-def _final_dollars(plan: Plan, state: State) -> float:
-    """The bill of a run that is driven no more, with all that attempts without a report may have cost."""
-    waiting = [(slot.item, slot.timeout_s) for slot in state.slots.values() if slot.waiting]
-    return float(budget.dollars(plan, budget.add_lost(plan, state.meter, waiting)))
 
 
 def _keep_going(there: Deployment, plan: StudyPlan, run: str, is_live: bool) -> None:

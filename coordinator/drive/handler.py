@@ -21,9 +21,9 @@ from coordinator.core.state import Plan
 from coordinator.drive import governor, lease, run_manifest
 from coordinator.drive.completion_reports import Detached
 from coordinator.drive.detached_turn import CloudPorts, TurnResult, take_turn
-from coordinator.drive.driver import Ports
 from coordinator.drive.lease import Lease
 from coordinator.drive.ledger_items import STATE, LedgerJournal, Unresumable
+from coordinator.drive.ports import Ports
 from coordinator.drive.run_manifest import RunManifest
 from coordinator.pricing.bill import Meter
 from functions.contract import StaleVersion, StorageFault
@@ -130,7 +130,7 @@ class Coordinator:
         result = take_turn(plan, ports, cloud, detached, dispatching, current.resume)
         after = result.after
         self._emit_metrics(plan, result)
-        if after.status != "running" or not (dispatching or any(slot.waiting for slot in after.slots.values())):
+        if after.status != "running" or not (dispatching or after.waiting):
             self._let_go(plan.run, outside, version, "")
             self._wake_governor(manifest)
         if after.status == "failed":

@@ -1,8 +1,12 @@
-"""The ports of the coordinator: storage, ledger and invoker."""
+"""The ports of the coordinator: storage, ledger, invoker and journal."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
+from coordinator.core.state import RoundLine
+from coordinator.drive.attempt_record import AttemptRecord
+from coordinator.pricing.bill import Meter
 from functions.contract import Record, Report
 from functions.ports import Blobs
 
@@ -51,3 +55,29 @@ class Invoker(Protocol):
 
     def close(self) -> None:
         """Ends all functions that still run where the platform can end them, and abandons the others."""
+
+
+class Journal(Protocol):
+    """Where finished rounds are recorded; `record` is called at least once for every round and must be idempotent."""
+
+    def record(self, line: RoundLine) -> None: ...
+
+    def persist(self) -> None:
+        """Returns once the recorded lines would survive a power loss."""
+
+
+def _discard(records: list[AttemptRecord]) -> None:
+    """Keeps no record."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The outside world of a run. `repeated` returns what requests that were sent again took since its last call;
+    `attempts` takes the records of attempts that ended."""
+
+    storage: Storage
+    ledger: Ledger
+    invoker: Invoker
+    journal: Journal
+    repeated: Callable[[], Meter] = Meter
+    attempts: Callable[[list[AttemptRecord]], None] = _discard

@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from typing import Protocol
@@ -182,14 +183,14 @@ def list_overhead(prices: Prices, agents: int, stages: Sequence[StageSpec], stor
     trains them, tensors where a later stage reads them.
     """
     s3 = prices.s3_class(storage)
-    put, get = Fraction(s3.put_per_thousand) / 1000, Fraction(s3.get_per_thousand) / 1000
-    request = Fraction(prices.lambda_.requests_per_million) / 1_000_000
-    return _overhead(request, put, get, agents, tuple(stages))
+    per_million = prices.lambda_.requests_per_million, 1000 * s3.put_per_thousand, 1000 * s3.get_per_thousand
+    return _overhead(per_million, agents, tuple(stages))
 
 
 @cache
-def _overhead(request: Fraction, put: Fraction, get: Fraction, agents: int, stages: tuple[StageSpec, ...]) -> float:
-    """Cached, because every round asks for it."""
+def _overhead(per_million: tuple[Decimal, Decimal, Decimal], agents: int, stages: tuple[StageSpec, ...]) -> float:
+    """By the prices of invocations, PUTs and GETs. Cached, because every decision asks for it."""
+    request, put, get = (Fraction(price) / 1_000_000 for price in per_million)
     works = [work for wave in split(stages, range(agents)) for work in wave]
     trains = {stage.name for stage in stages if "policy" in stage.writes}
     stored = sum(1 + work.publish + (not trains.isdisjoint(work.stages)) for work in works)

@@ -8,11 +8,12 @@ from itertools import pairwise
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator.core.attempt_record import AttemptRecord
 from coordinator.core.state import Plan, RoundLine, State
+from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.drive.completion_reports import Detached
 from coordinator.drive.detached_turn import CloudPorts, take_turn
-from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.driver import Driver
+from coordinator.drive.ports import Ports
 from coordinator.placement.coordination_cost import COORDINATOR_MB, MANIFEST_BYTES
 from coordinator.pricing.latency import Latency
 from marless.estimation.detached_functions import DetachedFunctions

@@ -16,11 +16,12 @@ from coordinator.config import dump
 from coordinator.config.loading import convert, load, override
 from coordinator.config.schema import RunConfig, Sharing, Stop
 from coordinator.config.toml_files import parse_toml
-from coordinator.core.attempt_record import AttemptRecord
 from coordinator.core.opponents import takes_identity
 from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Plan, RoundLine, State
-from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.attempt_record import AttemptRecord
+from coordinator.drive.driver import Driver
+from coordinator.drive.ports import Ports
 from coordinator.errors import UserError
 from coordinator.pricing.prices import load_prices
 from coordinator.rules.sharing import SHARING_MODES

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from coordinator.core.attempt_record import AttemptRecord
+from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.errors import UserError
 from coordinator.placement.timings import Fit, line
 from coordinator.pricing.latency import Latency

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from coordinator.core.attempt_record import AttemptRecord
+from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.file_reading import UnreadableFile, read_file
 from functions.encoding import JsonDecoder, Undecodable, to_json
 

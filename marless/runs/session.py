@@ -9,8 +9,9 @@ from coordinator.core import budget
 from coordinator.core.decide import Stop, decide
 from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Plan, State
-from coordinator.drive.driver import PATIENCE_S, Driver, Ports
+from coordinator.drive.driver import PATIENCE_S, Driver
 from coordinator.drive.ledger_items import load_state
+from coordinator.drive.ports import Ports
 from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending
 from functions import keys
 from functions.contract import FailureKind, NoSuchObject, StorageFault

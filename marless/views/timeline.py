@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from coordinator.core.attempt_record import AttemptRecord
+from coordinator.drive.attempt_record import AttemptRecord
 from functions.encoding import to_json
 
 # Colours that are told apart in print and by the colour-blind (Okabe & Ito, "Color Universal Design", 2008).

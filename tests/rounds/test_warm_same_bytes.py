@@ -10,7 +10,8 @@ from driver import train as drive
 
 from coordinator.config.loading import load
 from coordinator.core.state import Plan
-from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.driver import Driver
+from coordinator.drive.ports import Ports
 from coordinator.pricing.prices import load_prices
 from functions.algorithms.registry import ALGORITHMS
 from functions.contract import Platform

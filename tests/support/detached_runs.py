@@ -14,7 +14,7 @@ from coordinator.core import budget
 from coordinator.core.state import Plan
 from coordinator.drive.completion_reports import Detached
 from coordinator.drive.detached_turn import CloudPorts, take_turn
-from coordinator.drive.driver import Ports
+from coordinator.drive.ports import Ports
 from coordinator.pricing.prices import load_prices
 from functions import codec
 from functions.actor.handler import handle as act

@@ -18,8 +18,8 @@ from pathlib import Path
 from coordinator.config.loading import load
 from coordinator.core import budget
 from coordinator.core.state import NO_INPUTS, Plan, RoundLine, RunInputs, State
-from coordinator.drive.driver import Driver, Ports
-from coordinator.drive.ports import Storage
+from coordinator.drive.driver import Driver
+from coordinator.drive.ports import Ports, Storage
 from coordinator.pricing.prices import load_prices
 from functions.contract import NoSuchObject, Platform
 from marless.backends import local

@@ -8,8 +8,9 @@ import msgspec
 
 from coordinator.config.loading import load
 from coordinator.core.state import Plan
-from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.driver import Driver
 from coordinator.drive.ledger_items import CHECKPOINT, load_state
+from coordinator.drive.ports import Ports
 from coordinator.pricing.prices import load_prices
 from functions import codec, keys
 from functions.contract import (

@@ -11,7 +11,8 @@ from driver import CONTROLLER, ROLES, SMALL
 
 from coordinator.config.loading import load
 from coordinator.core.state import Plan
-from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.driver import Driver
+from coordinator.drive.ports import Ports
 from coordinator.pricing.bill import bill
 from coordinator.pricing.prices import load_prices
 from functions import serving

@@ -9,15 +9,16 @@ from simulated import World, answered, failed, make_plan, report, well
 
 from coordinator.core import apply as applying
 from coordinator.core.apply import apply, problem
+from coordinator.core.budget import load_meter
 from coordinator.core.decide import Dispatch, decide
-from coordinator.core.events import Checkpointed, Committed, Dispatched, Ended, Loaded, Reported, Resumed
+from coordinator.core.events import Checkpointed, Committed, Dispatched, Ended, Reported, Resumed
 from coordinator.core.round_graph import MOST_PUTS
 from coordinator.core.state import Slot, State, WorkItem
 from coordinator.drive import driver as loop
 from coordinator.drive.answers import decode_answer
 from coordinator.drive.ledger_items import StateEncoder
 from coordinator.pricing import bill
-from functions.contract import EvaluateTask, Failed, SampleTask
+from functions.contract import EvaluateTask, Failed, Record, SampleTask
 
 ENCODE = msgspec.json.Encoder(order="deterministic").encode
 
@@ -67,7 +68,7 @@ def test_applying_changes_no_state_and_gives_the_same_again(monkeypatch):
             driver.step()
         world.finish()
     # Abandoned proposals: test_sharing_flow.py; detached runs: test_detached.py; bad networks: test_bad_networks.py.
-    elsewhere = {"Abandoned", "Repeated", "Lost", "CoordinatorBilled", "CompletionsBilled"}
+    elsewhere = {"Abandoned", "Lost"}
     assert set(applied) == {event.__name__ for event in applying._HANDLERS} - elsewhere
 
 
@@ -302,7 +303,7 @@ def test_a_commit_is_metered_by_the_kilobyte():
 
 
 def test_a_load_is_metered_by_four_kilobytes():
-    assert apply(make_plan(), State(), Loaded(4097)).meter.read_units == 2
+    assert load_meter(make_plan(), Record(version=1, body=bytes(4097))).read_units == 2
 
 
 def test_every_read_of_the_ledger_is_on_the_bill(monkeypatch):

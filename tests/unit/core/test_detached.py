@@ -9,7 +9,8 @@ import pytest
 from detached_runs import SMALL, WAKE, Death, Sender, World
 from driver import train
 
-from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.driver import Driver
+from coordinator.drive.ports import Ports
 from functions.completion import CompletionReport
 from functions.contract import StaleVersion
 

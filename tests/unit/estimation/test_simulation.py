@@ -6,9 +6,10 @@ import msgspec
 import pytest
 from simulated import SPEC, World, make_plan, promising
 
-from coordinator.core.attempt_record import AttemptRecord
 from coordinator.core.state import RoundLine
-from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.attempt_record import AttemptRecord
+from coordinator.drive.driver import Driver
+from coordinator.drive.ports import Ports
 from coordinator.errors import UserError
 from functions.contract import Usage
 from marless.estimation.recording import Recording

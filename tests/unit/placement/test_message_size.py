@@ -7,7 +7,8 @@ from simulated import Lines, MemoryLedger, MemoryStorage, World
 from coordinator.config.loading import load
 from coordinator.core import planning
 from coordinator.core.state import Plan
-from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.driver import Driver
+from coordinator.drive.ports import Ports
 from coordinator.placement.message_size import ENVELOPE_BYTES
 from coordinator.placement.workload import Layout
 from coordinator.pricing.prices import load_prices

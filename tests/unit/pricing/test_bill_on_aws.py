@@ -13,10 +13,7 @@ import pytest
 from simulated import World, answered, make_plan, on_lambda, promising
 
 from aws_emulator.middleware.capacity import item_size
-from coordinator.core.apply import apply
-from coordinator.core.budget import item_bytes, written_bytes
-from coordinator.core.events import CoordinatorBilled
-from coordinator.core.state import State
+from coordinator.core.budget import item_bytes, turn_meter, written_bytes
 from coordinator.placement.coordination_cost import MEMBER_BYTES, reports
 from coordinator.pricing.bill import (
     LOG_BYTES,
@@ -232,7 +229,7 @@ def test_an_item_is_billed_with_its_names_and_what_stands_beside_its_body(run):
 def test_a_turn_of_the_coordinator_is_billed_with_what_it_read_first():
     # A manifest of 4,090 bytes is an item of more than 4,096: two units, and one for the lease. 200.4 + 999.7 ms.
     plan = on_lambda(make_plan(), cpu_scaling=False, coordinator_mb=512)
-    meter = apply(plan, State(), CoordinatorBilled(200.4, 999.7, (4090, 0))).meter
+    meter = turn_meter(plan, 200.4, 999.7, (4090, 0))
     assert meter.read_units == 3 and meter.log_bytes == LOG_BYTES
     # 1,200.1 -> 1,201 ms at 512 MB: 0.6005 GB-s.
     assert dollars(meter, "coordinator compute") == Decimal("0.6005") * Decimal("0.0000133334")

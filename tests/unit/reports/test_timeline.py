@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 import msgspec
 import pytest
 
-from coordinator.core.attempt_record import AttemptRecord
+from coordinator.drive.attempt_record import AttemptRecord
 from marless.reports import attempts
 from marless.reports.attempts import AttemptLog
 from marless.views.timeline import MOST_LANES, bars, chrome_trace, coordinator_spans, page

@@ -2,7 +2,9 @@
 
 from typing import Literal
 
-from functions.contract import Message, Usage
+from coordinator.core.events import Ended
+from coordinator.core.state import WorkItem
+from functions.contract import Failed, Message, Usage
 
 
 class AttemptRecord(Message, frozen=True, kw_only=True):
@@ -28,3 +30,24 @@ class AttemptRecord(Message, frozen=True, kw_only=True):
     duration_ms: float = 0.0
     outcome: Literal["answered", "failed", "timeout", "crash", "throttled"] = "answered"
     usage: Usage = Usage()
+
+
+def record_of(attempt: Ended, round_: int, item: WorkItem, slots: int, asked_at: float, now: float) -> AttemptRecord:
+    """The record of an attempt that ended, in a round with so many slots; times as in `AttemptRecord`."""
+    report, answer = attempt.report, attempt.answer
+    return AttemptRecord(
+        round=round_,
+        work=attempt.work,
+        attempt=report.attempt,
+        function=report.function,
+        kind=item.kind,
+        size=item.size or item.weight,
+        slots=slots,
+        asked=asked_at,
+        ended=now,
+        queued_ms=report.queued_ms,
+        init_ms=report.init_ms,
+        duration_ms=report.duration_ms,
+        outcome="failed" if isinstance(answer, Failed) else report.outcome,
+        usage=answer.usage if answer else Usage(),
+    )

@@ -1,0 +1,302 @@
+"""What follows a phase when all its tasks are answered, and the end of a round; pure."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from msgspec.structs import replace
+
+from coordinator.core import league_matches, opponents, planning
+from coordinator.core.compatibility import incompatibility
+from coordinator.core.controller import (
+    ControllerState,
+    Decision,
+    Proposal,
+    accept_proposal,
+    plan_first_round,
+    plan_next_round,
+    reject_proposal,
+)
+from coordinator.core.planning import round_price
+from coordinator.core.round_graph import LOOKS
+from coordinator.core.round_records import (
+    RoundReplies,
+    env_metrics_of,
+    evaluation_in_flight,
+    replies_by_round,
+    returns_of,
+    round_lines,
+    side_returns_of,
+)
+from coordinator.core.rounds import remember_rounds, rollout_steps, unfinished_episodes
+from coordinator.core.sides import learning
+from coordinator.core.state import Best, Evaluated, Phase, Plan, State
+from coordinator.core.state_location import (
+    learner_schedule,
+    locations_after_learning,
+    locations_after_regrouping,
+    spec_of,
+)
+from coordinator.rules.trial import judge, schedule
+from functions import keys
+from functions.contract import DescribeReply, Done, Ref
+from functions.data import dataset
+from functions.environments.base import EnvSpec
+
+
+def follow(plan: Plan, state: State) -> State:
+    """The state after the phase in flight, all of whose tasks are answered."""
+    return _FOLLOWING[state.phase](plan, state)
+
+
+def _after_describe(plan: Plan, state: State) -> State:
+    reply = _done(state, "describe").reply
+    assert isinstance(reply, DescribeReply)
+    if problem := incompatibility(plan.config, reply.spec, plan.inputs.opponents) or _misrecorded(plan, reply.spec):
+        return replace(state, slots={}, spec=reply.spec, status="failed", reason=problem)
+    team = opponents.initial_team(plan.config, reply.spec, plan.inputs.opponents)
+    return replace(state, phase="initialise", slots={}, spec=reply.spec, team=team)
+
+
+def _misrecorded(plan: Plan, spec: EnvSpec) -> str:
+    """Why the run cannot learn from its dataset; '' where it can, or has none."""
+    if plan.inputs.dataset is None or plan.inputs.dataset.key == dataset.key_of(spec):
+        return ""
+    return "offline.dataset: its dataset.json describes other agents, sizes or horizons than the task has now"
+
+
+def _after_initialise(plan: Plan, state: State) -> State:
+    objects = _done(state, "initialise").objects
+    names = {f"{part}/{keys.group_name(group)}" for part in spec_of(plan).parts for group in state.groups}
+    parts = {name: 0 if name.startswith("policy/") else 1 for name in sorted(names)}
+    refs: tuple[Ref, ...] = (objects["policies"], objects["learner"])
+    if plan.inputs.opponents and state.team:
+        parts |= dict.fromkeys(opponents.parts(state.team, plan.inputs.opponents), len(refs))
+        refs = (*refs, plan.inputs.opponents.policies)
+    controller = plan_first_round(plan.config, len(state.env_spec.agents), round_price(plan, state))
+    state = replace(state, slots={}, objects=refs, parts=parts, controller=controller)
+    assert state.team is not None
+    state = replace(state, league=league_matches.first(plan.config, state.env_spec, state.team, state.policies))
+    return start_round(plan, state)
+
+
+def start_round(plan: Plan, state: State) -> State:
+    """The start of the coming round, with its placement chosen."""
+    return replace(state, phase="sample", round_placement=planning.place_round(plan, state))
+
+
+def _after_sample(plan: Plan, state: State) -> State:
+    """Continues with learning, unless the policies that sampled have reached the target."""
+    evaluation = evaluation_in_flight(plan, state)
+    if evaluation is None:
+        return _start_learning(plan, replace(state, garbage=()))
+    state = _with_best(state, evaluation)
+    target = plan.config.stop.return_
+    if target is not None and evaluation.mean >= target:
+        garbage = tuple(sorted({*state.garbage, *_round_keys(state)}))
+        return replace(state, phase="final", reason="return", slots={}, garbage=garbage)
+    return _start_learning(plan, state)
+
+
+def _start_learning(plan: Plan, state: State) -> State:
+    """Continues with learning, or after it where the sampling functions have learned too."""
+    learning = replace(state, phase="learn")
+    return learning if learner_schedule(plan, state) else _end_learning(plan, learning)
+
+
+def _with_best(state: State, evaluation: Evaluated, lead: float = 0.0) -> State:
+    """With these policies as the best unless the former best's return is higher by at least `lead`; objects that only
+    the former best needed become garbage.
+
+    Where several sides learn, the newest policies are the best: a high return may be due to weak opponents.
+    """
+    before = state.best
+    assert state.env_spec is not None and state.team is not None
+    contested = len(learning(state.env_spec, state.team)) > 1
+    if before is not None and evaluation.mean <= before.mean - lead and not contested:
+        return replace(state, garbage=())
+    best = Best(round=evaluation.round, mean=evaluation.mean, team=state.team, policies=state.policies)
+    following = replace(state, best=best)
+    passed = {ref.key for ref in before.policies} if before else set()
+    return replace(following, garbage=tuple(sorted(passed - needed_keys(following))))
+
+
+def _round_keys(state: State) -> set[str]:
+    """The keys of the objects that the tasks of the round in flight stored."""
+    return {ref.key for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()}
+
+
+def _end_learning(plan: Plan, state: State) -> State:
+    """Every learner has answered: the round is over unless the controller proposes another team."""
+    rounds = replies_by_round(plan, state)
+    decisions = _decide_on(plan, state, rounds)
+    last = decisions[-1]
+    if last.proposal is None:
+        return _end_rounds(plan, state, rounds, decisions, last.event)
+    return replace(state, phase="regroup", proposal=last.proposal, decision=replace(last, proposal=None))
+
+
+def _decide_on(plan: Plan, state: State, rounds: list[RoundReplies]) -> list[Decision]:
+    """The controller's decisions on the rounds of one function, one after the other."""
+    config = plan.config
+    assert state.team is not None
+    price = round_price(plan, state)
+    decisions, controller = [], state.controller
+    for index, round_ in enumerate(rounds):
+        number = state.round + index
+        decisions.append(plan_next_round(config, state.env_spec, state.team, controller, round_.signals, number, price))
+        controller = decisions[-1].controller
+    return decisions
+
+
+def _after_regroup(plan: Plan, state: State) -> State:
+    """The networks of the proposed team exist: continues with its trial, if there is one."""
+    proposal = state.proposal
+    assert proposal is not None
+    objects, parts = locations_after_regrouping(plan, state)
+    state = replace(state, proposal=replace(proposal, objects=objects, parts=parts))
+    if proposal.margin is None:
+        return end_with_proposal(plan, state, _ACCEPTED[proposal.kind])
+    return replace(state, phase="trial")
+
+
+def _after_trial(plan: Plan, state: State) -> State:
+    """Accepts or rejects the proposed team, or continues with more episodes."""
+    proposal, sharing = state.proposal, plan.config.sharing
+    assert proposal is not None and proposal.margin is not None
+    new, old = (np.array(returns_of(state, f"trial/{arm}/{proposal.look:03d}")) for arm in ("new", "old"))
+    differences = (*proposal.differences, *(new - old).tolist())
+    look = proposal.look + 1
+    looks = len(schedule(sharing.trial_episodes, LOOKS))
+    verdict = judge(np.array(differences), proposal.margin, sharing.error, look, looks)
+    state = replace(state, proposal=replace(proposal, differences=differences, look=look))
+    if verdict == "more":
+        return state
+    return end_with_proposal(plan, state, _ACCEPTED[proposal.kind] if verdict == "commit" else "rejected")
+
+
+_ACCEPTED = {"share": "shared", "split": "split"}
+
+
+def end_with_proposal(plan: Plan, state: State, event: str) -> State:
+    """Ends the round with its proposal accepted or not. Only a round that is alone in its function has one."""
+    assert state.decision is not None
+    return _end_rounds(plan, state, replies_by_round(plan, state), [state.decision], event)
+
+
+def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions: list[Decision], event: str) -> State:
+    """Ends the rounds: new objects, lines of metrics, and the objects that have become garbage."""
+    state = _with_ratings(plan, state, rounds)
+    lines = round_lines(plan, state, rounds, decisions, event)
+    (objects, parts), team, controller = locations_after_learning(plan, state), state.team, decisions[-1].controller
+    if state.proposal is not None and event in _ACCEPTED.values():
+        proposal = state.proposal
+        objects, parts, team, controller = (
+            proposal.objects,
+            proposal.parts,
+            proposal.team,
+            accept_proposal(controller, proposal),
+        )
+    elif state.proposal is not None:
+        controller = _after_rejection(plan, state, state.proposal, controller)
+    following = replace(
+        state,
+        round=lines[-1].round,
+        env_steps=lines[-1].env_steps,
+        objects=objects,
+        parts=parts,
+        team=team,
+        controller=controller,
+        proposal=None,
+        decision=None,
+        slots={},
+        lines=lines,
+        past=remember_rounds(plan, state, len(rounds)),
+        unfinished=unfinished_episodes(plan, state),
+    )
+    if following.league is not None and following.team is not None:
+        added = league_matches.add_checkpoint(
+            plan.config.league, following.league, following.round, following.team, following.policies
+        )
+        following = replace(following, league=added)
+    before = {ref.key for ref in state.durable_refs} | _round_keys(state) | set(state.garbage)
+    following = replace(following, garbage=tuple(sorted(before - needed_keys(following))))
+    return start_round(plan, following)
+
+
+def _with_ratings(plan: Plan, state: State, rounds: list[RoundReplies]) -> State:
+    """With the ratings that the round's matches give."""
+    if state.league is None:
+        return state
+    played = league_matches.matches(plan.config, state.env_spec, state.league, state.round, state.controller.rollouts)
+    return replace(state, league=league_matches.rate(state.league, played, rounds[0].samples))
+
+
+def _after_rejection(plan: Plan, state: State, proposal: Proposal, controller: ControllerState) -> ControllerState:
+    """The controller with the list price of what the proposal has cost: both teams played equally many episodes."""
+    steps = 2 * len(proposal.differences) * state.env_spec.horizon
+    return reject_proposal(controller, round_price(plan, state).overhead, steps / rollout_steps(plan, state))
+
+
+def needed_keys(state: State) -> set[str]:
+    """Keys that the state or the last checkpoint refer to."""
+    return {ref.key for ref in state.durable_refs} | set(state.checkpointed)
+
+
+def _after_final(plan: Plan, state: State) -> State:
+    """Continues with the absolute metric; the final policies are candidates for the best, too.
+
+    The best of many evaluations is the best in part by chance, the return of the final policies is not, so the best are
+    only those of an evaluation that is ahead by a standard error (Breiman, Friedman, Olshen and Stone, "Classification
+    and Regression Trees", 1984, choose a tree so). Not after `stop.return`: there an evaluation ended the run.
+    """
+    returns = returns_of(state, "final/")
+    final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)
+    ranked = _with_best(state, final, 0.0 if state.reason == "return" else _error_of_difference(plan, final))
+    garbage = tuple(sorted({*state.garbage, *ranked.garbage}))
+    return replace(
+        ranked,
+        phase="absolute",
+        slots={},
+        final=returns,
+        final_sides=side_returns_of(state, "final/"),
+        final_env_metrics=env_metrics_of(state, "final/"),
+        garbage=garbage,
+    )
+
+
+def _error_of_difference(plan: Plan, final: Evaluated) -> float:
+    """The standard error of the difference between an evaluation's mean and that of the final policies."""
+    variance = float(np.var(final.returns, ddof=1))
+    return math.sqrt(variance / plan.config.evaluation.episodes + variance / len(final.returns))
+
+
+def _after_absolute(plan: Plan, state: State) -> State:
+    return replace(
+        state,
+        slots={},
+        absolute=returns_of(state, "absolute/"),
+        absolute_sides=side_returns_of(state, "absolute/"),
+        absolute_env_metrics=env_metrics_of(state, "absolute/"),
+        status="finished",
+    )
+
+
+def _done(state: State, work: str) -> Done:
+    done = state.slots[work].done
+    if done is None:
+        raise ValueError(f"{work} is not answered")
+    return done
+
+
+# What follows a phase when all its tasks are answered.
+_FOLLOWING: dict[Phase, Callable[[Plan, State], State]] = {
+    "describe": _after_describe,
+    "initialise": _after_initialise,
+    "sample": _after_sample,
+    "learn": _end_learning,
+    "regroup": _after_regroup,
+    "trial": _after_trial,
+    "final": _after_final,
+    "absolute": _after_absolute,
+}

@@ -1,0 +1,49 @@
+"""What a driver that takes up a run goes on from: the newest state whose objects are all there."""
+
+import msgspec
+
+from coordinator.core.apply import apply
+from coordinator.core.budget import load_meter
+from coordinator.core.events import Metered, Resumed
+from coordinator.core.round_graph import PHASES
+from coordinator.core.state import Plan, State
+from coordinator.drive.ledger_items import CHECKPOINT, Unresumable, decode_state, find_damaged, round_refs
+from coordinator.drive.ports import Ledger, Storage
+from functions import keys
+from functions.contract import Record
+
+
+def intact_state(plan: Plan, state: State, storage: Storage, ledger: Ledger) -> State:
+    """`state` if all its objects are intact; without the round in flight if only that is damaged; else the last
+    checkpoint with the present bill. Raises `Unresumable` where that is damaged too, or there is none."""
+    problem = find_damaged(storage, state.durable_refs)
+    if not problem:
+        if not find_damaged(storage, round_refs(state)):
+            return state
+        phase = "sample" if PHASES[state.phase].in_round else state.phase
+        return msgspec.structs.replace(state, slots={}, phase=phase, proposal=None, decision=None)
+    record = ledger.load(CHECKPOINT)
+    if record is None:
+        raise Unresumable(f"{problem}; the run has no checkpoint to go back to")
+    checkpoint = decode_state(record.body)
+    if worse := find_damaged(storage, checkpoint.durable_refs):
+        raise Unresumable(f"{problem}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
+    measurements = {name: getattr(state, name) for name in ("meter", "slowest", "timings", "peaks")}
+    resumed = apply(plan, msgspec.structs.replace(checkpoint, **measurements), Resumed())
+    return apply(plan, resumed, Metered(load_meter(plan, record)))
+
+
+def leftover_keys(plan: Plan, state: State, checkpoint: Record | None, stored_keys: list[str]) -> list[str]:
+    """Those of the `stored_keys` whose objects are of later rounds or of unanswered attempts, which a power loss may
+    have torn. After a kill between their commits the checkpoint may be newer than the state."""
+    saved = decode_state(checkpoint.body).durable_refs if checkpoint else ()
+    refs = (*state.durable_refs, *round_refs(state), *saved, *plan.inputs.refs())
+    keys_in_use = {ref.key for ref in refs} | set(state.checkpointed)
+    return [key for key in stored_keys if key not in keys_in_use and not _is_half_written(plan, state, key)]
+
+
+def _is_half_written(plan: Plan, state: State, key: str) -> bool:
+    """Whether a task of the round in flight may still store the object's siblings: functions in the cloud go on
+    without the process that drove them, and objects of a cloud are never torn."""
+    works = state.slots if plan.platform.functions_outlive_driver else ()
+    return any(key.startswith(f"{keys.output_prefix(state.round, work)}.") for work in works)
