@@ -45,7 +45,6 @@ NOT_CLEAN: tuple[str, ...] = (
     "coordinator/drive",
     "coordinator/governor",
     "functions",
-    "functions/algorithms",
     "functions/data",
     "functions/environments",
     "functions/isolation",
@@ -59,8 +58,10 @@ NOT_CLEAN: tuple[str, ...] = (
     "marless/runs",
     "marless/studies",
 )
-# Fields that ledgers, messages and files hold under these names.
-STORED: tuple[str, ...] = ()
+# Names that users' plug-ins and configurations, messages and files hold.
+STORED: tuple[str, ...] = (
+    "gae.ended",  # plug-ins call it
+)
 
 
 class Name(NamedTuple):

@@ -53,7 +53,7 @@ def split(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) 
 
 def fused(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> list[list[Work]]:
     """One invocation per group with all its stages; stages that couple the groups split it into several."""
-    return _works(schedule.fused(stages, groups, updates), stages, updates)
+    return _works(schedule.fused_schedule(stages, groups, updates), stages, updates)
 
 
 def packed(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> list[list[Work]]:

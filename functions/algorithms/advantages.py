@@ -24,10 +24,10 @@ def gae(
     residuals = rewards + gamma * next_values * ~terminated - values
     discount = gamma * lambda_ * ~(terminated | ended)
     advantages = np.empty_like(residuals)
-    accumulated = np.zeros_like(residuals[..., 0, :])
+    advantage = np.zeros_like(residuals[..., 0, :])
     for t in range(residuals.shape[-2] - 1, -1, -1):
-        accumulated = residuals[..., t, :] + discount[..., t, :] * accumulated
-        advantages[..., t, :] = accumulated
+        advantage = residuals[..., t, :] + discount[..., t, :] * advantage
+        advantages[..., t, :] = advantage
     return advantages
 
 
@@ -41,14 +41,14 @@ def next_values(values: Array, after_cut: Array, cut: Array) -> Array:
     return following
 
 
-def truncations(ended: Flags, cut: NDArray[np.integer]) -> Flags:
+def truncations(episode_ends: Flags, cut: NDArray[np.integer]) -> Flags:
     """The steps ``[T, E]`` at which a time limit ended the episode: cuts that were followed by a reset.
 
     The other cuts are ends of rollouts, at which the episode continues.
     """
-    truncated = np.zeros_like(ended)
+    truncated = np.zeros_like(episode_ends)
     truncated[cut[:, 0], cut[:, 1]] = True
-    return truncated & ended
+    return truncated & episode_ends
 
 
 def team_rewards(rewards: Array, sides: Sequence[int]) -> Array:
@@ -72,7 +72,7 @@ class RewardConfig(Protocol):
 
 class LearningSignal(NamedTuple):
     """Rewards of some agents' steps ``[n, T, E]``, or of a side's ``[T, E]``, `terminal` where no return follows the
-    step, and `learned` where values are trained on the row.
+    step, and `loss_mask` where values are trained on the row.
 
     With its own reward an agent's return ends with its death. With the team's reward it continues until no agent of the
     side is alive, as in the code of Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games",
@@ -81,17 +81,17 @@ class LearningSignal(NamedTuple):
 
     rewards: NDArray[Any]
     terminal: Flags
-    learned: Flags
+    loss_mask: Flags
 
     @classmethod
     def of(cls, context: Context[RewardConfig], agents: list[int], team: bool) -> Self:
         """The agents' own rewards or, with `team`, the sums over their sides."""
         batch, sides = context.batch, context.spec.sides
-        rewards, terminal, learned = batch.rewards, batch.terminated, batch.alive
+        rewards, terminal, loss_mask = batch.rewards, batch.terminated, batch.alive
         if team:
-            rewards, learned = team_rewards(rewards, sides), any_of_side(batch.alive, sides)
+            rewards, loss_mask = team_rewards(rewards, sides), any_of_side(batch.alive, sides)
             terminal = ~any_of_side(batch.alive & ~batch.terminated, sides)
         terminal = terminal[agents]
         if context.config.time_limit == "terminal":
             terminal = terminal | truncations(batch.ended, batch.cut)
-        return cls(rewards[agents], terminal, learned[agents])
+        return cls(rewards[agents], terminal, loss_mask[agents])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.groups import members
-from functions.algorithms.rows import Mask, learned_from, pooled, starts
+from functions.algorithms.rows import Mask, learned_from, pool_rows, starts
 from functions.algorithms.specification import AlgorithmConfig
 from functions.algorithms.stage import Context
 from functions.nn.layers import Array
@@ -119,11 +119,11 @@ class Chunks:
 
     def living(self) -> "Chunks":
         """The chunks with at least one row."""
-        kept = np.flatnonzero((self.rows >= 0).any(axis=0))
-        if len(kept) == len(self):
+        live_columns = np.flatnonzero((self.rows >= 0).any(axis=0))
+        if len(live_columns) == len(self):
             return self
-        inputs, starts, rows = (np.take(array, kept, axis=1) for array in (self.inputs, self.starts, self.rows))
-        return Chunks(inputs, starts, self.first[kept], rows)
+        inputs, starts, rows = (np.take(array, live_columns, axis=1) for array in (self.inputs, self.starts, self.rows))
+        return Chunks(inputs, starts, self.first[live_columns], rows)
 
 
 def training_samples(
@@ -140,7 +140,7 @@ def training_samples(
     chunks of `length` steps, by default of a whole rollout.
     """
     if not weights.hidden_size:
-        return Independent(pooled(context, group, of, mask))
+        return Independent(pool_rows(context, group, of, mask))
     agents = members(context.team, group)
     numbers = _numbers(learned_from(context, group) if mask is None else mask)
     steps = len(context.batch.ended)

@@ -81,7 +81,7 @@ class Descent(Protocol):
     def moments(self) -> Moments:
         """The current moments."""
 
-    def named(self) -> dict[str, Array]:
+    def to_tensors(self) -> dict[str, Array]:
         """The network by the names of its tensors."""
 
     def step(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, float]:
@@ -95,7 +95,7 @@ class Engine(Protocol):
     """What computes with networks. A network is the tensors ``<prefix>/...``; there is a `KeyError` if none has the
     prefix."""
 
-    def made(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
+    def initial_tensors(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
         """A new network of a factory, by the names of its tensors; with its graph for actors if it `acts`.
 
         Raises `BadRequest` for a factory that cannot make it.

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.rows import pooled
+from functions.algorithms.rows import pool_rows
 from functions.algorithms.specification import AlgorithmConfig
 from functions.algorithms.stage import Context
 from functions.algorithms.views import own_observation
@@ -27,40 +27,40 @@ def initial_statistics(part: str, group: int, width: int) -> dict[str, NDArray[n
     return {_key(part, group): InputStatistics.none(width).tensor}
 
 
-def _observed(batch: Batch, agent: int) -> Array:
+def _observation_rows(batch: Batch, agent: int) -> Array:
     return own_observation(batch, agent)[0]
 
 
 def updated_statistics(
-    context: Context[AlgorithmConfig], part: str, group: int, of: Callable[[Batch, int], Array] = _observed
+    context: Context[AlgorithmConfig], part: str, group: int, of: Callable[[Batch, int], Array] = _observation_rows
 ) -> dict[str, NDArray[np.float64]]:
     """The statistics of the network `<part>/<group>` after the round, by name; none if it has none.
 
     ``of(batch, agent)`` are its inputs ``[T, E, F]``, observations by default. Steps after the agent's death do not
     count, nor do the zeros of other dead agents among the inputs.
     """
-    if (seen := context.tensors.get(_key(part, group))) is None:
+    if (statistics := context.tensors.get(_key(part, group))) is None:
         return {}
-    rows = pooled(context, group, lambda agent: of(context.batch, agent))
+    rows = pool_rows(context, group, lambda agent: of(context.batch, agent))
     present = None
     if not context.batch.alive.all():
         living = _living(context.batch)
-        present = pooled(context, group, lambda agent: of(living, agent)) != 0
-    return {_key(part, group): InputStatistics(seen).merged(rows, present).tensor}
+        present = pool_rows(context, group, lambda agent: of(living, agent)) != 0
+    return {_key(part, group): InputStatistics(statistics).merge(rows, present).tensor}
 
 
 def _living(batch: Batch) -> Batch:
     """The batch with 1 in place of what living agents saw, and of an environment's own state."""
     spec = batch.spec
     ones = [batch.alive[list(kind.agents)][..., np.newaxis] for kind in spec.classes]
-    seen = tuple(
+    observations = tuple(
         np.broadcast_to(one, array.shape).astype(array.dtype)
         for one, array in zip(ones, batch.observations, strict=True)
     )
     return replace(
         batch,
-        observations=seen,
-        state=np.ones_like(batch.state) if spec.state_size else side_by_side(spec, seen),
+        observations=observations,
+        state=np.ones_like(batch.state) if spec.state_size else side_by_side(spec, observations),
     )
 
 

@@ -35,9 +35,9 @@ class ByAgent(NamedTuple):
     counts: NDArray[np.int64]
 
     @classmethod
-    def of(cls, agents: Sequence[int], counted: Flags) -> Self:
+    def of(cls, agents: Sequence[int], mask: Flags) -> Self:
         """The marked rows ``[n, T, E]``; without `agents` those of a side ``[T, E]``."""
-        return cls(agents, counted.reshape(len(agents) or 1, -1).sum(axis=1))
+        return cls(agents, mask.reshape(len(agents) or 1, -1).sum(axis=1))
 
     def means(self, values: Mapping[str, Array]) -> dict[str, float]:
         """The means of named values ``[rows]``; 0 where there is no row."""
@@ -56,8 +56,8 @@ class ByAgent(NamedTuple):
         if self._has_several:
             ends = self.counts.cumsum()
             for agent, start, end in zip(self.agents, ends - self.counts, ends, strict=True):
-                own = explained_variance(values[start:end], targets[start:end])
-                metrics[f"explained_variance_{agent_name(agent)}"] = own
+                of_agent = explained_variance(values[start:end], targets[start:end])
+                metrics[f"explained_variance_{agent_name(agent)}"] = of_agent
         return metrics
 
     @property

@@ -33,8 +33,8 @@ def new_network(
     """The tensors of a new network with the widths of `network`, and its moments, by name.
 
     The configuration's factory makes it. A perceptron stands in where there is none, and for the critics of a state,
-    which is a vector, where the factory is a built-in one for images or entities. Raises `BadRequest` as `Engine.made`
-    does.
+    which is a vector, where the factory is a built-in one for images or entities. Raises `BadRequest` as
+    `Engine.initial_tensors` does.
     """
     name = group_name(group)
     prefix, optimiser = f"{part.name}/{name}", f"{part.name}_optimiser/{name}"
@@ -50,17 +50,17 @@ def new_network(
         hidden=tuple(hidden),
         output_gain=part.gain,
     )
-    made = engine_of(config).made(shape, rng, part.acts)
+    initial_tensors = engine_of(config).initial_tensors(shape, rng, part.acts)
     if network.gaussian:
-        made["log_std"] = np.full(outputs, recurrent.FIRST_LOG_STD, np.float32)
+        initial_tensors["log_std"] = np.full(outputs, recurrent.FIRST_LOG_STD, np.float32)
     if network.clipped:
-        made[CLIPPED] = np.zeros(0, np.float32)
-    count = sum(array.size for array in made.values() if array.dtype.kind == "f")
-    return {**{f"{prefix}/{key}": array for key, array in made.items()}, **moments(optimiser, count)}
+        initial_tensors[CLIPPED] = np.zeros(0, np.float32)
+    count = sum(array.size for array in initial_tensors.values() if array.dtype.kind == "f")
+    return {**{f"{prefix}/{key}": array for key, array in initial_tensors.items()}, **moments(optimiser, count)}
 
 
-def as_target(made: Mapping[str, Array], part: str, target: str) -> dict[str, Array]:
+def as_target(tensors: Mapping[str, Array], part: str, target: str) -> dict[str, Array]:
     """Copies of the tensors of a part as those of its target network."""
     return {
-        target + name.removeprefix(part): array.copy() for name, array in made.items() if name.startswith(f"{part}/")
+        target + name.removeprefix(part): array.copy() for name, array in tensors.items() if name.startswith(f"{part}/")
     }

@@ -62,9 +62,9 @@ class Descent:
         """See `engine.Descent`."""
         return Moments(self._optimiser.first, self._optimiser.second, self._optimiser.steps)
 
-    def named(self) -> dict[str, Array]:
+    def to_tensors(self) -> dict[str, Array]:
         """See `engine.Descent`."""
-        return self.weights.named()
+        return self.weights.to_tensors()
 
     def step(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, float]:
         """See `engine.Descent`."""
@@ -83,7 +83,7 @@ class NumpyEngine:
         """See `engine.Engine`."""
         return recurrent.weights_of(tensors, prefix)
 
-    def made(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
+    def initial_tensors(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
         """Raises `BadRequest`: modules are torch's."""
         raise BadRequest(f"algorithm.network={shape.factory} needs algorithm.engine=torch")
 

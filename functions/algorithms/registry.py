@@ -102,8 +102,8 @@ def hyperparameters(config: AlgorithmConfig) -> Hyperparameters:
     """The settings as sent in messages, without those that are None; raises `BadRequest` for unsupported types."""
     settings = msgspec.to_builtins(config)
     del settings["name"]
-    sent = {name: value for name, value in settings.items() if value is not None}
-    for name, value in sent.items():
+    explicit_settings = {name: value for name, value in settings.items() if value is not None}
+    for name, value in explicit_settings.items():
         try:
             msgspec.convert({name: value}, Hyperparameters)
         except msgspec.ValidationError as error:
@@ -111,4 +111,4 @@ def hyperparameters(config: AlgorithmConfig) -> Hyperparameters:
                 f"{name} = {value!r} cannot travel to functions; what can is a number, a text, true or false, or a "
                 "list of whole numbers"
             ) from error
-    return cast(Hyperparameters, sent)
+    return cast(Hyperparameters, explicit_settings)

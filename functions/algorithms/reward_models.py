@@ -21,7 +21,7 @@ Array = NDArray[np.float32]
 Indices = NDArray[np.intp]
 
 
-def chosen(steps: int, num_envs: int, numbers: int) -> tuple[Indices, Indices]:
+def sample_grid(steps: int, num_envs: int, numbers: int) -> tuple[Indices, Indices]:
     """Indices of steps and environments, spread evenly, of at most `ROWS` pairs; one pair has so many `numbers`.
 
     Every step counts unless fewer than two environments per block would be left.
@@ -32,8 +32,8 @@ def chosen(steps: int, num_envs: int, numbers: int) -> tuple[Indices, Indices]:
     return _spread(steps, rows), _spread(num_envs, envs)
 
 
-def _spread(count: int, wanted: int) -> Indices:
-    return np.linspace(0, count, wanted, endpoint=False).astype(np.intp)
+def _spread(count: int, size: int) -> Indices:
+    return np.linspace(0, count, size, endpoint=False).astype(np.intp)
 
 
 def errors(
@@ -60,9 +60,9 @@ def errors(
         ]
         models = np.stack(weights, axis=1).astype(np.float32)
         for j in range(agents):
-            tested = alive[j] & (half != train)
-            squares = (features[j][tested] @ models - rewards[j][tested][:, np.newaxis]).astype(np.float64) ** 2
-            of = np.broadcast_to(block, tested.shape)[tested]
+            test_mask = alive[j] & (half != train)
+            squares = (features[j][test_mask] @ models - rewards[j][test_mask][:, np.newaxis]).astype(np.float64) ** 2
+            of = np.broadcast_to(block, test_mask.shape)[test_mask]
             count[j] += np.bincount(of, minlength=blocks)
             for i in range(agents):
                 total[i, j] += np.bincount(of, squares[:, i], blocks)
@@ -75,14 +75,14 @@ def _features(inputs: Array, rng: np.random.Generator) -> Array:
     axes = (0, 1, 2)
     spread = inputs.std(axis=axes)
     varies = spread > 1e-6
-    scaled = (inputs[..., varies] - inputs[..., varies].mean(axis=axes)) / spread[varies]
-    width = scaled.shape[-1]
+    z_scores = (inputs[..., varies] - inputs[..., varies].mean(axis=axes)) / spread[varies]
+    width = z_scores.shape[-1]
     # The squared distance of two inputs is about twice their width; so the kernel's width is of the same order.
     frequencies = rng.standard_normal((width, FEATURES), np.float32) / np.float32(np.sqrt(max(1, width)))
     phases = rng.uniform(0, 2 * np.pi, FEATURES).astype(np.float32)
-    cosines = np.cos(scaled @ frequencies + phases) * np.float32(np.sqrt(2))
+    cosines = np.cos(z_scores @ frequencies + phases) * np.float32(np.sqrt(2))
     ones = np.ones_like(cosines[..., :1])
-    return np.concatenate([cosines, ones, *([scaled] if width <= FEATURES else [])], axis=-1)
+    return np.concatenate([cosines, ones, *([z_scores] if width <= FEATURES else [])], axis=-1)
 
 
 def _ridge(features: Array, rewards: NDArray[np.floating]) -> NDArray[np.float64]:

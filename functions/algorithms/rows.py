@@ -32,15 +32,15 @@ def with_identity(context: Context[AlgorithmConfig], agent: int, inputs: Array) 
 
 def observations(context: Context[AlgorithmConfig], agent: int) -> Array:
     """The agent's observations ``[T, E, F]`` as its policy takes them, identity included."""
-    own = context.batch.of(context.batch.observations, agent)
-    return with_identity(context, agent, normalised(context, "policy", agent, own))
+    observation = context.batch.of(context.batch.observations, agent)
+    return with_identity(context, agent, normalise(context, "policy", agent, observation))
 
 
-def normalised(context: Context[AlgorithmConfig], part: str, agent: int, inputs: Array) -> Array:
+def normalise(context: Context[AlgorithmConfig], part: str, agent: int, inputs: Array) -> Array:
     """Inputs ``[..., F]`` as the network `part` of the agent's group takes them, without identity; the same inputs if
     the network has no statistics (`input_statistics`)."""
-    seen = context.tensors.get(f"{part}/{group_name(context.team.groups[agent])}/{SEEN}")
-    return inputs if seen is None else InputStatistics(seen).normaliser(inputs.dtype).forward(inputs)[0]
+    statistics = context.tensors.get(f"{part}/{group_name(context.team.groups[agent])}/{SEEN}")
+    return inputs if statistics is None else InputStatistics(statistics).normaliser(inputs.dtype).forward(inputs)[0]
 
 
 def share(context: Context[AlgorithmConfig], group: int) -> Mask:
@@ -63,7 +63,7 @@ def learned_from(context: Context[AlgorithmConfig], group: int) -> Mask:
     return np.asarray(context.batch.alive[members(context.team, group)] & share(context, group))
 
 
-def pooled(
+def pool_rows(
     context: Context[AlgorithmConfig], group: int, of: Callable[[int], Array], mask: Mask | None = None
 ) -> Array:
     """The rows ``[B, ...]`` of ``of(agent)`` ``[T, E, ...]``, one agent of the group after the other: those of
@@ -74,18 +74,18 @@ def pooled(
 def pooling(
     context: Context[AlgorithmConfig], group: int, mask: Mask | None = None
 ) -> Callable[[Callable[[int], Array]], Array]:
-    """`pooled` as a function, for several arrays of one group."""
+    """`pool_rows` as a function, for several arrays of one group."""
     agents = members(context.team, group)
-    chosen = (learned_from(context, group) if mask is None else mask).ravel()
-    everyone = bool(chosen.all())
+    row_mask = (learned_from(context, group) if mask is None else mask).ravel()
+    everyone = bool(row_mask.all())
 
-    def joined(of: Callable[[int], Array]) -> Array:
+    def pool(of: Callable[[int], Array]) -> Array:
         parts = [of(agent) for agent in agents]
         steps = parts[0] if len(parts) == 1 else np.concatenate(parts)
         rows = steps.reshape(-1, *steps.shape[2:])
-        return rows if everyone else rows[chosen]
+        return rows if everyone else rows[row_mask]
 
-    return joined
+    return pool
 
 
 def starts(context: Context[AlgorithmConfig]) -> NDArray[np.bool_]:

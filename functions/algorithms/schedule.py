@@ -17,7 +17,7 @@ def split(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) 
     return _in_turn([(stage,) for stage in stages], groups, updates)
 
 
-def fused(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Schedule:
+def fused_schedule(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Schedule:
     """A share of all stages for every group; stages that couple groups split it into segments."""
     segments: list[Segment] = []
     for stage in stages:
@@ -30,14 +30,14 @@ def fused(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) 
     return [[Share(_names(stages), (group,), range(updates)) for group in groups]]
 
 
-def packed(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Schedule:
+def packed_schedule(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Schedule:
     """One share."""
     return [[Share(_names(stages), tuple(groups), range(updates))]]
 
 
 SCHEDULES: Mapping[str, Callable[[Sequence[StageSpec], Sequence[int], int], Schedule]] = {
-    "packed": packed,
-    "fused": fused,
+    "packed": packed_schedule,
+    "fused": fused_schedule,
     "split": split,
 }
 
@@ -55,8 +55,8 @@ def _phases(segments: Sequence[Segment], groups: Sequence[int], updates: range) 
     schedule: Schedule = []
     for segment in segments:
         names = _names(segment)
-        needed = {before for stage in segment for before in stage.after} - {*names}
-        level = max((depth[before] + 1 for before in needed), default=0)
+        dependencies = {before for stage in segment for before in stage.after} - {*names}
+        level = max((depth[before] + 1 for before in dependencies), default=0)
         depth |= dict.fromkeys(names, level)
         if level == len(schedule):
             schedule.append([])

@@ -87,12 +87,12 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     def at(self, progress: float) -> Self:
         """The resolved configuration of a round before which a share `progress` of the run is over."""
-        changed = {
+        scheduled_values = {
             name: getattr(self, name) * SCHEDULES[kind](progress)
             for name, kind in self.schedules.items()
             if kind != "constant" and getattr(self, name) is not None
         }
-        return msgspec.structs.replace(self, **changed) if changed else self
+        return msgspec.structs.replace(self, **scheduled_values) if scheduled_values else self
 
     def resolved(self, spec: EnvSpec) -> "AlgorithmConfig":
         """The configuration with every default that depends on the task filled in."""
@@ -197,11 +197,11 @@ class AlgorithmSpec:
     def without(self, idle: tuple[str, ...]) -> "AlgorithmSpec":
         """The specification without the parts `idle`, see `AlgorithmConfig.idle_parts`."""
 
-        def kept(parts: tuple[str, ...]) -> tuple[str, ...]:
+        def active(parts: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(part for part in parts if part not in idle)
 
-        stages = tuple(replace(stage, reads=kept(stage.reads), writes=kept(stage.writes)) for stage in self.stages)
-        return replace(self, stages=stages, parts=kept(self.parts)) if idle else self
+        stages = tuple(replace(stage, reads=active(stage.reads), writes=active(stage.writes)) for stage in self.stages)
+        return replace(self, stages=stages, parts=active(self.parts)) if idle else self
 
     def stage(self, name: str) -> StageSpec:
         """The stage called `name`."""

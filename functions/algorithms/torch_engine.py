@@ -66,11 +66,11 @@ class Weights:
 
     hidden_size = 0
 
-    def __init__(self, parameters: Mapping[str, Array], fixed: Mapping[str, Array], device: torch.device) -> None:
+    def __init__(self, parameters: Mapping[str, Array], buffers: Mapping[str, Array], device: torch.device) -> None:
         self.flat = torch.tensor(np.concatenate([array.ravel() for array in parameters.values()]), device=device)
         self.shapes = {name: array.shape for name, array in parameters.items()}
         self.parameters = {name: view.detach().requires_grad_() for name, view in self.views(self.flat).items()}
-        self._fixed = dict(fixed)
+        self._fixed = dict(buffers)
 
     @property
     def log_std(self) -> Array | None:
@@ -87,7 +87,7 @@ class Weights:
         """See `networks.Weights`."""
         return np.dtype(str(self.flat.dtype).removeprefix("torch."))
 
-    def named(self) -> dict[str, Array]:
+    def to_tensors(self) -> dict[str, Array]:
         """See `engine.Descent`."""
         return {**{name: _array(tensor) for name, tensor in self.parameters.items()}, **self._fixed}
 
@@ -121,12 +121,12 @@ class LayerWeights(Weights):
     """A perceptron, or one with a GRU."""
 
     def __init__(self, tensors: Tensors, prefix: str, device: torch.device) -> None:
-        stored = recurrent.weights_of(tensors, prefix)
-        arrays = stored.named()
-        marks = {name: arrays.pop(name) for name in stored.marks}
+        weights = recurrent.weights_of(tensors, prefix)
+        arrays = weights.to_tensors()
+        marks = {name: arrays.pop(name) for name in weights.marks}
         super().__init__(arrays, marks, device)
-        self.hidden_size = stored.hidden_size
-        names = zip(stored.kinds, tensor_names(stored.kinds), strict=True)
+        self.hidden_size = weights.hidden_size
+        names = zip(weights.kinds, tensor_names(weights.kinds), strict=True)
         self._layers = [(kind, [self.parameters[name] for name in of_layer]) for kind, of_layer in names]
 
     def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> Trace:
@@ -141,22 +141,24 @@ class ModuleWeights(Weights):
 
     def __init__(self, tensors: Tensors, prefix: str, shape: NetworkShape, device: torch.device) -> None:
         whole = {name: array for name, array in tensors.items() if name.startswith(f"{prefix}/")}
-        own = {name.removeprefix(f"{prefix}/"): array for name, array in whole.items()}
+        arrays = {name.removeprefix(f"{prefix}/"): array for name, array in whole.items()}
         self._shape = shape
-        learned = {name: own[name] for name in sorted(own) if name.startswith(PARAMETERS) or name == LOG_STD}
-        super().__init__(learned, {name: own[name] for name in own.keys() - learned.keys()}, device)
+        parameters = {name: arrays[name] for name in sorted(arrays) if name.startswith(PARAMETERS) or name == LOG_STD}
+        super().__init__(parameters, {name: arrays[name] for name in arrays.keys() - parameters.keys()}, device)
         self._module = modules.stateless(self._shape).to(device)
 
     def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> Trace:
         """See `Weights`."""
         shape, rows = self._shape, inputs.reshape(-1, inputs.shape[-1])
         parts = rows[:, : shape.width].reshape(-1, *shape.observation), rows[:, shape.width :]
-        own = {name.removeprefix(PARAMETERS): tensor for name, tensor in self.parameters.items() if name != LOG_STD}
-        outputs = torch.func.functional_call(self._module, own, parts)
+        parameters = {
+            name.removeprefix(PARAMETERS): tensor for name, tensor in self.parameters.items() if name != LOG_STD
+        }
+        outputs = torch.func.functional_call(self._module, parameters, parts)
         if not isinstance(outputs, Tensor) or outputs.shape != (len(rows), shape.outputs):
-            found = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            result = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
             raise BadRequest(
-                f"algorithm.network={shape.factory} gives {found} for {len(rows)} rows, and must give"
+                f"algorithm.network={shape.factory} gives {result} for {len(rows)} rows, and must give"
                 f" {[len(rows), shape.outputs]}"
             )
         return Trace(outputs.reshape(*inputs.shape[:-1], -1), None)
@@ -184,11 +186,11 @@ class LossGradient:
 
     def write_along(self, trace: Trace, grad_output: Array) -> None:
         """Writes the gradient from d loss / d outputs."""
-        learned = {name: tensor for name, tensor in self.weights.parameters.items() if name != LOG_STD}
-        found = torch.autograd.grad(
-            trace.graph, list(learned.values()), self.weights.tensor(grad_output), materialize_grads=True
+        parameters = {name: tensor for name, tensor in self.weights.parameters.items() if name != LOG_STD}
+        gradients = torch.autograd.grad(
+            trace.graph, list(parameters.values()), self.weights.tensor(grad_output), materialize_grads=True
         )
-        for name, gradient in zip(learned, found, strict=True):
+        for name, gradient in zip(parameters, gradients, strict=True):
             self._views[name].copy_(gradient)
 
 
@@ -209,9 +211,9 @@ class Descent:
         state = self._adam.state[self.weights.flat]
         return Moments(_array(state["exp_avg"]), _array(state["exp_avg_sq"]), int(state["step"]))
 
-    def named(self) -> dict[str, Array]:
+    def to_tensors(self) -> dict[str, Array]:
         """See `engine.Descent`."""
-        return self.weights.named()
+        return self.weights.to_tensors()
 
     def step(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, float]:
         """See `engine.Descent`."""
@@ -247,16 +249,16 @@ class TorchEngine:
             raise BadRequest(f"{prefix} is a network of {shape.factory}, and algorithm.network is {self.network}")
         return ModuleWeights(tensors, prefix, shape, self.device)
 
-    def made(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
+    def initial_tensors(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
         """See `engine.Engine`."""
         module = modules.build(shape, int(rng.integers(2**63)))
-        made: dict[str, Array] = {PARAMETERS + name: _array(tensor) for name, tensor in module.named_parameters()}
-        made[SHAPE] = shape.encode()
+        tensors: dict[str, Array] = {PARAMETERS + name: _array(tensor) for name, tensor in module.named_parameters()}
+        tensors[SHAPE] = shape.encode()
         if acts:
             from functions.nn.onnx_export import export
 
-            made[GRAPH] = np.frombuffer(export(shape), np.uint8)
-        return made
+            tensors[GRAPH] = np.frombuffer(export(shape), np.uint8)
+        return tensors
 
     def loss_gradient(self, tensors: Tensors, prefix: str) -> LossGradient:
         """See `engine.Engine`."""

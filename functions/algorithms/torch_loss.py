@@ -29,10 +29,10 @@ def torch_loss(of: TorchLossOf) -> LossOf[TorchLoss]:
     """
 
     def loss(outputs: Array, log_std: Array | None, rows: RowIndices) -> TorchLoss:
-        known = [torch.tensor(array, requires_grad=True) for array in (outputs, log_std) if array is not None]
-        value = of(known[0], known[1] if log_std is not None else None, torch.tensor(rows))
+        leaves = [torch.tensor(array, requires_grad=True) for array in (outputs, log_std) if array is not None]
+        value = of(leaves[0], leaves[1] if log_std is not None else None, torch.tensor(rows))
         # What the loss does not depend on has a gradient of zeros.
-        found = [gradient.numpy() for gradient in torch.autograd.grad(value, known, materialize_grads=True)]
-        return TorchLoss(value.item(), found[0], found[1] if log_std is not None else None)
+        gradients = [gradient.numpy() for gradient in torch.autograd.grad(value, leaves, materialize_grads=True)]
+        return TorchLoss(value.item(), gradients[0], gradients[1] if log_std is not None else None)
 
     return loss

@@ -80,7 +80,7 @@ class Trainable:
 
     def network(self, part: str, name: str) -> dict[str, Array]:
         """The network by name."""
-        return {f"{part}/{name}/{tensor}": array for tensor, array in self._descent.named().items()}
+        return {f"{part}/{name}/{tensor}": array for tensor, array in self._descent.to_tensors().items()}
 
     def tensors(self, part: str, name: str) -> dict[str, Array]:
         """The network and its moments by name."""
@@ -107,10 +107,10 @@ def last_epoch(steps: list[OptimiserStep[L]], epochs: int) -> list[OptimiserStep
 def outputs(weights: Weights, pieces: Samples) -> Array:
     """The network's outputs for all rows ``[B, out]``."""
     part = pieces.part(np.arange(len(pieces)))
-    picked = part.select(weights.forward(part.inputs, part.starts, part.first).outputs)
-    ordered = np.empty_like(picked)
-    ordered[part.rows] = picked
-    return ordered
+    selection = part.select(weights.forward(part.inputs, part.starts, part.first).outputs)
+    result = np.empty_like(selection)
+    result[part.rows] = selection
+    return result
 
 
 def moments(prefix: str, size: int) -> dict[str, Array]:

@@ -31,9 +31,9 @@ def missing_stages(spec: AlgorithmSpec, code: Any) -> str:
     return f"SUMMARIES has no {missing[0]}, which the specification lists" if missing else ""
 
 
-def ordered(spec: AlgorithmSpec, first: StageSpec, second: StageSpec) -> bool:
+def runs_before(spec: AlgorithmSpec, first: StageSpec, second: StageSpec) -> bool:
     """Whether `second` waits for `first`, directly or through others."""
-    return any(name == first.name or ordered(spec, first, spec.stage(name)) for name in second.after)
+    return any(name == first.name or runs_before(spec, first, spec.stage(name)) for name in second.after)
 
 
 def _violations(spec: AlgorithmSpec) -> Iterator[str]:
@@ -81,23 +81,23 @@ def _of_parts(spec: AlgorithmSpec) -> Iterator[str]:
 
 
 def _of_stages(spec: AlgorithmSpec) -> Iterator[str]:
-    seen: list[str] = []
+    earlier_names: list[str] = []
     for stage in spec.stages:
-        if stage.name in seen:
+        if stage.name in earlier_names:
             yield f"it has two stages {stage.name!r}"
         if stage.scope not in ("team", "group"):
             yield f"the scope of stage {stage.name!r} is {stage.scope!r}, neither 'team' nor 'group'"
         if stage.in_turn and not (stage.scope == "team" and stage.couples):
             yield f"stage {stage.name!r} is in_turn, and no team stage that couples"
-        late = [name for name in stage.after if name not in seen]
+        late = [name for name in stage.after if name not in earlier_names]
         yield from (f"stage {stage.name!r} comes after {name!r}, which is no stage before it" for name in late)
-        seen.append(stage.name)
+        earlier_names.append(stage.name)
 
 
 def _races(spec: AlgorithmSpec) -> Iterator[str]:
     """Stages that may run in parallel although one writes what the other reads or writes."""
     for index, second in enumerate(spec.stages):
         for first in spec.stages[:index]:
-            shared = {*first.writes} & {*second.reads, *second.writes} | {*first.reads} & {*second.writes}
-            if shared and not ordered(spec, first, second):
-                yield f"stages {first.name!r} and {second.name!r} share {min(shared)!r}, and neither is after the other"
+            common = {*first.writes} & {*second.reads, *second.writes} | {*first.reads} & {*second.writes}
+            if common and not runs_before(spec, first, second):
+                yield f"stages {first.name!r} and {second.name!r} share {min(common)!r}, and neither is after the other"

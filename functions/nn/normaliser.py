@@ -38,7 +38,7 @@ class Normaliser:
             return 1.0
         return float(np.sqrt(max(self.square / self.weight - self.centre**2, MINIMUM_VARIANCE)))
 
-    def updated(self, targets: Array, decay: float) -> "Normaliser":
+    def update(self, targets: Array, decay: float) -> "Normaliser":
         """The normaliser after one update with `targets`."""
         return Normaliser(
             decay * self.mean + (1 - decay) * float(targets.mean(dtype=np.float64)),
@@ -67,7 +67,7 @@ class InputStatistics:
         """Before the first input; they leave inputs within ±10 as they are."""
         return cls(np.zeros((3, width)))
 
-    def merged(self, rows: Array, present: NDArray[np.bool_] | None = None) -> "InputStatistics":
+    def merge(self, rows: Array, present: NDArray[np.bool_] | None = None) -> "InputStatistics":
         """With those of further rows ``[B, F]``, of which only entries that are `present` count.
 
         Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983.

@@ -141,7 +141,7 @@ class Weights(NamedTuple):
                 grad_output = layer.backward(saved, grad_output, into, descends)
         return grad_output
 
-    def named(self) -> dict[str, Array]:
+    def to_tensors(self) -> dict[str, Array]:
         """The tensors by their names in storage, in the order of the flat vector, without copies."""
         names = tensor_names(self.kinds)
         tensors: dict[str, Array] = {}
@@ -173,14 +173,14 @@ def initialise(network: Network, rng: np.random.Generator, output_gain: float) -
 
 
 def to_tensors(network: Network, flat: Array, prefix: str) -> dict[str, Array]:
-    """The network by name: ``<prefix>/w0 [in, out]``, ``<prefix>/b0 [out]``, ...; see `Weights.named`."""
-    return {f"{prefix}/{name}": array for name, array in views(network, flat).named().items()}
+    """The network by name: ``<prefix>/w0 [in, out]``, ``<prefix>/b0 [out]``, ...; see `Weights.to_tensors`."""
+    return {f"{prefix}/{name}": array for name, array in views(network, flat).to_tensors().items()}
 
 
 def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Network, Array]:
     """The network and its flat vector (a copy) from `to_tensors`; raises as `weights_of` does."""
     weights = weights_of(tensors, prefix)
-    return weights.network, np.concatenate([array.ravel() for array in weights.named().values()])
+    return weights.network, np.concatenate([array.ravel() for array in weights.to_tensors().values()])
 
 
 def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:

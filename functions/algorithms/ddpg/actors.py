@@ -63,21 +63,21 @@ def policy_actions(context: Context[DdpgConfig], group: int, weights: Weights) -
         return PolicyActions(head.greedy(outputs), outputs, trace, head)
     rng = generator(context.seed, context.round, "gumbel", context.update, group)
     noise = gumbel.noise(rng.random(_rows(outputs).shape, dtype=np.float32)).astype(outputs.dtype)
-    relaxed = gumbel.relax(_rows(outputs), noise, context.config.temperature, _legal(context, agents))
-    return PolicyActions(relaxed.hard.reshape(outputs.shape), outputs, trace, relaxed)
+    relaxation = gumbel.relax(_rows(outputs), noise, context.config.temperature, _legal(context, agents))
+    return PolicyActions(relaxation.hard.reshape(outputs.shape), outputs, trace, relaxation)
 
 
 def entropy_metrics(
-    context: Context[DdpgConfig], group: int, actions: PolicyActions, learned: Flags
+    context: Context[DdpgConfig], group: int, actions: PolicyActions, loss_mask: Flags
 ) -> dict[str, float]:
-    """The policy entropy of the group and of each agent, in nats, over the rows `learned` ``[n, T, E]``; {} for
+    """The policy entropy of the group and of each agent, in nats, over the rows of `loss_mask` ``[n, T, E]``; {} for
     continuous actions."""
     if isinstance(actions.transform, Deterministic):
         return {}
     agents, width = members(context.team, group), actions.outputs.shape[-1]
     logits = mask_logits(_rows(actions.outputs), _legal(context, agents))
     rows = by_agent(OneChoice(width).entropy(logits, None).reshape(actions.outputs.shape[:2]), len(agents))
-    return ByAgent.of(agents, learned).means({"entropy": rows[learned]})
+    return ByAgent.of(agents, loss_mask).means({"entropy": rows[loss_mask]})
 
 
 def _legal(context: Context[DdpgConfig], agents: list[int]) -> Flags | None:
@@ -94,14 +94,14 @@ def next_actions(context: Context[DdpgConfig], group: int) -> Array:
     agents, head = members(context.team, group), _deterministic(context, group)
     outputs = group_outputs_after(context, "target", group)
     if head is not None:
-        actions = _smoothed(context, group, head.greedy(outputs))
+        actions = _smooth(context, group, head.greedy(outputs))
     else:
         legal = legal_next(context, agents)
         actions = gumbel.greedy(_rows(outputs), None if legal is None else _rows(legal)).reshape(outputs.shape)
     return np.asarray(actions * alive_next(context, agents)[..., None])
 
 
-def _smoothed(context: Context[DdpgConfig], group: int, actions: Array) -> Array:
+def _smooth(context: Context[DdpgConfig], group: int, actions: Array) -> Array:
     """Actions of [-1, 1] with normal noise, cut off, which is drawn at the address (seed, round, "smoothing", update,
     group)."""
     spread = context.config.target_noise

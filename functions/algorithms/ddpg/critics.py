@@ -17,26 +17,26 @@ from functions.nn.networks import Weights
 
 
 def train_step(
-    view: View, context: Context[DdpgConfig], group: int, now: Array, after: Actions, played: Actions
+    view: View, context: Context[DdpgConfig], group: int, now: Array, after: Actions, batch_actions: Actions
 ) -> StageResult:
     """One step of the group's critics and their targets, and d policy loss / d policy's actions.
 
     `context` is not a minibatch's. `now` ``[n, T, E, width]`` are the policy's actions at the minibatch's steps,
-    `after` the target policies' actions after these steps, and `played` the same for all of the round's own steps, in
-    its last update. Of two critics the policy follows the first one, as in TD3.
+    `after` the target policies' actions after these steps, and `batch_actions` the same for all of the round's own
+    steps, in its last update. Of two critics the policy follows the first one, as in TD3.
     """
-    metrics = _overestimation(view, context, group, played) if due(context) else {}
-    found = learn_values(view, context, group, after)
-    gradient = _action_gradient(found.weights[0], found.inputs, found.steps, now)
-    return StageResult({**found.tensors, f"gradient/{group_name(group)}": gradient}, metrics | found.metrics)
+    metrics = _overestimation(view, context, group, batch_actions) if due(context) else {}
+    update = learn_values(view, context, group, after)
+    gradient = _action_gradient(update.weights[0], update.inputs, update.steps, now)
+    return StageResult({**update.tensors, f"gradient/{group_name(group)}": gradient}, metrics | update.metrics)
 
 
-def _action_gradient(weights: Weights, inputs: CriticInputs, steps: NetworkInputs, own: Array) -> Array:
-    """d(-mean Q_i) / d `own` ``[n, T, E, width]``, the others' actions as recorded; the mean is over the rows of living
-    agents."""
-    learned = learning_signal(inputs.context, inputs.agents, team=False).learned
-    grad_output = by_column(learned) * weights.dtype.type(-1 / max(1, int(learned.sum())))
-    return OwnActions.of(weights, inputs, steps, own).gradient(weights, grad_output)
+def _action_gradient(weights: Weights, inputs: CriticInputs, steps: NetworkInputs, own_actions: Array) -> Array:
+    """d(-mean Q_i) / d `own_actions` ``[n, T, E, width]``, the others' actions as recorded; the mean is over the rows
+    of living agents."""
+    loss_mask = learning_signal(inputs.context, inputs.agents, team=False).loss_mask
+    grad_output = by_column(loss_mask) * weights.dtype.type(-1 / max(1, int(loss_mask.sum())))
+    return OwnActions.of(weights, inputs, steps, own_actions).gradient(weights, grad_output)
 
 
 def _overestimation(view: View, context: Context[DdpgConfig], group: int, after: Actions) -> dict[str, float]:
@@ -45,5 +45,5 @@ def _overestimation(view: View, context: Context[DdpgConfig], group: int, after:
     signal, steps = learning_signal(context, agents, config.reward == "team"), inputs.steps()
     offset = value_scale(context, name).offset
     future = least_after(context, name, inputs, steps, after) + offset
-    rows = CriticRows(steps, agents, signal.learned, offset)
+    rows = CriticRows(steps, agents, signal.loss_mask, offset)
     return overestimation(context, name, least_value(context, name, rows), future, signal, agents)

@@ -10,7 +10,7 @@ from functions.algorithms.ddpg.specs import POLICY_PARTS, DdpgConfig
 from functions.algorithms.groups import members
 from functions.algorithms.metrics import due
 from functions.algorithms.new_networks import Part, as_target, new_network
-from functions.algorithms.off_policy.critics import new_critics, policies_move, unchanged
+from functions.algorithms.off_policy.critics import current_tensors, new_critics, policies_move
 from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.specs import View, actor_and_critic, kind_of
@@ -33,8 +33,8 @@ def initialise(view: View, spec: EnvSpec, team: Team, config: DdpgConfig, seed: 
     tensors: dict[str, Array] = {f"normaliser/{name}": RewardScale().tensor}
     # Initially discrete actions are almost equally probable, and continuous actions near the middle of their range.
     agent = members(team, group)[0]
-    made = new_network(config, Part("policy", observation_shape(spec, agent), 0.01, acts=True), actor, group, rng)
-    tensors |= made | as_target(made, "policy", "target")
+    weights = new_network(config, Part("policy", observation_shape(spec, agent), 0.01, acts=True), actor, group, rng)
+    tensors |= weights | as_target(weights, "policy", "target")
     return tensors | new_critics(config, view.shape(spec, agent), critic, group, rng)
 
 
@@ -43,16 +43,16 @@ def policy(context: Context[DdpgConfig], group: int) -> StageResult:
     updates in which policies move."""
     name, config = group_name(group), context.config
     if not policies_move(context):
-        return StageResult(unchanged(context, POLICY_PARTS, name), {})
+        return StageResult(current_tensors(context, POLICY_PARTS, name), {})
     minibatch = with_minibatch(context)
     network = Trainable.load(minibatch, "policy", name)
     actions = policy_actions(minibatch, group, network.weights)
-    alive = learning_signal(minibatch, members(context.team, group), team=False).learned
-    learned = by_column(alive)
+    alive = learning_signal(minibatch, members(context.team, group), team=False).loss_mask
+    loss_mask = by_column(alive)
     grad_output = actions.backward(by_column(context.tensors[f"gradient/{name}"]))
     # The regularisation is the mean square over rows and outputs.
-    pull = 2 * config.regularisation / (max(1, int(learned.sum())) * actions.outputs.shape[-1])
-    grad_output += pull * actions.outputs * learned[..., None]
+    pull = 2 * config.regularisation / (max(1, int(loss_mask.sum())) * actions.outputs.shape[-1])
+    grad_output += pull * actions.outputs * loss_mask[..., None]
     norm = network.descend(actions.trace, grad_output_for(network.weights, grad_output))
     tensors = network.tensors("policy", name)
     target = update_target(minibatch, tensors, "policy", "target", name)

@@ -50,10 +50,10 @@ class Recorded(NamedTuple):
     @classmethod
     def of(cls, context: Context[BcConfig], group: int) -> Self:
         """Those of the rows that the group learns from."""
-        batch, joined, agent = context.batch, pooling(context, group), members(context.team, group)[0]
+        batch, pool, agent = context.batch, pooling(context, group), members(context.team, group)[0]
         kind, masks = context.spec.classes[batch.place(agent)[0]], batch.masks
-        legal = None if masks is None or kind.continuous else joined(lambda one: batch.of(masks, one))
-        actions = joined(lambda one: batch.of(batch.actions, one))
+        legal = None if masks is None or kind.continuous else pool(lambda one: batch.of(masks, one))
+        actions = pool(lambda one: batch.of(batch.actions, one))
         return cls(head_of(kind, stochastic=False), kind.continuous, actions, legal)
 
     def loss(self, outputs: Array, log_std: Array | None, rows: RowIndices) -> ImitationLoss:
@@ -67,16 +67,16 @@ class Recorded(NamedTuple):
 def cross_entropy(head: Any, outputs: Array, actions: Array, legal: NDArray[np.bool_] | None) -> ImitationLoss:
     """Gradient of -mean(log p(a)) with illegal actions masked out."""
     distribution: Distribution = head
-    masked = mask_logits(outputs, legal)
-    by_outputs, _ = distribution.log_probability_gradient(masked, None, actions)
-    return ImitationLoss(-by_outputs / len(outputs), -distribution.log_probability(masked, None, actions))
+    masked_logits = mask_logits(outputs, legal)
+    by_outputs, _ = distribution.log_probability_gradient(masked_logits, None, actions)
+    return ImitationLoss(-by_outputs / len(outputs), -distribution.log_probability(masked_logits, None, actions))
 
 
 def squared_error(outputs: Array, actions: Array) -> ImitationLoss:
     """Gradient of mean(Σ (tanh(output) - a)²), the sum over the d numbers of an action."""
-    played = np.tanh(outputs)
-    difference = played - actions.astype(outputs.dtype)
-    gradient = 2 * difference * (1 - played * played) / len(outputs)
+    mean_actions = np.tanh(outputs)
+    difference = mean_actions - actions.astype(outputs.dtype)
+    gradient = 2 * difference * (1 - mean_actions * mean_actions) / len(outputs)
     return ImitationLoss(gradient, (difference * difference).sum(axis=-1))
 
 
@@ -90,12 +90,12 @@ def initialise(spec: EnvSpec, team: Team, config: BcConfig, seed: int, group: in
 
 def policy(context: Context[BcConfig], group: int) -> StageResult:
     """Trains the group's policy on the round's recorded actions."""
-    name, config, recorded = group_name(group), context.config, Recorded.of(context, group)
+    name, config, demonstrations = group_name(group), context.config, Recorded.of(context, group)
     network = Trainable.load(context, "policy", name)
     pieces = training_samples(
         context, group, network.weights, lambda agent: observations(context, agent), config.data_chunk_length
     )
-    steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), recorded.loss), config.epochs)
+    steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), demonstrations.loss), config.epochs)
     order = np.argsort(np.concatenate([step.rows for step in steps]))
     rows = {"imitation_loss": np.concatenate([step.loss.rows for step in steps])[order]}
     metrics = ByAgent.of(members(context.team, group), learned_from(context, group)).means(rows)

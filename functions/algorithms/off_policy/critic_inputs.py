@@ -28,10 +28,10 @@ Actions = Mapping[int, Array]
 def recorded_actions(context: Context[ReplayConfig], agent: int) -> Array:
     """The agent's recorded actions ``[T, E, width]``; zeros once it is dead."""
     batch, kind = context.batch, kind_of(context.spec, agent)
-    recorded, precision = batch.of(batch.actions, agent), batch.state.dtype
+    actions, precision = batch.of(batch.actions, agent), batch.state.dtype
     if not kind.continuous:
-        recorded = gumbel.one_hot(recorded.ravel(), kind.actions, precision).reshape(*recorded.shape, kind.actions)
-    return np.asarray(recorded * batch.alive[agent][..., None], precision)
+        actions = gumbel.one_hot(actions.ravel(), kind.actions, precision).reshape(*actions.shape, kind.actions)
+    return np.asarray(actions * batch.alive[agent][..., None], precision)
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,16 @@ class CriticInputs:
     context: Context[ReplayConfig]
     agents: list[int]
 
-    def steps(self, own: Array | None = None) -> NetworkInputs:
-        """The steps with the recorded actions; `own` ``[n, T, E, width]`` replaces those of each critic's own agent."""
+    def steps(self, own_actions: Array | None = None) -> NetworkInputs:
+        """The steps with the recorded actions; `own_actions` ``[n, T, E, width]`` replaces those of each critic's own
+        agent."""
         batch = self.context.batch
         acting = {other for agent in self.agents for other in self._acting(agent)}
-        recorded: Actions = {other: recorded_actions(self.context, other) for other in acting}
-        each = [recorded if own is None else {**recorded, agent: own[row]} for row, agent in enumerate(self.agents)]
+        batch_actions: Actions = {other: recorded_actions(self.context, other) for other in acting}
+        each = [
+            batch_actions if own_actions is None else {**batch_actions, agent: own_actions[row]}
+            for row, agent in enumerate(self.agents)
+        ]
         columns = self._columns([self.view.inputs(batch, agent)[0] for agent in self.agents], each)
         begins = np.tile(starts(self.context), (1, len(self.agents)))
         return NetworkInputs(columns, columns[:0], begins, self.context.config.burn_in)
@@ -71,8 +75,8 @@ class CriticInputs:
     def _columns(self, inputs: Sequence[Array], actions: Sequence[Actions]) -> Array:
         columns = []
         for agent, rows, by_actor in zip(self.agents, inputs, actions, strict=True):
-            joined = np.concatenate([rows, *(by_actor[other] for other in self._acting(agent))], axis=-1)
-            columns.append(with_identity(self.context, agent, joined))
+            features = np.concatenate([rows, *(by_actor[other] for other in self._acting(agent))], axis=-1)
+            columns.append(with_identity(self.context, agent, features))
         return np.concatenate(columns, axis=1)
 
 
@@ -93,9 +97,9 @@ class OwnActions(NamedTuple):
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, weights: Weights, inputs: CriticInputs, steps: NetworkInputs, own: Array) -> Self:
-        """With the agents' actions `own` ``[n, T, E, width]``, the others' as recorded."""
-        hidden, columns = _hidden_states(weights, steps), inputs.steps(own).steps
+    def of(cls, weights: Weights, inputs: CriticInputs, steps: NetworkInputs, own_actions: Array) -> Self:
+        """With the agents' actions `own_actions` ``[n, T, E, width]``, the others' as recorded."""
+        hidden, columns = _hidden_states(weights, steps), inputs.steps(own_actions).steps
         return cls(inputs, *_independent(columns, None if hidden is None else hidden.before), columns.shape)
 
     def values(self, weights: Weights) -> Array:

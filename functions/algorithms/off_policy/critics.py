@@ -42,18 +42,18 @@ def new_critics(
     """New critics of a group, of what has this `shape` first, with their targets and zero moments."""
     tensors: dict[str, Array] = {}
     for part in config.critics:
-        made = new_network(config, Part(part, shape, 1.0), network, group, rng)
-        tensors |= made | as_target(made, part, f"{part}_target")
+        weights = new_network(config, Part(part, shape, 1.0), network, group, rng)
+        tensors |= weights | as_target(weights, part, f"{part}_target")
     return tensors
 
 
 class CriticRows(NamedTuple):
-    """The rows that critics learn from: `steps` of some `agents`, and `learned` ``[n, T, E]``. Values are outputs plus
-    the `offset` of the reward scale."""
+    """The rows that critics learn from: `steps` of some `agents`, and `loss_mask` ``[n, T, E]``. Values are outputs
+    plus the `offset` of the reward scale."""
 
     steps: NetworkInputs
     agents: Sequence[int]
-    learned: Flags
+    loss_mask: Flags
     offset: float
 
     def value(self, outputs: Array) -> Array:
@@ -80,12 +80,12 @@ def critic_step(minibatch: Context[CriticConfig], name: str, rows: CriticRows, t
         network = Trainable.load(minibatch, part, name, config.critic_lr)
         outputs, trace = rows.steps.unroll(network.weights)
         values.append(rows.value(outputs))
-        losses.append(td_loss(values[-1], targets.astype(outputs.dtype), config.huber_delta, alive=rows.learned))
+        losses.append(td_loss(values[-1], targets.astype(outputs.dtype), config.huber_delta, alive=rows.loss_mask))
         grad_output = by_column(losses[-1].grad_output)[..., None]
         norms[f"{part}_grad_norm"] = network.descend(trace, grad_output_for(network.weights, grad_output))
         tensors |= network.tensors(part, name)
         follow = update_target(minibatch, tensors, part, f"{part}_target", name)
-        tensors |= follow if policies_move(minibatch) else unchanged(minibatch, (f"{part}_target",), name)
+        tensors |= follow if policies_move(minibatch) else current_tensors(minibatch, (f"{part}_target",), name)
         weights.append(network.weights)
     return CriticStep(losses[0], values[0], weights, tensors, norms)
 
@@ -117,11 +117,11 @@ def learn_values(
     steps = inputs.steps()
     future = least_after(minibatch, name, inputs, steps, after) + offset + bonus
     targets = one_step(rewards, future, signal.terminal, config.gamma)
-    step = critic_step(minibatch, name, CriticRows(steps, agents, signal.learned, offset), targets)
+    step = critic_step(minibatch, name, CriticRows(steps, agents, signal.loss_mask, offset), targets)
     metrics: dict[str, float] = {}
     if due(context):
-        rows = {"td_loss": step.loss.rows[signal.learned], "value": scale * step.value[signal.learned]}
-        metrics = {**step.norms, **ByAgent.of(agents, signal.learned).means(rows)}
+        rows = {"td_loss": step.loss.rows[signal.loss_mask], "value": scale * step.value[signal.loss_mask]}
+        metrics = {**step.norms, **ByAgent.of(agents, signal.loss_mask).means(rows)}
     return Learned(inputs, steps, step.weights, step.tensors | {f"normaliser/{name}": normaliser}, metrics)
 
 
@@ -131,7 +131,7 @@ def policies_move(context: Context[CriticConfig]) -> bool:
     return updates % context.config.target_delay == 0
 
 
-def unchanged(context: Context[CriticConfig], parts: Sequence[str], name: str) -> dict[str, Array]:
+def current_tensors(context: Context[CriticConfig], parts: Sequence[str], name: str) -> dict[str, Array]:
     """The tensors of parts of group `name` as they are."""
     prefixes = tuple(f"{part}/{name}/" for part in parts)
     return {key: array for key, array in context.tensors.items() if key.startswith(prefixes)}

@@ -32,9 +32,9 @@ def overestimation(
     limit or the end of the round cut an episode off, the target network's value is added for the rest. Actors explored,
     so even exact values of the greedy policy are higher. Several `agents` also have a metric each.
     """
-    config, ended = context.config, context.batch.ended
+    config, episode_ends = context.config, context.batch.ended
     scale = value_scale(context, name).reward
     rewards = signal.rewards / signal.rewards.dtype.type(scale)
-    returns = n_step_returns(rewards, signal.terminal, ended, config.gamma, len(ended)).targets(future)
+    returns = n_step_returns(rewards, signal.terminal, episode_ends, config.gamma, len(episode_ends)).targets(future)
     gaps = scale * (values - returns)
-    return ByAgent.of(agents, signal.learned).means({"overestimation": gaps[signal.learned]})
+    return ByAgent.of(agents, signal.loss_mask).means({"overestimation": gaps[signal.loss_mask]})

@@ -85,17 +85,19 @@ class Priorities(NamedTuple):
             context.tensors[f"{PRIORITIES}/{name}/{key}"] for key in ("units", "values", "steps")
         )
         segments = replay_buffer.segments_per_rollout(length)
-        return cls(rollouts, values, int(steps[0])).aligned(replay_buffer.rollouts, segments, segments * length)
+        return cls(rollouts, values, int(steps[0])).align(replay_buffer.rollouts, segments, segments * length)
 
-    def aligned(self, rollouts: Indices, segments: int, rollout_steps: int) -> Self:
+    def align(self, rollouts: Indices, segments: int, rollout_steps: int) -> Self:
         """The priorities of `rollouts`: the stored ones, and for new rollouts their maximum, or 1 if that is 0."""
         if np.array_equal(rollouts, self.rollouts):
             return self
-        known = {rollout: index for index, rollout in enumerate(map(tuple, self.rollouts.tolist()))}
-        stored = np.array([known.get(rollout, -1) for rollout in map(tuple, rollouts.tolist())], np.int64)
-        old = stored >= 0
+        index_by_rollout = {rollout: index for index, rollout in enumerate(map(tuple, self.rollouts.tolist()))}
+        stored_rows = np.array(
+            [index_by_rollout.get(rollout, -1) for rollout in map(tuple, rollouts.tolist())], np.int64
+        )
+        old = stored_rows >= 0
         values = np.full((len(rollouts), segments), self.values.max(initial=0) or 1, np.float32)
-        values[old] = self.values.reshape(-1, segments)[stored[old]]
+        values[old] = self.values.reshape(-1, segments)[stored_rows[old]]
         return type(self)(rollouts, values.ravel(), self.steps + rollout_steps * int((~old).sum()))
 
     def sampling_values(self) -> Floats:
@@ -133,11 +135,11 @@ class Draw(NamedTuple):
         if not config.priority:
             return cls()
         assert config.batch_size is not None  # resolved
-        stored = Priorities.load(context, name)
+        priorities = Priorities.load(context, name)
         uniforms = generator(context.seed, context.round, "replay", context.update).random(config.batch_size)
-        values = stored.sampling_values()
+        values = priorities.sampling_values()
         indices = sample_indices(values, uniforms)
-        return cls(indices, importance_weights(values, indices, config.beta(stored.steps)))
+        return cls(indices, importance_weights(values, indices, config.beta(priorities.steps)))
 
     @classmethod
     def load(cls, context: Context[PriorityConfig], name: str) -> Self:
@@ -168,15 +170,15 @@ class PriorityUpdate(NamedTuple):
     priorities: Floats
 
     @classmethod
-    def of(cls, draw: Draw, config: PriorityConfig, difference: Array, learned: Flags) -> "PriorityUpdate | None":
-        """The update from value minus target ``[..., T, B]``, 0 where a row is not `learned`; None for uniform draws.
+    def of(cls, draw: Draw, config: PriorityConfig, difference: Array, loss_mask: Flags) -> "PriorityUpdate | None":
+        """The update from value minus target ``[..., T, B]``, 0 outside `loss_mask`; None for uniform draws.
 
         A segment without a row to learn from gets priority 0 and is not drawn again.
         """
         if draw.indices is None:
             return None
-        axes = tuple(range(learned.ndim - 1))
-        rows = learned.sum(axis=axes)
+        axes = tuple(range(loss_mask.ndim - 1))
+        rows = loss_mask.sum(axis=axes)
         errors = np.abs(difference).sum(axis=axes) / np.maximum(rows, 1)
         priorities = np.where(rows > 0, proportional_priorities(errors, config.priority, _EPSILON), 0.0)
         return cls(draw.indices, priorities)
@@ -194,7 +196,7 @@ class PriorityUpdate(NamedTuple):
 
     def apply(self, context: Context[PriorityConfig], name: str) -> dict[str, Array]:
         """The tensors of group `name` after the update; for a segment drawn twice the last priority counts."""
-        stored = Priorities.load(context, name)
-        values = stored.values.copy()
+        priorities = Priorities.load(context, name)
+        values = priorities.values.copy()
         values[self.indices] = self.priorities
-        return stored._replace(values=values).tensors(name)
+        return priorities._replace(values=values).tensors(name)

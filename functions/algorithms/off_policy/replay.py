@@ -71,7 +71,7 @@ def require_replay_buffer(context: Context[MinibatchConfig]) -> tuple[ReplayBuff
 def learning_signal(context: Context[ReplayConfig], agents: list[int], team: bool) -> LearningSignal:
     """`LearningSignal.of` the minibatch, without its burn-in; rewards are not standardised yet."""
     signal = LearningSignal.of(context, agents, team)
-    signal.learned[:, : context.config.burn_in] = False
+    signal.loss_mask[:, : context.config.burn_in] = False
     return signal
 
 

@@ -49,11 +49,11 @@ class RewardScale:
         """Mean, mean square, weight and level ``[4]``; zeros before the first rewards."""
         return np.array([self.statistics.mean, self.statistics.square, self.statistics.weight, self.level])
 
-    def updated(self, rewards: Array, level: Callable[[], float]) -> Self:
+    def update(self, rewards: Array, level: Callable[[], float]) -> Self:
         """The scale after a minibatch's `rewards`; unchanged if there are none. Calls `level` only the first time."""
         if not rewards.size:
             return self
-        statistics = self.statistics.updated(rewards, _DECAY)
+        statistics = self.statistics.update(rewards, _DECAY)
         return type(self)(statistics, self.level if self.statistics.weight else level())
 
     def value_scale(self, standardise_rewards: bool) -> ValueScale:
@@ -64,8 +64,8 @@ class RewardScale:
 
 def value_scale(context: Context[ReplayConfig], name: str) -> ValueScale:
     """The scale of group `name`'s values before this update."""
-    stored = RewardScale.of(context.tensors[f"normaliser/{name}"])
-    return stored.value_scale(context.config.standardise_rewards)
+    reward_scale = RewardScale.of(context.tensors[f"normaliser/{name}"])
+    return reward_scale.value_scale(context.config.standardise_rewards)
 
 
 class ScaledRewards(NamedTuple):
@@ -90,14 +90,14 @@ def scale_rewards(
 
     `signal_of` returns the learning signal of `whole`, the context with the round's own data.
     """
-    stored = RewardScale.of(whole.tensors[f"normaliser/{name}"])
-    updated = stored.updated(signal.rewards[signal.learned], lambda: _mean_return(whole, signal_of(whole)))
-    scale = updated.value_scale(whole.config.standardise_rewards)
-    return ScaledRewards(signal.rewards / signal.rewards.dtype.type(scale.reward), *scale, updated.tensor)
+    old_scale = RewardScale.of(whole.tensors[f"normaliser/{name}"])
+    new_scale = old_scale.update(signal.rewards[signal.loss_mask], lambda: _mean_return(whole, signal_of(whole)))
+    scale = new_scale.value_scale(whole.config.standardise_rewards)
+    return ScaledRewards(signal.rewards / signal.rewards.dtype.type(scale.reward), *scale, new_scale.tensor)
 
 
 def _mean_return(context: Context[ReplayConfig], signal: LearningSignal) -> float:
     """The mean discounted return, to the end of the episode or of the rollout, over the rows that are learned from."""
-    ended, gamma = context.batch.ended, context.config.gamma
-    returns = n_step_returns(signal.rewards, signal.terminal, ended, gamma, len(ended)).returns
-    return float(returns[signal.learned].mean(dtype=np.float64)) if signal.learned.any() else 0.0
+    episode_ends, gamma = context.batch.ended, context.config.gamma
+    returns = n_step_returns(signal.rewards, signal.terminal, episode_ends, gamma, len(episode_ends)).returns
+    return float(returns[signal.loss_mask].mean(dtype=np.float64)) if signal.loss_mask.any() else 0.0

@@ -111,11 +111,11 @@ class ReplayConfig(NetworkConfig, frozen=True, kw_only=True):
         return structs.replace(self, batch_size=batch_size, huber_delta=huber_delta)
 
     def incompatibility(self, steps: int) -> str:
-        played = f"the {steps} that an actor plays"
+        rollout = f"the {steps} that an actor plays"
         if self.length is not None and steps % self.length:
-            return f"sequence_length: sequences of {self.length} steps do not fill {played}; set a divisor of {steps}"
+            return f"sequence_length: sequences of {self.length} steps do not fill {rollout}; set a divisor of {steps}"
         if self.burn_in >= (self.length or steps):
-            return f"burn_in: {self.burn_in} steps leave none to learn from of {played}; set fewer"
+            return f"burn_in: {self.burn_in} steps leave none to learn from of {rollout}; set fewer"
         return ""
 
     @property

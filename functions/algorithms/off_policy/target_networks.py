@@ -110,10 +110,10 @@ def legal_next(context: Context[ReplayConfig], agents: list[int]) -> Flags | Non
         actions = next(kind.actions for kind in context.spec.classes if agents[0] in kind.agents)
         legal = np.ones((*alive.shape, actions), np.bool_)
     else:
-        own = np.stack([batch.of(batch.masks, agent) for agent in agents])
+        masks = np.stack([batch.of(batch.masks, agent) for agent in agents])
         after = np.stack([batch.of(batch.cut_masks, agent) for agent in agents])
-        legal = np.ones_like(own)
-        legal[:, :-1] = own[:, 1:]
+        legal = np.ones_like(masks)
+        legal[:, :-1] = masks[:, 1:]
         legal[:, batch.cut[:, 0], batch.cut[:, 1]] = after
     legal[~alive] = np.arange(legal.shape[-1]) == 0
     return legal
@@ -144,7 +144,7 @@ def update_target(
     Targets are computed with older weights, so that a step does not move its own target.
     """
     config = context.config
-    online, target = _unprefixed(tensors, f"{part}/{name}/"), _unprefixed(context.tensors, f"{target_part}/{name}/")
+    online, target = _below(tensors, f"{part}/{name}/"), _below(context.tensors, f"{target_part}/{name}/")
     if config.target_update_interval is None:
         new = soft_update(online, target, config.tau)
     else:
@@ -189,5 +189,5 @@ def _require_same(online: Mapping[str, Array], target: Mapping[str, Array]) -> N
         raise ValueError(f"the online and the target network do not have the same tensors: {odd}")
 
 
-def _unprefixed(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+def _below(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {key.removeprefix(prefix): array for key, array in tensors.items() if key.startswith(prefix)}

@@ -58,14 +58,14 @@ class LambdaReturns(NamedTuple):
 
     def targets(self, next_values: Array) -> Array:
         """The mixtures with the values after each step `next_values` ``[..., T, E]``."""
-        found: Array = np.empty(np.broadcast_shapes(self.rewards.shape, next_values.shape), self.rewards.dtype)
-        later: Array = np.zeros((*found.shape[:-2], found.shape[-1]), found.dtype)
-        for t in range(found.shape[-2] - 1, -1, -1):
+        returns: Array = np.empty(np.broadcast_shapes(self.rewards.shape, next_values.shape), self.rewards.dtype)
+        later: Array = np.zeros((*returns.shape[:-2], returns.shape[-1]), returns.dtype)
+        for t in range(returns.shape[-2] - 1, -1, -1):
             onward = self.onward[..., t, :]
             following = (1 - onward) * next_values[..., t, :] + onward * later
             later = self.rewards[..., t, :] + self.discount[..., t, :] * following
-            found[..., t, :] = later
-        return found
+            returns[..., t, :] = later
+        return returns
 
 
 class MultiStepConfig(Protocol):
@@ -82,32 +82,32 @@ class MultiStepConfig(Protocol):
 
 
 def multi_step_returns(
-    rewards: Array, terminated: Flags, ended: Flags, config: MultiStepConfig
+    rewards: Array, terminated: Flags, ends: Flags, config: MultiStepConfig
 ) -> NStepReturns | LambdaReturns:
     """Returns of n steps, or mixtures of them by λ; arrays are as in `n_step_returns`."""
     if not config.td_lambda:
-        return n_step_returns(rewards, terminated, ended, config.gamma, config.n_step)
-    return lambda_returns(rewards, terminated, ended, config.gamma, config.td_lambda)
+        return n_step_returns(rewards, terminated, ends, config.gamma, config.n_step)
+    return lambda_returns(rewards, terminated, ends, config.gamma, config.td_lambda)
 
 
-def lambda_returns(rewards: Array, terminated: Flags, ended: Flags, gamma: float, mixing: float) -> LambdaReturns:
+def lambda_returns(rewards: Array, terminated: Flags, ends: Flags, gamma: float, mixing: float) -> LambdaReturns:
     """Mixtures of returns by λ, here `mixing`; arrays are as in `n_step_returns`."""
-    onward = np.where(terminated | ended, 0.0, mixing).astype(rewards.dtype)
+    onward = np.where(terminated | ends, 0.0, mixing).astype(rewards.dtype)
     onward[..., -1, :] = 0
     return LambdaReturns(rewards, (gamma * ~terminated).astype(rewards.dtype), onward)
 
 
-def n_step_returns(rewards: Array, terminated: Flags, ended: Flags, gamma: float, steps: int) -> NStepReturns:
+def n_step_returns(rewards: Array, terminated: Flags, ends: Flags, gamma: float, steps: int) -> NStepReturns:
     """Sums at most `steps` rewards from each step on (Sutton and Barto, 2018, eq. 7.1).
 
-    A sum ends earlier with a termination, with a reset (`ended`), and with the sequence; only a termination removes the
-    value that follows. `rewards` and `terminated` ``[..., T, E]``; `ended` broadcasts to them. Next values are added by
-    `targets`, because they change with every update. Raises `ValueError` for fewer than 1 step.
+    A sum ends earlier with a termination, with a reset (`ends`), and with the sequence; only a termination
+    removes the value that follows. `rewards` and `terminated` ``[..., T, E]``; `ends` broadcasts to them. Next
+    values are added by `targets`, because they change with every update. Raises `ValueError` for fewer than 1 step.
     """
     if steps < 1:
         raise ValueError(f"a target looks at least 1 step ahead, not {steps}")
     length = rewards.shape[-2]
-    stops = terminated | ended
+    stops = terminated | ends
     returns, discount = np.zeros_like(rewards), np.zeros_like(rewards)
     last = np.broadcast_to(np.arange(length)[:, None], rewards.shape).copy()
     going = np.ones(rewards.shape, np.bool_)

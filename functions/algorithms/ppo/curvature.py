@@ -74,10 +74,10 @@ def policy_derivatives(
 
 
 class _Layer(NamedTuple):
-    """A layer after the first: its inputs `seen` (activations and a 1), its weight, its `grad` d loss / d outputs, and
-    for the activations the `slope` tanh' and the `bend`, d `slope` / d activations times d loss / d activations."""
+    """A layer after the first: its inputs `inputs` (activations and a 1), its weight, its `grad` d loss / d outputs,
+    and for the activations the `slope` tanh' and the `bend`, d `slope` / d activations times d loss / d activations."""
 
-    seen: Array
+    inputs: Array
     weight: Array
     grad: Array
     slope: Array
@@ -95,15 +95,15 @@ class Hessian:
         self._network = network
         *hidden, last = matrices = network.matrices(flat)
         inputs = self._inputs = _with_ones(inputs)
-        seen = []
+        layer_inputs = []
         for matrix in hidden:
             outputs = inputs.dot(matrix)
             inputs = _with_ones(np.tanh(outputs, out=outputs))
-            seen.append(inputs)
+            layer_inputs.append(inputs)
         self._error, self._second = loss(inputs.dot(last))
         self._layers: list[_Layer] = []  # last one first
         grad = self._error
-        for inputs, matrix in zip(seen[::-1], matrices[:0:-1], strict=True):
+        for inputs, matrix in zip(layer_inputs[::-1], matrices[:0:-1], strict=True):
             weight = matrix[:-1]
             activations, back = inputs[:, :-1], grad.dot(weight.T)
             slope = 1 - activations * activations
@@ -119,7 +119,7 @@ class Hessian:
         direction = np.empty(self._network.parameters, grad.dtype)
         first, *outs = self._network.matrices(direction)
         for layer, out in zip(self._layers, outs[::-1], strict=True):
-            layer.seen.T.dot(grad, out=out)
+            layer.inputs.T.dot(grad, out=out)
             grad = grad.dot(layer.weight.T)
             grad *= layer.slope
         self._inputs.T.dot(grad, out=first)
@@ -134,13 +134,13 @@ class Hessian:
             change *= layer.slope
             changes.append(change)
             change = change.dot(layer.weight)
-            change += layer.seen.dot(direction)
+            change += layer.inputs.dot(direction)
         grad = np.einsum("bij,bj->bi", self._second, change)  # R{d loss / d outputs}
         product = np.empty_like(vector)
         first, *outs = self._network.matrices(product)
         for layer, direction, out in zip(self._layers, directions[::-1], outs[::-1], strict=True):
             change = changes.pop()
-            layer.seen.T.dot(grad, out=out)
+            layer.inputs.T.dot(grad, out=out)
             out[:-1] += change.T.dot(layer.grad)
             grad = grad.dot(layer.weight.T)
             grad += layer.grad.dot(direction[:-1].T)
@@ -187,39 +187,39 @@ def extremes(times: Callable[[Array], Array], start: Array, most: int, residual:
     Lanczos' method with full reorthogonalisation (Golub and Van Loan, "Matrix Computations", chapter 10). It ends early
     once the relative residuals of both ends are at most `residual`; their relative errors are then of the order of
     `residual` squared. The projected matrix includes the next row, whose diagonal element is not computed yet; an
-    estimate of this element brings the ends closer to the true eigenvalues.
+    ritz of this element brings the ends closer to the true eigenvalues.
     """
     most = min(most, len(start))
     basis = np.empty((most, len(start)), start.dtype)
-    projected = np.zeros((most + 1, most + 1))  # tridiagonal; only the lower triangle is read
-    vector, length, found = start, math.sqrt(start.dot(start)), Extremes(0.0, 0.0)
+    tridiagonal = np.zeros((most + 1, most + 1))  # tridiagonal; only the lower triangle is read
+    vector, length, ritz = start, math.sqrt(start.dot(start)), Extremes(0.0, 0.0)
     for step in range(most):
         np.divide(vector, length, out=basis[step])
         count = step + 1
-        vector, length, onto, exhausted = _apart(times(basis[step]), basis[:count])
-        projected[step, step] = projected[count, count] = onto[-1]  # the latter estimates the next element
-        projected[count, step] = length
-        if exhausted or count >= min(FEWEST, most):
-            values, vectors = np.linalg.eigh(projected[: count + 1, : count + 1])
-            found = Extremes(float(values[0]), float(values[-1]))
-            low, high = (abs((end - onto[-1]) * vectors[-1, place]) for end, place in zip(found, (0, -1), strict=True))
-            if low <= residual * abs(found.smallest) and high <= residual * abs(found.largest):
+        vector, length, onto, is_exhausted = _apart(times(basis[step]), basis[:count])
+        tridiagonal[step, step] = tridiagonal[count, count] = onto[-1]  # the latter estimates the next element
+        tridiagonal[count, step] = length
+        if is_exhausted or count >= min(FEWEST, most):
+            values, vectors = np.linalg.eigh(tridiagonal[: count + 1, : count + 1])
+            ritz = Extremes(float(values[0]), float(values[-1]))
+            low, high = (abs((end - onto[-1]) * vectors[-1, place]) for end, place in zip(ritz, (0, -1), strict=True))
+            if low <= residual * abs(ritz.smallest) and high <= residual * abs(ritz.largest):
                 break
-    return found
+    return ritz
 
 
-def _apart(vector: Array, known: Array) -> tuple[Array, float, Array, bool]:
-    """The component of `vector` orthogonal to the orthonormal rows `known`, and its length; the projections of `vector`
+def _apart(vector: Array, basis: Array) -> tuple[Array, float, Array, bool]:
+    """The component of `vector` orthogonal to the orthonormal rows `basis`, and its length; the projections of `vector`
     on the rows; and whether the component is small.
 
     A small component is largely rounding error, which a second pass removes.
     """
-    onto = known.dot(vector)
-    rest = vector - onto.dot(known)
+    onto = basis.dot(vector)
+    rest = vector - onto.dot(basis)
     square = float(rest.dot(rest))
     little = square <= LITTLE * float(onto.dot(onto))
     if little:
-        rest -= known.dot(rest).dot(known)
+        rest -= basis.dot(rest).dot(basis)
         square = float(rest.dot(rest))
     return rest, math.sqrt(square), onto, little
 

@@ -22,7 +22,7 @@ from functions.algorithms.ppo.curvature import Derivatives, DifferenceHessian, H
 from functions.algorithms.ppo.distil import branchwise
 from functions.algorithms.ppo.ppo import PolicyRows
 from functions.algorithms.ppo.specs import PpoConfig
-from functions.algorithms.rows import normalised, observations, pooled, starts, with_identity
+from functions.algorithms.rows import normalise, observations, pool_rows, starts, with_identity
 from functions.algorithms.stage import Context, Summary, SummaryResult, Tensors
 from functions.contract import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES, SummaryName
 from functions.environments.base import AgentClass
@@ -57,14 +57,14 @@ def behaviour(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
     kind = before.spec.classes[index]
     if kind.continuous:
         return SummaryResult({}, {})
-    rows = drawn(before, index, "behaviour", COMPARED_OBSERVATIONS)
+    rows = draw_rows(before, index, "behaviour", COMPARED_OBSERVATIONS)
     legal = None if batch.masks is None else _at(batch.masks[index], rows)
     weights = engine_of(before.config).weights(after, f"policy/{group_name(group)}")
     new, sizes = replace(before, tensors=after), kind.branches or (kind.actions,)
 
     def probabilities(agent: int) -> Array:
-        found = np.exp(branchwise(_outputs(new, weights, agent, index, rows), sizes, legal))
-        return found if len(sizes) == 1 else found / found.dtype.type(len(sizes))
+        probability = np.exp(branchwise(_outputs(new, weights, agent, index, rows), sizes, legal))
+        return probability if len(sizes) == 1 else probability / probability.dtype.type(len(sizes))
 
     return SummaryResult({}, {agent: probabilities(agent) for agent in agents})
 
@@ -79,7 +79,7 @@ def gaussian(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryR
     weights = engine_of(before.config).weights(after, f"policy/{group_name(group)}")
     if weights.log_std is None:
         return SummaryResult({}, {})
-    rows, deviation = drawn(before, index, "behaviour", COMPARED_OBSERVATIONS), np.exp(weights.log_std)
+    rows, deviation = draw_rows(before, index, "behaviour", COMPARED_OBSERVATIONS), np.exp(weights.log_std)
 
     def moments(agent: int) -> Array:
         means = _outputs(replace(before, tensors=after), weights, agent, index, rows)
@@ -98,12 +98,12 @@ def density(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryRe
     batch, agents = before.batch, members(before.team, group)
     index, _ = batch.place(agents[0])
     kind = before.spec.classes[index]
-    rows = drawn(before, index, "density", DENSITY_SAMPLES * len(kind.agents))
-    clipped = engine_of(before.config).weights(after, f"policy/{group_name(group)}").clipped
-    done = _features(kind, clipped, _at(_wide(batch.actions[index]), rows))
+    rows = draw_rows(before, index, "density", DENSITY_SAMPLES * len(kind.agents))
+    clips_actions = engine_of(before.config).weights(after, f"policy/{group_name(group)}").clipped
+    done = _features(kind, clips_actions, _at(_wide(batch.actions[index]), rows))
     joint = np.concatenate([_at(batch.observations[index], rows), done], axis=1)
-    compressed = compress(joint, DENSITY_DIMENSIONS).reshape(len(kind.agents), DENSITY_SAMPLES, -1)
-    return SummaryResult({}, {agent: compressed[kind.agents.index(agent)] for agent in agents})
+    projections = compress(joint, DENSITY_DIMENSIONS).reshape(len(kind.agents), DENSITY_SAMPLES, -1)
+    return SummaryResult({}, {agent: projections[kind.agents.index(agent)] for agent in agents})
 
 
 def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
@@ -114,39 +114,39 @@ def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
     unrelated to that of all rows: any use of it needs evidence that it is more than noise. A group without rows has no
     such summary, nor has a network of a factory.
     """
-    known, name = PolicyRows.living(before, group), f"policy/{group_name(group)}"
-    count = len(known.actions)
+    data, name = PolicyRows.living(before, group), f"policy/{group_name(group)}"
+    count = len(data.actions)
     if not count or f"{name}/{SHAPE}" in before.tensors:
         return SummaryResult({}, {})
     rng = generator(before.seed, before.round, "curvature", group)
-    wanted = max(LEAST, count // ONE_IN)
+    sample_size = max(LEAST, count // ONE_IN)
     weights = recurrent.weights_of(before.tensors, name)
-    quick = isinstance(known.head, OneChoice) and {*weights.kinds} <= {Linear, Tanh}
-    hessian = (_hessian if quick else _differences)(before, group, known, wanted, rng)
-    found = extremes(hessian.times, hessian.start(rng), PRODUCTS, RESIDUAL * LEAST / wanted)
-    return SummaryResult({"largest": found.largest, "smallest": found.smallest}, {})
+    quick = isinstance(data.head, OneChoice) and {*weights.kinds} <= {Linear, Tanh}
+    hessian = (_hessian if quick else _differences)(before, group, data, sample_size, rng)
+    eigenvalues = extremes(hessian.times, hessian.start(rng), PRODUCTS, RESIDUAL * LEAST / sample_size)
+    return SummaryResult({"largest": eigenvalues.largest, "smallest": eigenvalues.smallest}, {})
 
 
 def _hessian(
-    before: Context[PpoConfig], group: int, known: PolicyRows, wanted: int, rng: np.random.Generator
+    before: Context[PpoConfig], group: int, data: PolicyRows, sample_size: int, rng: np.random.Generator
 ) -> Hessian:
-    """The Hessian on `wanted` rows, for one choice and a feed-forward policy with tanh layers."""
-    count = len(known.actions)
-    rows = rng.integers(count, size=wanted) if count > wanted else np.arange(count)
-    legal = None if known.legal is None else known.legal[rows]
+    """The Hessian on `sample_size` rows, for one choice and a feed-forward policy with tanh layers."""
+    count = len(data.actions)
+    rows = rng.integers(count, size=sample_size) if count > sample_size else np.arange(count)
+    legal = None if data.legal is None else data.legal[rows]
 
     def loss(logits: Array) -> Derivatives:
-        return policy_derivatives(logits, known.actions[rows], known.advantage[rows], before.config.ent_coef, legal)
+        return policy_derivatives(logits, data.actions[rows], data.advantage[rows], before.config.ent_coef, legal)
 
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
-    inputs = pooled(before, group, lambda agent: observations(before, agent))
+    inputs = pool_rows(before, group, lambda agent: observations(before, agent))
     return Hessian(network, flat, inputs[rows], loss)
 
 
 def _differences(
-    before: Context[PpoConfig], group: int, known: PolicyRows, wanted: int, rng: np.random.Generator
+    before: Context[PpoConfig], group: int, data: PolicyRows, sample_size: int, rng: np.random.Generator
 ) -> DifferenceHessian:
-    """The Hessian of any policy on about `wanted` rows; on whole chunks for a recurrent policy."""
+    """The Hessian of any policy on about `sample_size` rows; on whole chunks for a recurrent policy."""
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
     pieces = training_samples(
         before,
@@ -155,9 +155,9 @@ def _differences(
         lambda agent: observations(before, agent),
         before.config.data_chunk_length,
     )
-    share = min(1.0, wanted / len(known.actions))
-    chosen = rng.choice(len(pieces), max(1, round(share * len(pieces))), replace=False)
-    return DifferenceHessian(network, flat, pieces.part(chosen), known.loss)
+    share = min(1.0, sample_size / len(data.actions))
+    sample = rng.choice(len(pieces), max(1, round(share * len(pieces))), replace=False)
+    return DifferenceHessian(network, flat, pieces.part(sample), data.loss)
 
 
 def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
@@ -166,16 +166,16 @@ def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResu
     A single rollout shows no variation, so it has no such summary.
     """
     batch = before.batch
-    known = PolicyRows.living(before, group)
+    data = PolicyRows.living(before, group)
     steps, num_envs = batch.ended.shape
-    of_row = pooled(before, group, lambda agent: np.tile(np.arange(num_envs), (steps, 1)))
+    of_row = pool_rows(before, group, lambda agent: np.tile(np.arange(num_envs), (steps, 1)))
     parts, size = sample_blocks(batch.rollouts, num_envs)
     loss_gradient = engine_of(before.config).loss_gradient(before.tensors, f"policy/{group_name(group)}")
     pieces = training_samples(
         before, group, loss_gradient.weights, lambda agent: observations(before, agent), before.config.data_chunk_length
     )
     samples = [pieces.containing((of_row >= part.start) & (of_row < part.stop)) for part in parts]
-    gradients = [loss_gradient.of(pieces.part(sample), known.loss)[1].copy() for sample in samples if len(sample)]
+    gradients = [loss_gradient.of(pieces.part(sample), data.loss)[1].copy() for sample in samples if len(sample)]
     if len(gradients) < 2:
         return SummaryResult({}, {})
     return SummaryResult(noise_estimate(np.stack(gradients), size)._asdict(), {})
@@ -188,26 +188,26 @@ def rewards(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryRe
     algorithm learns from that of the team: there a reward says nothing about a member.
     """
     batch, agents = before.batch, members(before.team, group)
-    own, alive = batch.rewards[agents], batch.alive[agents]
-    equal = np.where(alive, own, -np.inf).max(axis=0) <= np.where(alive, own, np.inf).min(axis=0)
+    agent_rewards, alive = batch.rewards[agents], batch.alive[agents]
+    equal = np.where(alive, agent_rewards, -np.inf).max(axis=0) <= np.where(alive, agent_rewards, np.inf).min(axis=0)
     if len(agents) < 2 or before.config.reward == "team" or equal.all():
         return SummaryResult({}, {})
     index, _ = batch.place(agents[0])
-    clipped = weights_of(before, f"policy/{group_name(group)}").clipped
+    clips_actions = weights_of(before, f"policy/{group_name(group)}").clipped
 
     def seen_and_done(agent: int) -> Array:
         actions = batch.of(batch.actions, agent)
         flat = actions.reshape(-1, 1 if actions.ndim == 2 else actions.shape[-1])
-        done = _features(before.spec.classes[index], clipped, flat).reshape(*actions.shape[:2], -1)
+        done = _features(before.spec.classes[index], clips_actions, flat).reshape(*actions.shape[:2], -1)
         return np.concatenate([batch.of(batch.observations, agent), done], axis=-1, dtype=np.float32)
 
     numbers = len(agents) * (before.spec.classes[index].observation_size + 1)
-    steps, envs = reward_models.chosen(len(batch.ended), batch.ended.shape[1], numbers)
+    steps, envs = reward_models.sample_grid(len(batch.ended), batch.ended.shape[1], numbers)
     inputs = np.stack([seen_and_done(agent)[np.ix_(steps, envs)] for agent in agents])
     rng = generator(before.seed, before.round, "rewards", group)
     at = np.ix_(np.arange(len(agents)), steps, envs)
-    found = reward_models.errors(inputs, own[at], alive[at], rng)
-    return SummaryResult({}, {} if found is None else dict(zip(agents, found.swapaxes(0, 1), strict=True)))
+    errors = reward_models.errors(inputs, agent_rewards[at], alive[at], rng)
+    return SummaryResult({}, {} if errors is None else dict(zip(agents, errors.swapaxes(0, 1), strict=True)))
 
 
 class GradientNoise(NamedTuple):
@@ -237,9 +237,9 @@ def sample_blocks(rollouts: int, num_envs: int) -> SampleBlocks:
     """
     samples, each = min(MOST_SAMPLES, rollouts), num_envs // rollouts
     width = rollouts // samples * each
-    used = math.ceil(SAMPLE_SHARE * width)
+    sample_width = math.ceil(SAMPLE_SHARE * width)
     firsts = range(0, samples * width, width)
-    return SampleBlocks(tuple(range(first, first + used) for first in firsts), used / each)
+    return SampleBlocks(tuple(range(first, first + sample_width) for first in firsts), sample_width / each)
 
 
 def noise_estimate(gradients: NDArray[Any], size: float = 1.0) -> GradientNoise:
@@ -258,7 +258,7 @@ def noise_estimate(gradients: NDArray[Any], size: float = 1.0) -> GradientNoise:
     return GradientNoise(trace * size, float(mean @ mean) - trace / count)
 
 
-def drawn(context: Context[PpoConfig], index: int, purpose: str, count: int) -> list[NDArray[np.int64]]:
+def draw_rows(context: Context[PpoConfig], index: int, purpose: str, count: int) -> list[NDArray[np.int64]]:
     """Indices of steps (t, e) of every agent of a class, equally many of each agent and `count` in all.
 
     They are steps of living agents if there are any, and none repeats before all are drawn. The address (seed, round,
@@ -299,25 +299,25 @@ def _outputs(
     """The outputs ``[sum of rows, width]`` of the policy in `context` for the steps `rows` of the agents of class
     `index`, with the identity of `agent`."""
 
-    def seen(observations: Array) -> Array:
-        return with_identity(context, agent, normalised(context, "policy", agent, observations))
+    def policy_inputs(observations: Array) -> Array:
+        return with_identity(context, agent, normalise(context, "policy", agent, observations))
 
     arrays = context.batch.observations[index]
     if not weights.hidden_size:
-        return weights.forward(seen(_at(arrays, rows))).outputs
+        return weights.forward(policy_inputs(_at(arrays, rows))).outputs
     begins, outputs = starts(context), []
-    for array, own in zip(arrays, rows, strict=True):
-        steps, columns = np.divmod(own, begins.shape[1])
+    for array, agent_rows in zip(arrays, rows, strict=True):
+        steps, columns = np.divmod(agent_rows, begins.shape[1])
         environments, column = np.unique(columns, return_inverse=True)
-        inputs = seen(array[:, environments])
+        inputs = policy_inputs(array[:, environments])
         outputs.append(weights.forward(inputs, begins[:, environments]).outputs[steps, column])
     return np.concatenate(outputs)
 
 
-def _features(kind: AgentClass, clipped: bool, actions: Array) -> Array:
+def _features(kind: AgentClass, clips_actions: bool, actions: Array) -> Array:
     """Actions ``[rows, 1 or more]`` as comparable features: continuous actions in [-1, 1], choices as one-hots."""
     if kind.continuous:
-        return Gaussian(Bounds(kind.low, kind.high), clipped).within(actions)
+        return Gaussian(Bounds(kind.low, kind.high), clips_actions).within(actions)
     sizes = kind.branches or (kind.actions,)
     return np.concatenate([np.eye(size)[actions[:, branch]] for branch, size in enumerate(sizes)], axis=1)
 
@@ -329,7 +329,9 @@ def _wide(actions: Array) -> Array:
 
 def _at(arrays: Array, rows: list[NDArray[np.int64]]) -> Array:
     """The steps `rows` of every agent in ``[n, T, E, width]``, one agent after the other: ``[sum of rows, width]``."""
-    return np.concatenate([array.reshape(-1, array.shape[-1])[own] for array, own in zip(arrays, rows, strict=True)])
+    return np.concatenate(
+        [array.reshape(-1, array.shape[-1])[index] for array, index in zip(arrays, rows, strict=True)]
+    )
 
 
 PPO_SUMMARIES: Mapping[SummaryName, Summary] = {

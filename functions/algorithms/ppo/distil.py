@@ -89,14 +89,14 @@ class GaussianTarget:
 
     def loss(self, outputs: Array, log_std: Array | None, rows: NDArray[np.int64]) -> DistilLoss:
         """See `DistilTarget`."""
-        precision = np.exp(-2 * _required(log_std))
+        precision = np.exp(-2 * _require(log_std))
         apart = outputs - self.means[rows]
         spread = np.exp(2 * self.log_std[rows]) + apart * apart
         return DistilLoss(apart * precision / len(rows), 1 - precision * spread.mean(axis=0))
 
     def divergence(self, outputs: Array, log_std: Array | None) -> float:
         """See `DistilTarget`."""
-        log_std, teacher = _required(log_std).astype(np.float64), self.log_std.astype(np.float64)
+        log_std, teacher = _require(log_std).astype(np.float64), self.log_std.astype(np.float64)
         apart = (outputs - self.means).astype(np.float64)
         spread = (np.exp(2 * teacher) + apart * apart) * np.exp(-2 * log_std)
         return float((log_std - teacher + (spread - 1) / 2).sum(axis=1).mean())
@@ -135,7 +135,7 @@ def divergence(teacher: Array, student: Array) -> float:
     return float((np.exp(log_t) * (log_t - log_p)).sum(axis=1).mean())
 
 
-def _required(log_std: Array | None) -> Array:
+def _require(log_std: Array | None) -> Array:
     if log_std is None:
         raise ValueError("a policy without standard deviations cannot be taught those of another")
     return log_std

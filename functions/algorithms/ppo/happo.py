@@ -19,7 +19,7 @@ from functions.algorithms.groups import groups_of, members, side_of
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import PolicyRows, Ppo, train_policy
 from functions.algorithms.ppo.specs import TEAM, HappoConfig
-from functions.algorithms.rows import observations, pooled, starts
+from functions.algorithms.rows import observations, pool_rows, starts
 from functions.algorithms.stage import Context, Stage, StageResult, Summary
 from functions.contract import SummaryName
 from functions.keys import group_name
@@ -32,11 +32,11 @@ from functions.nn.networks import Weights, unroll
 def policy(context: Context[HappoConfig], group: int) -> StageResult:
     """Trains the group's policy on advantages times the ratios of earlier groups, and computes its own ratios."""
     factor, rows = _factor(context, group), PolicyRows.living(context, group)
-    weights = pooled(context, group, lambda agent: factor)
-    trained = train_policy(context, group, rows._replace(advantage=rows.advantage * weights))
-    new = weights_of(replace(context, tensors=trained.tensors), f"policy/{group_name(group)}")
+    weights = pool_rows(context, group, lambda agent: factor)
+    result = train_policy(context, group, rows._replace(advantage=rows.advantage * weights))
+    new = weights_of(replace(context, tensors=result.tensors), f"policy/{group_name(group)}")
     ratio = _ratio(context, group, new)
-    return trained._replace(tensors={**trained.tensors, f"ratio/{group_name(group)}": ratio})
+    return result._replace(tensors={**result.tensors, f"ratio/{group_name(group)}": ratio})
 
 
 def _factor(context: Context[HappoConfig], group: int) -> Array:

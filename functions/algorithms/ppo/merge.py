@@ -19,7 +19,7 @@ from functions.algorithms.groups import members
 from functions.algorithms.ppo import distil
 from functions.algorithms.ppo.ppo import Ppo, learning_signal
 from functions.algorithms.ppo.specs import PpoConfig
-from functions.algorithms.rows import observations, pooled, starts
+from functions.algorithms.rows import observations, pool_rows, starts
 from functions.algorithms.stage import Context, StageResult, Tensors
 from functions.algorithms.trainable import Trainable, outputs
 from functions.algorithms.views import CriticView
@@ -49,8 +49,8 @@ class Distillation:
     """
 
     def __init__(self, apart: Context[PpoConfig], target: Team, group: int, base: int, steps: int) -> None:
-        seen = _renamed(apart.tensors, group_name(base), group_name(group))
-        context = replace(apart, team=target, tensors={**apart.tensors, **seen})
+        statistics = _statistics_as(apart.tensors, group_name(base), group_name(group))
+        context = replace(apart, team=target, tensors={**apart.tensors, **statistics})
         self.apart, self.context, self.group = apart, context, group
         alive = context.batch.alive[members(context.team, group)]
         rng = generator(context.seed, context.round, "distil", group)
@@ -72,14 +72,14 @@ class Distillation:
 
     def train(self, student: Trainable, pieces: Samples, loss_of: LossOf[distil.DistilLoss]) -> None:
         """Trains the network on the rows."""
-        student.learn((pieces.part(chosen) for chosen in self._batches), loss_of)
+        student.learn((pieces.part(batch) for batch in self._batches), loss_of)
 
     def legal(self) -> NDArray[np.bool_] | None:
         """The members' legal actions ``[rows, actions]``."""
         batch, masks = self.context.batch, self.context.batch.masks
         if masks is None:
             return None
-        return pooled(self.context, self.group, lambda agent: batch.of(masks, agent))
+        return pool_rows(self.context, self.group, lambda agent: batch.of(masks, agent))
 
 
 class Merging:
@@ -95,18 +95,18 @@ class Merging:
         Hasselt et al., "Learning values across many orders of magnitude", 2016).
         """
         name = group_name(group)
-        known = self._estimates(context, members(target, group))
+        estimates = self._estimates(context, members(target, group))
         before = Normaliser(*context.tensors[f"normaliser/{group_name(base)}"].tolist())
-        after = estimated(known.targets, before.weight)
-        made = _critic_of(context, base, name, before, after)
-        made[f"normaliser/{name}"] = np.array([after.mean, after.square, after.weight])
+        after = normaliser_of(estimates.targets, before.weight)
+        tensors = _critic_of(context, base, name, before, after)
+        tensors[f"normaliser/{name}"] = np.array([after.mean, after.square, after.weight])
         metrics: dict[str, float] = {}
         if distil_steps:
             distillation = Distillation(context, target, group, base, distil_steps)
-            made |= self._distilled_critic(distillation, made, after.normalise(known.values))
+            tensors |= self._distilled_critic(distillation, tensors, after.normalise(estimates.values))
             policy, metrics = distilled_policy(distillation, base)
-            made |= policy
-        return StageResult(made, metrics)
+            tensors |= policy
+        return StageResult(tensors, metrics)
 
     def _distilled_critic(self, distillation: Distillation, tensors: Tensors, values: Array) -> dict[str, Array]:
         """The critic among `tensors`, trained towards `values` for the members' rows."""
@@ -125,11 +125,11 @@ class Merging:
         targets, values = [], []
         for agent in agents:
             name = group_name(agent)
-            found = self._ppo.postprocess(context, agent).tensors
-            old, updated = (Normaliser(*tensors[f"normaliser/{name}"].tolist()) for tensors in (context.tensors, found))
-            living = context.batch.alive[[agent]][learning_signal(context, agent).learned]
-            targets.append(updated.denormalise(found[f"target/{name}"][living].astype(np.float64)))
-            values.append(old.denormalise(found[f"value/{name}"][living].astype(np.float64)))
+            outputs = self._ppo.postprocess(context, agent).tensors
+            old, new = (Normaliser(*tensors[f"normaliser/{name}"].tolist()) for tensors in (context.tensors, outputs))
+            living = context.batch.alive[[agent]][learning_signal(context, agent).loss_mask]
+            targets.append(new.denormalise(outputs[f"target/{name}"][living].astype(np.float64)))
+            values.append(old.denormalise(outputs[f"value/{name}"][living].astype(np.float64)))
         return Estimates(np.concatenate(targets), np.concatenate(values))
 
 
@@ -140,9 +140,11 @@ def _critic_of(
 
     A critic of a factory stays as it is, so that its values are wrong until it is distilled.
     """
-    own = f"critic/{group_name(base)}/"
+    prefix = f"critic/{group_name(base)}/"
     critic = {
-        f"critic/{name}/{key.removeprefix(own)}": array for key, array in context.tensors.items() if key.startswith(own)
+        f"critic/{name}/{key.removeprefix(prefix)}": array
+        for key, array in context.tensors.items()
+        if key.startswith(prefix)
     }
     if f"critic/{name}/{SHAPE}" in critic:
         return critic
@@ -151,13 +153,13 @@ def _critic_of(
     return recurrent.to_tensors(network, flat, f"critic/{name}")
 
 
-def _renamed(tensors: Tensors, base: str, name: str) -> dict[str, Array]:
+def _statistics_as(tensors: Tensors, base: str, name: str) -> dict[str, Array]:
     """The statistics of the inputs of the networks of `base`, if they have any, as those of the group `name`."""
     parts = [part for part in ("policy", "critic") if f"{part}/{base}/{SEEN}" in tensors]
     return {f"{part}/{name}/{SEEN}": tensors[f"{part}/{base}/{SEEN}"] for part in parts}
 
 
-def estimated(targets: Array, weight: float) -> Normaliser:
+def normaliser_of(targets: Array, weight: float) -> Normaliser:
     """The normaliser with the statistics of `targets`, and with this `weight`."""
     return Normaliser(weight * float(targets.mean()), weight * float(np.square(targets).mean()), weight)
 
@@ -190,15 +192,15 @@ def _target(distillation: Distillation) -> distil.DistilTarget:
     context, apart, group = distillation.context, distillation.apart, distillation.group
     kind, _ = context.batch.place(members(context.team, group)[0])
 
-    def own(agent: int) -> Weights:
+    def policy_of(agent: int) -> Weights:
         return weights_of(apart, f"policy/{group_name(agent)}")
 
-    def acted(agent: int) -> Array:
-        return unroll(own(agent), observations(apart, agent), starts(apart))[0]
+    def policy_outputs(agent: int) -> Array:
+        return unroll(policy_of(agent), observations(apart, agent), starts(apart))[0]
 
     def spread(agent: int) -> Array:
-        return np.tile(np.asarray(own(agent).log_std), (*context.batch.ended.shape, 1))
+        return np.tile(np.asarray(policy_of(agent).log_std), (*context.batch.ended.shape, 1))
 
     head = distribution(context.spec.classes[kind])
-    log_std = pooled(context, group, spread) if head.log_std_size else None
-    return distil.distil_target(head, pooled(context, group, acted), log_std, distillation.legal())
+    log_std = pool_rows(context, group, spread) if head.log_std_size else None
+    return distil.distil_target(head, pool_rows(context, group, policy_outputs), log_std, distillation.legal())

@@ -23,7 +23,7 @@ from functions.algorithms.ppo.specs import PpoConfig, actor_and_critic, part_byt
 from functions.algorithms.rows import (
     after_cuts,
     learned_from,
-    normalised,
+    normalise,
     observations,
     pooling,
     share,
@@ -65,16 +65,16 @@ class Ppo:
         name, rng = group_name(group), generator(seed, "initialise", group)
         actor, critic = actor_and_critic(self._view, spec, team, config, group)
         agent, view = members(team, group)[0], config.critic_view(self._view)
-        acting, valued = observation_shape(spec, agent), critic_shape(spec, agent, view.width(spec, agent))
-        made = {
+        acting, critic_inputs = observation_shape(spec, agent), critic_shape(spec, agent, view.width(spec, agent))
+        tensors = {
             **new_network(config, Part("policy", acting, 0.01, acts=True), actor, group, rng),
-            **new_network(config, Part("critic", valued, 1.0), critic, group, rng),
+            **new_network(config, Part("critic", critic_inputs, 1.0), critic, group, rng),
             f"normaliser/{name}": np.zeros(3),
         }
         if config.normalise_observations:
-            made |= initial_statistics("policy", group, observation_width(spec, agent))
-            made |= initial_statistics("critic", group, view.width(spec, agent))
-        return made
+            tensors |= initial_statistics("policy", group, observation_width(spec, agent))
+            tensors |= initial_statistics("critic", group, view.width(spec, agent))
+        return tensors
 
     def part_bytes(self, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:
         """See `specs.part_bytes`."""
@@ -94,15 +94,15 @@ class Ppo:
         targets = (advantages + values)[rows]
         advantage = advantages[learned_from(context, group)]
         spread = float(advantage.std())
-        updated = normaliser.updated(targets, config.value_decay)
+        new_normaliser = normaliser.update(targets, config.value_decay)
         metrics = ByAgent.of(agents, rows).explained_variance(values[rows], targets)
         precision = raw.dtype  # statistics need float64; training uses the precision of the weights
         return StageResult(
             {
                 f"advantage/{name}": ((advantage - advantage.mean()) / (spread + 1e-8)).astype(precision),
-                f"target/{name}": updated.normalise(targets).astype(precision),
+                f"target/{name}": new_normaliser.normalise(targets).astype(precision),
                 f"value/{name}": raw[rows],
-                f"normaliser/{name}": np.array([updated.mean, updated.square, updated.weight]),
+                f"normaliser/{name}": np.array([new_normaliser.mean, new_normaliser.square, new_normaliser.weight]),
             },
             metrics | {"advantage_spread": spread},
         )
@@ -118,7 +118,7 @@ class Ppo:
                 outputs[:, 0], old_values[rows], targets[rows], config.value_clip, config.huber_delta
             )
 
-        rows = learning_signal(context, group).learned
+        rows = learning_signal(context, group).loss_mask
 
         def critic_inputs(agent: int) -> Array:
             return self.inputs(context, agent)[0]
@@ -134,7 +134,7 @@ class Ppo:
     def inputs(self, context: Context[PpoConfig], agent: int) -> tuple[Array, Array]:
         """The critic's inputs ``[T, E, width]`` and ``[K, width]``, identity included."""
         steps, cut = context.config.critic_view(self._view).inputs(context.batch, agent)
-        inputs, after = (normalised(context, "critic", agent, rows) for rows in (steps, cut))
+        inputs, after = (normalise(context, "critic", agent, rows) for rows in (steps, cut))
         return with_identity(context, agent, inputs), with_identity(context, agent, after)
 
     def _statistics(self, context: Context[PpoConfig], group: int) -> dict[str, Array]:
@@ -171,17 +171,17 @@ class PolicyRows(NamedTuple):
 
         Raises `BadRequest` for trajectories without log-probabilities.
         """
-        batch, joined = context.batch, pooling(context, group)
+        batch, pool = context.batch, pooling(context, group)
         if batch.log_probability is None:
             raise BadRequest("the trajectories hold no log-probabilities, which PPO learns from")
         log_probability, masks = batch.log_probability, batch.masks
         index, _ = batch.place(members(context.team, group)[0])
         return cls(
             head=distribution(context.spec.classes[index]),
-            actions=joined(lambda agent: batch.of(batch.actions, agent)),
-            log_probability=joined(lambda agent: batch.of(log_probability, agent)),
+            actions=pool(lambda agent: batch.of(batch.actions, agent)),
+            log_probability=pool(lambda agent: batch.of(log_probability, agent)),
             advantage=context.tensors[f"advantage/{group_name(group)}"],
-            legal=None if masks is None else joined(lambda agent: batch.of(masks, agent)),
+            legal=None if masks is None else pool(lambda agent: batch.of(masks, agent)),
             clip=context.config.clip_coef,
             entropy=context.config.ent_coef,
         )
@@ -189,16 +189,16 @@ class PolicyRows(NamedTuple):
     def loss(self, outputs: Array, log_std: Array | None, rows: RowIndices) -> PolicyLoss:
         """The policy loss of the rows with the indices `rows`, from the network's `outputs` for them."""
         legal = None if self.legal is None else self.legal[rows]
-        known = self.actions[rows], self.log_probability[rows], self.advantage[rows], self.clip, self.entropy
+        minibatch = self.actions[rows], self.log_probability[rows], self.advantage[rows], self.clip, self.entropy
         if isinstance(self.head, OneChoice):
-            return clipped_policy_loss(outputs, *known, legal)
-        return clipped_head_loss(self.head, mask_logits(outputs, legal), log_std, *known)
+            return clipped_policy_loss(outputs, *minibatch, legal)
+        return clipped_head_loss(self.head, mask_logits(outputs, legal), log_std, *minibatch)
 
 
 def learning_signal(context: Context[PpoConfig], group: int) -> LearningSignal:
     """The group's rewards ``[n, T, E]``, terminal steps and rows of the critic."""
     signal = LearningSignal.of(context, members(context.team, group), context.config.reward == "team")
-    return signal._replace(learned=signal.learned & share(context, group))
+    return signal._replace(loss_mask=signal.loss_mask & share(context, group))
 
 
 def policy(context: Context[PpoConfig], group: int) -> StageResult:
@@ -206,14 +206,14 @@ def policy(context: Context[PpoConfig], group: int) -> StageResult:
     return train_policy(context, group, PolicyRows.living(context, group))
 
 
-def train_policy(context: Context[PpoConfig], group: int, known: PolicyRows) -> StageResult:
+def train_policy(context: Context[PpoConfig], group: int, policy_rows: PolicyRows) -> StageResult:
     """Trains the group's policy on its rows."""
     name, config = group_name(group), context.config
     network = Trainable.load(context, "policy", name)
     pieces = training_samples(
         context, group, network.weights, lambda agent: observations(context, agent), config.data_chunk_length
     )
-    steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), known.loss), config.epochs)
+    steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), policy_rows.loss), config.epochs)
     agents = members(context.team, group)
     metrics = {
         "policy_loss": _mean(step.loss.surrogate for step in steps),

@@ -148,8 +148,8 @@ def actor_and_critic(
     identity, norm = len(spec.agents) if team.identity else 0, config.layer_norm
     acting = (kind.observation_size + identity, *config.hidden, kind.actions)
     valuing = (config.critic_view(view).width(spec, agent) + identity, *config.hidden, 1)
-    clipped = kind.continuous and config.clipped
-    actor = Network(acting, config.recurrent, kind.continuous, clipped=clipped, layer_norm=norm)
+    clips_actions = kind.continuous and config.clipped
+    actor = Network(acting, config.recurrent, kind.continuous, clipped=clips_actions, layer_norm=norm)
     return actor, Network(valuing, config.recurrent, layer_norm=norm)
 
 

@@ -20,7 +20,7 @@ from functions.algorithms.off_policy.target_networks import (
     legal_next,
     observation_inputs,
 )
-from functions.algorithms.sac.distributions import Choices, Numbers, sampled
+from functions.algorithms.sac.distributions import Choices, Numbers, sample
 from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.stage import Context
 from functions.environments.base import AgentClass
@@ -40,7 +40,7 @@ def policy_samples(context: Context[SacConfig], group: int, weights: Weights) ->
     trace."""
     outputs, trace = observation_inputs(context, group).unroll(weights)
     rng = generator(context.seed, context.round, "sample", context.update, group)
-    return sampled(group_kind(context, group), _rows(outputs), legal_rows(context, group), rng), trace
+    return sample(group_kind(context, group), _rows(outputs), legal_rows(context, group), rng), trace
 
 
 def legal_rows(context: Context[SacConfig], group: int) -> Flags | None:
@@ -73,7 +73,7 @@ def actions_after(context: Context[SacConfig], group: int, address: str = "") ->
     outputs = group_outputs_after(context, "policy", group)
     rng = generator(context.seed, context.round, f"sample_after{address}", context.update, group)
     legal = None if kind.continuous else legal_next(context, agents)
-    samples = sampled(kind, _rows(outputs), None if legal is None else _rows(legal), rng)
+    samples = sample(kind, _rows(outputs), None if legal is None else _rows(legal), rng)
     alive = alive_next(context, agents)
     actions, entropy = samples.actions.reshape(*alive.shape, -1), samples.entropy.reshape(alive.shape)
     return After(actions * alive[..., None], entropy * alive)

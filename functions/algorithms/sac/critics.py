@@ -34,27 +34,27 @@ class Followed(NamedTuple):
 
 
 def train_step(
-    view: View, context: Context[SacConfig], group: int, now: Array, after: Followed, played: Followed | None
+    view: View, context: Context[SacConfig], group: int, now: Array, after: Followed, batch_actions: Followed | None
 ) -> StageResult:
     """One step of the group's critics and their targets, and d policy loss / d policy's actions, without the entropy.
 
     `context` is not a minibatch's. `now` ``[n, T, E, width]`` are samples of the policy's actions at the minibatch's
-    steps, `after` is what follows these steps, and `played` what follows all of the round's own steps, in its last
-    update.
+    steps, `after` is what follows these steps, and `batch_actions` what follows all of the round's own steps, in its
+    last update.
     """
-    metrics = {} if played is None else _overestimation(view, context, group, played)
+    metrics = {} if batch_actions is None else _overestimation(view, context, group, batch_actions)
     name = group_name(group)
-    found = learn_values(view, context, group, after.actions, temperature(context, name) * after.entropy)
-    gradient = _action_gradient(found.weights, found.inputs, found.steps, now)
-    return StageResult({**found.tensors, f"gradient/{name}": gradient}, metrics | found.metrics)
+    update = learn_values(view, context, group, after.actions, temperature(context, name) * after.entropy)
+    gradient = _action_gradient(update.weights, update.inputs, update.steps, now)
+    return StageResult({**update.tensors, f"gradient/{name}": gradient}, metrics | update.metrics)
 
 
-def _action_gradient(weights: list[Weights], inputs: CriticInputs, steps: NetworkInputs, own: Array) -> Array:
-    """d(-mean Q) / d `own` of living agents' rows ``[n, T, E, width]``, Q the lesser value; the others' actions are as
-    recorded."""
-    learned = by_column(learning_signal(inputs.context, inputs.agents, team=False).learned)
-    share = learned * own.dtype.type(-1 / max(1, int(learned.sum())))
-    rows = [OwnActions.of(each, inputs, steps, own) for each in weights]
+def _action_gradient(weights: list[Weights], inputs: CriticInputs, steps: NetworkInputs, own_actions: Array) -> Array:
+    """d(-mean Q) / d `own_actions` of living agents' rows ``[n, T, E, width]``, Q the lesser value; the others' actions
+    are as recorded."""
+    loss_mask = by_column(learning_signal(inputs.context, inputs.agents, team=False).loss_mask)
+    share = loss_mask * own_actions.dtype.type(-1 / max(1, int(loss_mask.sum())))
+    rows = [OwnActions.of(each, inputs, steps, own_actions) for each in weights]
     least = np.argmin([part.values(each) for part, each in zip(rows, weights, strict=True)], axis=0)
     pairs = enumerate(zip(rows, weights, strict=True))
     return np.asarray(np.add.reduce([part.gradient(each, share * (least == index)) for index, (part, each) in pairs]))
@@ -68,5 +68,5 @@ def _overestimation(view: View, context: Context[SacConfig], group: int, after: 
     future = least_after(context, name, inputs, steps, after.actions) + scale.offset
     bonus = config.gamma * scale.reward * temperature(context, name) * after.entropy * ~signal.terminal
     soft = signal._replace(rewards=signal.rewards + bonus)
-    value = least_value(context, name, CriticRows(steps, agents, signal.learned, scale.offset))
+    value = least_value(context, name, CriticRows(steps, agents, signal.loss_mask, scale.offset))
     return overestimation(context, name, value, future, soft, agents)

@@ -27,12 +27,12 @@ class Choices:
     """One-hot samples of discrete actions, and their masked `logits` ``[B, actions]``."""
 
     logits: Array
-    relaxed: Relaxed
+    relaxation: Relaxed
 
     @property
     def actions(self) -> Array:
         """See the module."""
-        return self.relaxed.hard
+        return self.relaxation.hard
 
     @cached_property
     def entropy(self) -> Array:
@@ -42,7 +42,7 @@ class Choices:
     def backward(self, grad_actions: Array, grad_entropy: Array) -> Array:
         """See the module."""
         by_entropy, _ = OneChoice(self.logits.shape[-1]).entropy_gradient(self.logits, None)
-        return np.asarray(self.relaxed.backward(grad_actions) + grad_entropy[:, None] * by_entropy)
+        return np.asarray(self.relaxation.backward(grad_actions) + grad_entropy[:, None] * by_entropy)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Numbers:
         return self.sample.backward(grad_actions, -grad_entropy)
 
 
-def sampled(kind: AgentClass, outputs: Array, legal: Flags | None, rng: np.random.Generator) -> Choices | Numbers:
+def sample(kind: AgentClass, outputs: Array, legal: Flags | None, rng: np.random.Generator) -> Choices | Numbers:
     """Samples for the outputs ``[B, out]`` of policies of this class, whose `legal` actions are ``[B, actions]``."""
     shape = (len(outputs), kind.actions)
     if kind.continuous:

@@ -21,11 +21,13 @@ from functions.contract import SummaryName
 
 def critic(context: Context[SacConfig], group: int) -> StageResult:
     """One step of the group's critics, and the gradient of their values with respect to the policy's actions."""
-    minibatch, played = with_minibatch(context), _followed(context, group, OWN) if due(context) else None
-    return train_step(OWN_VIEW, context, group, current_actions(minibatch, group), _followed(minibatch, group), played)
+    minibatch, batch_actions = with_minibatch(context), _policy_actions(context, group, OWN) if due(context) else None
+    return train_step(
+        OWN_VIEW, context, group, current_actions(minibatch, group), _policy_actions(minibatch, group), batch_actions
+    )
 
 
-def _followed(context: Context[SacConfig], group: int, address: str = "") -> Followed:
+def _policy_actions(context: Context[SacConfig], group: int, address: str = "") -> Followed:
     actions, entropy = actions_after(context, group, address)
     return Followed(dict(zip(members(context.team, group), actions, strict=True)), entropy)
 

@@ -27,25 +27,25 @@ def actors(context: Context[SacConfig], group: int) -> StageResult:
     """Samples of the group's policy at the minibatch's steps, and after them."""
     minibatch = with_minibatch(context)
     tensors = {f"action/{group_name(group)}": current_actions(minibatch, group)}
-    tensors |= _named(actions_after(minibatch, group), group)
+    tensors |= _as_tensors(actions_after(minibatch, group), group)
     if due(context):
-        tensors |= _named(actions_after(context, group, OWN), group, OWN)
+        tensors |= _as_tensors(actions_after(context, group, OWN), group, OWN)
     return StageResult(tensors, {})
 
 
 def critic(context: Context[SacConfig], group: int) -> StageResult:
     """One step of the group's critics, and the gradient of their values with respect to the policy's actions."""
-    played = _followed(context, group, OWN) if due(context) else None
+    batch_actions = _policy_actions(context, group, OWN) if due(context) else None
     now = context.tensors[f"action/{group_name(group)}"]
-    return train_step(TEAM_VIEW, context, group, now, _followed(context, group), played)
+    return train_step(TEAM_VIEW, context, group, now, _policy_actions(context, group), batch_actions)
 
 
-def _named(after: After, group: int, of: str = "") -> dict[str, Array]:
+def _as_tensors(after: After, group: int, of: str = "") -> dict[str, Array]:
     name = group_name(group)
     return {f"next_action{of}/{name}": after.actions, f"next_entropy{of}/{name}": after.entropy}
 
 
-def _followed(context: Context[SacConfig], group: int, of: str = "") -> Followed:
+def _policy_actions(context: Context[SacConfig], group: int, of: str = "") -> Followed:
     arrays = dict[int, Array]()
     for other in context.team.learning:
         each = context.tensors[f"next_action{of}/{group_name(other)}"]

@@ -47,17 +47,17 @@ def policy(context: Context[SacConfig], group: int) -> StageResult:
     minibatch, name, agents = with_minibatch(context), group_name(group), members(context.team, group)
     network = Trainable.load(minibatch, "policy", name)
     samples, trace = policy_samples(minibatch, group, network.weights)
-    alive = learning_signal(minibatch, agents, team=False).learned
-    learned, gradient = by_column(alive), by_column(context.tensors[f"gradient/{name}"])
+    alive = learning_signal(minibatch, agents, team=False).loss_mask
+    loss_mask, gradient = by_column(alive), by_column(context.tensors[f"gradient/{name}"])
     weight = -temperature(context, name) / max(1, int(alive.sum()))
-    grad_entropy = learned.ravel() * samples.entropy.dtype.type(weight)
+    grad_entropy = loss_mask.ravel() * samples.entropy.dtype.type(weight)
     grad_output = samples.backward(gradient.reshape(-1, gradient.shape[-1]), grad_entropy)
-    norm = network.descend(trace, grad_output_for(network.weights, grad_output.reshape(*learned.shape, -1)))
+    norm = network.descend(trace, grad_output_for(network.weights, grad_output.reshape(*loss_mask.shape, -1)))
     excess = samples.entropy - _target_entropy(minibatch, group)
-    tensors = network.tensors("policy", name) | temperature_step(context, name, excess[learned.ravel()])
+    tensors = network.tensors("policy", name) | temperature_step(context, name, excess[loss_mask.ravel()])
     metrics = {"policy_grad_norm": norm, "temperature": temperature(context, name)}
     if due(context):
-        entropy = by_agent(samples.entropy.reshape(learned.shape), len(agents))
+        entropy = by_agent(samples.entropy.reshape(loss_mask.shape), len(agents))
         metrics |= ByAgent.of(agents, alive).means({"entropy": entropy[alive]})
     return StageResult(tensors, metrics)
 

@@ -26,17 +26,17 @@ class ConservativeGap(NamedTuple):
     gradient: Array
 
     @classmethod
-    def of(cls, values: Array, actions: NDArray[np.integer], legal: Flags | None, counted: Flags) -> Self:
-        """The gaps of `values` ``[..., actions]`` at the recorded `actions` ``[...]``, in the rows that are `counted`
+    def of(cls, values: Array, actions: NDArray[np.integer], legal: Flags | None, loss_mask: Flags) -> Self:
+        """The gaps of `values` ``[..., actions]`` at the recorded `actions` ``[...]``, in the rows of `loss_mask`
         ``[...]``.
 
         The gradient is softmax(Q) over legal actions, less 1 at the recorded action.
         """
-        masked = mask_logits(values, legal)
-        highest = masked.max(axis=-1, keepdims=True)
-        exponentials = np.exp(masked - highest)
+        masked_values = mask_logits(values, legal)
+        highest = masked_values.max(axis=-1, keepdims=True)
+        exponentials = np.exp(masked_values - highest)
         total = exponentials.sum(axis=-1, keepdims=True)
-        gaps = (np.log(total) + highest)[..., 0] - gather_actions(masked, actions)
-        recorded = np.arange(values.shape[-1]) == actions[..., None]
-        gradient = (exponentials / total - recorded) * counted[..., None]
-        return cls(float(gaps[counted].mean()) if counted.any() else 0.0, gradient.astype(values.dtype))
+        gaps = (np.log(total) + highest)[..., 0] - gather_actions(masked_values, actions)
+        one_hot_actions = np.arange(values.shape[-1]) == actions[..., None]
+        gradient = (exponentials / total - one_hot_actions) * loss_mask[..., None]
+        return cls(float(gaps[loss_mask].mean()) if loss_mask.any() else 0.0, gradient.astype(values.dtype))

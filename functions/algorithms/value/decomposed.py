@@ -42,19 +42,19 @@ Sent = Callable[[Context[UtilityConfig], int, Utilities], Mapping[str, Array]]
 
 def values(context: Context[UtilityConfig], group: int, utilities: Utilities) -> Mapping[str, Array]:
     """The utilities of the actions taken and of the next ones."""
-    return {"taken": utilities.taken, "future": utilities.future}
+    return {"taken": utilities.q_taken, "future": utilities.future}
 
 
-def utility(context: Context[UtilityConfig], group: int, sent: Sent = values) -> StageResult:
+def utility(context: Context[UtilityConfig], group: int, message_of: Sent = values) -> StageResult:
     """The utilities of the group's agents, for the joint value and its target."""
     name = group_name(group)
     draw = Draw.sample(context, name)
     minibatch = draw.minibatch(context)
     utilities = context.memo["utilities", group] = agent_utilities(minibatch, group)
-    tensors = {f"{part}/{name}": array for part, array in sent(minibatch, group, utilities).items()}
+    tensors = {f"{part}/{name}": array for part, array in message_of(minibatch, group, utilities).items()}
     if due(context):
-        own = sent(context, group, agent_utilities(context, group))
-        tensors |= {f"{part}{OWN}/{name}": array for part, array in own.items()}
+        batch_message = message_of(context, group, agent_utilities(context, group))
+        tensors |= {f"{part}{OWN}/{name}": array for part, array in batch_message.items()}
     return StageResult({**tensors, **draw.tensors(name)}, {})
 
 
@@ -65,7 +65,7 @@ def policy(context: Context[UtilityConfig], group: int) -> StageResult:
     context = with_minibatch(context, update.indices if update else None)
     # Reuses the forward pass of the stage `utility` if that ran in this function, with the same weights.
     utilities = context.memo.pop(("utilities", group), None) or agent_utilities(context, group, with_future=False)
-    steps = int(joint_signal(context, side_of(context.spec, context.team, group)).learned.sum())
+    steps = int(joint_signal(context, side_of(context.spec, context.team, group)).loss_mask.sum())
     tensors, metrics = train_step(context, group, utilities, context.tensors[f"gradient/{name}"], steps)
     priorities = update.apply(context, name) if update else {}
     return StageResult({**tensors, **priorities}, metrics)
@@ -74,7 +74,7 @@ def policy(context: Context[UtilityConfig], group: int) -> StageResult:
 class SideUtilities(NamedTuple):
     """The utilities of a side's agents ``[n, T, E]``, of actions taken and of next actions; see `Utilities`."""
 
-    taken: Array
+    q_taken: Array
     future: Array
 
     @classmethod
@@ -82,9 +82,9 @@ class SideUtilities(NamedTuple):
         """Loads those of the side's groups; with `OWN` those of the round's own data, in its last update."""
         return cls(*(sent_by(context, side, name + data) for name in ("taken", "future")))
 
-    def shifted(self, offset: float) -> Self:
+    def shift(self, offset: float) -> Self:
         """All values plus `offset`."""
-        return type(self)(self.taken + offset, self.future + offset)
+        return type(self)(self.q_taken + offset, self.future + offset)
 
 
 C = TypeVar("C", bound=UtilityConfig)
@@ -114,19 +114,19 @@ class Mixing(NamedTuple, Generic[C]):
         """The loss of joint values ``[T, E]``."""
         weights = self.draw.importance(joint)
         return td_loss(
-            joint, targets.astype(joint.dtype), self.context.config.huber_delta, weights, self.signal.learned
+            joint, targets.astype(joint.dtype), self.context.config.huber_delta, weights, self.signal.loss_mask
         )
 
     def metrics(self, loss: TdLoss, joint: Array) -> dict[str, float]:
         """The joint value is in units of reward."""
-        learned = self.signal.learned
-        rows = {"td_loss": loss.rows[learned], "joint_value": self.rewards.scale * joint[learned]}
-        return ByAgent.of((), learned).means(rows)
+        loss_mask = self.signal.loss_mask
+        rows = {"td_loss": loss.rows[loss_mask], "joint_value": self.rewards.scale * joint[loss_mask]}
+        return ByAgent.of((), loss_mask).means(rows)
 
     def group_tensors(self, loss: TdLoss, gradients: Array) -> dict[str, Array]:
         """The tensors for every group of the side: its rows of `gradients` ``[n, T, E]``, d loss / d utilities taken,
         and the update of its priorities."""
-        update = PriorityUpdate.of(self.draw, self.context.config, loss.difference, self.signal.learned)
+        update = PriorityUpdate.of(self.draw, self.context.config, loss.difference, self.signal.loss_mask)
         tensors: dict[str, Array] = {}
         for group in groups_of(self.context.team, self.side):
             name, rows = group_name(group), [self.side.index(agent) for agent in members(self.context.team, group)]

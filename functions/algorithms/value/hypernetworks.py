@@ -60,11 +60,11 @@ class Hypernetworks(NamedTuple):
     def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
         """The networks as named layers ``<prefix>/<name>/w0 [in, out]``, ..., views of `flat`, without a mark of their
         activation."""
-        named: dict[str, Array] = {}
+        stored_tensors: dict[str, Array] = {}
         for name, weights in zip(self.shapes, self._weights(flat), strict=True):
-            tensors = weights._replace(marks=()).named()
-            named |= {f"{prefix}/{name}/{tensor}": array for tensor, array in tensors.items()}
-        return named
+            tensors = weights._replace(marks=()).to_tensors()
+            stored_tensors |= {f"{prefix}/{name}/{tensor}": array for tensor, array in tensors.items()}
+        return stored_tensors
 
     def _weights(self, flat: Array) -> list[Weights]:
         parts = zip(self.shapes.values(), self._parts(flat), strict=True)

@@ -34,14 +34,16 @@ def policy(context: Context[IqlConfig], group: int) -> StageResult:
     utilities, signal = agent_utilities(minibatch, group), signal_of(minibatch)
     rewards, scale, offset, normaliser = scale_rewards(context, name, signal, signal_of)
     multi_step = multi_step_returns(rewards, signal.terminal, minibatch.batch.ended, config)
-    taken, targets = utilities.taken + offset, multi_step.targets(utilities.future + offset)
-    loss = td_loss(taken, targets.astype(taken.dtype), config.huber_delta, draw.importance(taken), signal.learned)
-    steps = int(signal.learned.sum())
-    tensors, trained = train_step(minibatch, group, utilities, loss.grad_output, steps)
+    q_taken, targets = utilities.q_taken + offset, multi_step.targets(utilities.future + offset)
+    loss = td_loss(
+        q_taken, targets.astype(q_taken.dtype), config.huber_delta, draw.importance(q_taken), signal.loss_mask
+    )
+    steps = int(signal.loss_mask.sum())
+    tensors, step_metrics = train_step(minibatch, group, utilities, loss.grad_output, steps)
     if due(context):
-        rows = {"td_loss": loss.rows[signal.learned], "value": scale * taken[signal.learned]}
-        metrics |= trained | ByAgent.of(agents, signal.learned).means(rows)
-    update = PriorityUpdate.of(draw, config, loss.difference, signal.learned)
+        rows = {"td_loss": loss.rows[signal.loss_mask], "value": scale * q_taken[signal.loss_mask]}
+        metrics |= step_metrics | ByAgent.of(agents, signal.loss_mask).means(rows)
+    update = PriorityUpdate.of(draw, config, loss.difference, signal.loss_mask)
     priorities = update.apply(minibatch, name) if update else {}
     return StageResult({**tensors, f"normaliser/{name}": normaliser, **priorities}, metrics)
 
@@ -50,7 +52,7 @@ def _overestimation(context: Context[IqlConfig], group: int) -> dict[str, float]
     agents, name, utilities = members(context.team, group), group_name(group), agent_utilities(context, group)
     signal = learning_signal(context, agents, context.config.reward == "team")
     offset = value_scale(context, name).offset
-    return overestimation(context, name, utilities.taken + offset, utilities.future + offset, signal, agents)
+    return overestimation(context, name, utilities.q_taken + offset, utilities.future + offset, signal, agents)
 
 
 STAGES: Mapping[str, Stage] = {"policy": policy}

@@ -64,7 +64,7 @@ class MixedValue(Generic[C]):
     def __init__(self, network: Callable[[EnvSpec, Team, C, int], HypernetworkMixer]) -> None:
         self.network = network
 
-    def made(
+    def initial_tensors(
         self, spec: EnvSpec, team: Team, config: C, group: int, rng: np.random.Generator
     ) -> Mapping[str, NDArray[Any]]:
         """A new mixing network of the side that `group` leads, by the names of its tensors."""
@@ -75,7 +75,7 @@ class MixedValue(Generic[C]):
         """A stored mixing network and its flat vector (a copy)."""
         raise NotImplementedError
 
-    def taken(self, context: Context[C], side: list[int], data: str) -> tuple[Array, ...]:
+    def extra_inputs(self, context: Context[C], side: list[int], data: str) -> tuple[Array, ...]:
         """The network's inputs at the steps beside state, utilities and who is alive, ``[B, ...]``."""
         return ()
 
@@ -88,7 +88,7 @@ class MixedValue(Generic[C]):
         tensors, name = decomposed.initialise(spec, team, config, seed, group), group_name(group)
         if not leads_side(spec, team, group):
             return tensors
-        mixer = self.made(spec, team, config, group, generator(seed, "initialise", "mixer", group))
+        mixer = self.initial_tensors(spec, team, config, group, generator(seed, "initialise", "mixer", group))
         parameters = sum(array.size for array in mixer.values() if array.dtype.kind == "f")
         optimiser = moments(f"mixer_optimiser/{name}", parameters)
         return {**tensors, **mixer, **as_target(mixer, "mixer", "mixer_target"), **optimiser}
@@ -129,8 +129,8 @@ class MixedValue(Generic[C]):
         self, context: Context[C], side: list[int], utilities: SideUtilities, data: str = ""
     ) -> tuple[Array, ...]:
         batch = context.batch
-        known = rows_of(batch.state), columns(utilities.taken), columns(batch.alive[side])
-        return (*known, *self.taken(context, side, data))
+        common_inputs = rows_of(batch.state), columns(utilities.q_taken), columns(batch.alive[side])
+        return (*common_inputs, *self.extra_inputs(context, side, data))
 
     def _future(
         self, context: Context[C], name: str, utilities: SideUtilities, side: list[int], data: str = ""

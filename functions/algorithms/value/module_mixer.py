@@ -38,8 +38,8 @@ class ModuleMixer:
         """The parameters ``<prefix>/net/<name>``, views of `flat`, and the shape."""
         ends = np.cumsum([int(np.prod(shape)) for shape in self._parameters.values()], dtype=np.int64)
         parts = zip(self._parameters.items(), np.split(flat, ends[:-1]) if len(ends) else (), strict=True)
-        named = {f"{prefix}/{PARAMETERS}{name}": part.reshape(shape) for (name, shape), part in parts}
-        return {**named, f"{prefix}/{SHAPE}": self._shape.encode()}
+        tensors = {f"{prefix}/{PARAMETERS}{name}": part.reshape(shape) for (name, shape), part in parts}
+        return {**tensors, f"{prefix}/{SHAPE}": self._shape.encode()}
 
     def forward(
         self, flat: Array, state: Array, utilities: Array, alive: NDArray[np.bool_]
@@ -49,9 +49,9 @@ class ModuleMixer:
         living = self._tensor(np.where(alive, utilities, 0), vector).requires_grad_()
         sizes = [int(np.prod(shape)) for shape in self._parameters.values()]
         parts = zip(self._parameters.items(), torch.split(vector, sizes) if sizes else (), strict=True)
-        known = self._tensor(state, vector), torch.tensor(alive, device=self._device)
+        inputs = self._tensor(state, vector), torch.tensor(alive, device=self._device)
         views = {name: part.view(shape) for (name, shape), part in parts}
-        joint = torch.func.functional_call(self._module, views, (living, *known))
+        joint = torch.func.functional_call(self._module, views, (living, *inputs))
         self._check(joint, len(state))
         return joint.detach().cpu().numpy(), ModuleTrace(joint, vector, living, alive)
 
@@ -59,7 +59,7 @@ class ModuleMixer:
         """See `mixed.MixingNetwork`; dead agents get 0."""
         above = self._tensor(grad_output, trace.joint)
         gradients = torch.autograd.grad(trace.joint, (trace.flat, trace.utilities), above, materialize_grads=True)
-        gradient, by_utilities = (found.cpu().numpy() for found in gradients)
+        gradient, by_utilities = (part.cpu().numpy() for part in gradients)
         return gradient, by_utilities * trace.alive
 
     def _tensor(self, array: Array, like: Tensor) -> Tensor:
@@ -67,24 +67,24 @@ class ModuleMixer:
 
     def _check(self, joint: object, rows: int) -> None:
         if not isinstance(joint, Tensor) or joint.shape != (rows,):
-            found = list(joint.shape) if isinstance(joint, Tensor) else type(joint).__name__
-            raise BadRequest(f"{self._shape.setting} gives {found} for {rows} rows, and must give {[rows]}")
+            result = list(joint.shape) if isinstance(joint, Tensor) else type(joint).__name__
+            raise BadRequest(f"{self._shape.setting} gives {result} for {rows} rows, and must give {[rows]}")
         if not joint.requires_grad:
             raise BadRequest(f"{self._shape.setting} gives joint values that depend on no utility by torch's autograd")
         if not torch.isfinite(joint).all():
             raise BadRequest(f"{self._shape.setting} gives joint values that are not finite")
 
 
-def made(shape: MixerShape, device: str, prefix: str, rng: np.random.Generator) -> dict[str, Array]:
+def initial_tensors(shape: MixerShape, device: str, prefix: str, rng: np.random.Generator) -> dict[str, Array]:
     """A new mixing network by the names of its tensors; raises `BadRequest` for a factory or a module that will not
     do."""
     module = modules.build(shape, int(rng.integers(2**63)))
     parameters = {name: parameter.detach().numpy() for name, parameter in sorted(module.named_parameters())}
     mixer = ModuleMixer(shape, {name: array.shape for name, array in parameters.items()}, torch.device(device))
     flat = _flat(list(parameters.values()))
-    tried = np.ones((_TRIED, shape.state), flat.dtype), np.ones((_TRIED, shape.agents), flat.dtype)
+    probe = np.ones((_TRIED, shape.state), flat.dtype), np.ones((_TRIED, shape.agents), flat.dtype)
     try:
-        mixer.forward(flat, *tried, np.ones((_TRIED, shape.agents), np.bool_))
+        mixer.forward(flat, *probe, np.ones((_TRIED, shape.agents), np.bool_))
     except (BadRequest, MemoryError):
         raise
     except Exception as error:
@@ -93,7 +93,7 @@ def made(shape: MixerShape, device: str, prefix: str, rng: np.random.Generator) 
     return mixer.to_tensors(flat, prefix)
 
 
-def loaded(tensors: Tensors, prefix: str, factory: str, device: str) -> tuple[ModuleMixer, Array]:
+def load(tensors: Tensors, prefix: str, factory: str, device: str) -> tuple[ModuleMixer, Array]:
     """A stored mixing network and its flat vector (a copy); raises `BadRequest` for one of another factory: no module
     is imported that only stored bytes name."""
     if f"{prefix}/{SHAPE}" not in tensors:

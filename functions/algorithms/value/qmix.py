@@ -25,12 +25,12 @@ from functions.nn.shape import MixerShape
 
 
 class _Qmix(MixedValue[QmixConfig]):
-    def made(
+    def initial_tensors(
         self, spec: EnvSpec, team: Team, config: QmixConfig, group: int, rng: np.random.Generator
     ) -> Mapping[str, NDArray[Any]]:
-        """See `MixedValue.made`; raises `BadRequest` for a factory that will not do."""
+        """See `MixedValue.initial_tensors`; raises `BadRequest` for a factory that will not do."""
         if config.mixer is None:
-            return super().made(spec, team, config, group, rng)
+            return super().initial_tensors(spec, team, config, group, rng)
         built_in = Mixer.of(spec, team, config, group)
         shape = MixerShape(
             factory=config.mixer,
@@ -39,17 +39,19 @@ class _Qmix(MixedValue[QmixConfig]):
             mixing_embed_dim=built_in.embed,
             hypernet_embed=built_in.hyper,
         )
-        tensors: dict[str, Array] = _by_torch(config).made(shape, config.device, f"mixer/{group_name(group)}", rng)
+        tensors: dict[str, Array] = _by_torch(config).initial_tensors(
+            shape, config.device, f"mixer/{group_name(group)}", rng
+        )
         return tensors
 
     def load(self, context: Context[QmixConfig], prefix: str) -> tuple[MixingNetwork, Array]:
         config = context.config
         if config.mixer is None:
             return mixer_of(context.tensors, prefix)
-        found: tuple[MixingNetwork, Array] = _by_torch(config).loaded(
+        mixer: tuple[MixingNetwork, Array] = _by_torch(config).load(
             context.tensors, prefix, config.mixer, config.device
         )
-        return found
+        return mixer
 
 
 def _by_torch(config: QmixConfig) -> ModuleType:

@@ -30,7 +30,7 @@ class _Qplex(MixedValue[QplexConfig]):
     def load(self, context: Context[QplexConfig], prefix: str) -> tuple[DuellingMixer, Array]:
         return duelling_mixer_of(context.tensors, prefix)
 
-    def taken(self, context: Context[QplexConfig], side: list[int], data: str) -> tuple[Array, ...]:
+    def extra_inputs(self, context: Context[QplexConfig], side: list[int], data: str) -> tuple[Array, ...]:
         batch = context.batch
         actions = np.stack([batch.of(batch.actions, agent) for agent in side])
         advantages = sent_by(context, side, f"advantage{data}")
@@ -51,7 +51,7 @@ def _duelling(context: Context[UtilityConfig], group: int, utilities: Utilities)
     best = mask_logits(by_agent(utilities.values, len(agents)), legal).max(axis=-1)
     return {
         **decomposed.values(context, group, utilities),
-        "advantage": utilities.taken - best,
+        "advantage": utilities.q_taken - best,
         "next_advantage": utilities.future - after.best,
         "next_action": after.actions,
     }
@@ -61,14 +61,14 @@ def _one_hots(context: Context[QplexConfig], side: list[int], actions: Array, al
     """The joint action ``[B, sum of agents' actions]`` of `actions` ``[n, T, E]``; zeros for dead agents."""
     precision, wide = context.batch.state.dtype, choices(context.spec, side)
     parts = [
-        one_hot(own.astype(np.int64).ravel(), width, precision) * living.reshape(-1, 1)
-        for own, width, living in zip(actions, wide, alive, strict=True)
+        one_hot(agent_actions.astype(np.int64).ravel(), width, precision) * living.reshape(-1, 1)
+        for agent_actions, width, living in zip(actions, wide, alive, strict=True)
     ]
     return np.concatenate(parts, axis=1)
 
 
 _QPLEX = _Qplex(DuellingMixer.of)
 initialise = _QPLEX.initialise
-STAGES: Mapping[str, Stage] = {"utility": partial(utility, sent=_duelling), "mix": _QPLEX.mix, "policy": policy}
+STAGES: Mapping[str, Stage] = {"utility": partial(utility, message_of=_duelling), "mix": _QPLEX.mix, "policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base

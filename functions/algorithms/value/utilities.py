@@ -43,10 +43,10 @@ def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, grou
     """A group's network, target, moments and normaliser at round 0; raises `BadRequest` for unsupported actions."""
     name, network = group_name(group), utility_network(spec, team, config, group)
     part = Part("policy", observation_shape(spec, members(team, group)[0]), 1.0, acts=True)
-    made = new_network(config, part, network, group, generator(seed, "initialise", group))
+    weights = new_network(config, part, network, group, generator(seed, "initialise", group))
     return {
-        **made,
-        **as_target(made, "policy", "target"),
+        **weights,
+        **as_target(weights, "policy", "target"),
         f"normaliser/{name}": RewardScale().tensor,
         **priorities.initial_priorities(config, name),
     }
@@ -72,11 +72,11 @@ class NextValues(NamedTuple):
 
 
 class Utilities(NamedTuple):
-    """The utilities of a group's n agents in a minibatch ``[n, T, E]``: `taken`, of their actions, and `future`, of
-    their next actions by the target network, of the values `after`. Training needs `values` ``[T, n * E, actions]`` and
-    `trace`."""
+    """The utilities of a group's n agents in a minibatch ``[n, T, E]``: `q_taken`, of their actions, and
+    `future`, of their next actions by the target network, of the values `after`. Training needs `values` ``[T, n * E,
+    actions]`` and `trace`."""
 
-    taken: Array
+    q_taken: Array
     future: Array
     values: Array
     trace: Trace
@@ -89,11 +89,11 @@ def agent_utilities(context: Context[UtilityConfig], group: int, with_future: bo
     agents = members(context.team, group)
     network, inputs = Trainable.load(context, "policy", group_name(group)), observation_inputs(context, group)
     values, trace = inputs.unroll(network.weights)
-    taken = gather_actions(by_agent(values, len(agents)), _actions(context, agents))
+    q_taken = gather_actions(by_agent(values, len(agents)), _actions(context, agents))
     if not with_future:
-        return Utilities(taken, taken, values, trace, network, None)
+        return Utilities(q_taken, q_taken, values, trace, network, None)
     after = _next_values(context, group, inputs, network, values, trace)
-    return Utilities(taken, double_q(after.picking, after.target, after.legal), values, trace, network, after)
+    return Utilities(q_taken, double_q(after.picking, after.target, after.legal), values, trace, network, after)
 
 
 def train_step(
@@ -121,9 +121,9 @@ def _conservative_gap(context: Context[UtilityConfig], agents: list[int], utilit
     """The gaps of the agents' rows ``[n, T, E]``, of those that are alive and after the burn-in."""
     batch = context.batch
     legal = None if batch.masks is None else np.stack([batch.of(batch.masks, agent) for agent in agents])
-    counted = batch.alive[agents].copy()
-    counted[:, : context.config.burn_in] = False
-    return ConservativeGap.of(by_agent(utilities.values, len(agents)), _actions(context, agents), legal, counted)
+    loss_mask = batch.alive[agents].copy()
+    loss_mask[:, : context.config.burn_in] = False
+    return ConservativeGap.of(by_agent(utilities.values, len(agents)), _actions(context, agents), legal, loss_mask)
 
 
 def _actions(context: Context[UtilityConfig], agents: list[int]) -> Array:
@@ -142,6 +142,6 @@ def _next_values(
     target_values = next_outputs(context, target, inputs, len(agents), *steps)
     picking = target_values
     if context.config.double:
-        own = (values, trace) if needs_steps else (None, None)
-        picking = next_outputs(context, network.weights, inputs, len(agents), *own)
+        current = (values, trace) if needs_steps else (None, None)
+        picking = next_outputs(context, network.weights, inputs, len(agents), *current)
     return NextValues(target_values, picking, legal_next(context, agents))

@@ -32,17 +32,17 @@ def mix(context: Context[VdnConfig], group: int) -> StageResult:
     batch, signal, rewards = mixing.context.batch, mixing.signal, mixing.rewards
     alive = batch.alive[side]
     # Every agent gets an equal share of the offset.
-    utilities = mixing.utilities.shifted(rewards.offset / len(side))
+    utilities = mixing.utilities.shift(rewards.offset / len(side))
     # The side's reward counts once, and each agent's own value is bootstrapped until that agent terminates.
     multi_step = multi_step_returns(rewards.rewards, signal.terminal, batch.ended, config)
     each = learning_signal(mixing.context, side, team=False)
     no_rewards = np.zeros_like(utilities.future)
-    own = multi_step_returns(no_rewards, each.terminal, batch.ended, config).targets(utilities.future)
-    joint = joint_sum(utilities.taken, alive)
-    loss = mixing.loss(joint, multi_step.returns + joint_sum(own, alive))
+    bootstrap = multi_step_returns(no_rewards, each.terminal, batch.ended, config).targets(utilities.future)
+    joint = joint_sum(utilities.q_taken, alive)
+    loss = mixing.loss(joint, multi_step.returns + joint_sum(bootstrap, alive))
     if due(context):
         metrics |= mixing.metrics(loss, joint)
-        metrics |= ByAgent.of(side, each.learned).means({"value": rewards.scale * utilities.taken[each.learned]})
+        metrics |= ByAgent.of(side, each.loss_mask).means({"value": rewards.scale * utilities.q_taken[each.loss_mask]})
     tensors = mixing.group_tensors(loss, loss.grad_output * alive)
     return StageResult({**tensors, f"normaliser/{group_name(group)}": rewards.normaliser}, metrics)
 
@@ -50,8 +50,8 @@ def mix(context: Context[VdnConfig], group: int) -> StageResult:
 def _overestimation(context: Context[VdnConfig], side: list[int], group: int) -> dict[str, float]:
     alive, name = context.batch.alive[side], group_name(group)
     alive_next = alive & ~learning_signal(context, side, team=False).terminal
-    utilities = SideUtilities.load(context, side, OWN).shifted(value_scale(context, name).offset / len(side))
-    joint, future = joint_sum(utilities.taken, alive), joint_sum(utilities.future, alive_next)
+    utilities = SideUtilities.load(context, side, OWN).shift(value_scale(context, name).offset / len(side))
+    joint, future = joint_sum(utilities.q_taken, alive), joint_sum(utilities.future, alive_next)
     return overestimation(context, name, joint, future, joint_signal(context, side))
 
 

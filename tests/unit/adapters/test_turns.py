@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from challenges import OUT, challenge
 
-from functions.algorithms.sac.distributions import sampled
+from functions.algorithms.sac.distributions import sample
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.environments.pettingzoo import adapter
@@ -177,7 +177,7 @@ def test_waiting_gives_no_gradient_to_the_policy():
 def test_waiting_gives_no_gradient_through_relaxed_samples():
     outputs = np.array([[0.3, -1.2, 2.0], [0.3, -1.2, 2.0]], dtype=np.float32)
     kind = registry.spec(challenge()).classes[0]
-    samples = sampled(kind, outputs, np.array([FIRST, [True] * 3]), np.random.default_rng(0))
+    samples = sample(kind, outputs, np.array([FIRST, [True] * 3]), np.random.default_rng(0))
     assert samples.entropy[0] == 0 < samples.entropy[1]
     assert samples.actions[0].tolist() == [1, 0, 0]
     gradient = samples.backward(np.array([[3, -1, 2], [3, -1, 2]], np.float32), np.ones(2, np.float32))

@@ -15,7 +15,7 @@ def test_parts_merge_into_the_statistics_of_the_whole(sizes):
     rng, found = np.random.default_rng(1), InputStatistics.none(3)
     parts = [100 + rng.standard_normal((size, 3)) for size in sizes]
     for part in parts:
-        found = found.merged(part)
+        found = found.merge(part)
     whole = np.concatenate(parts)
     count, mean, squares = found.tensor
     np.testing.assert_array_equal(count, len(whole))
@@ -26,16 +26,16 @@ def test_parts_merge_into_the_statistics_of_the_whole(sizes):
 def test_entries_that_are_not_there_do_not_count():
     rows = np.array([[1.0, 7.0], [3.0, 0.0], [0.0, 0.0]])
     present = np.array([[True, True], [True, False], [False, False]])
-    found = InputStatistics.none(2).merged(rows, present)
+    found = InputStatistics.none(2).merge(rows, present)
     np.testing.assert_array_equal(found.tensor, [[2, 1], [2, 7], [2, 0]])
-    nothing = found.merged(rows, np.zeros((3, 2), bool))
+    nothing = found.merge(rows, np.zeros((3, 2), bool))
     np.testing.assert_array_equal(nothing.tensor, found.tensor)
 
 
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
 def test_inputs_are_normalised_and_cut_off_at_ten_deviations(precision):
     # Means 2 and 0.1, variances 4 and 0.
-    found = InputStatistics.none(2).merged(np.array([[0, 0.1], [4, 0.1]], precision))
+    found = InputStatistics.none(2).merge(np.array([[0, 0.1], [4, 0.1]], precision))
     inputs = np.array([[0, 0.1], [2, 0.1], [30, 0.2], [-30, 0.0]], precision)
     wanted = [[-1, 0], [0, 0], [10, 10], [-10, -10]]
     normalised = found.normaliser(np.dtype(precision)).forward(inputs)[0]

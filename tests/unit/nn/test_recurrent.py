@@ -68,7 +68,7 @@ def test_outputs_and_gradients_are_those_of_torch(network):
     starts, first = rng.random((9, 5)) < 0.2, rng.standard_normal((5, network.hidden_size))
     parameters, x = (torch.tensor(array, requires_grad=True) for array in (flat, inputs))
     named, start = {}, 0
-    for name, array in recurrent.views(network, flat).named().items():
+    for name, array in recurrent.views(network, flat).to_tensors().items():
         named[name] = parameters[start : start + array.size].reshape(array.shape)
         start += array.size
     expected = torch_outputs(named, x, torch.tensor(starts), torch.tensor(first))
@@ -91,7 +91,7 @@ def test_gradients_at_the_inputs_are_those_of_torch(network):
     inputs = rng.standard_normal((9, 5, network.sizes[0]))
     grad_output = rng.standard_normal((9, 5, network.sizes[-1]))
     first = rng.standard_normal((5, network.hidden_size)) if network.recurrent else None
-    named = {name: torch.tensor(array) for name, array in recurrent.views(network, flat).named().items()}
+    named = {name: torch.tensor(array) for name, array in recurrent.views(network, flat).to_tensors().items()}
     x, state = torch.tensor(inputs, requires_grad=True), torch.tensor(first if network.recurrent else 0.0)
     torch_outputs(named, x, torch.zeros(9, 5, dtype=torch.bool), state).backward(torch.tensor(grad_output))
     shape = (9, 5) if network.recurrent else (45,)
@@ -138,7 +138,7 @@ def test_a_network_comes_back_from_its_tensors(network):
     back, copy = recurrent.from_tensors(tensors, "policy/g01")
     assert back == network
     np.testing.assert_array_equal(copy, flat)
-    views = recurrent.weights_of(tensors, "policy/g01").named()
+    views = recurrent.weights_of(tensors, "policy/g01").to_tensors()
     assert [f"policy/g01/{name}" for name in views] == list(tensors)[:-1]
     copy[:] = 0
     assert (flat != 0).all()

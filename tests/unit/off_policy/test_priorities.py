@@ -118,9 +118,9 @@ def test_rollouts_that_leave_are_forgotten_and_new_ones_come_first():
 
 def test_rollouts_are_found_by_name_in_any_order():
     known = Priorities(np.array([[3, 0], [3, 1]]), np.array([1, 2, 3, 4], np.float32), 40)
-    found = known.aligned(np.array([[4, 0], [3, 1]]), 2, 10)
+    found = known.align(np.array([[4, 0], [3, 1]]), 2, 10)
     assert (found.values.tolist(), found.values.dtype, found.steps) == ([4, 4, 3, 4], np.float32, 50)
-    again = found.aligned(np.array([[4, 0], [3, 1]]), 2, 10)
+    again = found.align(np.array([[4, 0], [3, 1]]), 2, 10)
     assert (again.values.tolist(), again.steps) == ([4, 4, 3, 4], 50)
 
 

@@ -12,7 +12,7 @@ REWARDS = np.array([-4.0, -2.0, -2.0, 0.0])  # mean -2, mean square 6, variance 
 
 
 def once():
-    return RewardScale().updated(REWARDS, lambda: -20.0)
+    return RewardScale().update(REWARDS, lambda: -20.0)
 
 
 def test_values_are_in_the_scale_of_the_standard_deviation_above_the_level():
@@ -24,7 +24,7 @@ def test_rewards_as_they_are_have_the_level_too():
 
 
 def test_the_level_stays_when_rewards_change_while_the_scale_follows():
-    twice = once().updated(REWARDS + 6, lambda: pytest.fail("it was asked for once"))
+    twice = once().update(REWARDS + 6, lambda: pytest.fail("it was asked for once"))
     assert twice.level == -20
     # Both count nearly equally: mean 1, mean square (6 + 18) / 2 = 12.
     assert twice.value_scale(True).reward == pytest.approx(11**0.5, rel=1e-3)
@@ -32,7 +32,7 @@ def test_the_level_stays_when_rewards_change_while_the_scale_follows():
 
 def test_before_any_reward_nothing_changes():
     assert RewardScale().value_scale(True) == (1.0, 0.0)
-    assert RewardScale().updated(REWARDS[:0], lambda: 1.0) == RewardScale()
+    assert RewardScale().update(REWARDS[:0], lambda: 1.0) == RewardScale()
 
 
 def test_it_is_kept_as_four_numbers():
@@ -44,7 +44,7 @@ def test_the_level_is_the_mean_of_what_was_still_to_come_in_the_first_round():
     # Two agents, three steps, one environment, gamma 1/2; the first is dead after two steps, the second lives on.
     rewards = np.array([[[4.0], [2.0], [9.0]], [[0.0], [0.0], [8.0]]])
     over = np.array([[[False], [True], [True]], [[False], [False], [False]]])
-    signal = LearningSignal(rewards, over, learned=np.array([[[True], [True], [False]], [[True], [True], [True]]]))
+    signal = LearningSignal(rewards, over, loss_mask=np.array([[[True], [True], [False]], [[True], [True], [True]]]))
     context = SimpleNamespace(
         tensors={"normaliser/g00": np.zeros(4)},
         config=SimpleNamespace(gamma=0.5, standardise_rewards=False),

@@ -167,4 +167,4 @@ def test_a_side_is_over_when_nobody_of_it_plays_on():
     )
     found = LearningSignal.of(context, [0, 1, 2], team=True)
     np.testing.assert_array_equal(found.terminal[:, 0], np.array([[1, 0, 1, 0, 1]] * 2 + [[0] * 5], bool))
-    np.testing.assert_array_equal(found.learned[:, 0], np.array([[1, 1, 1, 1, 0]] * 2 + [[1] * 5], bool))
+    np.testing.assert_array_equal(found.loss_mask[:, 0], np.array([[1, 1, 1, 1, 0]] * 2 + [[1] * 5], bool))

@@ -15,7 +15,7 @@ from functions.algorithms.ppo.diagnostics import (
     compress,
     curvature,
     density,
-    drawn,
+    draw_rows,
     gaussian,
     noise,
     noise_estimate,
@@ -52,7 +52,7 @@ def outputs_and_masks(context, tensors, agent, purpose, count):
     batch, index = context.batch, context.batch.place(agent)[0]
     network = Network(tensors, "policy", f"g{context.team.groups[agent]:02d}", context.config)
     outputs, legal = [], []
-    for place, rows in enumerate(drawn(context, index, purpose, count)):
+    for place, rows in enumerate(draw_rows(context, index, purpose, count)):
         for t, e in zip(*np.divmod(rows, batch.ended.shape[1]), strict=True):
             first = max(np.flatnonzero(starts(context)[: t + 1, e]))
             seen = torch.tensor(batch.observations[index][place, first : t + 1, e])
@@ -98,7 +98,7 @@ def test_of_numbers_means_and_deviations_are_reported(kind, remembers):
 @ALL
 def test_density_is_of_what_the_environment_got(kind, remembers):
     context, after, _ = scene(kind, remembers)
-    rows, joint = drawn(context, 0, "density", 500), []
+    rows, joint = draw_rows(context, 0, "density", 500), []
     for place, own in enumerate(rows):
         seen = context.batch.observations[0][place].reshape(-1, synthetic.SIZE)[own]
         acted = context.batch.actions[0][place]

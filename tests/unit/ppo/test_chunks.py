@@ -8,7 +8,7 @@ import synthetic
 
 from functions.algorithms.chunks import Independent, shuffled_minibatches, training_samples
 from functions.algorithms.groups import members
-from functions.algorithms.rows import observations, pooled, starts
+from functions.algorithms.rows import observations, pool_rows, starts
 from functions.algorithms.trainable import outputs
 from functions.nn import recurrent
 from functions.nn.networks import unroll
@@ -29,7 +29,7 @@ def pieces_of(context, weights, length):
 @LENGTHS
 def test_chunks_give_what_the_whole_sequence_gives(length):
     context, weights = scene()
-    whole = pooled(context, 0, lambda agent: unroll(weights, observations(context, agent), starts(context))[0])
+    whole = pool_rows(context, 0, lambda agent: unroll(weights, observations(context, agent), starts(context))[0])
     found = outputs(weights, pieces_of(context, weights, length))
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-14)
     assert np.abs(whole).max() > 1e-3

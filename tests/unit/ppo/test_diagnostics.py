@@ -10,7 +10,7 @@ from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
 from functions.algorithms.groups import members
 from functions.algorithms.ppo import diagnostics, mappo
-from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES, compress, drawn, noise_estimate
+from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES, compress, draw_rows, noise_estimate
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
 from functions.contract import SummaryName, Team
@@ -82,7 +82,7 @@ def test_behaviour_is_what_the_new_policies_do_on_the_drawn_observations(task, t
     policy = Policy(before.spec, team, after)
     values, masks = [], []
     for index, kind in enumerate(before.spec.classes):
-        rows = drawn(before, index, "behaviour", 256)
+        rows = draw_rows(before, index, "behaviour", 256)
         for found, arrays in ((values, before.batch.observations), (masks, before.batch.masks)):
             found.append(np.repeat(picked(arrays[index], rows)[:, None], len(kind.agents), axis=1))
     logits = policy.logits(Observation(tuple(values), np.ones((256, 3), bool), tuple(masks)))
@@ -112,7 +112,7 @@ def test_agents_with_equal_networks_report_the_same_whatever_their_groups_are():
 
 def test_observations_come_equally_from_all_agents_and_from_living_ones():
     before, _ = scene(*SHARED)
-    rows = drawn(before, 0, "behaviour", 256)
+    rows = draw_rows(before, 0, "behaviour", 256)
     assert [len(own) for own in rows] == [85, 85, 86]
     for agent, own in enumerate(rows):
         assert before.batch.alive[agent].ravel()[own].all()
@@ -123,9 +123,9 @@ def test_observations_come_equally_from_all_agents_and_from_living_ones():
 def test_every_round_seed_and_purpose_draws_anew():
     before, _ = scene(*SHARED)
     others = [dataclasses.replace(before, round=10), dataclasses.replace(before, seed=4)]
-    first = [own.tolist() for own in drawn(before, 0, "behaviour", 30)]
-    assert [own.tolist() for own in drawn(before, 0, "behaviour", 30)] == first
-    for other in [drawn(other, 0, "behaviour", 30) for other in others] + [drawn(before, 0, "density", 30)]:
+    first = [own.tolist() for own in draw_rows(before, 0, "behaviour", 30)]
+    assert [own.tolist() for own in draw_rows(before, 0, "behaviour", 30)] == first
+    for other in [draw_rows(other, 0, "behaviour", 30) for other in others] + [draw_rows(before, 0, "density", 30)]:
         assert [own.tolist() for own in other] != first
 
 
@@ -135,7 +135,7 @@ def test_an_agent_with_few_living_steps_gives_each_before_any_twice_and_a_dead_o
     alive[0], alive[1] = False, False
     alive[0, 2, :3] = True
     before = dataclasses.replace(before, batch=dataclasses.replace(before.batch, alive=alive))
-    rows = drawn(before, 0, "behaviour", 24)
+    rows = draw_rows(before, 0, "behaviour", 24)
     first = 2 * before.batch.ended.shape[1]
     assert {row: rows[0].tolist().count(row) for row in rows[0].tolist()} in [
         {first + e: 3 if e == twice[0] or e == twice[1] else 2 for e in range(3)} for twice in ((0, 1), (0, 2), (1, 2))
@@ -147,7 +147,7 @@ def test_an_agent_with_few_living_steps_gives_each_before_any_twice_and_a_dead_o
 def test_density_is_the_principal_components_of_what_agents_of_a_class_saw_and_did(index):
     before, after = scene(*SEPARATE)
     kind = before.spec.classes[index]
-    rows = drawn(before, index, "density", 250 * len(kind.agents))
+    rows = draw_rows(before, index, "density", 250 * len(kind.agents))
     actions = picked(before.batch.actions[index], rows)
     joint = np.concatenate([picked(before.batch.observations[index], rows), np.eye(kind.actions)[actions]], axis=1)
     centred = joint - joint.mean(axis=0)

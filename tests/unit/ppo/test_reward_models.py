@@ -7,7 +7,7 @@ import pytest
 from test_diagnostics import PAIR, SEPARATE, SHARED, report, scene
 
 from functions.algorithms import reward_models
-from functions.algorithms.reward_models import BLOCKS, NUMBERS, PENALTY, ROWS, chosen, errors
+from functions.algorithms.reward_models import BLOCKS, NUMBERS, PENALTY, ROWS, errors, sample_grid
 
 AGENTS, STEPS, ENVS, WIDTH = 4, 25, 64, 3
 
@@ -88,7 +88,7 @@ def test_inputs_that_never_vary_are_left_out():
 @pytest.mark.parametrize("numbers", [12, 20_000, 200_000])
 @pytest.mark.parametrize("steps, num_envs", [(25, 40), (25, 400), (500, 400), (5000, 2), (1, 1), (3000, 3000)])
 def test_the_steps_that_are_used_are_few_and_spread(steps, num_envs, numbers):
-    rows, envs = chosen(steps, num_envs, numbers)
+    rows, envs = sample_grid(steps, num_envs, numbers)
     most = min(ROWS, NUMBERS // numbers)
     assert len(rows) * len(envs) <= max(most, len(envs))
     assert len(envs) >= min(num_envs, 2 * BLOCKS)
