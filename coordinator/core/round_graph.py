@@ -91,7 +91,11 @@ def coming_learners(plan: Plan, state: State) -> list[Node]:
     works = [work for wave in learner_schedule(plan, state) for work in wave]
     request = requests.learn(plan, state, (_TO_COME,) * len(samples), (_TO_COME,) * len(works), state.objects)
     return [
-        Node(work.name, _learner(plan, state, rounds.learning_kind(plan, work), request, peers=len(works)), _unready)
+        Node(
+            work.name,
+            _item(plan, state, "learner", work.kind(spec_of(plan).stages), _gets(request), peers=len(works)),
+            _unready,
+        )
         for work in works
     ]
 
@@ -171,7 +175,7 @@ def samples(plan: Plan, state: State) -> list[Node]:
         met = played.get(pack[0])
         return replace(request, match=requests.match(state, like, *met)) if met else request
 
-    gets = EXTRA_GETS + len(_largest(state, like, packs.values()).reads())
+    gets = _gets(_largest(state, like, packs.values()))
     items = _sample_items(plan, state, [len(pack) for pack in packs.values()], gets)
     return [Node(name, item, make, pack) for (name, pack), item in zip(packs.items(), items, strict=True)]
 
@@ -202,7 +206,7 @@ def _whole(plan: Plan, state: State) -> list[Node]:
         state,
         "learner",
         "whole",
-        EXTRA_GETS + len(request.reads()),
+        _gets(request),
         weight=request.rounds,
         size=state.controller.rollouts * request.rounds,
         kept=kept_dataset(plan, state, "learner", 0, memory_mb) + kept_past(state, 0, request.learning.past),
@@ -226,14 +230,14 @@ def learns(plan: Plan, state: State, wave: int) -> list[Node]:
 def _learn(plan: Plan, state: State, work: Work, number: int, like: LearnTask) -> Node:
     """The `number`-th task of its wave."""
     spec = spec_of(plan)
-    parts = {part for stage in work.stages for part in spec.stage(stage).reads}
-    refs = state.refs({f"{part}/{keys.group_name(group)}" for part in parts for group in work.groups})
-    trains = any("policy" in spec.stage(stage).writes for stage in work.stages)
-    item = _learner(
+    refs = state.refs({f"{part}/{keys.group_name(group)}" for part, group in work.reads(spec.stages)})
+    trains = work.trains(spec.stages)
+    item = _item(
         plan,
         state,
-        rounds.learning_kind(plan, work),
-        replace(like, state=refs),
+        "learner",
+        work.kind(spec.stages),
+        _gets(replace(like, state=refs)),
         size=rounds.agents_learned_from(plan, state, work.groups)
         * state.controller.rollouts
         * rounds.rollout_steps(plan, state),
@@ -264,7 +268,7 @@ def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:
 
 def _regrouping(plan: Plan, state: State) -> list[Gate]:
     request = requests.regroup(plan, state)
-    item = _learner(plan, state, "regroup", request)
+    item = _item(plan, state, "learner", "regroup", _gets(request))
     return [_gate("regroup", [Node(REGROUP, item, lambda name, part: request)])]
 
 
@@ -328,7 +332,7 @@ def evaluations(
     def make(name: str, share: tuple[int, int]) -> EvaluateTask:
         return replace(like, address=requests.address(plan, state, name), part=share[0], episodes=share[1])
 
-    gets, nodes = EXTRA_GETS + len(like.reads()), []
+    gets, nodes = _gets(like), []
     for part, start in enumerate(starts := range(0, episodes, size)):
         count = min(size, episodes - start)
         item = _item(plan, state, "evaluator", "evaluate", gets, weight=count, peers=len(starts))
@@ -336,17 +340,9 @@ def evaluations(
     return nodes
 
 
-def _learner(
-    plan: Plan,
-    state: State,
-    kind: str,
-    request: Request,
-    size: float = 0.0,
-    peers: int = 1,
-    kept: Usage = NOTHING,
-) -> WorkItem:
-    """The work item of a learner that makes this request."""
-    return _item(plan, state, "learner", kind, EXTRA_GETS + len(request.reads()), size=size, peers=peers, kept=kept)
+def _gets(request: Request) -> int:
+    """The most objects that an attempt reads."""
+    return EXTRA_GETS + len(request.reads())
 
 
 def _item(

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from coordinator.core import controller
 from coordinator.core.state import Plan, State
-from coordinator.core.state_location import WHOLE, spec_of
-from coordinator.placement.rules import PLACEMENTS, Work, packs
+from coordinator.core.state_location import WHOLE
+from coordinator.placement.rules import PLACEMENTS, packs
 from functions import keys
 from functions.contract import Behaviour, Past, Ref, Team, Unfinished
 from functions.data.past_rounds import newest_rounds
@@ -145,8 +145,3 @@ def agents_learned_from(plan: Plan, state: State, groups: Iterable[int]) -> int:
     """How many agents' rows the learners of these groups learn from."""
     members = team_of(state).groups
     return sum(1 if plan.config.sharing.rows == "member" else members.count(group) for group in groups)
-
-
-def learning_kind(plan: Plan, work: Work) -> str:
-    """The kind of a learner's task, by its stages."""
-    return "learn" if len(work.stages) == len(spec_of(plan).stages) else f"learn:{'+'.join(work.stages)}"

@@ -4,7 +4,7 @@ from functools import cache
 
 from coordinator.core import opponents
 from coordinator.core.state import Plan, State
-from coordinator.placement.rules import PLACEMENTS, Packs, Work
+from coordinator.placement.rules import PLACEMENTS, Packs, Work, object_kind
 from functions import keys
 from functions.algorithms.registry import algorithm
 from functions.algorithms.specification import AlgorithmSpec
@@ -49,16 +49,14 @@ def locations_after_learning(plan: Plan, state: State, wave: int | None = None) 
         stored = _objects(state, WHOLE)
         fixed = _opponents(plan, state)
         locations = {
-            part: ref if part in fixed else stored["policies" if part.startswith("policy/") else "learner"]
+            part: ref if part in fixed else stored[object_kind(part.partition("/")[0])]
             for part, ref in locations.items()
         }
     for works in learner_schedule(plan, state)[:wave]:
         for work in works:
             objects = _objects(state, work.name)
-            for part in (part for stage in work.stages for part in spec.stage(stage).writes):
-                for group in work.groups:
-                    kind = "policies" if part == "policy" else "learner"
-                    locations[f"{part}/{keys.group_name(group)}"] = objects[kind]
+            for part, group in work.writes(spec.stages):
+                locations[f"{part}/{keys.group_name(group)}"] = objects[object_kind(part)]
     return index_objects(locations)
 
 
@@ -71,7 +69,7 @@ def locations_after_regrouping(plan: Plan, state: State) -> Locations:
     for part in spec_of(plan).parts:
         for group in proposal.team.learning:
             name = f"{part}/{keys.group_name(group)}"
-            changed = stored["policies" if part == "policy" else "learner"]
+            changed = stored[object_kind(part)]
             locations[name] = changed if group in proposal.bases else objects[parts[name]]
     return index_objects(locations)
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from msgspec.structs import replace
 
@@ -11,6 +12,7 @@ from coordinator.placement.message_size import ASYNCHRONOUS_BYTES, HEADER_BYTES,
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import LEARNER_PLACEMENTS, PLACEMENTS
 from coordinator.placement.workload import Layout, Workload
+from coordinator.pricing.planning_prices import Tariff
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
 from functions.function_specs import PLACED
 
@@ -41,6 +43,11 @@ class Terms:
     fixed: bool = False
     can_inline: bool = True
     coordination_cost: CoordinationCost = LOCAL
+
+    @cached_property
+    def tariff(self) -> Tariff:
+        """The unit prices."""
+        return Tariff.of(self.prices, self.architecture, self.storage)
 
 
 def options(layout: Layout, terms: Terms) -> list[RoundPlacement]:

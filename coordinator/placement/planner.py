@@ -10,19 +10,19 @@ one thread.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from coordinator.placement.candidates import Terms, is_possible, options, update_rounds, whole_tasks
-from coordinator.placement.coordination_cost import LOCAL, CoordinationCost
+from coordinator.placement.durations import is_measured, milliseconds, span
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import LEARNER_PLACEMENTS, PACKED
 from coordinator.placement.timings import Fit
-from coordinator.placement.workload import Layout, Workload, is_measured, milliseconds, span
+from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.bill import Meter
-from coordinator.pricing.planning_prices import Parts, Tariff
-from coordinator.pricing.prices import Architecture, Prices, StorageClass
+from coordinator.pricing.planning_prices import Parts
 from functions.function_specs import PLACED
 
 # How often a coordinator that holds inlined objects is lost: an assumption.
@@ -66,13 +66,6 @@ class Forecast:
     coordination: float = 0.0
 
 
-class _Rates(NamedTuple):
-    """Unit prices, and the cost of coordination."""
-
-    tariff: Tariff
-    coordination_cost: CoordinationCost
-
-
 class _Estimate(NamedTuple):
     """Dollars and seconds of one task of `whole`, or of one round, and dollars of one checkpoint."""
 
@@ -97,22 +90,22 @@ def plan(
     """
     if not is_measured(workload, timings):
         return explore(round_, workload, terms)
-    layout, rates = Layout(workload), _rates(terms)
+    layout = Layout(workload)
     if round_ < 2:
         exploring = explore(round_, workload, terms)
-        if _within_timeouts(_forecast(exploring, layout, timings, rates), terms):
+        if _within_timeouts(forecast(exploring, layout, timings, terms), terms):
             return exploring
-    best = choose(_forecasts(layout, timings, terms, rates), terms.deadline_s, terms.dollars_per_hour)
+    best = choose(_forecasts(layout, timings, terms), terms.deadline_s, terms.dollars_per_hour)
     current = current and update_rounds(current, layout, terms)
     if current is None or not is_possible(current, layout, terms):
         return best.round_placement
-    now = _forecast(current, layout, timings, rates)
+    now = forecast(current, layout, timings, terms)
     return current if _within_timeouts(now, terms) and not _is_worthwhile(now, best, terms) else best.round_placement
 
 
 def forecasts(workload: Workload, timings: Mapping[str, Fit], terms: Terms) -> list[Forecast]:
     """Forecasts of all candidates; those that come near a time-out only if all do. Raises `Unmeasured`."""
-    return _forecasts(Layout(workload), timings, terms, _rates(terms))
+    return _forecasts(Layout(workload), timings, terms)
 
 
 def explore(round_: int, workload: Workload, terms: Terms) -> RoundPlacement:
@@ -126,24 +119,6 @@ def explore(round_: int, workload: Workload, terms: Terms) -> RoundPlacement:
         rollouts_per_invocation=-(-workload.rollouts // spread),
         checkpoint_every=terms.checkpoint_every,
         memory_mb={name: terms.memory_mb[name] for name in PLACED},
-    )
-
-
-def forecast(
-    round_placement: RoundPlacement,
-    workload: Workload,
-    timings: Mapping[str, Fit],
-    prices: Prices,
-    architecture: Architecture = "arm",
-    storage: StorageClass = "standard",
-    coordination_cost: CoordinationCost = LOCAL,
-) -> Forecast:
-    """Cost and duration of a round of `round_placement`, which names the memory of every function it uses.
-
-    Raises `Unmeasured`.
-    """
-    return _forecast(
-        round_placement, Layout(workload), timings, _Rates(Tariff.of(prices, architecture, storage), coordination_cost)
     )
 
 
@@ -191,12 +166,8 @@ def break_even(forecast: Forecast, vm_dollars_per_hour: float, vm_vcpus: int) ->
     return vm_second * forecast.busy_s / forecast.dollars if forecast.dollars > 0 else math.inf
 
 
-def _dollars(item: Forecast) -> float:
-    return item.dollars
-
-
-def _seconds(item: Forecast) -> float:
-    return item.seconds
+_dollars: Measure = attrgetter("dollars")
+_seconds: Measure = attrgetter("seconds")
 
 
 def _goal(
@@ -238,27 +209,31 @@ def _within_timeouts(item: Forecast, terms: Terms) -> bool:
 
 
 def _with_checkpoint_interval(
-    round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], rates: _Rates
+    round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], terms: Terms
 ) -> RoundPlacement:
     """The placement with its optimal checkpoint interval."""
     if not round_placement.inline_objects:
         return round_placement
-    estimate = _estimate(round_placement, layout, timings, rates)
+    estimate = _estimate(round_placement, layout, timings, terms)
     once = (sum(estimate.once) + estimate.coordination) / round_placement.rounds_per_task
     interval = checkpoint_interval(sum(estimate.checkpoint), once)
     return replace(round_placement, checkpoint_every=whole_tasks(interval, round_placement.rounds_per_task))
 
 
-def _forecasts(layout: Layout, timings: Mapping[str, Fit], terms: Terms, rates: _Rates) -> list[Forecast]:
+def _forecasts(layout: Layout, timings: Mapping[str, Fit], terms: Terms) -> list[Forecast]:
     candidates = (
-        _with_checkpoint_interval(round_placement, layout, timings, rates) for round_placement in options(layout, terms)
+        _with_checkpoint_interval(round_placement, layout, timings, terms) for round_placement in options(layout, terms)
     )
-    items = [_forecast(round_placement, layout, timings, rates) for round_placement in candidates]
+    items = [forecast(round_placement, layout, timings, terms) for round_placement in candidates]
     return [item for item in items if _within_timeouts(item, terms)] or items
 
 
-def _forecast(round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> Forecast:
-    estimate = _estimate(round_placement, layout, timings, rates)
+def forecast(round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], terms: Terms) -> Forecast:
+    """Cost and duration of a round of `round_placement`, which names the memory of every function it uses.
+
+    Raises `Unmeasured`.
+    """
+    estimate = _estimate(round_placement, layout, timings, terms)
     # After a loss half a checkpoint interval is repeated, on average.
     repeats = 1 + LOSSES_PER_ROUND * round_placement.checkpoint_every / 2 if round_placement.inline_objects else 1.0
     share, every = repeats / round_placement.rounds_per_task, round_placement.checkpoint_every
@@ -280,8 +255,8 @@ def _forecast(round_placement: RoundPlacement, layout: Layout, timings: Mapping[
     )
 
 
-def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> _Estimate:
-    tariff, coordination_cost = rates
+def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], terms: Terms) -> _Estimate:
+    tariff, coordination_cost = terms.tariff, terms.coordination_cost
     seconds = busy = 0.0
     mb_ms = 0
     longest: dict[str, float] = {}
@@ -301,16 +276,16 @@ def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[
     return _Estimate(
         once=tariff.parts(layout.operations(round_placement))._replace(compute=tariff.seconds(mb_ms)),
         checkpoint=tariff.parts(layout.checkpointing(round_placement)),
-        coordination=_coordination(round_placement, layout, rates),
+        coordination=_coordination(round_placement, layout, terms),
         seconds=seconds,
         busy_s=busy,
         longest_s=longest,
     )
 
 
-def _coordination(round_placement: RoundPlacement, layout: Layout, rates: _Rates) -> float:
+def _coordination(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> float:
     """Dollars of coordination of a round, or of a task of several rounds."""
-    tariff, coordination_cost = rates
+    tariff, coordination_cost = terms.tariff, terms.coordination_cost
     meters = [
         coordination_cost.wave_meter(sum(task.number for task in wave)) for wave in layout.schedule(round_placement)
     ]
@@ -318,7 +293,3 @@ def _coordination(round_placement: RoundPlacement, layout: Layout, rates: _Rates
     events = layout.events(round_placement) if coordination_cost.detached else Meter()
     lines = round_placement.rounds_per_task * sum(tariff.parts(coordination_cost.line))
     return lines + sum(sum(tariff.parts(meter)) for meter in (transfer, events, *meters))
-
-
-def _rates(terms: Terms) -> _Rates:
-    return _Rates(Tariff.of(terms.prices, terms.architecture, terms.storage), terms.coordination_cost)

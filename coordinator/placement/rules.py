@@ -1,7 +1,7 @@
 """Placement rules: how work is spread over invocations. They change cost and duration of a round, never its bytes."""
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -28,6 +28,30 @@ class Work:
     publish: bool = False
     first: int = 0
     updates: int = 1
+
+    def kind(self, stages: Sequence[StageSpec]) -> str:
+        """The kind of its task in an algorithm of these stages, as `coordinator.placement.timings` lists it."""
+        return "learn" if len(self.stages) == len(stages) else f"learn:{'+'.join(self.stages)}"
+
+    def reads(self, stages: Sequence[StageSpec]) -> Iterator[tuple[str, int]]:
+        """The parts of the learner's state that it reads, each with its group."""
+        return ((part, group) for stage in self._specs(stages) for part in stage.reads for group in self.groups)
+
+    def writes(self, stages: Sequence[StageSpec]) -> Iterator[tuple[str, int]]:
+        """The parts of the learner's state that it writes, each with its group."""
+        return ((part, group) for stage in self._specs(stages) for part in stage.writes for group in self.groups)
+
+    def trains(self, stages: Sequence[StageSpec]) -> bool:
+        """Whether it writes policies."""
+        return any("policy" in stage.writes for stage in self._specs(stages))
+
+    def _specs(self, stages: Sequence[StageSpec]) -> Iterator[StageSpec]:
+        return (stage for stage in stages if stage.name in self.stages)
+
+
+def object_kind(part: str) -> str:
+    """The kind of the object that holds a part of the learner's state."""
+    return "policies" if part == "policy" else "learner"
 
 
 Packs = tuple[tuple[int, ...], ...]

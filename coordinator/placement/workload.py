@@ -1,10 +1,8 @@
-"""The tasks of a round in every placement, the objects that they read and write, and their durations.
+"""The tasks of a round in every placement, and the objects that they read and write.
 
-Counts and bytes are those of the tasks that `coordinator.core.round_graph` makes; durations are composed of the
-`coordinator.placement.timings` of the run. Prices are not considered.
+Counts and bytes are those of the tasks that `coordinator.core.round_graph` makes. Prices are not considered.
 """
 
-import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +10,7 @@ from typing import NamedTuple
 
 from coordinator.placement import message_size
 from coordinator.placement.round_placement import RoundPlacement
-from coordinator.placement.rules import PACKED, PLACEMENTS, WHOLE, Packs, Work
-from coordinator.placement.timings import Fit, line, predict
+from coordinator.placement.rules import PACKED, PLACEMENTS, WHOLE, Packs, Work, object_kind
 from coordinator.pricing.bill import Charge, Meter
 from functions.algorithms.specification import StageSpec
 from functions.function_specs import PLACED
@@ -279,77 +276,22 @@ class Layout:
         return schedule
 
 
-def span(tasks: Sequence[tuple[float, int]], width: int) -> float:
-    """The end of the last of (milliseconds, count) tasks; each starts, in order, when one of `width` slots is free."""
-    (first, number), *others = tasks
-    width = min(width, sum(number for _, number in tasks))
-    rows, more = divmod(number, width)
-    ends = [rows * first] * (width - more) + [(rows + 1) * first] * more
-    for ms, number in others:
-        for _ in range(number):
-            heapq.heapreplace(ends, ends[0] + ms)
-    return max(ends)
-
-
-def is_measured(workload: Workload, timings: Mapping[str, Fit]) -> bool:
-    """Whether the timings determine the duration of every kind of task."""
-    return all(milliseconds(kind, 1.0, workload, timings) is not None for kind in ("sample", "learn"))
-
-
-def milliseconds(
-    kind: str, size: float, workload: Workload, timings: Mapping[str, Fit], style: str = ""
-) -> float | None:
-    """Duration of a task on a whole core; for an unmeasured kind composed of other kinds, None without these."""
-    measured = predict(timings, kind, size, style)
-    if measured is not None or kind == "sample":
-        return measured
-    if kind == "whole":
-        return _whole(size, workload, timings)
-    fitted = _learning(kind, workload, timings)
-    return None if fitted is None else fitted[0] + fitted[1] * size
-
-
-def _whole(size: float, workload: Workload, timings: Mapping[str, Fit]) -> float | None:
-    """Sampling and learning in sequence with all of their overhead: savings count only when they are measured."""
-    sampling = milliseconds("sample", workload.rollouts, workload, timings)
-    learning = milliseconds("learn", workload.agents * workload.rollouts * workload.rollout_steps, workload, timings)
-    return None if sampling is None or learning is None else size / workload.rollouts * (sampling + learning)
-
-
-def _learning(kind: str, workload: Workload, timings: Mapping[str, Fit]) -> tuple[float, float] | None:
-    """The line of an unmeasured kind of learner task, from its stages or else from tasks of all stages.
-
-    Stages in one task share one overhead, the largest; without measurements of its own a stage takes an equal share.
-    """
-    every = [stage.name for stage in workload.stages]
-    stages = every if kind == "learn" else kind.removeprefix("learn:").split("+")
-    lines = [fitted for stage in stages if (fitted := line(timings, f"learn:{stage}"))]
-    if len(lines) == len(stages):
-        return max(overhead for overhead, _ in lines), sum(slope for _, slope in lines)
-    whole = line(timings, "learn")
-    return (whole[0], whole[1] * len(stages) / len(every)) if whole else None
-
-
 def _object_locations(schedule: Sequence[Sequence[Work]], workload: Workload) -> ObjectLocations:
     """The object of every part of every group after a round; a part that no stage writes stays in its first object."""
-    specs = {stage.name: stage for stage in workload.stages}
     parts = {"policy", *(part for stage in workload.stages for part in (*stage.reads, *stage.writes))}
     where = {
-        (part, group): _location("initialise", part) for part in sorted(parts) for group in sorted(workload.members)
+        (part, group): Object("initialise", object_kind(part))
+        for part in sorted(parts)
+        for group in sorted(workload.members)
     }
     for work in (work for wave in schedule for work in wave):
-        for part in (part for stage in work.stages for part in specs[stage].writes):
-            where |= dict.fromkeys(((part, group) for group in work.groups), _location(work.name, part))
+        where |= {(part, group): Object(work.name, object_kind(part)) for part, group in work.writes(workload.stages)}
     groups, others = len(workload.members), max(1, len(parts) - 1)
     sizes: dict[Object, float] = {}
     for (part, _), location in where.items():
         share = workload.policy_bytes if part == "policy" else workload.learner_bytes / others
         sizes[location] = sizes.get(location, 0.0) + share / groups
     return ObjectLocations(where, sizes)
-
-
-def _location(work: str, part: str) -> Object:
-    return Object(work, "policies" if part == "policy" else "learner")
 
 
 def _pairs(work: Work) -> int:
@@ -363,15 +305,15 @@ def _sampling(round_placement: RoundPlacement, workload: Workload, locations: Ob
     full, rest = divmod(workload.rollouts, size)
     policies = (location for (part, _), location in locations.where.items() if part == "policy")
     reads, read_bytes = (0, 0.0) if workload.recorded else locations.weigh(policies)
-    goes_on = workload.unfinished_bytes > 0
+    unfinished_objects = 1 if workload.unfinished_bytes else 0
     return [
         Task(
             function="actor",
             kind="sample",
             size=rollouts,
-            reads=reads + goes_on + workload.input_reads + (workload.opponent_reads or 0),
+            reads=reads + unfinished_objects + workload.input_reads + (workload.opponent_reads or 0),
             read_bytes=read_bytes * (1 + league) + rollouts * workload.unfinished_bytes,
-            makes=1 + goes_on,
+            makes=1 + unfinished_objects,
             made_bytes=rollouts * (workload.rollout_bytes + workload.unfinished_bytes),
             reply_bytes=message_size.sampling_bytes(rollouts, workload.rollout_episodes, workload.agents),
             number=number,
@@ -385,16 +327,13 @@ def _learner(
     work: Work, before: Sequence[Work], pairs: int, trajectories: int, locations: ObjectLocations, workload: Workload
 ) -> Task:
     """One work's task; `pairs` of stage and group publish tensors in the round, and the works `before` have done so."""
-    specs = [stage for stage in workload.stages if stage.name in work.stages]
-    needed = [locations.where[part, group] for stage in specs for part in stage.reads for group in work.groups]
-    written = [locations.where[part, group] for stage in specs for part in stage.writes for group in work.groups]
-    reads, read_bytes = locations.weigh(needed)
-    _, made_bytes = locations.weigh(written)
+    reads, read_bytes = locations.weigh(locations.where[part] for part in work.reads(workload.stages))
+    _, made_bytes = locations.weigh(locations.where[part] for part in work.writes(workload.stages))
     pair_bytes = workload.tensor_bytes / pairs if pairs else 0.0
-    trains = any("policy" in stage.writes for stage in specs)
+    trains = work.trains(workload.stages)
     return Task(
         function="learner",
-        kind=_learning_kind(work.stages, workload),
+        kind=work.kind(workload.stages),
         size=workload.rollouts * workload.rollout_steps * workload.agents_learned_from(work.groups),
         reads=trajectories + reads + len(before),
         read_bytes=workload.rollouts * workload.rollout_bytes + read_bytes + pair_bytes * sum(map(_pairs, before)),
@@ -418,8 +357,3 @@ def _report_size(workload: Workload, stages: int, groups: Sequence[int], trains:
     sharing = sum(members for group in groups if (members := workload.members[group]) > 1)
     tables = workload.table_bytes * agents / workload.agents
     return message_size.learning_bytes(stages, len(groups), agents, tables, sharing)
-
-
-def _learning_kind(stages: Sequence[str], workload: Workload) -> str:
-    """The kind of a learner's task that runs `stages`, as `coordinator.placement.timings` lists it."""
-    return "learn" if len(stages) == len(workload.stages) else f"learn:{'+'.join(stages)}"

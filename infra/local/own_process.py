@@ -6,6 +6,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 
 def peak_mb() -> float:
@@ -45,11 +46,16 @@ def expendable() -> None:
         Path("/proc/self/oom_score_adj").write_bytes(b"500")
 
 
+def stat_fields(process: int | Literal["self"]) -> list[str]:
+    """The fields behind the name in /proc/PID/stat (proc(5)). Raises `OSError` if there is no such process, or file."""
+    text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    return text.rpartition(")")[2].split()
+
+
 def age_s() -> float:
     """Seconds since this process began, interpreter start included; 0 if the system does not report it."""
     try:
-        ticks = int(Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - int(stat_fields("self")[19]) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, AttributeError):
         return 0.0
 
@@ -85,7 +91,7 @@ def _machine() -> str:
 def _began(number: int) -> str:
     """When a process began, in ticks since the machine did (proc(5), stat, field 22); '' for one that has ended and
     whose parent has not asked for its exit code yet."""
-    fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    fields = stat_fields(number)
     return "" if fields[0] in "ZX" else fields[19]
 
 

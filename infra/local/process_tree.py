@@ -8,6 +8,8 @@ from collections.abc import Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from infra.local.own_process import stat_fields
+
 # prctl(2), since Linux 3.4.
 _PR_SET_CHILD_SUBREAPER = 36
 # Processes that start others faster than they can be ended are given up after this.
@@ -52,8 +54,7 @@ def has_ended(pid: int) -> bool:
 def _field(pid: int, place: int) -> str:
     """A field behind the name in /proc/PID/stat (proc(5)); "" if there is no such process."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        return text.rpartition(")")[2].split()[place]
+        return stat_fields(pid)[place]
     except (OSError, IndexError):
         return ""
 

@@ -9,6 +9,7 @@ from secrets import randbits
 from typing import Generic, TypeVar
 
 from infra.local.frames import Inbox, Ready
+from infra.local.own_process import stat_fields
 from infra.local.process_starters import Child, Starter
 from infra.local.process_tree import has_ended
 from infra.local.worker_log import WorkerLog
@@ -161,7 +162,7 @@ class WorkerProcess(Generic[Pending]):
     def _processor_seconds(self) -> float:
         """Of all its threads; 0 where the system does not say."""
         try:
-            fields = Path(f"/proc/{self._child.pid}/stat").read_bytes().rpartition(b")")[2].split()
+            fields = stat_fields(self._child.pid)
         except OSError:
             return 0.0
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S

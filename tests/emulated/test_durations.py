@@ -13,6 +13,7 @@ import pytest
 from coordinator.config.schema import Stop
 from coordinator.core import planning
 from coordinator.placement import planner
+from coordinator.placement.workload import Layout
 from infra.deployment import deploy
 from marless.reports import provenance
 from marless.runs import stored
@@ -61,8 +62,8 @@ def test_at_512_mb_the_forecast_of_auto_is_within_a_quarter_of_the_bill(place, m
     # As if more rounds were to come: the placement of the round after the last one is that of a single round.
     plan = replace(ended, config=msgspec.structs.replace(ended.config, stop=Stop(rounds=2 * ROUNDS)))
     terms, chosen = planning.terms(plan, state), planning.place_round(plan, state)
-    work, cost = planning.workload(plan, state), terms.coordination_cost
-    expected = planner.forecast(chosen, work, state.timings, terms.prices, coordination_cost=cost).dollars
+    layout = Layout(planning.workload(plan, state))
+    expected = planner.forecast(chosen, layout, state.timings, terms).dollars
     lines = [json.loads(line) for line in (place.home / "runs" / name / "metrics.jsonl").read_text().splitlines()]
     billed = (lines[-1]["dollars"] - lines[-1 - LAST]["dollars"]) / LAST
     print(f"{backend}, {chosen.rule}: forecast ${expected:.3e}, billed ${billed:.3e} a round")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.placement import candidates as choices
-from coordinator.placement import coordination_cost
+from coordinator.placement import coordination_cost, planner
 from coordinator.placement.candidates import Terms, reduce_to_limits
 from coordinator.placement.message_size import ASYNCHRONOUS_BYTES, SYNCHRONOUS_BYTES
 from coordinator.placement.planner import (
@@ -18,7 +18,6 @@ from coordinator.placement.planner import (
     checkpoint_interval,
     choose,
     explore,
-    forecast,
     pareto_front,
     plan,
 )
@@ -64,6 +63,11 @@ FORECASTS = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1
 
 # More bytes than a message holds.
 TOO_MUCH = 2 * SYNCHRONOUS_BYTES
+
+
+def forecast(place, workload, timings, prices, architecture="arm", storage="standard", **fields):
+    terms = replace(TERMS, prices=prices, architecture=architecture, storage=storage, **fields)
+    return planner.forecast(place, Layout(workload), timings, terms)
 
 
 def options(workload, terms):
