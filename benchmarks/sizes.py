@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.launch import measured
 from benchmarks.training import UNEVALUATED, trained
-from marless.reports.drawing import finish, look, save, sheet
+from marless.reports.plot_style import finish, look, save, sheet
 from marless.reports.text import markdown_table
 
 # Widths of the two hidden layers, and rounds of a run: one agent's policy and critic have 4 thousand to 1 million

@@ -98,6 +98,6 @@ def check(spec: AlgorithmSpec, settings: Mapping[str, Any] | None = None) -> Non
     Examples:
         >>> check(SPEC, {"hidden": [8]})
     """
-    from marless.testing.algorithms.suite import check as run_checks
+    from marless.testing.algorithms.conformance import check as run_checks
 
     run_checks(spec, dict(settings or {}))

@@ -12,7 +12,7 @@ from coordinator.errors import USER_ERROR, Ending, UserError
 from infra.local.own_process import cores
 from marless.backends import registry
 from marless.run import Run
-from marless.runs import training
+from marless.runs import train_and_resume
 from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import RunFolder
 from marless.runs.integrity.origin import require_trust
@@ -72,7 +72,7 @@ def train(
         Run('runs/simple_spread-mappo-s7-20261123-101500')
     """
     location = RunLocation(registry.backend(backend))
-    folder, ending = training.train(configuration(config, settings), location, _drive(workers, quiet), run)
+    folder, ending = train_and_resume.train(configuration(config, settings), location, _drive(workers, quiet), run)
     return _ended(folder, ending)
 
 
@@ -93,7 +93,7 @@ def resume(
         Run('runs/simple_spread-mappo-s1-20261123-101500')
     """
     folder = playable(run, trust)
-    return _ended(folder, training.resume(folder, list(overrides(settings)), _drive(workers, quiet)))
+    return _ended(folder, train_and_resume.resume(folder, list(overrides(settings)), _drive(workers, quiet)))
 
 
 def playable(run: str | os.PathLike[str], trust: bool) -> RunFolder:

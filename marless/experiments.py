@@ -22,10 +22,10 @@ from marless.studies import cloud_study
 from marless.studies.campaign import CampaignView
 from marless.studies.seeds import seeds_of
 from marless.studies.study_file import StudyFile, load, parse
-from marless.studies.training import ROOT, StudyResult, begun_study, open_study, train_study
+from marless.studies.train_study import ROOT, StudyResult, begun_study, open_study, train_study
 
 if TYPE_CHECKING:
-    from marless.comparison.curve import Axis
+    from marless.comparison.run_evaluations import Axis
 
 __all__ = ["ablate", "compare", "study"]
 
@@ -130,11 +130,11 @@ def compare(
         >>> [(row.arm, row.against.verdict) for row in comparison.equal[1:]]
         [('lr=0.001', 'higher')]
     """
-    from marless.comparison import report
+    from marless.comparison import comparison_files
 
     result = compare_runs([os.fspath(run) for run in runs], by, at, metric)
     if path is not None:
-        report.write(Path(path), result.comparison, result.arms, result.left_out)
+        comparison_files.write(Path(path), result.comparison, result.arms, result.left_out)
     return result
 
 

@@ -11,7 +11,7 @@ from marless.runs import evaluation
 from marless.runs.folder import RunFolder
 
 if TYPE_CHECKING:
-    from marless.comparison.curve import Axis
+    from marless.comparison.run_evaluations import Axis
     from marless.comparison.tournament import Tournament
     from marless.exports.export import Exported
 
@@ -60,7 +60,7 @@ def replay(
         >>> marless.replay("runs/latest", "team.gif", beside="random")
         PosixPath('team.gif')
     """
-    from marless.replays.recording import record
+    from marless.replays.replay_file import record
 
     return record(playable(run, trust), None if path is None else Path(path), episodes, beside)
 
@@ -123,7 +123,7 @@ def report(
         >>> marless.report("studies/rates", "rates.html", by=["algorithm.lr"])
         PosixPath('rates.html')
     """
-    from marless.page.report import write_report
+    from marless.page.report_page import write_report
 
     names = [runs] if isinstance(runs, str | os.PathLike) else runs
     write_report([os.fspath(each) for each in names], Path(path), by, at, metric)

@@ -10,8 +10,8 @@ Examples:
     >>> HALF = Rule("half of the most", ScalingRule(lambda history, bounds, rng: bounds.most // 2, adapts=False))
 """
 
-from coordinator.families import Rule
 from coordinator.placement.rules import PlacementRule, Work
+from coordinator.rule_families import Rule
 from coordinator.rules.grouping import GroupingRule
 from coordinator.rules.league import LeagueRule
 from coordinator.rules.scaling import Bounds, ScalingRule

@@ -92,10 +92,10 @@ class Run:
             >>> run.plot().savefig("curve.png")
         """
         from coordinator.core.state import State
-        from marless.reports import curve, journal
-        from marless.runs.documents import curve_points
+        from marless.reports import journal, learning_curve
+        from marless.runs.run_files import curve_points
 
-        return curve.figure(curve_points(State(), journal.read(self.path / _METRICS)), self.name)
+        return learning_curve.figure(curve_points(State(), journal.read(self.path / _METRICS)), self.name)
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:

@@ -16,7 +16,7 @@ from typing import cast
 
 from infra.packaging.archives import pack
 from infra.packaging.interpreters import interpreter
-from infra.packaging.packages import ENTRIES, PYTHON, Machine, build, size
+from infra.packaging.package_build import ENTRIES, PYTHON, Machine, build, size
 from infra.packaging.plugins import PackageFault
 from scripts.functions_at_work import Functions, account, sweep, traced, work
 

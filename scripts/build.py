@@ -10,7 +10,7 @@ from pathlib import Path
 
 from infra.packaging import plugins
 from infra.packaging.archives import pack
-from infra.packaging.packages import ENTRIES, PYTHON, build, size, torch_users_among
+from infra.packaging.package_build import ENTRIES, PYTHON, build, size, torch_users_among
 from infra.packaging.plugins import PackageFault
 
 

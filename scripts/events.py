@@ -34,7 +34,7 @@ from functions.contract import (
 from functions.environments.base import EnvTask
 from functions.learner.handler import handle as learn
 from functions.ports import Blobs
-from infra.packaging.packages import ROOT
+from infra.packaging.package_build import ROOT
 
 EVENTS = ROOT / "events"
 """A folder for each function, a file for each kind of event that it serves."""

@@ -20,9 +20,9 @@ from functions import keys
 from functions.contract import Answer, Done, KeyTaken, Request
 from functions.environments.base import EnvTask
 from infra.aws.clients import Cloud
+from infra.aws.function_settings import Settings
 from infra.aws.s3 import S3Storage
-from infra.aws.settings import Settings
-from infra.packaging.packages import ENTRIES
+from infra.packaging.package_build import ENTRIES
 from scripts.events import EVENTS, RUN
 
 _START = """

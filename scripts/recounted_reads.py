@@ -26,7 +26,7 @@ from marless.ablation import result_tables
 from marless.ablation.arms import arms_by_name, controls, settings
 from marless.comparison.contrasts import contrasts
 from marless.comparison.finished_run import FinishedRun, Point
-from marless.comparison.paired import compare_paired
+from marless.comparison.paired_by_seed import compare_paired
 
 FOLDER = Path("docs/results")
 NAME = "spread-ippo-controls"

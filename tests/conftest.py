@@ -13,7 +13,7 @@ from infra.local.files import FileStorage
 from infra.local.worker_pool import WorkerPool
 from marless.backends import local
 from marless.backends.inline import InlineInvoker
-from marless.reports import curve
+from marless.reports import learning_curve
 
 # Test collection makes no garbage; the collector would double its time.
 gc.disable()
@@ -58,7 +58,7 @@ def _no_picture(points, path, title):
     raise MissingExtra("matplotlib")
 
 
-DRAW = curve.draw
+DRAW = learning_curve.draw
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,7 +66,7 @@ def _short_runs():
     """Starting a process and drawing a picture take longer than most test runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local, "WorkerPool", _pool)
-        patch.setattr(curve, "draw", _no_picture)
+        patch.setattr(learning_curve, "draw", _no_picture)
         yield
 
 
@@ -85,7 +85,7 @@ def no_processes(monkeypatch):
 @pytest.fixture
 def pictures(monkeypatch):
     """Runs draw their learning curve, as where matplotlib is installed."""
-    monkeypatch.setattr(curve, "draw", DRAW)
+    monkeypatch.setattr(learning_curve, "draw", DRAW)
 
 
 @pytest.fixture(autouse=True)

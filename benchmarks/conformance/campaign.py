@@ -14,7 +14,7 @@ from coordinator.file_reading import UnreadableFile
 from infra.local.separate_pools import SeparatePools
 from marless.backends.base import FUNCTION_MODULES
 from marless.comparison.finished_run import has_finished, read
-from marless.reports.files import replace
+from marless.reports.atomic_files import replace
 from marless.reports.policy import FILE as POLICIES
 from marless.reports.provenance import code_sha256
 from marless.runs.session import Stopping

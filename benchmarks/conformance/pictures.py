@@ -11,8 +11,8 @@ from benchmarks.conformance.outcomes import Outcome
 from benchmarks.conformance.record import Record
 from benchmarks.conformance.tables import bounds_of, picture
 from functions.contract import MissingExtra
-from marless.ablation.pictures import mean_line
-from marless.reports.drawing import FloatArray, Line, draw_lines, finish, look, save, sheet
+from marless.ablation.ablation_plots import mean_line
+from marless.reports.plot_style import FloatArray, Line, draw_lines, finish, look, save, sheet
 from marless.reports.statistics import Interval
 
 if TYPE_CHECKING:

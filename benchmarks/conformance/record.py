@@ -13,7 +13,7 @@ from functions.environments import registry
 from functions.environments.base import EnvTask
 from marless.comparison import finished_run
 from marless.comparison.finished_run import Point
-from marless.reports.files import replace
+from marless.reports.atomic_files import replace
 from marless.reports.statistics import FinalReturn, Interval
 from marless.studies.cells import Cell, Value
 

@@ -13,8 +13,8 @@ from benchmarks.conformance.protocols import FULL, QUICK
 from benchmarks.conformance.record import Record
 from functions.environments.base import EnvTask
 from marless.reports import evaluations
+from marless.reports.atomic_files import replace
 from marless.reports.evaluations import Evaluation
-from marless.reports.files import replace
 from marless.reports.provenance import written_by
 
 _MARL_EVAL = "-marl-eval.json"

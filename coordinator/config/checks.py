@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from coordinator.config.keys import RULES
+from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import RANDOM, RunConfig
-from coordinator.config.tables import flatten
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.pricing.prices import load_prices
 from coordinator.rules import scaling

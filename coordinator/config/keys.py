@@ -9,10 +9,10 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Meta
 
-from coordinator.config.renamed import RENAMED
+from coordinator.config.renamed_keys import RENAMED
 from coordinator.config.schema import DEFAULT_ALGORITHM, RunConfig
-from coordinator.families import Family
 from coordinator.placement.rules import PLACEMENTS
+from coordinator.rule_families import Family
 from coordinator.rules.grouping import GROUPINGS
 from coordinator.rules.league import LEAGUE_RULES
 from coordinator.rules.scaling import SCALING_RULES

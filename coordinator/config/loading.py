@@ -12,9 +12,9 @@ import msgspec
 from coordinator.config import defaults
 from coordinator.config.checks import fault
 from coordinator.config.keys import readable, unknown_key, valid_keys
+from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import DEFAULT_ALGORITHM, ConfigError, RunConfig, algorithm_name
-from coordinator.config.tables import flatten
-from coordinator.config.toml_files import MOST_BYTES, MOST_PARTS, parse_toml
+from coordinator.config.toml_parsing import MOST_BYTES, MOST_PARTS, parse_toml
 from coordinator.file_reading import UnreadableFile, read_text
 from functions.algorithms import registry as algorithms
 from functions.contract import BadRequest, MissingExtra

@@ -37,7 +37,7 @@ from coordinator.core.state_location import (
     locations_after_regrouping,
     spec_of,
 )
-from coordinator.rules.trial import judge, schedule
+from coordinator.rules.sharing_trial import judge, schedule
 from functions import keys
 from functions.contract import DescribeReply, Done, Ref
 from functions.data import dataset

@@ -14,7 +14,7 @@ from coordinator.placement.list_price import PricedRound, RoundPrice, list_price
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import PLACEMENTS, Packs, balance, list_overhead
 from coordinator.placement.workload import Workload
-from coordinator.pricing.latency import EMULATED, STORAGE
+from coordinator.pricing.aws_latency import EMULATED, STORAGE
 from coordinator.pricing.planning_prices import Tariff
 from coordinator.rules import similarity
 from coordinator.rules.scaling import SCALING_RULES

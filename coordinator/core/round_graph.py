@@ -27,7 +27,7 @@ from coordinator.core.state_location import (
 )
 from coordinator.core.warm_functions import NOTHING, kept_dataset, kept_past, served_by
 from coordinator.placement.rules import PLACEMENTS, Work
-from coordinator.rules.trial import schedule
+from coordinator.rules.sharing_trial import schedule
 from functions import keys
 from functions.contract import EvaluateTask, LearnTask, Ref, Request, SampleTask, Team, Usage
 

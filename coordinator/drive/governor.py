@@ -14,7 +14,7 @@ from coordinator.core.state import Plan
 from coordinator.drive import lease, run_manifest
 from coordinator.drive.ledger_items import STATE, Items, load_state
 from coordinator.drive.ports import Ledger
-from coordinator.governor.purse import least
+from coordinator.governor.shared_budget import least
 from coordinator.governor.study_state import Outcome, StudyPlan, StudyState, advance, initial_state
 from functions.contract import StaleVersion, StorageFault
 from functions.encoding import JsonDecoder, to_json

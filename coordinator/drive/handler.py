@@ -28,7 +28,7 @@ from coordinator.drive.run_manifest import RunManifest
 from coordinator.pricing.bill import Meter
 from functions.contract import StaleVersion, StorageFault
 from functions.encoding import to_json
-from infra.aws.detached import Deployed, Outside, own_deployment
+from infra.aws.detached_ports import Deployed, Outside, own_deployment
 from infra.entry.instrumentation import instrument
 from infra.local.own_process import OwnTime
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from coordinator.governor.purse import Purse, least
-from coordinator.governor.shares import divide
+from coordinator.governor.concurrency_shares import divide
+from coordinator.governor.shared_budget import Purse, least
 
 # The purse of all runs; those of owners have their names, which are never empty.
 _WHOLE = ""

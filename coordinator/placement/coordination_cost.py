@@ -5,8 +5,8 @@ from itertools import accumulate, repeat
 from math import ceil
 from typing import NamedTuple
 
+from coordinator.pricing.aws_latency import Latency
 from coordinator.pricing.bill import LOG_BYTES, Charge, Meter, read_units, write_units
-from coordinator.pricing.latency import Latency
 from functions.completion import FAN, ITEM_BYTES
 from functions.function_specs import COORDINATOR
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import cache
 from typing import Protocol
 
-from coordinator.families import Family, Rule
 from coordinator.pricing.prices import Prices, StorageClass
+from coordinator.rule_families import Family, Rule
 from functions.algorithms import schedule
 from functions.algorithms.specification import Share, StageSpec
 from functions.keys import group_name

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from coordinator.rules.grouping import agglomerate, groups_of
-from coordinator.rules.trial import judge
+from coordinator.rules.sharing_trial import judge
 from functions.contract import Message
 
 Array = NDArray[np.float64]

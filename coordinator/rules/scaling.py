@@ -17,7 +17,7 @@ from dataclasses import replace as altered
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator.families import Family, Rule
+from coordinator.rule_families import Family, Rule
 from coordinator.rules.scaling_history import (
     ScalingHistory,
     ScalingSignals,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from coordinator.families import Family, Rule
+from coordinator.rule_families import Family, Rule
 from functions.contract import SummaryName
 
 Start = Literal["together", "apart"]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.families import Family, Rule
+from coordinator.rule_families import Family, Rule
 from functions.contract import NotFinite
 
 FloatArray = NDArray[np.float64]

@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.families import Family, Rule
+from coordinator.rule_families import Family, Rule
 from functions.contract import Message
 
 FloatArray = NDArray[np.float64]

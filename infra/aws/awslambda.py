@@ -24,7 +24,7 @@ from botocore.exceptions import (
 from functions.contract import Report
 from infra.aws.backoff import retry, until
 from infra.aws.clients import Cloud
-from infra.aws.errors import code, explain, storage_errors
+from infra.aws.error_messages import code, explain, storage_errors
 from infra.aws.lambda_reply import LARGEST, LARGEST_EVENT, SMALLER, InvocationResult, Metering, metering, parse_result
 
 # A function may run for 15 minutes (developer guide, "Lambda quotas"), and may have to be started first.

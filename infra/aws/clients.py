@@ -17,7 +17,7 @@ from botocore.loaders import create_loader
 from botocore.session import Session
 
 from functions.text.redaction import learn
-from infra.aws.errors import named_causes
+from infra.aws.error_messages import named_causes
 from infra.aws.repeated_requests import RepeatedRequests
 
 # Attempts of one call, the first included, with the SDK's back-off and jitter between them ("standard" mode).

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.aws.clients import Cloud
-from infra.aws.errors import storage_errors
+from infra.aws.error_messages import storage_errors
 
 # CloudWatch may ingest an event seconds after it happened, so a reader that follows a log looks back this far.
 LATE_S = 60.0

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from functions.contract import KeyTaken, NoSuchObject, Record, StaleVersion, StorageFault
 from infra.aws.clients import Cloud
-from infra.aws.errors import code, storage_errors
+from infra.aws.error_messages import code, storage_errors
 from infra.aws.s3 import S3Storage
 
 # DynamoDB limits items to 400 KB including attribute names (developer guide, "Constraints in Amazon DynamoDB").

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from functions.ports import Head
 from infra.aws.clients import Cloud
-from infra.aws.errors import code, storage_errors
+from infra.aws.error_messages import code, storage_errors
 from infra.aws.s3 import SHA256
 from infra.object_keys import check_key
 

@@ -18,8 +18,8 @@ from botocore.exceptions import (
 from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from infra.aws.backoff import few, retry
 from infra.aws.clients import Cloud
-from infra.aws.errors import code, explain, storage_errors
-from infra.aws.settings import Settings
+from infra.aws.error_messages import code, explain, storage_errors
+from infra.aws.function_settings import Settings
 from infra.object_keys import check_key, check_prefix
 
 # The metadata key (x-amz-meta-sha256) of an object's hash, for readers of the header alone.

@@ -6,7 +6,7 @@ The same code deploys to AWS and to an emulated account.
 from infra.deployment.deploying import deploy, filled_in, preview
 from infra.deployment.description import Deployment, describe
 from infra.deployment.identity_policy import WHO, identity_policy
-from infra.deployment.packages import Image, Packages
+from infra.deployment.package_upload import Image, Packages
 from infra.deployment.removal import teardown
 from infra.deployment.stack import IMAGE_SUFFIX, ROLES, Change, DeploymentFault, stack_name
 

@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from infra.aws.clients import Cloud
-from infra.aws.errors import code
+from infra.aws.error_messages import code
 from infra.deployment.stack import DeploymentFault
 
 # The limit of one DeleteObjects (API_DeleteObjects), and of one page of a listing.

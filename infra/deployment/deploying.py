@@ -4,10 +4,10 @@ import time
 from collections.abc import Mapping, Sequence
 
 from infra.aws.clients import Cloud
-from infra.aws.errors import storage_errors
+from infra.aws.error_messages import storage_errors
 from infra.deployment import removal
 from infra.deployment.description import Deployment, describe_stack
-from infra.deployment.packages import Packages, addresses, keep_image, upload
+from infra.deployment.package_upload import Packages, addresses, keep_image, upload
 from infra.deployment.stack import (
     BROKEN,
     ROLES,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from infra.aws.clients import Cloud
-from infra.aws.errors import storage_errors
+from infra.aws.error_messages import storage_errors
 from infra.deployment.stack import ROLES, Stack, Stacks
 
 

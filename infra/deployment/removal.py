@@ -6,7 +6,7 @@ from collections.abc import Collection
 from botocore.exceptions import ClientError
 
 from infra.aws.clients import Cloud
-from infra.aws.errors import explain, storage_errors
+from infra.aws.error_messages import explain, storage_errors
 from infra.deployment import leftovers
 from infra.deployment.leftovers import Owned
 from infra.deployment.stack import DeploymentFault, Part, Say, Stack, Stacks, Wait, stack_name

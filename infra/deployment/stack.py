@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from functions.function_specs import DEPLOYED
 from infra.aws.clients import Cloud
-from infra.aws.errors import code
+from infra.aws.error_messages import code
 
 Wait = Callable[[float], None]
 Say = Callable[[str], None]

@@ -4,6 +4,6 @@ import os
 
 from functions.learner.handler import handle
 from infra.entry.instrumentation import instrument
-from infra.entry.worker import Worker
+from infra.entry.lambda_handler import Worker
 
 handler = instrument(Worker(handle), os.environ)

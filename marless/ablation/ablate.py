@@ -7,19 +7,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coordinator.config import dump
+from coordinator.config import toml_dump
 from coordinator.config.schema import RunConfig
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
 from functions.contract import MissingExtra
 from functions.encoding import from_json, to_json, to_json_file
 from functions.environments.roles.partition import roles_of
-from marless.ablation import declaration, report, suite, suite_costs, suite_picture, suite_table
+from marless.ablation import ablation_files, declaration, suite_costs, suite_file, suite_picture, suite_table
+from marless.ablation.ablation_campaign import BASE, AblationCampaign, CellEnd
 from marless.ablation.arms import configuration, refuse_clashes, settings
-from marless.ablation.campaign import BASE, AblationCampaign, CellEnd
 from marless.ablation.declaration import Declaration
 from marless.ablation.suite_costs import TaskCosts
 from marless.comparison.contrasts import Contrast, contrasts
-from marless.comparison.paired import PairedComparison, Runs
+from marless.comparison.paired_by_seed import PairedComparison, Runs
 from marless.loggers import registry as loggers
 from marless.reports import TeamPolicy, crossplay, load_policy
 from marless.reports.evaluations import names
@@ -104,10 +104,10 @@ def plan_suite(
     overrides: Sequence[str] = (),
 ) -> list[Ablation]:
     """The ablations of a suite's file, whose names for arms `arms_of` resolves; raises `ConfigError`."""
-    file, root = suite.load(path), folder or ROOT / path.stem
+    file, root = suite_file.load(path), folder or ROOT / path.stem
     return [
         plan(
-            suite.configuration(file, task, overrides),
+            suite_file.configuration(file, task, overrides),
             arms_of([*file.arms, *task.arms]),
             seeds or seeds_of(file.seeds),
             root / task.name,
@@ -213,7 +213,7 @@ def _declare(ablation: Ablation) -> Declaration:
     requested = Declaration(settings=document, arms=arms, headlines=headlines)
     merged = declaration.merge(ablation.folder, declaration.read(ablation.folder), requested)
     declaration.write(ablation.folder, merged)
-    RunFolder(ablation.folder).write(BASE, dump.document(ablation.base).encode(), durable=True)
+    RunFolder(ablation.folder).write(BASE, toml_dump.document(ablation.base).encode(), durable=True)
     return merged
 
 
@@ -223,8 +223,8 @@ def _compare(ablation: Ablation, campaign: AblationCampaign, failures: Mapping[s
     results: Mapping[str, Runs] = campaign.results
     arms = {arm.name: arm for arm in ablation.arms}
     if ablation.reference is not None:
-        results = report.add_plays(folder, arms, results, partial(_plays, base, ablation.reference))
-    comparison, pictures = report.write(
+        results = ablation_files.add_plays(folder, arms, results, partial(_plays, base, ablation.reference))
+    comparison, pictures = ablation_files.write(
         folder, _title(base), campaign.declaration, arms, results, campaign.failures, ablation.random
     )
     line = f"{len(failures)} of {len(campaign.cells)} runs failed; see {folder / 'runs'}"

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from coordinator.config.loading import convert, override
+from coordinator.config.nested_tables import flatten, merge, nest
 from coordinator.config.schema import ConfigError, RunConfig
-from coordinator.config.tables import flatten, merge, nest
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
 from coordinator.rules.sharing import SHARING_MODES

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import ConfigError
-from coordinator.config.tables import flatten
 from coordinator.file_reading import UnreadableFile, read_json
 from functions.encoding import to_json_file
 from marless.comparison.contrasts import Contrast

@@ -9,7 +9,7 @@ import numpy as np
 from functions.function_specs import FUNCTIONS, PLACED
 from marless.comparison.contrasts import LEVEL
 from marless.comparison.finished_run import FinishedRun
-from marless.comparison.paired import MANY, TARGET_SHARE, AgainstBaseline, Control, PairedComparison, Reach
+from marless.comparison.paired_by_seed import MANY, TARGET_SHARE, AgainstBaseline, Control, PairedComparison, Reach
 from marless.comparison.signal_savings import FACTOR
 from marless.reports.digits import Digits, digits_of
 from marless.reports.section import NONE, Section, estimate_cell, interval_cell

@@ -13,10 +13,10 @@ import numpy as np
 
 from coordinator.rules.scaling import SCALING_RULES
 from coordinator.rules.sharing import SHARING_MODES
-from coordinator.rules.student import t_quantile
+from coordinator.rules.student_t import t_quantile
 from marless.ablation.arms import controls
 from marless.comparison.finished_run import FinishedRun
-from marless.comparison.paired import Runs, dollars_until
+from marless.comparison.paired_by_seed import Runs, dollars_until
 from marless.reports.statistics import adjusted_rand
 from marless.studies.cells import Arm
 

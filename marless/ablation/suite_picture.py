@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from marless.ablation.suite_costs import Cost, TaskCosts, geometric_mean, is_static, regrets
-from marless.reports.drawing import COLOURS, finish, save, sheet
+from marless.reports.plot_style import COLOURS, finish, save, sheet
 from marless.studies.cells import Arm
 
 FILE = "regret.png"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator.errors import UserError
-from coordinator.pricing.latency import STORAGE, Latency
+from coordinator.pricing.aws_latency import STORAGE, Latency
 from coordinator.pricing.prices import StorageClass
 from marless.backends.base import Connection, DeployRequest, LocatedDeployment, Readiness, RemoteBackend
 from marless.output import say_text
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from infra.aws.clients import Cloud
     from infra.aws.deployment_ref import DeploymentRef
-    from infra.aws.detached import Deployed
+    from infra.aws.detached_ports import Deployed
     from infra.deployment import Change, Deployment, Packages
 
 # Lambda keeps events for minutes where other runs, or other users of the account, take the room.
@@ -82,7 +82,7 @@ class AwsBackend(RemoteBackend):
         from infra.aws.clients import Cloud
         from infra.deployment import deploy, describe, stack_name
         from infra.packaging import containers
-        from infra.packaging.packages import torch_users_among
+        from infra.packaging.package_build import torch_users_among
         from marless.cloud import deploy_messages
         from marless.cloud.accounts import caller, region_of
         from marless.cloud.deployments import account_concurrency
@@ -149,7 +149,7 @@ class AwsBackend(RemoteBackend):
 def _deployment_inputs(request: DeployRequest) -> "Iterator[tuple[Cloud, dict[str, str], Packages]]":
     """The account, the stack's parameters, and packages that are removed when the block ends."""
     from infra.aws.clients import Cloud
-    from infra.packaging.packages import torch_users_among
+    from infra.packaging.package_build import torch_users_among
     from marless.cloud.accounts import region_of
     from marless.cloud.packing import pack_functions
     from marless.cloud.stack_parameters import merged_parameters

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from coordinator.drive.ports import Invoker, Ledger, Storage
+from coordinator.pricing.aws_latency import Latency
 from coordinator.pricing.bill import Meter
-from coordinator.pricing.latency import Latency
 from coordinator.pricing.prices import StorageClass
 from functions.contract import Platform
 from functions.function_specs import FUNCTIONS, PLACED
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from infra.aws.clients import Cloud
     from infra.aws.deployment_ref import DeploymentRef
-    from infra.aws.detached import Deployed
+    from infra.aws.detached_ports import Deployed
     from infra.deployment import Change, Deployment
 
 # The module that serves each function.

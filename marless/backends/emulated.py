@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator.errors import FINISHED, UserError
-from coordinator.pricing import latency as latencies
-from coordinator.pricing.latency import Latency
+from coordinator.pricing import aws_latency as latencies
+from coordinator.pricing.aws_latency import Latency
 from coordinator.pricing.prices import StorageClass
 from marless.backends.base import Connection, DeployRequest, LocatedDeployment, Readiness, RemoteBackend
 from marless.output import say
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from infra.aws.clients import Cloud
     from infra.aws.deployment_ref import DeploymentRef
-    from infra.aws.detached import Deployed
+    from infra.aws.detached_ports import Deployed
     from infra.deployment import Change, Deployment
 
 _GRACE_S = 2.0

@@ -199,7 +199,7 @@ def _of_aws(error: Exception) -> str:
         return ""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from infra.aws.errors import explain
+    from infra.aws.error_messages import explain
 
     return explain(error) if isinstance(error, (BotoCoreError, ClientError)) else ""
 

@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
 from coordinator.errors import UserError
 from infra.aws.clients import Cloud, configured_session
-from infra.aws.errors import code, explain
+from infra.aws.error_messages import code, explain
 
 # Short time-outs for quick checks; calls that do the work wait longer (`infra.aws.clients`).
 QUICK = {"retries": {"total_max_attempts": 1}, "connect_timeout": 2.0, "read_timeout": 4.0}

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from coordinator.pricing.bill import total
-from coordinator.pricing.idle import Deployment as Standing
-from coordinator.pricing.idle import idle_month
+from coordinator.pricing.idle_cost import Deployment as Standing
+from coordinator.pricing.idle_cost import idle_month
 from coordinator.pricing.prices import Prices, load_prices, priced_as
 from infra.deployment import IMAGE_SUFFIX, ROLES, Change, Deployment, template
 from infra.packaging.torch_users import TorchUsers

@@ -9,9 +9,9 @@ from functions.contract import Platform
 from infra.aws.awslambda import LambdaInvoker
 from infra.aws.clients import Cloud
 from infra.aws.deployment_ref import DeploymentRef
-from infra.aws.detached import Deployed
-from infra.aws.errors import storage_errors
-from infra.aws.settings import Settings
+from infra.aws.detached_ports import Deployed
+from infra.aws.error_messages import storage_errors
+from infra.aws.function_settings import Settings
 from infra.deployment import Deployment, describe, stack_name
 from marless.backends import registry
 from marless.backends.base import TENANT, Connection, LocatedDeployment, RemoteBackend

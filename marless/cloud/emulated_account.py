@@ -12,11 +12,11 @@ from coordinator.errors import UserError
 from functions import kernels
 from functions.contract import StorageFault
 from infra.aws.clients import Cloud
-from infra.aws.detached import Deployed
-from infra.aws.errors import storage_errors
-from infra.aws.settings import Settings
+from infra.aws.detached_ports import Deployed
+from infra.aws.error_messages import storage_errors
+from infra.aws.function_settings import Settings
 from infra.deployment import DeploymentFault, deploy, describe, stack_name
-from infra.packaging import packages
+from infra.packaging import package_build
 from marless.cloud.deployments import deployed_in
 from marless.cloud.stack_parameters import merged_parameters
 from marless.output import note
@@ -92,8 +92,8 @@ def start(region: str | None) -> Account:
                 region=region or REGION,
                 code=(provenance.ROOT, Path.cwd()),
                 concurrency=concurrency or AccountSettings.concurrency,
-                runtime=packages.RUNTIME,
-                architecture=packages.ARCHITECTURE,
+                runtime=package_build.RUNTIME,
+                architecture=package_build.ARCHITECTURE,
                 inherited_variables=kernels.VARIABLES,
             )
             running = accounts.start(folder, settings)

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 from infra.deployment import Image, Packages
 from infra.packaging import plugins
 from infra.packaging.archives import pack
-from infra.packaging.packages import ENTRIES, PYTHON, ROOT, build
+from infra.packaging.package_build import ENTRIES, PYTHON, ROOT, build
 from infra.packaging.torch_users import TorchUsers
 
 # The folders that the image's Dockerfile copies.

@@ -9,7 +9,7 @@ from coordinator.errors import UserError, one_line
 from infra.aws.clients import Cloud
 from infra.packaging.containers import ContainerFault, engine
 from infra.packaging.interpreters import interpreter
-from infra.packaging.packages import PYTHON
+from infra.packaging.package_build import PYTHON
 from marless.backends.base import Part
 from marless.cloud.accounts import caller, region_of
 

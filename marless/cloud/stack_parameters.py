@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from infra.aws.clients import Cloud
-from infra.aws.errors import storage_errors
+from infra.aws.error_messages import storage_errors
 from infra.deployment import stack_name, template
 from infra.deployment.stack import Stacks
 

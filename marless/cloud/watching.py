@@ -12,12 +12,12 @@ from marless.backends.base import Connection
 from marless.reports.journal import JsonLines
 from marless.reports.text import event, next_step_hint
 from marless.runs import summary
-from marless.runs.documents import Documents
 from marless.runs.folder import METRICS, Identity, RunFolder
 from marless.runs.plateau_monitor import PlateauMonitor
+from marless.runs.run_files import Documents
 from marless.runs.run_log import RunLog
 from marless.runs.session import Stopping
-from marless.runs.stored import plan_of
+from marless.runs.stored_run import plan_of
 from marless.runs.summary import Measured
 from marless.runs.view import View
 

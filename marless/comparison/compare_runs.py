@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.errors import UserError
-from marless.comparison.collection import collect
-from marless.comparison.compared_arm import ComparedArm, arms_of
+from marless.comparison.arms_of_runs import ComparedArm, arms_of
 from marless.comparison.comparison import Comparison, compare
-from marless.comparison.curve import Axis
 from marless.comparison.marl_eval import arms_of_files
+from marless.comparison.run_evaluations import Axis
+from marless.comparison.run_selection import collect
 from marless.reports.evaluations import METRIC
 
 

@@ -8,10 +8,10 @@ import msgspec
 import numpy as np
 
 from coordinator.errors import UserError
-from marless.comparison import bootstrap, keys
+from marless.comparison import bootstrap, setting_keys
+from marless.comparison.arms_of_runs import ComparedArm
 from marless.comparison.bootstrap import FEWER, Scores, Statistic
-from marless.comparison.compared_arm import ComparedArm
-from marless.comparison.curve import Axis
+from marless.comparison.run_evaluations import Axis
 from marless.comparison.scores import Scale, absolutes, common_span, ends_first, returns_at, scale
 from marless.reports.evaluations import METRIC, metrics_of
 from marless.reports.statistics import Estimate, FloatArray
@@ -129,8 +129,8 @@ def compare(arms: Sequence[ComparedArm], axis: Axis, metric: str = METRIC) -> Co
         metric=metric,
         metrics=_common_metrics(arms),
         settings={arm.name: dict(arm.settings) for arm in arms if arm.settings},
-        unlike=tuple(keys.unlike([arm.every_run for arm in arms])),
-        unsplit=tuple(keys.splitting(arms[0].every_run)) if len(arms) == 1 else (),
+        unlike=tuple(setting_keys.unlike([arm.every_run for arm in arms])),
+        unsplit=tuple(setting_keys.splitting(arms[0].every_run)) if len(arms) == 1 else (),
     )
 
 

@@ -7,10 +7,10 @@ from coordinator.errors import UserError
 from functions.contract import BadRequest, MissingExtra
 from functions.encoding import to_json
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
-from marless.comparison import pictures, tournament
+from marless.comparison import comparison_plots, tournament
 from marless.comparison.tournament import Tournament
 from marless.output import note
-from marless.reports.files import replace
+from marless.reports.atomic_files import replace
 from marless.reports.policy import TeamPolicy
 from marless.runs import cross_evaluation
 from marless.runs.folder import RunFolder
@@ -43,7 +43,7 @@ def write(played: Tournament, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     replace(folder / "crossplay.json", to_json(played))
     try:
-        pictures.draw_scores(played, folder / "crossplay.png")
+        comparison_plots.draw_scores(played, folder / "crossplay.png")
     except MissingExtra as error:
         note(f"no picture: {error}")
     else:

@@ -7,8 +7,8 @@ import numpy as np
 
 from coordinator.errors import UserError
 from coordinator.file_reading import read_json
-from marless.comparison.compared_arm import ComparedArm, with_equal_seeds
-from marless.comparison.curve import ComparedRun, curve_of
+from marless.comparison.arms_of_runs import ComparedArm, with_equal_seeds
+from marless.comparison.run_evaluations import ComparedRun, curve_of
 from marless.reports import evaluations
 from marless.reports.evaluations import METRIC, STEPS, Document, RunEntries
 

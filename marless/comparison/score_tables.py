@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 
 from marless.comparison.comparison import FEWEST, Against, Comparison, Lines, Row
-from marless.comparison.curve import Axis
+from marless.comparison.run_evaluations import Axis
 from marless.reports.digits import Digits, digits_of
 from marless.reports.evaluations import METRIC
 from marless.reports.section import NONE, Section, estimate_cell

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.errors import UserError
-from marless.comparison.compared_arm import ComparedArm
-from marless.comparison.curve import Axis, ComparedRun, FloatArray
+from marless.comparison.arms_of_runs import ComparedArm
+from marless.comparison.run_evaluations import Axis, ComparedRun, FloatArray
 
 
 @dataclass(frozen=True)

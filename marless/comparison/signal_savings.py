@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from coordinator.rules.student import t_quantile
+from coordinator.rules.student_t import t_quantile
 from marless.reports.statistics import FloatArray, Interval, tost_paired
 
 # Two arms whose dollars lie within this factor are equal: the range of bioequivalence, 0.8 to 1.25.
@@ -20,7 +20,7 @@ FACTOR = 1.25
 # Level of each one-sided test, so that the 90 % interval decides all of them.
 LEVEL = 0.05
 
-# Whether a ratio is a bound because runs miss the target, see `paired.Reach`.
+# Whether a ratio is a bound because runs miss the target, see `paired_by_seed.Reach`.
 Bound = Literal["exact", "at least", "at most", "unknown"]
 # By whether runs of the first arm miss the target, and runs of the second.
 BOUNDS: dict[tuple[bool, bool], Bound] = {

@@ -15,7 +15,7 @@ from coordinator.drive.detached_turn import CloudPorts, take_turn
 from coordinator.drive.driver import Driver
 from coordinator.drive.ports import Ports
 from coordinator.placement.coordination_cost import COORDINATOR_MB, MANIFEST_BYTES
-from coordinator.pricing.latency import Latency
+from coordinator.pricing.aws_latency import Latency
 from marless.estimation.detached_functions import DetachedFunctions
 from marless.estimation.recorded_replies import RecordedReplies
 from marless.estimation.recording import Lines, Recording

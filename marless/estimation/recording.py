@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from coordinator.config import dump
+from coordinator.config import toml_dump
 from coordinator.config.loading import convert, load, override
 from coordinator.config.schema import RunConfig, Sharing, Stop
-from coordinator.config.toml_files import parse_toml
+from coordinator.config.toml_parsing import parse_toml
 from coordinator.core.opponents import takes_identity
 from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Plan, RoundLine, State
@@ -29,8 +29,8 @@ from marless.backends import registry
 from marless.estimation.service_times import slots_of
 from marless.reports import attempts, journal
 from marless.runs.folder import ATTEMPTS, METRICS, RunFolder
-from marless.runs.given.inputs import store_inputs
-from marless.runs.stored import look
+from marless.runs.inputs.stored_inputs import store_inputs
+from marless.runs.stored_run import look
 
 
 class Rounds(NamedTuple):
@@ -132,7 +132,7 @@ def without_switches(sharing: Sharing) -> Sharing:
 def _with(config: RunConfig, settings: Sequence[str]) -> RunConfig:
     if not settings:
         return config
-    document = parse_toml(dump.document(config))
+    document = parse_toml(toml_dump.document(config))
     for text in settings:
         override(document, text)
     return convert(document, "the recorded run with these settings")

@@ -17,7 +17,7 @@ import numpy as np
 from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.errors import UserError
 from coordinator.placement.timings import Fit, line
-from coordinator.pricing.latency import Latency
+from coordinator.pricing.aws_latency import Latency
 from functions.contract import Usage
 
 # Times that differ by less are equal: reports are read one after the other.

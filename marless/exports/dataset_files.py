@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from functions.encoding import to_json_file
-from marless.exports.episodes import Arrays, Episode
+from marless.exports.episode_recording import Arrays, Episode
 from marless.extras import require
-from marless.runs.given.datasets import DOCUMENT, EPISODES
+from marless.runs.inputs.datasets import DOCUMENT, EPISODES
 
 _Files = dict[str, bytes]
 

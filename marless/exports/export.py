@@ -11,12 +11,12 @@ from functions.contract import BadRequest
 from functions.environments.base import EnvironmentFault, Unsupported
 from marless.exports import dataset_files, policy_files
 from marless.exports.destination import require_free, write_folder
-from marless.exports.episodes import Episode, play_episodes
+from marless.exports.episode_recording import Episode, play_episodes
 from marless.exports.stored_rounds import stored_episodes
 from marless.reports.policy import TeamPolicy, load_policy, without_secrets
 from marless.runs.folder import BEST_POLICIES, RunFolder
 from marless.runs.policies import load_team
-from marless.runs.stored import look
+from marless.runs.stored_run import look
 
 FORMATS = (*policy_files.FORMATS, *dataset_files.FORMATS)
 

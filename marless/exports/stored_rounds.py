@@ -11,9 +11,9 @@ from functions.data.trajectory import Array, named
 from functions.environments.base import EnvSpec
 from functions.keys import round_name
 from functions.nn.heads import head_of
-from marless.exports.episodes import Arrays, Episode
+from marless.exports.episode_recording import Arrays, Episode
 from marless.reports.policy import TeamPolicy
-from marless.runs.stored import Stored
+from marless.runs.stored_run import Stored
 
 
 def stored_episodes(run: Stored, team: TeamPolicy, first: int, last: int) -> list[Episode]:

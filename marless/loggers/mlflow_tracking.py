@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from marless.loggers.base import LoggedRun, Logger, Point
-from marless.loggers.names import Names
+from marless.loggers.valid_names import Names
 
 _TAG = "marless.id"
 # What one request may hold (MLflow REST API, "Log Batch"), and the longest value of a parameter.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from marless.loggers.base import LoggedRun, Logger, Point
-from marless.reports.files import replace
+from marless.reports.atomic_files import replace
 
 FILE = "progress.csv"
 

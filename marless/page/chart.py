@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from marless.page import numbers
+from marless.page import axis_numbers
 from marless.page.downsampling import largest_triangles
 from marless.page.markup import Html, element, html, join
 
@@ -185,7 +185,8 @@ def _dots(line: Line, frame: Frame, axis: str) -> Html:
     return join(
         Html(
             f'<circle class="{_style(line)}" r="2.6" cx="{_short(frame.across(x))}" cy="{_short(frame.up(y))}">'
-            f"{element('title', f'{line.name}, {numbers.amount(x, axis)}: {numbers.interval(y, end)}')}</circle>"
+            + element("title", f"{line.name}, {axis_numbers.amount(x, axis)}: {axis_numbers.interval(y, end)}")
+            + "</circle>"
         )
         for x, y, end in zip(line.x, line.y, ends, strict=True)
     )
@@ -193,11 +194,11 @@ def _dots(line: Line, frame: Frame, axis: str) -> Html:
 
 def _axes(frame: Frame, axis: str, counts: bool) -> Html:
     """Horizontal rules at round values of y, and round values along x; whole numbers for `counts` and for rounds."""
-    up, along = numbers.ticks(*frame.y, whole=counts), numbers.ticks(*frame.x, whole=axis == "round")
+    up, along = axis_numbers.ticks(*frame.y, whole=counts), axis_numbers.ticks(*frame.x, whole=axis == "round")
     return join(
         [
-            _grid_lines(up, numbers.labels(up), frame),
-            _along(along, numbers.labels(along, dollars=axis == "dollars"), frame.across, frame.bottom),
+            _grid_lines(up, axis_numbers.labels(up), frame),
+            _along(along, axis_numbers.labels(along, dollars=axis == "dollars"), frame.across, frame.bottom),
         ]
     )
 

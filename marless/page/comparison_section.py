@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from marless.comparison import score_tables as tables
-from marless.comparison.compared_arm import ComparedArm
+from marless.comparison.arms_of_runs import ComparedArm
 from marless.comparison.comparison import Comparison, Lines
-from marless.comparison.curve import Axis, ComparedRun
-from marless.page import numbers
+from marless.comparison.run_evaluations import Axis, ComparedRun
+from marless.page import axis_numbers
 from marless.page.chart import COLOURS, Line, Size, figure, frame_of, points
 from marless.page.facts import Facts
 from marless.page.markup import Html, bullets, element, html, join, table
@@ -114,7 +114,7 @@ def _run_row(run: ComparedRun, name: str, arm: str, anchor: str) -> Sequence[obj
     summary = run.summary
     # Runs of files of marl-eval have no page.
     assert summary is not None
-    final = numbers.interval(summary.final_return.mean, summary.final_return.ci95) if summary.final_return else "-"
+    final = axis_numbers.interval(summary.final_return.mean, summary.final_return.ci95) if summary.final_return else "-"
     return (
         element("a", name, href=f"#{anchor}") if anchor else name,
         arm,

@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
+from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import RunConfig
-from coordinator.config.tables import flatten
 from coordinator.core.state import RoundLine
 from coordinator.errors import UserError
 from coordinator.file_reading import read_file, read_json, read_text
-from marless.page.settings import hidden
+from marless.page.run_settings import hidden
 from marless.reports.journal import read as read_lines
 from marless.runs import summary as summaries
 from marless.runs.folder import BILL, CONFIG, METRICS, POLICIES, REPLAY, Identity, RunFolder

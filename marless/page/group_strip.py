@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from coordinator.core.state import RoundLine
-from marless.page import numbers
+from marless.page import axis_numbers
 from marless.page.chart import COLOURS
 from marless.page.markup import Html, element, html, join
 
@@ -36,7 +36,7 @@ def strip(lines: Sequence[RoundLine], agents: Sequence[str]) -> Html:
         for row, name in enumerate(agents[:MOST_AGENTS])
     ]
     bottom = len(rows) * _ROW
-    places = [value for value in numbers.ticks(first - 1, last, whole=True) if value >= first]
+    places = [value for value in axis_numbers.ticks(first - 1, last, whole=True) if value >= first]
     along = [_tick(_LEFT + (value - first + 0.5) * unit, bottom, value) for value in places]
     title = element("title", "Groups of agents that share networks, by round")
     return Html(

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from marless.comparison.curve import Axis
-from marless.page import numbers, run_charts
+from marless.comparison.run_evaluations import Axis
+from marless.page import axis_numbers, run_charts
 from marless.page.chart import Size
 from marless.page.facts import BillLine, Facts, StoredBill
 from marless.page.group_strip import MOST_AGENTS, strip
 from marless.page.markup import Html, bullets, element, html, join, pairs, picture, table
-from marless.page.settings import Setting, as_text, command, settings, value_text
+from marless.page.run_settings import Setting, as_text, command, settings, value_text
 from marless.reports.statistics import Interval
 from marless.reports.text import counted, event_text, money, plus_minus, seconds
 from marless.runs.summary import Summary
@@ -66,7 +66,7 @@ def figures(facts: Facts, anchor: str) -> Html:
     items = [("Final return", *_final(facts))]
     if run_summary and (best := run_summary.absolute_return):
         note = f"{_interval(best.ci95)}best policies (round {best.round:,})"
-        items.append(("Absolute metric", numbers.number(best.mean), note))
+        items.append(("Absolute metric", axis_numbers.number(best.mean), note))
     items += [
         ("Environment steps", f"{last.env_steps:,}", counted(last.round, "round")),
         ("Training", seconds(run_summary.train_seconds if run_summary else last.seconds), _speed(facts)),
@@ -107,7 +107,7 @@ def bill_table(bill: StoredBill) -> Html:
 def _bill_row(line: BillLine, total: float) -> Sequence[object]:
     share = line.dollars / total if total else 0.0
     bar = element("span", style=f"width:{100 * share:.1f}%", class_="bar")
-    quantity = f"{numbers.number(line.quantity)} {line.unit}"
+    quantity = f"{axis_numbers.number(line.quantity)} {line.unit}"
     price = f"${line.unit_price:.10f}".rstrip("0").rstrip(".")
     return line.name, quantity, price, money(line.dollars), join([bar, f" {100 * share:.1f} %"])
 
@@ -116,7 +116,9 @@ def _final(facts: Facts) -> tuple[str, str]:
     run_summary = facts.summary
     if run_summary and (final := run_summary.final_return):
         of = f"side {run_summary.side}, " if run_summary.side else ""
-        return numbers.number(final.mean), f"{_interval(final.ci95)}{of}{counted(final.episodes, 'greedy episode')}"
+        return axis_numbers.number(
+            final.mean
+        ), f"{_interval(final.ci95)}{of}{counted(final.episodes, 'greedy episode')}"
     evaluations = run_charts.evaluations(facts)
     if not evaluations:
         return "-", "not evaluated yet"
@@ -124,7 +126,7 @@ def _final(facts: Facts) -> tuple[str, str]:
 
 
 def _interval(ends: Interval | None) -> str:
-    return f"{numbers.between(ends)} (95 %), " if ends else ""
+    return f"{axis_numbers.between(ends)} (95 %), " if ends else ""
 
 
 def _speed(facts: Facts) -> str:

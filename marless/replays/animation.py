@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
-from marless.replays.episodes import Frame
+from marless.replays.greedy_episodes import Frame
 from marless.reports.digits import figure
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from coordinator.errors import UserError
 from functions.environments.base import VectorEnvironment
 from functions.environments.last_action import LastAction
 from functions.environments.scene import Scene
-from marless.replays import drawing
+from marless.replays import scene_drawing
 
 Picture = NDArray[np.uint8]
 
@@ -28,7 +28,7 @@ def picture(environment: VectorEnvironment) -> Picture:
         raise UserError("the task cannot be drawn: its environment has no method render(index)")
     rendering = render(0)
     if isinstance(rendering, Scene):
-        return drawing.draw(rendering)
+        return scene_drawing.draw(rendering)
     pixels = np.asarray(rendering)
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
         raise UserError(f"render(0) gave {pixels.dtype} {pixels.shape}; a picture is uint8 [H, W, 3]")

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from coordinator.config.schema import RANDOM
 from coordinator.errors import UserError
 from marless.replays.animation import Animation, Panel
-from marless.replays.episodes import Stage, random_team
+from marless.replays.greedy_episodes import Stage, random_team
 from marless.reports.policy import TeamPolicy
 from marless.runs.folder import RunFolder
 from marless.runs.policies import find_policies, load_team

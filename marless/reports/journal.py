@@ -7,7 +7,7 @@ from coordinator.file_reading import UnreadableFile, read_file
 from functions.contract import StorageFault
 from functions.encoding import JsonDecoder, Undecodable, to_json
 from functions.system_errors import explained
-from marless.reports.files import replace, sync
+from marless.reports.atomic_files import replace, sync
 
 _DECODER = JsonDecoder(RoundLine)
 

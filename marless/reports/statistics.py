@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coordinator.rules.student import t_cdf, t_quantile
+from coordinator.rules.student_t import t_cdf, t_quantile
 
 FloatArray = NDArray[np.float64]
 Interval = tuple[float, float]

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from coordinator.config import dump
+from coordinator.config import toml_dump
 from coordinator.config.schema import RunConfig, Stop
 from coordinator.core.apply import apply
 from coordinator.core.decide import limit_reached
@@ -16,13 +16,13 @@ from infra.aws.deployment_ref import DeploymentRef
 from marless.backends.base import Connection
 from marless.reports import provenance
 from marless.runs import summary
-from marless.runs.documents import Documents
 from marless.runs.folder import CONFIG, Identity, RunFolder, now, sha256
-from marless.runs.given.inputs import store_inputs
+from marless.runs.inputs.stored_inputs import store_inputs
 from marless.runs.integrity.file_hashes import hashes_of
 from marless.runs.integrity.ledger_loss import refuse_lost
 from marless.runs.integrity.origin import seal
-from marless.runs.stored import plan_of
+from marless.runs.run_files import Documents
+from marless.runs.stored_run import plan_of
 from marless.runs.summary import Measured
 
 
@@ -35,7 +35,7 @@ def begin_run(
     """
     name = deployment_ref.run if deployment_ref else folder.path.name
     inputs = store_inputs(config, name, storage)
-    text = dump.document(config).encode()
+    text = toml_dump.document(config).encode()
     identity = Identity(
         run=name,
         backend=backend,
@@ -70,7 +70,7 @@ def continue_run(
 
 def _record_limits(folder: RunFolder, identity: Identity, config: RunConfig) -> Identity:
     """Writes the new limits; the plan knows the new file before it is there, so that a kill in between does no harm."""
-    text = dump.document(config).encode()
+    text = toml_dump.document(config).encode()
     configs = tuple(dict.fromkeys((*identity.configs, sha256(text))))
     identity = msgspec.structs.replace(identity, configs=configs)
     folder.identify(identity)

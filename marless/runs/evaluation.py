@@ -13,7 +13,7 @@ from functions.contract import EvaluateReply
 from marless.backends import registry
 from marless.reports import statistics
 from marless.reports.statistics import FinalReturn
-from marless.runs.episodes import play, tasks, with_agents
+from marless.runs.evaluator_episodes import play, tasks, with_agents
 from marless.runs.folder import RunFolder
 from marless.runs.policies import temporary_download
 

@@ -26,7 +26,7 @@ from functions.encoding import Undecodable, from_json, to_json_file
 from functions.system_errors import explained
 from infra.aws.deployment_ref import DeploymentRef
 from infra.local.sqlite import LEDGER_FILE
-from marless.reports.files import replace, sync
+from marless.reports.atomic_files import replace, sync
 from marless.reports.provenance import EnvironmentFingerprint
 
 ROOT = Path("runs")
@@ -158,7 +158,7 @@ class RunFolder:
         return self.config_sha256() not in identity.configs
 
     def write(self, name: str, body: bytes, durable: bool = False) -> None:
-        """Replaces a file, `durable` as in `files.replace`; raises `StorageFault` when the disk does not take it."""
+        """Replaces a file, `durable` as in `atomic_files.replace`; raises `StorageFault` if the disk refuses it."""
         path = self.path / name
         with _storage_errors(path):
             replace(path, body, durable)

@@ -24,11 +24,11 @@ from functions.contract import StorageFault
 from functions.encoding import to_json
 from infra.local.sqlite import LEDGER_FILE
 from marless.reports import statistics
-from marless.reports.files import replace
+from marless.reports.atomic_files import replace
 from marless.reports.provenance import code_sha256
 from marless.reports.statistics import FinalReturn
 from marless.runs.folder import CONFIG, IDENTITY, RunFolder, sha256
-from marless.runs.stored import look
+from marless.runs.stored_run import look
 
 _FILES = (IDENTITY, CONFIG, LEDGER_FILE, f"{LEDGER_FILE}-wal")
 # A file that changes within the clock's resolution may look as before.

@@ -21,9 +21,9 @@ from functions.environments.base import EnvTask
 from functions.environments.scripted import names
 from infra.local.files import FileStorage
 from marless.reports.policy import TeamPolicy, load_policy, same_task, scripted_policy
-from marless.runs.documents import header_of
 from marless.runs.folder import RunFolder
-from marless.runs.stored import Stored, look
+from marless.runs.run_files import header_of
+from marless.runs.stored_run import Stored, look
 
 # A running run deletes older objects; by then it has newer policies.
 _TRIES = 5

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import msgspec
 
+from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import RunConfig
-from coordinator.config.tables import flatten
 from coordinator.core.state import RoundLine
 from coordinator.errors import UserError, one_line
 from functions.text.redaction import redacted
 from marless.loggers import registry
 from marless.loggers.background import Background
 from marless.loggers.base import LoggedRun, Point
-from marless.loggers.names import renaming_text
 from marless.loggers.scalars import evaluation_point, points
+from marless.loggers.valid_names import renaming_text
 from marless.runs.folder import CURVE, POLICIES, REPLAY, Identity, RunFolder, sha256
 from marless.runs.summary import Summary
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coordinator.config import dump
+from coordinator.config import toml_dump
 from coordinator.config.schema import Pricing, RunConfig
 from coordinator.drive import governor, run_manifest
 from coordinator.drive.governor import STUDY
@@ -25,7 +25,7 @@ from marless.runs import summary
 from marless.runs.beginning import begin_run
 from marless.runs.folder import CONFIG, IDENTITY, RunFolder, decode_identity, require_name
 from marless.runs.lease_renewal import manifest_of
-from marless.runs.training import priced
+from marless.runs.train_and_resume import priced
 from marless.runs.view import View
 from marless.studies.study import FILE, Study
 from marless.studies.study_file import StudyFile
@@ -33,7 +33,7 @@ from marless.studies.study_run import StudyRun
 
 # Studies on this machine do without the AWS SDK.
 if TYPE_CHECKING:
-    from infra.aws.detached import Deployed
+    from infra.aws.detached_ports import Deployed
 
 DEPLOYMENT = "deployment.json"
 # Searches whose settings are known from the start.
@@ -231,6 +231,6 @@ def _run_folder(path: Path, name: str, there: "Deployed") -> RunFolder:
         manifest = run_manifest.read(there.outside(name).ledger)
         assert manifest is not None
         folder.path.mkdir(parents=True, exist_ok=True)
-        folder.write(CONFIG, dump.document(manifest.config).encode(), durable=True)
+        folder.write(CONFIG, toml_dump.document(manifest.config).encode(), durable=True)
         folder.identify(decode_identity(manifest.identity))
     return folder

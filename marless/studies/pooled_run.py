@@ -11,7 +11,7 @@ from coordinator.config.schema import ConfigError
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive.ledger_items import Unresumable
 from coordinator.errors import FINISHED, Ending, UserError, one_line
-from coordinator.governor.purse import least
+from coordinator.governor.shared_budget import least
 from functions.contract import CorruptObject, NoSuchObject, StorageFault
 from functions.text.redaction import redact
 from infra.local.lane import Lane
@@ -21,7 +21,7 @@ from marless.runs.folder import ERRORS, IDENTITY, RunFolder
 from marless.runs.run_log import LEAST_PATIENCE_S
 from marless.runs.session import Session, Stopping, open_session
 from marless.runs.summary import Summary
-from marless.runs.training import unchanged, with_limits
+from marless.runs.train_and_resume import unchanged, with_limits
 from marless.runs.view import View
 from marless.studies.study_run import StudyRun
 

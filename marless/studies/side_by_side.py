@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from coordinator.governor.purse import Purse, least
+from coordinator.governor.shared_budget import Purse, least
 from infra.local.pool import Pool
 from infra.local.separate_pools import SeparatePools
 from marless.backends.base import FUNCTION_MODULES

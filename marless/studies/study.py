@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.config.loading import convert
+from coordinator.config.nested_tables import flatten, merge, nest
 from coordinator.config.schema import ConfigError
-from coordinator.config.tables import flatten, merge, nest
-from coordinator.governor.purse import Purse
+from coordinator.governor.shared_budget import Purse
 from functions.encoding import to_json_file
 from marless.loggers import registry as loggers
 from marless.reports.journal import read

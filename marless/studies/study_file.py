@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from coordinator.config.loading import read_toml
+from coordinator.config.nested_tables import merge
 from coordinator.config.schema import ConfigError
-from coordinator.config.tables import merge
 from functions.bounds import LARGEST, MOST_PROCESSES, MOST_ROUNDS, MOST_SEED
 
 Value = str | int | float | bool | list[Any]

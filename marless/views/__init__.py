@@ -11,7 +11,7 @@ def choose_view(json: bool) -> View:
 
         return JsonView()
     if OUTPUT.isatty():
-        from marless.views.live import LiveView
+        from marless.views.terminal_panel import LiveView
 
         return LiveView()
     from marless.views.plain import PlainView

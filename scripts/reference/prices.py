@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from coordinator.placement.coordination_cost import detached, reports
+from coordinator.pricing.aws_latency import STANDARD
 from coordinator.pricing.bill import LOG_BYTES, Line, Meter, bill, total
-from coordinator.pricing.idle import idle_month
-from coordinator.pricing.latency import STANDARD
+from coordinator.pricing.idle_cost import idle_month
 from coordinator.pricing.prices import load_prices
 from functions.contract import Usage
 from marless.cloud.deploy_messages import standing_of

@@ -15,8 +15,8 @@ from aws_emulator import account
 from aws_emulator.middleware.faults import PATH
 from aws_emulator.settings import AccountSettings
 from functions import kernels
-from infra.aws.detached import Deployed
-from infra.aws.settings import Settings
+from infra.aws.detached_ports import Deployed
+from infra.aws.function_settings import Settings
 from infra.deployment import deploy
 from marless.cloud.emulated_account import account_folder, cloud_at
 from marless.reports import provenance

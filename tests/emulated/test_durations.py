@@ -16,7 +16,7 @@ from coordinator.placement import planner
 from coordinator.placement.workload import Layout
 from infra.deployment import deploy
 from marless.reports import provenance
-from marless.runs import stored
+from marless.runs import stored_run
 from marless.runs.folder import RunFolder
 
 HERE, BY_LAMBDA = "durations measured on this machine", "durations as the functions measured them"
@@ -57,7 +57,7 @@ def test_at_512_mb_the_forecast_of_auto_is_within_a_quarter_of_the_bill(place, m
     name, where = f"auto-{backend}", ("--backend", backend, "--tenant", "small")
     said = marless.train(name, *TRAINED, "placement.rule=auto", f"stop.rounds={ROUNDS}", *where)
     assert said.code == 0, said.err
-    with stored.look(RunFolder.find(name)) as run:
+    with stored_run.look(RunFolder.find(name)) as run:
         state, ended = run.kept, run.plan
     # As if more rounds were to come: the placement of the round after the last one is that of a single round.
     plan = replace(ended, config=msgspec.structs.replace(ended.config, stop=Stop(rounds=2 * ROUNDS)))

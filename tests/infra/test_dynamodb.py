@@ -14,7 +14,7 @@ from aws_emulator.middleware.capacity import item_size
 from coordinator.core.budget import BESIDE_BODY
 from functions.contract import StaleVersion, StorageFault
 from infra.aws import dynamodb
-from infra.aws.completions import DynamoCompletions
+from infra.aws.completion_sets import DynamoCompletions
 from infra.aws.dynamodb import DynamoLedger
 from infra.aws.s3 import S3Storage
 
@@ -364,7 +364,7 @@ def test_machines_with_different_clocks_agree_on_the_time(ledger, monkeypatch):
 def test_sets_that_dynamodb_did_not_process_are_asked_for_again_after_a_pause(service, monkeypatch):
     sets, pauses = DynamoCompletions(service.cloud, TABLE, "sets/default/busy"), []
     sets.add("one", b"member")
-    monkeypatch.setattr("infra.aws.completions.time.sleep", pauses.append)
+    monkeypatch.setattr("infra.aws.completion_sets.time.sleep", pauses.append)
 
     def unprocessed(environ, start, app):
         wanted = json.loads(environ["wsgi.input"].read())["RequestItems"]

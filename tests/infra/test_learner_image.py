@@ -8,7 +8,7 @@ import pytest
 from stand_in import moto, standing
 
 from infra.deployment import DeploymentFault, Image, Packages
-from infra.deployment.packages import keep_image, upload
+from infra.deployment.package_upload import keep_image, upload
 from infra.packaging import containers
 from infra.packaging.containers import ContainerFault
 

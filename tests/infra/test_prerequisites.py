@@ -4,7 +4,7 @@ import pytest
 from emulated_accounts import living
 
 from infra.deployment import DeploymentFault, deploy, template
-from infra.packaging import packages
+from infra.packaging import package_build
 from marless.cloud.emulated_account import cloud_at
 
 STACK = "marless-someone"
@@ -55,8 +55,8 @@ ATTACHED = """
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory):
-    built = {"runtime": packages.RUNTIME, "architecture": packages.ARCHITECTURE}
-    with living(tmp_path_factory.mktemp("prerequisites"), packages.ROOT, **built) as started:
+    built = {"runtime": package_build.RUNTIME, "architecture": package_build.ARCHITECTURE}
+    with living(tmp_path_factory.mktemp("prerequisites"), package_build.ROOT, **built) as started:
         yield cloud_at(started.whereabouts)
 
 

@@ -15,7 +15,7 @@ import pytest
 from task_fields import make_task
 
 from functions.contract import DescribeTask
-from infra.packaging.packages import ENTRIES, ROOT
+from infra.packaging.package_build import ENTRIES, ROOT
 from scripts.functions_at_work import TASK, account, order
 
 # What Lambda's runtime does: it imports the entry, then sets the trace header for each event.

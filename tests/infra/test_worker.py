@@ -17,10 +17,10 @@ from functions.completion import CompletionReport, set_name
 from functions.contract import DescribeReply, DescribeTask, Done, ReportTo, StorageFault
 from functions.environments.base import EnvSpec
 from infra.aws.clients import Cloud
-from infra.aws.completions import DynamoCompletions
+from infra.aws.completion_sets import DynamoCompletions
 from infra.aws.lambda_reply import InvocationResult, parse_result
 from infra.entry.instrumentation import instrument
-from infra.entry.worker import Worker
+from infra.entry.lambda_handler import Worker
 from scripts.functions_at_work import TASK, account, order
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.packaging.packages import ENTRIES, PYTHON, ROOT, sources
+from infra.packaging.package_build import ENTRIES, PYTHON, ROOT, sources
 from scripts.audit_image import DOCKERFILE, send
 from scripts.dockerfile import Followed, steps
 

@@ -20,11 +20,11 @@ from functions.algorithms.registry import ALGORITHMS
 from functions.environments.names import BUILT_IN, FAMILIES
 from functions.environments.scripted import names as scripted
 from functions.function_specs import COORDINATOR, FUNCTIONS
-from infra.packaging import packages as packages_module
+from infra.packaging import package_build as packages_module
 from infra.packaging.archives import pack
 from infra.packaging.interpreters import interpreter
+from infra.packaging.package_build import ENTRIES, LIMIT, PINS, ROOT, SERVICES, build, require_size, torch_users_among
 from infra.packaging.package_sources import sources
-from infra.packaging.packages import ENTRIES, LIMIT, PINS, ROOT, SERVICES, build, require_size, torch_users_among
 from infra.packaging.plugins import PackageFault, prepare, stage
 from marless.cloud.emulated_account import account_folder
 from marless.cloud.packing import learner_image, pack_functions

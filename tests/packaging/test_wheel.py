@@ -10,8 +10,8 @@ from fresh_environments import FreshEnvironment
 
 from infra.deployment import template
 from infra.packaging.interpreters import interpreter
+from infra.packaging.package_build import ENTRIES, PINS, ROOT
 from infra.packaging.package_sources import sources
-from infra.packaging.packages import ENTRIES, PINS, ROOT
 from marless.reports import provenance
 
 SETTINGS = (
@@ -41,7 +41,7 @@ import json, sys
 from marless.reports import provenance
 from infra.deployment import template
 from infra.packaging.package_sources import sources
-from infra.packaging.packages import ENTRIES, PINS, ROOT
+from infra.packaging.package_build import ENTRIES, PINS, ROOT
 json.dump({
     "root": str(ROOT),
     "code": provenance.code_sha256(),

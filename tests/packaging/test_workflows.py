@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from infra.packaging.packages import PYTHON, ROOT
+from infra.packaging.package_build import PYTHON, ROOT
 from marless.cli.app import Parser, module_of
 
 FOLDER = ROOT / ".github/workflows"

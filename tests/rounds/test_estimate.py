@@ -7,7 +7,7 @@ import pytest
 from commands import Commands
 
 from coordinator.config.loading import load
-from coordinator.pricing.latency import STANDARD
+from coordinator.pricing.aws_latency import STANDARD
 from functions.function_specs import NAMES
 from functions.warm import WARM
 from marless.backends.registry import backend

@@ -16,7 +16,7 @@ from marless.backends.registry import backend
 from marless.estimation.estimate import estimate, record_briefly
 from marless.estimation.targets import Target
 from marless.reports.journal import read
-from marless.runs.given.inputs import store_inputs
+from marless.runs.inputs.stored_inputs import store_inputs
 
 DYING = ("task.options.masked=true", "task.options.elimination=true", "task.agents=3", "task.options.mixed=true")
 REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=16", "algorithm.buffer_size=200")

@@ -15,11 +15,11 @@ from fresh_environments import FreshEnvironment
 from installed_plug_ins import PLUG_INS, install
 
 from functions.algorithms.registry import algorithm
+from infra.packaging.package_build import ENTRIES
 from infra.packaging.package_sources import sources
-from infra.packaging.packages import ENTRIES
 from infra.packaging.plugins import prepare
+from marless.testing.algorithms.conformance import check
 from marless.testing.algorithms.random_tasks import TASKS
-from marless.testing.algorithms.suite import check
 
 ROOT = Path(__file__).resolve().parents[2]
 # Pages under docs/ that are followed literally, with their numbers of files.

@@ -6,7 +6,7 @@ import pytest
 
 from aws_emulator import account as accounts
 from aws_emulator.settings import AccountSettings
-from infra.packaging.packages import ROOT
+from infra.packaging.package_build import ROOT
 from marless.cloud.emulated_account import cloud_at
 
 

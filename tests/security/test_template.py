@@ -13,7 +13,7 @@ from two_tenants import ROLES, TEMPLATE, resources, roles_of, scope
 from aws_emulator.cloudformation.intrinsics import Scope
 from aws_emulator.iam.policies import ServiceAction, judge, read
 from infra.deployment.template import fill_in
-from infra.packaging.packages import ENTRIES
+from infra.packaging.package_build import ENTRIES
 from marless.backends import aws
 from marless.cloud.deployments import INIT_LIMIT_MS
 

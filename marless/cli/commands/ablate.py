@@ -13,7 +13,7 @@ from coordinator.errors import UserError
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
 from infra.local.own_process import cores
-from marless.ablation import suite
+from marless.ablation import suite_file
 from marless.ablation.ablate import AblationView, ablate, ablate_suite, plan, plan_suite, reference_policy
 from marless.ablation.arms import ARMS, SHARING, choose_arms
 from marless.cli import arguments as common
@@ -78,7 +78,7 @@ def run(options: Namespace) -> int:
     path, overrides = common.split(options.settings)
     axes = {axis: getattr(options, axis) or [] for axis in ("sharing", "scaling", "placement")}
     arms_of = partial(choose_arms, options.arms or [], axes)
-    if path is not None and suite.is_suite(path):
+    if path is not None and suite_file.is_suite(path):
         return _run_suite(options, path, overrides, arms_of)
     base, arms = with_absolute_policies(load(path, overrides)), arms_of(list(ARMS))
     seeds = options.seeds or list(range(1, 11))

@@ -4,9 +4,9 @@ from argparse import ArgumentParser, Namespace
 
 import msgspec
 
-from coordinator.config.dump import document
 from coordinator.config.loading import load_with_origins
-from coordinator.config.tables import flatten
+from coordinator.config.nested_tables import flatten
+from coordinator.config.toml_dump import document
 from marless.cli import arguments as common
 from marless.output import say_json, say_text
 

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 from marless.cli import arguments as common
 from marless.cli.console import playable, report_ending
-from marless.runs.training import resume
+from marless.runs.train_and_resume import resume
 
 EXAMPLES = """examples:
   marless resume latest

@@ -4,7 +4,7 @@ import shutil
 from argparse import ArgumentParser, Namespace
 
 from marless.cli import arguments as common
-from marless.comparison.collection import folders_of
+from marless.comparison.run_selection import folders_of
 from marless.output import OUTPUT, say, say_json, say_text
 from marless.reports.text import money, plus_minus, seconds, table
 from marless.runs import folder as folders

@@ -11,7 +11,7 @@ from marless.estimation.recording import recording_of
 from marless.estimation.simulation import LEAST_ROUNDS, Setting, simulate, spread
 from marless.estimation.virtual_functions import Faults
 from marless.output import say, say_json, say_text
-from marless.reports.files import replace
+from marless.reports.atomic_files import replace
 from marless.reports.text import money, table
 from marless.views import timeline
 

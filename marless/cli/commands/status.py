@@ -15,7 +15,7 @@ from marless.reports import statistics
 from marless.reports.digits import figure
 from marless.reports.text import LOWER_LEARNING_RATE, counted, money, placement_text, plus_minus, seconds
 from marless.runs.folder import LATEST, RunFolder
-from marless.runs.stored import Stored, look
+from marless.runs.stored_run import Stored, look
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -21,7 +21,7 @@ from marless.studies.cloud_study import StudyPlace
 from marless.studies.study import FILE, Study
 from marless.studies.study_file import StudyFile, load
 from marless.studies.study_run import StudyRun
-from marless.studies.training import ROOT, StudyResult, begun_study, open_study, train_study
+from marless.studies.train_study import ROOT, StudyResult, begun_study, open_study, train_study
 from marless.views.study import choose_study_view, summary, unlogged_runs
 
 EXAMPLES = """examples:

@@ -7,7 +7,7 @@ from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cli.console import report_ending
 from marless.runs.drive_settings import RunLocation
-from marless.runs.training import train
+from marless.runs.train_and_resume import train
 
 EXAMPLES = """examples:
   marless train                                     three agents learn to cover three landmarks

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import RunConfig
-from coordinator.config.tables import flatten
 from coordinator.errors import UserError
 from functions.algorithms.registry import ALGORITHMS
 from functions.environments.names import BUILT_IN, FAMILIES

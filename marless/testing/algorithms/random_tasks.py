@@ -1,6 +1,6 @@
 """Random tasks: rewards, deaths, time limits, masks and observations are drawn at random.
 
-They take any spaces, so that an algorithm can be tested quickly on every kind of space; see `suite`.
+They take any spaces, so that an algorithm can be tested quickly on every kind of space; see `conformance`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -16,7 +16,7 @@ from coordinator.config.loading import load
 from coordinator.errors import UserError
 from infra.local.files import FileStorage
 from marless.reports import load_policy
-from marless.runs.given.inputs import store_inputs
+from marless.runs.inputs.stored_inputs import store_inputs
 
 TAG = ("task.name=mpe/simple_tag", "algorithm.hidden=[8]", "stop.rounds=3")
 SMALL = (*TINY, *TAG)

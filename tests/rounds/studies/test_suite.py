@@ -8,7 +8,7 @@ from commands import Commands
 
 from functions.environments import registry
 from functions.environments.names import known
-from marless.ablation import suite
+from marless.ablation import suite_file
 from marless.ablation.arms import arms_by_name, configuration
 from marless.environments import roles_of
 
@@ -83,10 +83,10 @@ def test_what_is_for_one_task_is_refused(marless):
 
 
 def test_the_suite_that_is_shipped_has_eight_tasks_and_more_and_every_arm_can_run():
-    shipped = suite.load(SHIPPED)
+    shipped = suite_file.load(SHIPPED)
     assert len(shipped.tasks) >= 8
     for task in shipped.tasks:
-        base = suite.configuration(shipped, task, ())
+        base = suite_file.configuration(shipped, task, ())
         assert known(base.task.name)
         for arm in arms_by_name([*shipped.arms, *task.arms]):
             configuration(arm, base)

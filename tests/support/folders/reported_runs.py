@@ -3,7 +3,7 @@
 import msgspec
 from ablated_runs import empty_line
 
-from coordinator.config import dump
+from coordinator.config import toml_dump
 from coordinator.config.loading import load
 from coordinator.core.state import Evaluated
 from functions.function_specs import NAMES
@@ -59,7 +59,7 @@ def a_folder(path, lines, seed=1, settings=(), summary=None, replay=b"", bill=()
         if line.evaluation
     ]
     (path / "plan.json").write_bytes(msgspec.json.encode(identity))
-    (path / "config.toml").write_text(dump.document(config))
+    (path / "config.toml").write_text(toml_dump.document(config))
     (path / "metrics.jsonl").write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     layout = document(config.task, config.algorithm.name, seed, entries, ())
     (path / "evaluations.json").write_bytes(msgspec.json.encode(layout))

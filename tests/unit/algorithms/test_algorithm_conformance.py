@@ -19,8 +19,8 @@ from functions.nn.shape import Network
 from functions.randomness import generator
 from marless.testing import environments
 from marless.testing.algorithms import check_schedule
+from marless.testing.algorithms.conformance import check
 from marless.testing.algorithms.random_tasks import TASKS, RandomTask, teams
-from marless.testing.algorithms.suite import check
 
 PPO = {"hidden": [8, 8], "epochs": 1, "num_minibatches": 2}
 NORMED = {"layer_norm": True}

@@ -9,10 +9,10 @@ import pytest
 from simulated import SPEC as TASK
 from simulated import make_plan
 
-from coordinator.config.dump import document
 from coordinator.config.keys import valid_keys
 from coordinator.config.loading import convert, load
 from coordinator.config.schema import ConfigError, RunConfig
+from coordinator.config.toml_dump import document
 from coordinator.core.round_graph import in_flight
 from coordinator.core.state import State
 from coordinator.drive import run_manifest
@@ -155,7 +155,7 @@ def test_a_module_of_stages_that_lacks_something_is_named():
 
 def test_importing_the_registry_loads_nothing_heavy_and_no_plug_in():
     code = (
-        "import sys, functions.algorithms.registry, marless.testing.algorithms.suite\n"
+        "import sys, functions.algorithms.registry, marless.testing.algorithms.conformance\n"
         "print([m for m in ('torch', 'pydantic', 'boto3', 'house_good') if m in sys.modules])"
     )
     report = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -4,7 +4,7 @@ import numpy as np
 
 from functions.data.dataset import RETURN, columns_at, rollout
 from functions.environments.base import AgentClass, EnvSpec
-from marless.runs.given.datasets import as_columns
+from marless.runs.inputs.datasets import as_columns
 
 ONE = EnvSpec(("a",), (AgentClass("one", (0,), 1, 3, first_action=1),), 3)
 NUMBER = EnvSpec(("a",), (AgentClass("one", (0,), 1, 1, low=(-2.0,), high=(6.0,)),), 3)

@@ -22,9 +22,9 @@ from functions.contract import Opponents, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from marless.exports.dataset_files import dataset_files
-from marless.exports.episodes import play_episodes
+from marless.exports.episode_recording import play_episodes
 from marless.reports.policy import TeamFile, TeamPolicy
-from marless.runs.given.datasets import store_dataset
+from marless.runs.inputs.datasets import store_dataset
 
 OPTIONS = {"masked": True, "elimination": True, "mixed": True, "horizon": 4}
 CHOICES = EnvTask(name="toy/signal", agents=3, options=OPTIONS)

@@ -9,7 +9,7 @@ from msgspec import inspect
 
 from coordinator.config.loading import convert, load, override
 from coordinator.config.schema import ConfigError, RunConfig
-from coordinator.config.toml_files import MOST_PARTS, parse_toml
+from coordinator.config.toml_parsing import MOST_PARTS, parse_toml
 from functions.algorithms import registry as algorithms
 from functions.encoding import Undecodable
 from functions.environments.base import EnvTask

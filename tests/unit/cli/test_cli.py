@@ -12,10 +12,10 @@ from ablated_runs import empty_line
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.config.dump import document
 from coordinator.config.keys import valid_keys
 from coordinator.config.loading import convert, load
 from coordinator.config.schema import Stop
+from coordinator.config.toml_dump import document
 from coordinator.errors import UserError
 from functions.contract import MissingExtra
 from functions.environments import registry as environments

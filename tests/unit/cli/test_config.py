@@ -3,7 +3,7 @@ import pytest
 
 from coordinator.config.keys import valid_keys
 from coordinator.config.loading import convert, load
-from coordinator.config.renamed import RENAMED
+from coordinator.config.renamed_keys import RENAMED
 from coordinator.config.schema import DEFAULT_ROUNDS, ConfigError, RunConfig, Stop
 from functions.algorithms import registry as algorithms
 from functions.algorithms.ppo.specs import IppoConfig, MappoConfig

@@ -25,7 +25,7 @@ from functions.contract import Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from marless.comparison.finished_run import Point
-from marless.reports.drawing import COLOURS
+from marless.reports.plot_style import COLOURS
 from marless.reports.policy import TeamFile, export
 from marless.reports.provenance import written_by
 from marless.reports.statistics import FinalReturn

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 from ablated_runs import empty_line
 
-from coordinator.config import dump
+from coordinator.config import toml_dump
 from coordinator.config.loading import load
 from functions.encoding import to_json
 from functions.function_specs import NAMES
@@ -44,7 +44,7 @@ def a_run(
         "machine": {"cores": 1, "platform": "", "python": ""},
     }
     (path / "plan.json").write_text("{}")
-    (path / "config.toml").write_text(dump.document(config))
+    (path / "config.toml").write_text(toml_dump.document(config))
     (path / "metrics.jsonl").write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     figures = {"Win": win[-1]} if win else {}
     layout = document(config.task, config.algorithm.name, seed, evaluations, best, figures)

@@ -6,8 +6,8 @@ import pytest
 from made_runs import a_run
 
 from coordinator.errors import UserError
-from marless.comparison.collection import collect
-from marless.comparison.compared_arm import arms_of
+from marless.comparison.arms_of_runs import arms_of
+from marless.comparison.run_selection import collect
 
 
 @pytest.fixture(autouse=True)

@@ -8,11 +8,11 @@ import pytest
 from made_runs import a_run
 
 from coordinator.errors import UserError
-from marless.comparison import report
+from marless.comparison import comparison_files
 from marless.comparison import score_tables as table
-from marless.comparison.collection import collect
-from marless.comparison.compared_arm import arms_of
+from marless.comparison.arms_of_runs import arms_of
 from marless.comparison.comparison import compare, curves
+from marless.comparison.run_selection import collect
 
 IPPO = ("algorithm.name=ippo",)
 MPE = ("task.name=mpe/simple_spread",)
@@ -114,7 +114,7 @@ def test_a_run_that_was_stopped_counts_up_to_there_and_has_no_absolute_metric():
     assert (found.absolute, found.without_absolute) == (None, ("ippo",))
     assert any("runs that were stopped early have none (ippo)" in note for note in table.notes(found))
     assert "Absolute metric" not in table.markdown(found, {}, []).split("How to read")[0]
-    assert report.marl_eval(arms)["toy"]["signal"]["ippo"]["seed_1"]["absolute_metrics"] == {"return": []}
+    assert comparison_files.marl_eval(arms)["toy"]["signal"]["ippo"]["seed_1"]["absolute_metrics"] == {"return": []}
 
 
 def test_few_seeds_are_flagged_and_said():
@@ -135,7 +135,7 @@ def test_numbers_can_be_recomputed_from_the_merged_file_and_are_the_same_each_ti
             a_run(Path(f"runs/{name}-{seed}"), seed=seed, returns=(0, value), absolute=value + 1, settings=settings)
     for folder in ("first", "second"):
         found, arms = compared()
-        report.write(Path(folder), found, arms, {"x": "failed"})
+        comparison_files.write(Path(folder), found, arms, {"x": "failed"})
     for file in Path("first").iterdir():
         assert file.read_bytes() == Path("second", file.name).read_bytes()
     runs = json.loads(Path("first/marl-eval.json").read_text())["toy"]["signal"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from marless.comparison.pictures import draw_scores
+from marless.comparison.comparison_plots import draw_scores
 from marless.comparison.tournament import Tournament, ratings
 
 

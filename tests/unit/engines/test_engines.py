@@ -20,8 +20,8 @@ from functions.data.replay_buffer import ReplayBuffer, rollout_keys
 from functions.data.trajectory import named, rollout_prefix
 from functions.learner import stages
 from functions.policies import Policy
+from marless.testing.algorithms.conformance import check
 from marless.testing.algorithms.random_tasks import TASKS, RandomTask, teams
-from marless.testing.algorithms.suite import check
 
 ROUND, ROLLOUTS, NUM_ENVS = 3, 2, 16
 CHOICES, NUMBERS = "unequal agents with masks and a state", "numbers"

@@ -19,8 +19,8 @@ from functions.nn import onnx_acting
 from functions.nn.modules import BUILT_IN
 from functions.nn.shape import GRAPH, NetworkShape
 from functions.policies import Policy
+from marless.testing.algorithms.conformance import check
 from marless.testing.algorithms.random_tasks import RandomTask
-from marless.testing.algorithms.suite import check
 
 NAMES = ("a", "b", "c")
 IMAGES = EnvSpec(NAMES, (AgentClass("all", (0, 1, 2), 50, 3, observation_shape=(5, 5, 2)),), 5)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.governor.shares import divide
+from coordinator.governor.concurrency_shares import divide
 from coordinator.governor.study_state import Outcome, StudyPlan, advance, initial_state
 
 

@@ -7,8 +7,8 @@ import pytest
 from logged_lines import line
 
 from marless.loggers.mlflow_tracking import _valid_name
-from marless.loggers.names import Names, renaming_text
 from marless.loggers.scalars import points
+from marless.loggers.valid_names import Names, renaming_text
 
 # mlflow.utils.validation: the characters of a name, and that it is a path in its shortest form.
 VALID = re.compile(r"^[/\w.\- ]+$", re.ASCII)

@@ -10,10 +10,10 @@ import pytest
 from commands import SMALL, Commands
 from installed_plug_ins import install
 
-from marless.comparison import curve
+from marless.comparison import run_evaluations
 from marless.loggers import progress_csv
 from marless.loggers.base import Logger
-from marless.loggers.names import Names
+from marless.loggers.valid_names import Names
 from marless.runs import run_log, summary
 from marless.runs.folder import RunFolder
 from marless.runs.run_log import logged_run
@@ -166,7 +166,9 @@ def test_runs_that_are_logged_elsewhere_are_compared_as_one_setting(marless):
     marless.train("plain")
     marless.train("logged", CSV)
     folders = [RunFolder(Path("runs") / name) for name in ("plain", "logged")]
-    plain, logged = (curve.read(one.name, one.path, one.config(), summary.read(one)).config for one in folders)
+    plain, logged = (
+        run_evaluations.read(one.name, one.path, one.config(), summary.read(one)).config for one in folders
+    )
     assert plain == logged and plain["task.name"] == "toy/signal"
 
 

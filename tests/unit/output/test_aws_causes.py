@@ -12,7 +12,7 @@ from coordinator.errors import UserError, one_line
 from functions.contract import StorageFault
 from functions.text import redaction
 from infra.aws.clients import Cloud
-from infra.aws.errors import storage_errors
+from infra.aws.error_messages import storage_errors
 from marless.cloud.accounts import caller, region_of
 
 REGION = "eu-west-1"

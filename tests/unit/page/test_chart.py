@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reported_runs import a_line
 
-from marless.page import numbers
+from marless.page import axis_numbers
 from marless.page.chart import Line, Size, chart, figure, frame_of, points
 from marless.page.downsampling import largest_triangles
 from marless.page.group_strip import spans, strip
@@ -96,18 +96,18 @@ def test_short_curves_keep_every_point():
     ],
 )
 def test_ticks_are_round_numbers_within_the_range(low, high, whole, expected):
-    assert numbers.ticks(low, high, whole=whole) == pytest.approx(expected)
+    assert axis_numbers.ticks(low, high, whole=whole) == pytest.approx(expected)
 
 
 def test_labels_have_as_many_digits_as_their_step_needs():
-    assert numbers.labels([0, 20_000, 40_000]) == ["0", "20k", "40k"]
-    assert numbers.labels([0, 500_000, 1_000_000]) == ["0", "0.5M", "1.0M"]
-    assert numbers.labels([-0.05, 0.0, 0.05]) == ["-0.05", "0", "0.05"]
-    assert numbers.labels([0, 0.001, 0.002], dollars=True) == ["$0", "$0.001", "$0.002"]
+    assert axis_numbers.labels([0, 20_000, 40_000]) == ["0", "20k", "40k"]
+    assert axis_numbers.labels([0, 500_000, 1_000_000]) == ["0", "0.5M", "1.0M"]
+    assert axis_numbers.labels([-0.05, 0.0, 0.05]) == ["-0.05", "0", "0.05"]
+    assert axis_numbers.labels([0, 0.001, 0.002], dollars=True) == ["$0", "$0.001", "$0.002"]
 
 
 def test_numbers_have_about_four_digits():
-    said = [numbers.number(value) for value in (96000, -57.512, 2.0, 1.234, 0.01234, 0.0, 12.0)]
+    said = [axis_numbers.number(value) for value in (96000, -57.512, 2.0, 1.234, 0.01234, 0.0, 12.0)]
     assert said == ["96,000", "-57.5", "2", "1.23", "0.0123", "0", "12"]
 
 

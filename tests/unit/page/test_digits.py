@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from marless.page.numbers import labels, number
+from marless.page.axis_numbers import labels, number
 from marless.reports.digits import digits_of, figure
 from marless.reports.statistics import FinalReturn
 from marless.reports.text import by_side, env_metrics, plus_minus

@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.config.loading import load
 from functions.algorithms.registry import ALGORITHMS
-from marless.page.settings import command, settings
+from marless.page.run_settings import command, settings
 
 
 @pytest.mark.parametrize("name", [spec.name for spec in ALGORITHMS.ours()])

@@ -6,8 +6,8 @@ from simulated import World, make_plan, on_lambda, promising
 
 from coordinator.core import planning
 from coordinator.placement.coordination_cost import LOCAL, CoordinationCost, detached, outside, reports
+from coordinator.pricing.aws_latency import EMULATED, STANDARD
 from coordinator.pricing.bill import LOG_BYTES, Charge, Meter
-from coordinator.pricing.latency import EMULATED, STANDARD
 
 
 def test_a_process_beside_its_functions_adds_nothing():

@@ -7,8 +7,8 @@ import pytest
 from synthetic import SIZE, context, spec
 
 from functions.algorithms import registry
+from marless.testing.algorithms.conformance import check
 from marless.testing.algorithms.random_tasks import TASKS
-from marless.testing.algorithms.suite import check
 
 SMALL = {"hidden": [8, 8], "epochs": 1, "num_minibatches": 2}
 BOTH = SMALL | {"critic_input": "state+observation"}

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from coordinator.pricing.bill import total
-from coordinator.pricing.idle import SWEEPS, Deployment, idle_month
+from coordinator.pricing.idle_cost import SWEEPS, Deployment, idle_month
 from coordinator.pricing.prices import load_prices
 
 PRICES = load_prices()

@@ -10,7 +10,7 @@ pytest.importorskip("PIL")
 from PIL import Image, ImageSequence
 
 from marless.replays.animation import Animation, Panel, gif
-from marless.replays.episodes import Frame
+from marless.replays.greedy_episodes import Frame
 
 
 def episode(steps, colour, size=(300, 260)):

@@ -12,8 +12,8 @@ import pygame
 
 from infra.local.window import CLOSED, NoDisplay, Window
 from marless.replays.animation import Animation, Panel
-from marless.replays.episodes import Frame
-from marless.replays.live import Playback, play
+from marless.replays.greedy_episodes import Frame
+from marless.replays.replay_window import Playback, play
 
 
 class Played:

@@ -11,8 +11,8 @@ from coordinator.errors import UserError
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.mpe.engine import WorldState
-from marless.replays.drawing import SIZE
 from marless.replays.picture import picture
+from marless.replays.scene_drawing import SIZE
 
 FOOD, PLAYER = [242, 128, 115], [115, 153, 242]
 GOAL, SHELF, REQUESTED = [61, 61, 61], [71, 61, 140], [0, 128, 128]

@@ -13,7 +13,7 @@ from functions.contract import Opponents, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.randomness import generator
-from marless.replays.episodes import Stage, random_team
+from marless.replays.greedy_episodes import Stage, random_team
 from marless.replays.picture import picture
 from marless.reports.policy import TeamFile, TeamPolicy
 

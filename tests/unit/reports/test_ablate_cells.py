@@ -2,8 +2,8 @@
 
 from ablated_runs import a_folder, a_line
 
+from marless.ablation.ablation_campaign import AblationCampaign
 from marless.ablation.arms import ARMS
-from marless.ablation.campaign import AblationCampaign
 from marless.ablation.declaration import Declaration
 from marless.ablation.declaration import read as declaration_of
 from marless.comparison.finished_run import has_finished

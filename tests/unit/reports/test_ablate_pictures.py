@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.contract import MissingExtra
-from marless.ablation.pictures import draw, mean_line
+from marless.ablation.ablation_plots import draw, mean_line
 from marless.comparison.finished_run import Point, Round
-from marless.reports.drawing import spread
+from marless.reports.plot_style import spread
 
 ALWAYS = ["return_steps.png", "return_dollars.png", "return_seconds.png", "rounds.png", "bill.png"]
 APART = Round(rollouts=4, learners=6, team=(0, 1, 2), event="")

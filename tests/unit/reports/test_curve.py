@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from functions.contract import MissingExtra
-from marless.reports.curve import CurvePoint, draw
+from marless.reports.learning_curve import CurvePoint, draw
 from marless.reports.statistics import summary
 
 

@@ -8,9 +8,9 @@ import scipy.stats
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from coordinator.rules import trial
-from coordinator.rules.student import t_quantile
-from coordinator.rules.trial import judge, schedule
+from coordinator.rules import sharing_trial
+from coordinator.rules.sharing_trial import judge, schedule
+from coordinator.rules.student_t import t_quantile
 
 differences = st.lists(st.integers(-1000, 1000).map(lambda number: number / 8), max_size=40).map(np.array)
 margins = st.integers(0, 400).map(lambda number: number / 8)
@@ -107,7 +107,9 @@ def test_the_order_of_the_episodes_does_not_matter(sample, margin, look, random)
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20), st.randoms())
 def test_bounds_are_the_same_bits_in_any_order(sample, random):
-    assert trial._moments(np.array(random.sample(sample, len(sample)))) == trial._moments(np.array(sample))
+    assert sharing_trial._moments(np.array(random.sample(sample, len(sample)))) == sharing_trial._moments(
+        np.array(sample)
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -130,7 +132,7 @@ def test_a_wider_margin_never_turns_a_commit_down(sample, margin, look, more):
 @pytest.fixture
 def quick(monkeypatch):
     """Caches quantiles: thousands of trials use the same few."""
-    monkeypatch.setattr(trial, "t_quantile", functools.cache(t_quantile))
+    monkeypatch.setattr(sharing_trial, "t_quantile", functools.cache(t_quantile))
 
 
 def shares_committed(mean, trials, seed, draw):

@@ -4,9 +4,9 @@ from argparse import ArgumentParser, Namespace
 
 from coordinator.errors import FINISHED, UNFINISHED, UserError
 from infra.aws.clients import Cloud
-from infra.aws.detached import Deployed
+from infra.aws.detached_ports import Deployed
+from infra.aws.function_settings import Settings
 from infra.aws.s3 import tenant_runs
-from infra.aws.settings import Settings
 from infra.deployment import Deployment, DeploymentFault, describe, stack_name, teardown
 from marless.backends import registry
 from marless.cli import arguments as common

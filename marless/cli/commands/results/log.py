@@ -5,14 +5,14 @@ from argparse import ArgumentParser, Namespace
 from coordinator.errors import FINISHED, UserError
 from marless.cli import arguments as common
 from marless.loggers import registry
-from marless.loggers.names import renaming_text
+from marless.loggers.valid_names import renaming_text
 from marless.output import note, say_text
 from marless.reports.journal import read
 from marless.reports.text import table
 from marless.runs import summary
 from marless.runs.folder import LATEST, METRICS, POLICIES, RunFolder
 from marless.runs.run_log import write_log
-from marless.runs.stored import look
+from marless.runs.stored_run import look
 
 EXAMPLES = """examples:
   marless log                                 the latest run, into its progress.csv

@@ -7,8 +7,8 @@ from coordinator.errors import FINISHED
 from marless.cli import arguments as common
 from marless.cli.console import playable
 from marless.output import say
-from marless.replays import live
-from marless.replays.recording import encoder, record
+from marless.replays import replay_window
+from marless.replays.replay_file import encoder, record
 from marless.runs.folder import LATEST
 
 EXAMPLES = """examples:
@@ -44,9 +44,9 @@ def run(options: Namespace) -> int:
     if options.out is not None:
         encoder(options.out)
     if options.live:
-        with live.open_window(folder) as window:
-            say(live.KEYS)
-            live.show(window, folder, options.episodes, options.beside)
+        with replay_window.open_window(folder) as window:
+            say(replay_window.KEYS)
+            replay_window.show(window, folder, options.episodes, options.beside)
     if options.out is not None or not options.live:
         say(str(record(folder, options.out, options.episodes, options.beside)))
     return FINISHED

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from coordinator.errors import FINISHED
 from marless.cli import arguments as common
-from marless.comparison.curve import AXES
+from marless.comparison.run_evaluations import AXES
 from marless.output import say
-from marless.page.report import write_report
+from marless.page.report_page import write_report
 from marless.runs.folder import LATEST
 
 EXAMPLES = """examples:

@@ -6,8 +6,8 @@ from pathlib import Path
 from coordinator.errors import FINISHED, UserError
 from marless.cli import arguments as common
 from marless.output import say
+from marless.reports.atomic_files import replace
 from marless.reports.attempts import read
-from marless.reports.files import replace
 from marless.runs.folder import ATTEMPTS, LATEST, TIMELINE, RunFolder
 from marless.views import timeline
 

@@ -13,10 +13,10 @@ from marless.cli import arguments as common
 from marless.output import say, say_json
 from marless.reports.weights import weights_sha256
 from marless.runs import summary
-from marless.runs.documents import Documents
 from marless.runs.folder import BEST_POLICIES, POLICIES, RunFolder
 from marless.runs.integrity.file_hashes import changed
-from marless.runs.stored import Stored, look
+from marless.runs.run_files import Documents
+from marless.runs.stored_run import Stored, look
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marless.comparison.comparison import Comparison, Lines, Row
-from marless.comparison.curve import Axis
+from marless.comparison.run_evaluations import Axis
 from marless.comparison.score_tables import amount, measured
 from marless.comparison.tournament import Tournament
-from marless.reports.drawing import Line, draw_lines, finish, heading, look, quiet, save, sheet
 from marless.reports.evaluations import METRIC
+from marless.reports.plot_style import Line, draw_lines, finish, heading, look, quiet, save, sheet
 from marless.reports.text import counted, money
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.contract import MissingExtra
-from marless.reports.files import replace
+from marless.reports.atomic_files import replace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

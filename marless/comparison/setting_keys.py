@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from coordinator.errors import UserError
 from functions.environments.base import EnvTask
 from functions.text.redaction import is_secret
-from marless.comparison.curve import ComparedRun
+from marless.comparison.run_evaluations import ComparedRun
 from marless.reports.evaluations import names
 
 ALGORITHM, SEED = "algorithm.name", "seed"

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from coordinator.config.loading import convert, override, read_toml
+from coordinator.config.nested_tables import merge
 from coordinator.config.schema import ConfigError, RunConfig
-from coordinator.config.tables import merge
 
 
 class SuiteTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -26,10 +26,10 @@ from functions.encoding import JsonDecoder, from_json, to_json
 from functions.ports import Blobs
 from functions.text.redaction import redact
 from infra.aws.clients import Cloud
-from infra.aws.completions import DynamoCompletions, wake
+from infra.aws.completion_sets import DynamoCompletions, wake
+from infra.aws.function_settings import Settings
 from infra.aws.lambda_reply import reported_error
 from infra.aws.s3 import S3Storage
-from infra.aws.settings import Settings
 from infra.local.own_process import OwnTime, peak_mb
 
 Handle = Callable[[bytes, Blobs], bytes]

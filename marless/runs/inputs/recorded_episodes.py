@@ -13,7 +13,7 @@ from functions.bounds import LARGEST_FLOAT32
 from functions.environments import language
 from functions.environments.base import AgentClass, EnvSpec
 from functions.environments.spaces.actions import ActionCodec
-from marless.runs.given.npz import ArrayFault, Numbers
+from marless.runs.inputs.npz import ArrayFault, Numbers
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -22,7 +22,7 @@ from marless.runs.plateau_monitor import PlateauMonitor
 from marless.runs.summary import Measured, Summary, encode, summarise
 
 if TYPE_CHECKING:
-    from marless.reports.curve import CurvePoint
+    from marless.reports.learning_curve import CurvePoint
     from marless.reports.policy import TeamFile
 
 
@@ -116,7 +116,7 @@ class Documents:
 
     def _curve(self, state: State, lines: list[RoundLine]) -> None:
         """Draws the learning curve; without matplotlib there is none, as `marless doctor` explains."""
-        from marless.reports.curve import draw
+        from marless.reports.learning_curve import draw
 
         path = self._folder.path / files.CURVE
         try:
@@ -136,7 +136,7 @@ def header_of(plan: Plan, spec: EnvSpec, team: Team) -> "TeamFile":
 
 def curve_points(state: State, lines: list[RoundLine]) -> list["CurvePoint"]:
     """One point per finished round; an evaluation belongs to the round that trained the policies it played."""
-    from marless.reports.curve import CurvePoint
+    from marless.reports.learning_curve import CurvePoint
 
     returns = {line.evaluation.env_steps: line.evaluation.returns for line in lines if line.evaluation}
     by_side = {line.evaluation.env_steps: line.evaluation.side_returns for line in lines if line.evaluation}

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.dump import toml_value
 from coordinator.config.keys import valid_keys
 from coordinator.config.loading import convert, load
+from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import ConfigError, RunConfig
-from coordinator.config.tables import flatten
+from coordinator.config.toml_dump import toml_value
 from functions.text.redaction import is_secret
 
 # The defaults of the others follow from these.

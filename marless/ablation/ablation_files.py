@@ -8,12 +8,12 @@ import msgspec
 from functions.contract import MissingExtra, StorageFault
 from functions.encoding import to_json_file
 from functions.system_errors import explained
-from marless.ablation import pictures, result_tables
+from marless.ablation import ablation_plots, result_tables
 from marless.ablation.arms import controls, settings
 from marless.ablation.declaration import Declaration
 from marless.comparison.finished_run import FinishedRun
-from marless.comparison.paired import PairedComparison, Runs, compare_paired
-from marless.reports.files import replace
+from marless.comparison.paired_by_seed import PairedComparison, Runs, compare_paired
+from marless.reports.atomic_files import replace
 from marless.reports.provenance import written_by
 from marless.studies.cells import Arm, Cell
 
@@ -57,7 +57,7 @@ def write(
 
 def _draw(arms: Mapping[str, Runs], folder: Path, title: str) -> list[str]:
     try:
-        return pictures.draw(arms, folder, title)
+        return ablation_plots.draw(arms, folder, title)
     except MissingExtra:
         return []
 

@@ -7,7 +7,7 @@ from coordinator.errors import UserError
 from functions.contract import BadRequest
 from functions.environments.scripted import names
 from functions.environments.scripted.players import load
-from marless.runs.given.datasets import store_dataset
+from marless.runs.inputs.datasets import store_dataset
 from marless.runs.policies import store_opponents
 
 

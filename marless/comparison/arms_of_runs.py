@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from coordinator.errors import UserError
-from marless.comparison import keys as keys_
-from marless.comparison.curve import ComparedRun
-from marless.comparison.keys import AGENTS, TASK, Values, values
+from marless.comparison import setting_keys as keys_
+from marless.comparison.run_evaluations import ComparedRun
+from marless.comparison.setting_keys import AGENTS, TASK, Values, values
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from pathlib import Path
 from functions.contract import MissingExtra, StorageFault
 from functions.encoding import to_json
 from functions.system_errors import explained
-from marless.comparison import pictures, score_tables
-from marless.comparison.compared_arm import ComparedArm
+from marless.comparison import comparison_plots, score_tables
+from marless.comparison.arms_of_runs import ComparedArm
 from marless.comparison.comparison import Comparison
 from marless.reports import evaluations
+from marless.reports.atomic_files import replace
 from marless.reports.evaluations import Document
-from marless.reports.files import replace
 from marless.reports.provenance import written_by
 
 
@@ -43,6 +43,6 @@ def marl_eval(arms: Sequence[ComparedArm]) -> Document:
 
 def _draw(comparison: Comparison, folder: Path) -> list[str]:
     try:
-        return pictures.draw(comparison, folder)
+        return comparison_plots.draw(comparison, folder)
     except MissingExtra:
         return []

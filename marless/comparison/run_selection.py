@@ -6,8 +6,8 @@ from itertools import islice
 from pathlib import Path
 
 from coordinator.errors import UserError
-from marless.comparison.curve import LACKS, ComparedRun, read
-from marless.comparison.listed_settings import listed_settings, ordered
+from marless.comparison.run_evaluations import LACKS, ComparedRun, read
+from marless.comparison.study_settings import listed_settings, ordered
 from marless.reports.evaluations import METRIC
 from marless.runs import summary
 from marless.runs.folder import IDENTITY, RunFolder

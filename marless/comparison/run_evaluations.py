@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import RunConfig
-from coordinator.config.tables import flatten
 from coordinator.errors import UserError
 from coordinator.file_reading import read_file
 from marless.reports import evaluations

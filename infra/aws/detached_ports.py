@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from infra.aws.awslambda import EventInvoker
 from infra.aws.clients import Cloud
-from infra.aws.completions import DynamoCompletions, wake
+from infra.aws.completion_sets import DynamoCompletions, wake
 from infra.aws.dynamodb import DynamoLedger
-from infra.aws.errors import storage_errors
+from infra.aws.error_messages import storage_errors
+from infra.aws.function_settings import Settings
 from infra.aws.ranged_reads import S3Heads
 from infra.aws.s3 import S3Storage
-from infra.aws.settings import Settings
 
 # Events sent at once; an invocation is accepted in some ten milliseconds.
 _SENDING = 16

@@ -10,7 +10,7 @@ from marless import extras
 from marless.replays import animation
 from marless.replays.animation import Animation, Still
 from marless.replays.teams import on_stage
-from marless.reports.files import replace
+from marless.reports.atomic_files import replace
 from marless.runs.folder import REPLAY, RunFolder
 
 Encoder = Callable[[Animation], bytes]

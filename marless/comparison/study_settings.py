@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from coordinator.file_reading import UnreadableFile, read_json
-from marless.comparison.curve import ListedSetting
+from marless.comparison.run_evaluations import ListedSetting
 from marless.runs.folder import RunFolder
 from marless.studies import decisions
 from marless.studies.decisions import Asked

@@ -7,7 +7,7 @@ from typing import Any
 from functions.encoding import to_json
 from infra.aws.backoff import pauses
 from infra.aws.clients import Cloud
-from infra.aws.errors import storage_errors
+from infra.aws.error_messages import storage_errors
 
 # Sets are needed for minutes only; the table's TTL deletes them some days later at no cost.
 _KEPT_S = 7 * 24 * 3600

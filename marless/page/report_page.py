@@ -1,18 +1,18 @@
-"""The page of `marless report`: about a run, or about many that are result."""
+"""The page of `marless report`: about a run, or about many that are compared."""
 
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 from coordinator.errors import UserError
-from marless.comparison.collection import folders_of
 from marless.comparison.compare_runs import compare_runs
 from marless.comparison.comparison import curves
-from marless.comparison.curve import AXES, Axis
+from marless.comparison.run_evaluations import AXES, Axis
+from marless.comparison.run_selection import folders_of
 from marless.page import facts
 from marless.page.comparison_section import MOST_SECTIONS, Compared
 from marless.page.document import comparison_page, run_page
-from marless.reports.files import replace
+from marless.reports.atomic_files import replace
 from marless.reports.provenance import written_by
 
 

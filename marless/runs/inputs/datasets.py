@@ -20,8 +20,8 @@ from functions.environments import language
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.environments.last_action import within_unit
 from marless.reports.policy import same_task
-from marless.runs.given.npz import ArrayFault, opened_numbers
-from marless.runs.given.recording import FINAL, STARTS, Arrays, action_codec, read_episodes
+from marless.runs.inputs.npz import ArrayFault, opened_numbers
+from marless.runs.inputs.recorded_episodes import FINAL, STARTS, Arrays, action_codec, read_episodes
 
 # The files of a dataset's folder.
 EPISODES, DOCUMENT = "episodes.npz", "dataset.json"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from marless.reports.drawing import quiet, save, sheet
+from marless.reports.plot_style import quiet, save, sheet
 from marless.reports.statistics import FinalReturn
 
 if TYPE_CHECKING:
