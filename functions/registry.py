@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
 from typing import Generic, TypeVar, cast
 
 from functions.contract import BadRequest, MissingExtra
@@ -83,7 +84,10 @@ class Registry(Mapping[str, T], Generic[T]):
         return cast(T, value)
 
     def _ours(self, entry: T | str) -> T:
-        return cast(T, _object_at(entry, self._attribute)) if isinstance(entry, str) else entry
+        if not isinstance(entry, str):
+            return entry
+        module, attribute = _location(entry)
+        return cast(T, getattr(module, attribute or self._attribute))
 
     def _plug_ins(self) -> set[str]:
         names = plug_ins(self.group)
@@ -99,10 +103,10 @@ def load_error(where: str, module: str, error: Exception, kind: type[Exception] 
 
 
 @cache
-def _object_at(entry: str, usual_attribute: str) -> object:
-    """Looks a module up once: a decision asks for the same algorithm many times."""
+def _location(entry: str) -> tuple[ModuleType, str]:
+    """The module and attribute of ``module:attribute``, imported once: a decision asks for an algorithm many times."""
     module, _, attribute = entry.partition(":")
-    return getattr(import_module(module), attribute or usual_attribute)
+    return import_module(module), attribute
 
 
 def plug_ins(group: str) -> Mapping[str, tuple[EntryPoint, ...]]:
