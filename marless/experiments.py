@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import msgspec
 
 from coordinator.errors import UserError
 from infra.local.own_process import cores
-from marless.ablation.ablate import AblationResult, AblationView, plan, reference_policy
+from marless.ablation.ablate import AblationResult, AblationView, plan
 from marless.ablation.ablate import ablate as run_ablation
 from marless.ablation.arms import ARMS, choose_arms
 from marless.comparison.compare_runs import RunComparison, compare_runs
@@ -100,9 +99,8 @@ def ablate(
     """
     base = with_absolute_policies(configuration(config, settings))
     folder, arm_list = None if out is None else Path(out), choose_arms(arms, {}, list(ARMS))
-    ablation = plan(base, arm_list, seeds_of(seeds), folder, random, headlines, list(overrides(settings)))
-    if reference is not None:
-        ablation = replace(ablation, reference=reference_policy(os.fspath(reference), base))
+    opponents = None if reference is None else os.fspath(reference)
+    ablation = plan(base, arm_list, seeds_of(seeds), folder, random, headlines, list(overrides(settings)), opponents)
     with Signals() as signals:
         return run_ablation(ablation, jobs or cores(), signals, _ablation_view(quiet, signals))
 

@@ -1,6 +1,5 @@
 """Ablations: rules compared over seeds, on one task or on those of a suite; the same ablation goes on in its folder."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,17 +13,17 @@ from functions.contract import MissingExtra
 from functions.encoding import from_json, to_json, to_json_file
 from functions.environments.roles.partition import roles_of
 from marless.ablation import ablation_files, declaration, suite_costs, suite_file, suite_picture, suite_table
-from marless.ablation.ablation_campaign import BASE, AblationCampaign, CellEnd
+from marless.ablation.ablation_campaign import BASE, Ablation, AblationCampaign, CellEnd
 from marless.ablation.arms import configuration, refuse_clashes, settings
 from marless.ablation.declaration import Declaration
 from marless.ablation.suite_costs import TaskCosts
-from marless.comparison.contrasts import Contrast, contrasts
+from marless.comparison.contrasts import contrasts
 from marless.comparison.paired_by_seed import PairedComparison, Runs
 from marless.loggers import registry as loggers
-from marless.reports import TeamPolicy, crossplay, load_policy
-from marless.reports.evaluations import names
-from marless.reports.policy import same_task
-from marless.runs.folder import ERRORS, RunFolder
+from marless.reports import TeamPolicy, crossplay
+from marless.reports.plot_style import draw_if_possible
+from marless.runs.folder import ERRORS, RunFolder, suggestion
+from marless.runs.policies import find_policies
 from marless.runs.session import Stopping
 from marless.studies.campaign import CampaignView
 from marless.studies.cells import Arm
@@ -32,20 +31,6 @@ from marless.studies.seeds import seeds_of
 from marless.studies.side_by_side import drive_separately
 
 ROOT = Path("ablations")
-
-
-@dataclass(frozen=True)
-class Ablation:
-    """One task's ablation: the first of `arms` is the baseline, `random` the return of random play, `headlines` the
-    contrasts declared before the runs, and `reference` has the opponents of each side of competing agents."""
-
-    folder: Path
-    base: RunConfig
-    arms: list[Arm]
-    seeds: Sequence[int]
-    random: float | None
-    headlines: list[Contrast]
-    reference: TeamPolicy | None = None
 
 
 @dataclass(frozen=True)
@@ -82,17 +67,20 @@ def plan(
     random: float | None = None,
     headlines: Iterable[str] = (),
     overrides: Iterable[str] = (),
+    reference: str | None = None,
 ) -> Ablation:
-    """The ablation of one task, by default in a folder after task and algorithm.
+    """The ablation of one task, by default in a folder after task and algorithm; `reference` is as in
+    `reference_policy`.
 
-    Raises `ConfigError` for headlines that cannot be, and for an arm that the settings exclude.
+    Raises `ConfigError` for headlines that cannot be, for an arm that the settings exclude, and `UserError`.
     """
     loggers.require(base.log.to)
     refuse_clashes(arms, overrides)
     for arm in arms:
         configuration(arm, base)
     contrast_list = contrasts(headlines, [arm.name for arm in arms])
-    return Ablation(folder or ROOT / _suggestion(base), base, arms, seeds, random, contrast_list)
+    opponents = None if reference is None else reference_policy(reference, base)
+    return Ablation(folder or ROOT / suggestion(base), base, arms, seeds, random, contrast_list, opponents)
 
 
 def plan_suite(
@@ -120,15 +108,12 @@ def plan_suite(
 
 
 def reference_policy(text: str, base: RunConfig) -> TeamPolicy:
-    """The policies of a run or a file as opponents; raises `UserError` when they cannot play the task."""
-    path = Path(text) if Path(text).is_file() else RunFolder.find(text).path
+    """The policies of a run or a file, or a script, as opponents; raises `UserError` when they cannot play the task."""
+    reference = find_policies(text, base.task, "--reference")
     try:
         crossplay.sides(base.task)
     except ValueError as error:
         raise UserError(f"--reference: {error}") from error
-    reference = load_policy(path)
-    if not same_task(reference.task, base.task):
-        raise UserError(f"--reference: {text} was trained on another task ({reference.task.name}, or other options)")
     return reference
 
 
@@ -137,22 +122,14 @@ def ablate(ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView
 
     Raises `UserError` for a folder that holds something else, and `StorageFault`.
     """
-    folder = ablation.folder
-    _open(folder)
-    with RunFolder(folder).driving():
-        campaign = AblationCampaign(folder, _declare(ablation), ablation.arms, ablation.seeds, view.cell_ended)
+    _open(ablation.folder)
+    with RunFolder(ablation.folder).driving():
+        campaign = AblationCampaign(ablation, _declare(ablation), view.cell_ended)
         view.announce(ablation, len(campaign.missing))
         drive_separately(campaign, stopping, jobs, view)
-        failures = {cell.run: why for cell, why in campaign.failures.items()}
-        if stopping.received:
-            line = f"stopped with {len(campaign.missing)} runs to go; the same command resumes"
-            return AblationResult(folder, Ending(stopping.code, line), None, campaign.results, failures)
-        baseline = ablation.arms[0].name
-        if not campaign.results[baseline]:
-            line = f"no run of the baseline {baseline} finished; see {folder / 'runs'}"
-            return AblationResult(folder, Ending(UNFINISHED, line), None, campaign.results, failures)
-        result = _compare(ablation, campaign, failures)
-    view.show_comparison(result)
+        result = _result(campaign, stopping)
+    if result.comparison is not None:
+        view.show_comparison(result)
     return result
 
 
@@ -178,10 +155,7 @@ def _write_suite(title: str, costs: list[TaskCosts], ablations: Sequence[Ablatio
     """Writes the table over all tasks and its picture; returns the table."""
     root = ablations[0].folder.parent
     arms = list({arm.name: arm for ablation in ablations for arm in ablation.arms}.values())
-    try:
-        pictures = suite_picture.draw(costs, arms, root, title)
-    except MissingExtra:
-        pictures = []
+    pictures = draw_if_possible(partial(suite_picture.draw, costs, arms, root, title))
     text = suite_table.markdown(title, costs, arms, pictures)
     RunFolder(root).write("table.md", text.encode())
     RunFolder(root).write("table.json", to_json_file(costs))
@@ -217,32 +191,19 @@ def _declare(ablation: Ablation) -> Declaration:
     return merged
 
 
-def _compare(ablation: Ablation, campaign: AblationCampaign, failures: Mapping[str, str]) -> AblationResult:
-    """Writes tables and pictures of the finished runs."""
-    folder, base = ablation.folder, ablation.base
-    results: Mapping[str, Runs] = campaign.results
-    arms = {arm.name: arm for arm in ablation.arms}
-    if ablation.reference is not None:
-        results = ablation_files.add_plays(folder, arms, results, partial(_plays, base, ablation.reference))
-    comparison, pictures = ablation_files.write(
-        folder, _title(base), campaign.declaration, arms, results, campaign.failures, ablation.random
-    )
-    line = f"{len(failures)} of {len(campaign.cells)} runs failed; see {folder / 'runs'}"
-    ending = Ending(UNFINISHED, line) if failures else Ending(FINISHED, "")
-    return AblationResult(folder, ending, comparison, results, failures, bool(pictures))
-
-
-def _plays(base: RunConfig, reference: TeamPolicy, run: Path, seed: int) -> dict[str, float]:
-    """Returns against opponents; runs of the same seed play on the same start states."""
-    return crossplay.scores(load_policy(run), reference, base.evaluation.final_episodes, seed)
-
-
-def _title(base: RunConfig) -> str:
-    agents = f" with {base.task.agents} agents" if base.task.agents else ""
-    return f"{base.task.name}{agents}, {base.algorithm.name}"
-
-
-def _suggestion(base: RunConfig) -> str:
-    """A folder's name such as ``simple_spread-mappo``: the same command finds it again."""
-    task = re.sub(r"[^a-z0-9_-]", "_", names(base.task)[1])
-    return f"{task}-{base.algorithm.name}"
+def _result(campaign: AblationCampaign, stopping: Stopping) -> AblationResult:
+    """Writes tables and pictures of the finished runs, unless the ablation was stopped or its baseline has none."""
+    ablation, failures = campaign.ablation, {cell.run: why for cell, why in campaign.failures.items()}
+    runs, baseline = ablation.folder / "runs", ablation.arms[0].name
+    comparison, pictures = None, list[str]()
+    if stopping.received:
+        ending = Ending(stopping.code, f"stopped with {len(campaign.missing)} runs to go; the same command resumes")
+    elif not campaign.results[baseline]:
+        ending = Ending(UNFINISHED, f"no run of the baseline {baseline} finished; see {runs}")
+    else:
+        if ablation.reference is not None:
+            campaign.play_sides(ablation.reference)
+        comparison, pictures = ablation_files.write(campaign)
+        line = f"{len(failures)} of {len(campaign.cells)} runs failed; see {runs}"
+        ending = Ending(UNFINISHED, line) if failures else Ending(FINISHED, "")
+    return AblationResult(ablation.folder, ending, comparison, campaign.results, failures, bool(pictures))

@@ -1,4 +1,4 @@
-"""An ablation's campaign: its arms over seeds, of which some take their number of rollouts from another arm's runs."""
+"""An ablation and its campaign: arms over seeds; some arms take their number of rollouts from another arm's runs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,16 +7,34 @@ from typing import Literal
 
 import msgspec
 
+from coordinator.config.schema import RunConfig
 from coordinator.file_reading import UnreadableFile
 from marless.ablation.arms import settings
 from marless.ablation.declaration import Declaration
 from marless.ablation.declaration import write as write_declaration
+from marless.comparison.contrasts import Contrast
 from marless.comparison.finished_run import FinishedRun, has_finished, mean_rollouts, read
+from marless.reports.crossplay import scores
+from marless.reports.policy import TeamPolicy, load_policy
 from marless.studies.campaign import CellCampaign
 from marless.studies.cells import Arm, Cell, list_cells
 from marless.studies.study_run import StudyRun
 
 BASE = "base.toml"
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """One task's ablation: the first of `arms` is the baseline, `random` the return of random play, `headlines` the
+    contrasts declared before the runs, and `reference` has the opponents of each side of competing agents."""
+
+    folder: Path
+    base: RunConfig
+    arms: Sequence[Arm]
+    seeds: Sequence[int]
+    random: float | None = None
+    headlines: Sequence[Contrast] = ()
+    reference: TeamPolicy | None = None
 
 
 @dataclass(frozen=True)
@@ -42,22 +60,15 @@ class AblationCampaign(CellCampaign):
     folder's, with the computed numbers of rollouts.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        declaration: Declaration,
-        arms: Sequence[Arm],
-        seeds: Sequence[int],
-        on_ended: Callable[[CellEnd], None],
-    ) -> None:
-        self.declaration, self._on_ended = declaration, on_ended
-        self.results: dict[str, dict[int, FinishedRun]] = {arm.name: {} for arm in arms}
+    def __init__(self, ablation: Ablation, declaration: Declaration, on_ended: Callable[[CellEnd], None]) -> None:
+        self.ablation, self.declaration, self._on_ended = ablation, declaration, on_ended
+        self.results: dict[str, dict[int, FinishedRun]] = {arm.name: {} for arm in ablation.arms}
         self.failures: dict[Cell, str] = {}
-        cells = list_cells(arms, seeds)
+        cells = list_cells(ablation.arms, ablation.seeds)
         for cell in cells:
-            if has_finished(cell.folder(folder)):
-                self._read(cell, folder)
-        super().__init__(folder, cells)
+            if has_finished(cell.folder(ablation.folder)):
+                self._read(cell)
+        super().__init__(ablation.folder, cells)
 
     def is_over(self, cell: Cell) -> bool:
         """See `CellCampaign`."""
@@ -83,10 +94,20 @@ class AblationCampaign(CellCampaign):
         """Reads the results of a run that ended."""
         cell = self.cell(run)
         if run.status == "finished":
-            self._read(cell, self.folder)
+            self._read(cell)
         elif run.reason:
             self.failures[cell] = run.reason
         self._report(cell)
+
+    def play_sides(self, reference: TeamPolicy) -> None:
+        """Adds what each side returns against random play and against the `reference`, on the same start states for
+        runs of the same seed."""
+        episodes = self.ablation.base.evaluation.final_episodes
+        for cell in self.cells:
+            results = self.results[cell.arm.name]
+            if cell.seed in results:
+                plays = scores(load_policy(cell.folder(self.folder)), reference, episodes, cell.seed)
+                results[cell.seed] = msgspec.structs.replace(results[cell.seed], plays=plays)
 
     def _rollouts(self, arm: Arm) -> int | None:
         """The constant number of rollouts of an arm; once computed it stays, even when seeds are added."""
@@ -97,9 +118,10 @@ class AblationCampaign(CellCampaign):
             write_declaration(self.folder, self.declaration)
         return self.declaration.rollouts.get(arm.name)
 
-    def _read(self, cell: Cell, folder: Path) -> None:
+    def _read(self, cell: Cell) -> None:
         try:
-            self.results[cell.arm.name][cell.seed] = read(cell.folder(folder), cell.arm.name, cell.seed)
+            folder = cell.folder(self.ablation.folder)
+            self.results[cell.arm.name][cell.seed] = read(folder, cell.arm.name, cell.seed)
         except UnreadableFile as fault:
             self.failures[cell] = str(fault)
 

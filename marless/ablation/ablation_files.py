@@ -1,69 +1,44 @@
 """The files that an ablation writes beside its runs: table.md, table.json, results.csv and the pictures."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from functools import partial
 
-import msgspec
-
-from functions.contract import MissingExtra, StorageFault
+from coordinator.config.schema import RunConfig
 from functions.encoding import to_json_file
-from functions.system_errors import explained
 from marless.ablation import ablation_plots, result_tables
+from marless.ablation.ablation_campaign import AblationCampaign
 from marless.ablation.arms import controls, settings
-from marless.ablation.declaration import Declaration
 from marless.comparison.finished_run import FinishedRun
-from marless.comparison.paired_by_seed import PairedComparison, Runs, compare_paired
-from marless.reports.atomic_files import replace
+from marless.comparison.paired_by_seed import PairedComparison, compare_paired
+from marless.reports.atomic_files import replace, storage_errors
+from marless.reports.plot_style import draw_if_possible
 from marless.reports.provenance import written_by
-from marless.studies.cells import Arm, Cell
-
-Play = Callable[[Path, int], dict[str, float]]
+from marless.studies.cells import Cell
 
 
-def add_plays(folder: Path, arms: Mapping[str, Arm], results: Mapping[str, Runs], play: Play) -> dict[str, Runs]:
-    """The results with the returns of `play`, which gets every run's folder and seed."""
-    return {
-        name: {seed: _add_plays(folder, arms[name], result, play) for seed, result in runs.items()}
-        for name, runs in results.items()
-    }
-
-
-def write(
-    folder: Path,
-    title: str,
-    declaration: Declaration,
-    arms: Mapping[str, Arm],
-    results: Mapping[str, Runs],
-    failures: Mapping[Cell, str],
-    random: float | None,
-) -> tuple[PairedComparison, list[str]]:
+def write(campaign: AblationCampaign) -> tuple[PairedComparison, list[str]]:
     """Writes all files; returns the comparison and the pictures' names, none without matplotlib.
 
-    The first arm of `results` needs a run. Raises `StorageFault`.
+    The baseline needs a run. Raises `StorageFault`.
     """
-    comparison = compare_paired(results, random, declaration.headlines, controls(results))
-    descriptions = {name: (arms[name].about, settings(arms[name], declaration.rollouts.get(name))) for name in results}
+    ablation, declaration, results = campaign.ablation, campaign.declaration, campaign.results
+    comparison = compare_paired(results, ablation.random, declaration.headlines, controls(results))
+    arms = {arm.name: (arm.about, settings(arm, declaration.rollouts.get(arm.name))) for arm in ablation.arms}
     rows = [result for runs in results.values() for result in runs.values()]
-    try:
-        files = _draw({name: runs for name, runs in results.items() if runs}, folder, title)
-        text = result_tables.markdown(title, comparison, descriptions, [*_remarks(rows, failures), written_by()], files)
-        replace(folder / "table.md", text.encode())
-        replace(folder / "table.json", to_json_file(comparison))
-        replace(folder / "results.csv", result_tables.comma_separated(rows).encode())
-    except OSError as error:
-        raise StorageFault(f"cannot write into {folder}: {explained(error)}") from error
+    remarks, title = [*_remarks(rows, campaign.failures), written_by()], _title(ablation.base)
+    with storage_errors(f"into {ablation.folder}"):
+        finished = {name: runs for name, runs in results.items() if runs}
+        files = draw_if_possible(partial(ablation_plots.draw, finished, ablation.folder, title))
+        text = result_tables.markdown(title, comparison, arms, remarks, files)
+        replace(ablation.folder / "table.md", text.encode())
+        replace(ablation.folder / "table.json", to_json_file(comparison))
+        replace(ablation.folder / "results.csv", result_tables.comma_separated(rows).encode())
     return comparison, files
 
 
-def _draw(arms: Mapping[str, Runs], folder: Path, title: str) -> list[str]:
-    try:
-        return ablation_plots.draw(arms, folder, title)
-    except MissingExtra:
-        return []
-
-
-def _add_plays(folder: Path, arm: Arm, result: FinishedRun, play: Play) -> FinishedRun:
-    return msgspec.structs.replace(result, plays=play(Cell(arm, result.seed).folder(folder), result.seed))
+def _title(base: RunConfig) -> str:
+    agents = f" with {base.task.agents} agents" if base.task.agents else ""
+    return f"{base.task.name}{agents}, {base.algorithm.name}"
 
 
 def _remarks(results: Sequence[FinishedRun], failures: Mapping[Cell, str]) -> list[str]:

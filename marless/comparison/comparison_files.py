@@ -1,32 +1,29 @@
 """The files of a comparison: compare.md, compare.csv, marl-eval.json and the pictures."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from functions.contract import MissingExtra, StorageFault
 from functions.encoding import to_json
-from functions.system_errors import explained
 from marless.comparison import comparison_plots, score_tables
 from marless.comparison.arms_of_runs import ComparedArm
 from marless.comparison.comparison import Comparison
 from marless.reports import evaluations
-from marless.reports.atomic_files import replace
+from marless.reports.atomic_files import replace, storage_errors
 from marless.reports.evaluations import Document
+from marless.reports.plot_style import draw_if_possible
 from marless.reports.provenance import written_by
 
 
 def write(folder: Path, comparison: Comparison, arms: Sequence[ComparedArm], left_out: Mapping[str, str]) -> list[str]:
     """Writes all files; returns the pictures' names, none without matplotlib. Raises `StorageFault`."""
-    try:
+    with storage_errors(f"into {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-        files = _draw(comparison, folder)
-        replace(
-            folder / "compare.md", f"{score_tables.markdown(comparison, left_out, files)}\n{written_by()}\n".encode()
-        )
+        files = draw_if_possible(partial(comparison_plots.draw, comparison, folder))
+        text = f"{score_tables.markdown(comparison, left_out, files)}\n{written_by()}\n"
+        replace(folder / "compare.md", text.encode())
         replace(folder / "compare.csv", score_tables.comma_separated(comparison).encode())
         replace(folder / "marl-eval.json", to_json(marl_eval(arms)) + b"\n")
-    except OSError as error:
-        raise StorageFault(f"cannot write into {folder}: {explained(error)}") from error
     return files
 
 
@@ -39,10 +36,3 @@ def marl_eval(arms: Sequence[ComparedArm]) -> Document:
             seeds = {f"seed_{seed}": run.entries for seed, run in runs.items()}
             evaluations.merge(whole, {environment: {scenario: {arm.name: seeds}}})
     return whole
-
-
-def _draw(comparison: Comparison, folder: Path) -> list[str]:
-    try:
-        return comparison_plots.draw(comparison, folder)
-    except MissingExtra:
-        return []

@@ -10,7 +10,7 @@ from marless import extras
 from marless.replays import animation
 from marless.replays.animation import Animation, Still
 from marless.replays.teams import on_stage
-from marless.reports.atomic_files import replace
+from marless.reports.atomic_files import write_for_user
 from marless.runs.folder import REPLAY, RunFolder
 
 Encoder = Callable[[Animation], bytes]
@@ -27,10 +27,7 @@ def record(folder: RunFolder, path: Path | None, episodes: int, beside: str | No
     encode = encoder(path)
     with on_stage(folder, episodes, beside) as animation:
         body = encode(animation)
-    try:
-        replace(path, body)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    write_for_user(path, body)
     return path
 
 

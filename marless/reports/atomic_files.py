@@ -2,8 +2,13 @@
 
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from coordinator.errors import UserError
+from functions.contract import StorageFault
+from functions.system_errors import explained
 
 
 def replace(path: Path, body: bytes, durable: bool = False) -> None:
@@ -22,6 +27,23 @@ def replace(path: Path, body: bytes, durable: bool = False) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def write_for_user(path: Path, body: bytes) -> None:
+    """Replaces a file that the user named; raises `UserError` where it cannot be written."""
+    try:
+        replace(path, body)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def storage_errors(where: str | Path) -> Iterator[None]:
+    """Raises `StorageFault`, which says `where`, in place of an `OSError`."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageFault(f"cannot write {where}: {explained(error)}") from error
 
 
 def sync(path: Path) -> None:

@@ -4,10 +4,8 @@ from pathlib import Path
 
 from coordinator.core.state import RoundLine
 from coordinator.file_reading import UnreadableFile, read_file
-from functions.contract import StorageFault
 from functions.encoding import JsonDecoder, Undecodable, to_json
-from functions.system_errors import explained
-from marless.reports.atomic_files import replace, sync
+from marless.reports.atomic_files import replace, storage_errors, sync
 
 _DECODER = JsonDecoder(RoundLine)
 
@@ -21,28 +19,21 @@ class JsonLines:
 
     def record(self, line: RoundLine) -> None:
         """Appends the line; raises `StorageFault` when the disk does not take it."""
-        try:
+        with storage_errors(self._path):
             if line.round <= self._last or _has_torn_end(self._path):
                 earlier_lines = [earlier for earlier in read(self._path) if earlier.round < line.round]
                 # Atomically: a writer killed here must not lose the earlier lines.
                 replace(self._path, b"".join(map(_encode, earlier_lines)))
             with self._path.open("ab") as file:
                 file.write(_encode(line))
-        except OSError as error:
-            raise self._fault(error) from error
         self._last = line.round
 
     def persist(self) -> None:
         """Returns once the lines so far would survive a power loss; raises `StorageFault`."""
-        try:
+        with storage_errors(self._path):
             if self._path.exists():
                 sync(self._path)
                 sync(self._path.parent)
-        except OSError as error:
-            raise self._fault(error) from error
-
-    def _fault(self, error: OSError) -> StorageFault:
-        return StorageFault(f"{self._path} cannot be written: {explained(error)}")
 
 
 def read(path: Path) -> list[RoundLine]:

@@ -4,7 +4,7 @@ matplotlib comes with the extra 'report' and is imported when a picture is drawn
 """
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +51,14 @@ def sheet(width: float, height: float) -> "Figure":
     except ImportError as error:
         raise MissingExtra("pictures need matplotlib: pip install 'marless[report]'") from error
     return Figure(figsize=(width, height), dpi=100, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
+
+
+def draw_if_possible(draw: Callable[[], list[str]]) -> list[str]:
+    """The names of the pictures that `draw` draws; none without matplotlib."""
+    try:
+        return draw()
+    except MissingExtra:
+        return []
 
 
 def save(figure: "Figure", path: Path) -> None:

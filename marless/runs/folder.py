@@ -23,10 +23,10 @@ from coordinator.errors import UserError, broken_path
 from coordinator.file_reading import UnreadableFile, read_file
 from functions.contract import StorageFault
 from functions.encoding import Undecodable, from_json, to_json_file
-from functions.system_errors import explained
 from infra.aws.deployment_ref import DeploymentRef
 from infra.local.sqlite import LEDGER_FILE
-from marless.reports.atomic_files import replace, sync
+from marless.reports.atomic_files import replace, storage_errors, sync
+from marless.reports.evaluations import names
 from marless.reports.provenance import EnvironmentFingerprint
 
 ROOT = Path("runs")
@@ -134,7 +134,7 @@ class RunFolder:
     def identify(self, identity: Identity) -> None:
         """Writes plan.json, which makes the folder a run; a power loss does not undo it."""
         self.write(IDENTITY, to_json_file(identity), durable=True)
-        with _storage_errors(self.path.parent):
+        with storage_errors(self.path.parent):
             sync(self.path.parent)
 
     def identity(self) -> Identity:
@@ -160,7 +160,7 @@ class RunFolder:
     def write(self, name: str, body: bytes, durable: bool = False) -> None:
         """Replaces a file, `durable` as in `atomic_files.replace`; raises `StorageFault` if the disk refuses it."""
         path = self.path / name
-        with _storage_errors(path):
+        with storage_errors(path):
             replace(path, body, durable)
 
     def become_latest(self) -> None:
@@ -184,7 +184,7 @@ class RunFolder:
             if not _try_lock(descriptor, _LOCK_WAIT_S):
                 other = os.read(descriptor, 20).decode(errors="replace").strip()
                 raise UserError(f"{self.name} is being trained by another process (pid {other or 'unknown'})")
-            with _storage_errors(self.path / _LOCK):
+            with storage_errors(self.path / _LOCK):
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, f"{os.getpid()}\n".encode())
             yield
@@ -208,6 +208,12 @@ class RunFolder:
             return not _try_lock(descriptor, 0.0, fcntl.LOCK_SH)
         finally:
             os.close(descriptor)
+
+
+def suggestion(config: RunConfig) -> str:
+    """A folder's name such as ``simple_spread-mappo``."""
+    task = re.sub(r"[^a-z0-9_-]", "_", names(config.task)[1])
+    return f"{task}-{config.algorithm.name}"
 
 
 def all_runs() -> list[RunFolder]:
@@ -243,14 +249,6 @@ def _name_taken(path: Path) -> UserError:
         if (path / IDENTITY).is_file()
         else f"there is something called {path} already that is not a run; pick another name"
     )
-
-
-@contextmanager
-def _storage_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageFault(f"cannot write {path}: {explained(error)}") from error
 
 
 def require_name(name: str, where: str = "--run") -> None:

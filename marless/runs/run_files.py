@@ -8,11 +8,11 @@ from coordinator.core.budget import bill_of
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive.ports import Storage
 from functions import codec
-from functions.contract import MissingExtra, Ref, StorageFault, Team
+from functions.contract import MissingExtra, Ref, Team
 from functions.encoding import to_json
 from functions.environments.base import EnvSpec
-from functions.system_errors import explained
 from marless.reports import statistics
+from marless.reports.atomic_files import storage_errors
 from marless.reports.journal import read
 from marless.reports.plateau import Plateau
 from marless.runs import folder as files
@@ -119,11 +119,8 @@ class Documents:
         from marless.reports.learning_curve import draw
 
         path = self._folder.path / files.CURVE
-        try:
-            with suppress(MissingExtra):
-                draw(curve_points(state, lines), path, self._plan.run)
-        except OSError as error:
-            raise StorageFault(f"cannot write {path}: {explained(error)}") from error
+        with suppress(MissingExtra), storage_errors(path):
+            draw(curve_points(state, lines), path, self._plan.run)
 
 
 def header_of(plan: Plan, spec: EnvSpec, team: Team) -> "TeamFile":

@@ -1,6 +1,5 @@
 """Trains a new run, and resumes one."""
 
-import re
 import shlex
 import shutil
 from collections.abc import Callable, Sequence
@@ -20,10 +19,9 @@ from marless.backends.base import Backend, Connection, LocatedDeployment, Remote
 from marless.loggers import registry as loggers
 from marless.output import note
 from marless.reports import provenance
-from marless.reports.evaluations import names
 from marless.runs.detach import detach
 from marless.runs.drive_settings import DriveSettings, RunLocation
-from marless.runs.folder import CONFIG, Identity, RunFolder
+from marless.runs.folder import CONFIG, Identity, RunFolder, suggestion
 from marless.signals import Signals
 
 # Settings that do not change a byte of the weights.
@@ -39,7 +37,7 @@ def train(
         remote = ", or ".join(f"--backend {name}" for name in registry.remote_names())
         raise UserError(f"--detach needs a run in the cloud: {remote}")
     loggers.require(config.log.to)
-    folder = RunFolder.create(run, _suggestion(config))
+    folder = RunFolder.create(run, f"{suggestion(config)}-s{config.seed}")
     drive.on_folder(folder.path)
     with Signals() as signals, folder.driving():
         folder.begin()
@@ -158,12 +156,6 @@ def priced(config: RunConfig, there: str) -> RunConfig:
     if priced_as(there) == ELSEWHERE:
         note(f"there is no price list of {there}: the bill and stop.dollars are at prices too high")
     return msgspec.structs.replace(config, pricing=msgspec.structs.replace(config.pricing, region=priced_as(there)))
-
-
-def _suggestion(config: RunConfig) -> str:
-    """A name such as ``simple_spread-mappo-s1``."""
-    task = re.sub(r"[^a-z0-9_-]", "_", names(config.task)[1])
-    return f"{task}-{config.algorithm.name}-s{config.seed}"
 
 
 def unchanged(folder: RunFolder, identity: Identity) -> RunConfig:

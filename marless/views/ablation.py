@@ -4,8 +4,8 @@ from typing import Any
 
 from coordinator.rules.scaling import SCALING_RULES
 from marless.ablation import result_tables
-from marless.ablation.ablate import Ablation, AblationResult, AblationView
-from marless.ablation.ablation_campaign import CellEnd
+from marless.ablation.ablate import AblationResult, AblationView
+from marless.ablation.ablation_campaign import Ablation, CellEnd
 from marless.output import note, say, say_json, say_text
 from marless.reports.digits import figure
 from marless.reports.text import money, seconds

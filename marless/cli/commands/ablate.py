@@ -3,7 +3,6 @@
 import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
 from infra.local.own_process import cores
 from marless.ablation import suite_file
-from marless.ablation.ablate import AblationView, ablate, ablate_suite, plan, plan_suite, reference_policy
+from marless.ablation.ablate import AblationView, ablate, ablate_suite, plan, plan_suite
 from marless.ablation.arms import ARMS, SHARING, choose_arms
 from marless.cli import arguments as common
 from marless.cli.console import report_ending
@@ -82,9 +81,7 @@ def run(options: Namespace) -> int:
         return _run_suite(options, path, overrides, arms_of)
     base, arms = with_absolute_policies(load(path, overrides)), arms_of(list(ARMS))
     seeds = options.seeds or list(range(1, 11))
-    ablation = plan(base, arms, seeds, options.out, options.random, options.headline, overrides)
-    if options.reference is not None:
-        ablation = replace(ablation, reference=reference_policy(options.reference, base))
+    ablation = plan(base, arms, seeds, options.out, options.random, options.headline, overrides, options.reference)
     options.folder = ablation.folder
     with Signals() as signals:
         return report_ending(ablate(ablation, options.jobs, signals, _view(options, signals)).ending)

@@ -4,14 +4,14 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-from coordinator.errors import FINISHED, UserError
+from coordinator.errors import FINISHED
 from marless.cli import arguments as common
 from marless.estimation.forecast import Simulated
 from marless.estimation.recording import recording_of
 from marless.estimation.simulation import LEAST_ROUNDS, Setting, simulate, spread
 from marless.estimation.virtual_functions import Faults
 from marless.output import say, say_json, say_text
-from marless.reports.atomic_files import replace
+from marless.reports.atomic_files import write_for_user
 from marless.reports.text import money, table
 from marless.views import timeline
 
@@ -127,10 +127,7 @@ def _busy(simulation: Simulated, kinds: tuple[str, ...]) -> float:
 def _draw(path: Path, setting: Setting, simulation: Simulated) -> None:
     last = simulation.lines[-1].round
     recent = [record for record in simulation.records if last - 3 <= record.round < last]
-    try:
-        replace(path, timeline.page(f"simulated, {setting.rollouts:,} rollouts a round", recent).encode())
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    write_for_user(path, timeline.page(f"simulated, {setting.rollouts:,} rollouts a round", recent).encode())
     say(str(path))
 
 

@@ -2,7 +2,8 @@
 
 from ablated_runs import a_folder, a_line
 
-from marless.ablation.ablation_campaign import AblationCampaign
+from coordinator.config.schema import RunConfig
+from marless.ablation.ablation_campaign import Ablation, AblationCampaign
 from marless.ablation.arms import ARMS
 from marless.ablation.declaration import Declaration
 from marless.ablation.declaration import read as declaration_of
@@ -41,9 +42,8 @@ PAPER, MEAN = ARMS["marless"], ARMS["constant-mean"]
 def a_campaign(folder, arms=(PAPER, MEAN), seeds=(1, 2), study=None):
     ended_runs = []
     (folder / "base.toml").touch()
-    return AblationCampaign(
-        folder, study or Declaration(settings={}, arms={}), arms, seeds, ended_runs.append
-    ), ended_runs
+    ablation = Ablation(folder, RunConfig(), arms, seeds)
+    return AblationCampaign(ablation, study or Declaration(settings={}, arms={}), ended_runs.append), ended_runs
 
 
 def asked(campaign):

@@ -6,7 +6,7 @@ from pathlib import Path
 from coordinator.errors import FINISHED, UserError
 from marless.cli import arguments as common
 from marless.output import say
-from marless.reports.atomic_files import replace
+from marless.reports.atomic_files import write_for_user
 from marless.reports.attempts import read
 from marless.runs.folder import ATTEMPTS, LATEST, TIMELINE, RunFolder
 from marless.views import timeline
@@ -38,9 +38,6 @@ def run(options: Namespace) -> int:
     recent = [record for record in records if last - options.rounds < record.round <= last] or records
     path = options.trace or options.out or folder.path / TIMELINE
     title = f"{folder.name}, rounds {min(record.round for record in recent)} to {last}"
-    try:
-        replace(path, timeline.chrome_trace(recent) if options.trace else timeline.page(title, recent).encode())
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    write_for_user(path, timeline.chrome_trace(recent) if options.trace else timeline.page(title, recent).encode())
     say(str(path))
     return FINISHED
