@@ -49,7 +49,6 @@ NOT_CLEAN: tuple[str, ...] = (
     "functions/environments",
     "functions/isolation",
     "functions/learner",
-    "functions/nn",
     "infra/local",
     "marless",
     "marless/ablation",

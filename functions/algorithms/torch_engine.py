@@ -78,7 +78,7 @@ class Weights:
         return _array(self.parameters[LOG_STD]) if LOG_STD in self.parameters else None
 
     @property
-    def clipped(self) -> bool:
+    def clips_actions(self) -> bool:
         """See `networks.Weights`."""
         return CLIPPED in self._fixed
 

@@ -30,7 +30,7 @@ class BatchedNetwork:
 
     layers: Sequence[Layer]
     log_std: FloatArray | None = None
-    clipped: bool = False
+    clips_actions: bool = False
 
     @property
     def recurrent(self) -> bool:
@@ -43,7 +43,7 @@ class BatchedNetwork:
 
     def head(self, kind: AgentClass) -> Head:
         """The action head of agents of the class."""
-        return head_of_network(kind, self.layers[-1].width(0), self.log_std, self.clipped)
+        return head_of_network(kind, self.layers[-1].width(0), self.log_std, self.clips_actions)
 
     def start(self, num_envs: int) -> FloatArray | None:
         """The hidden state at the start of episodes: zeros ``[n, E, H]``, or None for feed-forward networks."""
@@ -71,23 +71,25 @@ def batch_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]
     names = [spec.agents[agent] for agent in kind.agents]
     networks = [_weights(tensors, team.groups[agent], spec.agents[agent]) for agent in kind.agents]
     statistics = [tensors.get(f"{_prefix(team.groups[agent])}/{SEEN}") for agent in kind.agents]
-    for name, network, seen in zip(names, networks, statistics, strict=True):
+    for name, network, statistic in zip(names, networks, statistics, strict=True):
         _require_consistent(name, network)
         _require_spaces(spec, team, index, name, network)
-        if seen is not None and seen.shape != (3, kind.observation_size):
-            raise BadRequest(f"the policy of {name} has statistics of other observations, {seen.shape}")
+        if statistic is not None and statistic.shape != (3, kind.observation_size):
+            raise BadRequest(f"the policy of {name} has statistics of other observations, {statistic.shape}")
     properties = list(map(_properties, networks, statistics))
     for name, others in zip(names, properties, strict=True):
         if others != properties[0]:
             raise BadRequest(f"the policies of {names[0]} and {name} are networks of different shapes")
-    layers = [_stacked(each) for each in zip(*(network.layers for network in networks), strict=True)]
+    layers = [_stack(each) for each in zip(*(network.layers for network in networks), strict=True)]
     if team.identity:
-        layers[0] = _folded(layers[0], kind.observation_size, kind.agents)
-    normalisers = [InputStatistics(seen).normaliser(networks[0].dtype) for seen in statistics if seen is not None]
+        layers[0] = _fold_identity(layers[0], kind.observation_size, kind.agents)
+    normalisers = [
+        InputStatistics(statistic).normaliser(networks[0].dtype) for statistic in statistics if statistic is not None
+    ]
     if normalisers:
-        layers.insert(0, _stacked(normalisers))
+        layers.insert(0, _stack(normalisers))
     log_stds = [network.log_std for network in networks if network.log_std is not None]
-    return BatchedNetwork(layers, np.stack(log_stds)[:, None] if log_stds else None, networks[0].clipped)
+    return BatchedNetwork(layers, np.stack(log_stds)[:, None] if log_stds else None, networks[0].clips_actions)
 
 
 def single_agent_policy(
@@ -96,21 +98,21 @@ def single_agent_policy(
     """The tensors of one agent's network as a group of that agent alone, with or without inputs for the one-hot
     `identity`; its outputs keep their bytes."""
     old, new = f"policy/{group_name(team.groups[agent])}/", f"policy/{group_name(agent)}/"
-    own = {new + name.removeprefix(old): np.array(array) for name, array in tensors.items() if name.startswith(old)}
+    policy = {new + name.removeprefix(old): np.array(array) for name, array in tensors.items() if name.startswith(old)}
     if identity == team.identity:
-        return own
+        return policy
     if made_by_factory(team, tensors, agent):
         raise BadRequest(f"the policy of {spec.agents[agent]} is a factory's, whose inputs cannot change")
-    weights = _weights(own, agent, spec.agents[agent])
+    weights = _weights(policy, agent, spec.agents[agent])
     first, names = weights.layers[0], tensor_names(weights.kinds)[0]
     matrix, offset = (new + dict(zip(vars(first), names, strict=True))[field] for field in first.entry)
-    weight, bias = own[matrix], own[offset]
+    weight, bias = policy[matrix], policy[offset]
     if team.identity and not identity:
         width = weight.shape[0] - len(spec.agents)
         weight, bias = weight[:width], bias + weight[width + agent]
     elif identity and not team.identity:
         weight = np.concatenate([weight, np.zeros((len(spec.agents), weight.shape[1]), weight.dtype)])
-    return own | {matrix: np.ascontiguousarray(weight), offset: bias}
+    return policy | {matrix: np.ascontiguousarray(weight), offset: bias}
 
 
 def _prefix(group: int) -> str:
@@ -126,11 +128,11 @@ def _weights(tensors: Mapping[str, NDArray[Any]], group: int, name: str) -> Weig
         raise BadRequest(f"the policy of {name} is no network: {error}") from error
 
 
-def _properties(network: Weights, seen: NDArray[Any] | None) -> tuple[object, ...]:
+def _properties(network: Weights, statistics: NDArray[Any] | None) -> tuple[object, ...]:
     """What all networks of a class must share."""
     shapes = [array.shape for layer in network.layers for array in layer.arrays]
     log_std = None if network.log_std is None else network.log_std.shape
-    return network.kinds, network.marks, shapes, log_std, seen is None
+    return network.kinds, network.marks, shapes, log_std, statistics is None
 
 
 def _require_consistent(name: str, network: Weights) -> None:
@@ -161,13 +163,13 @@ def _require_spaces(spec: EnvSpec, team: Team, index: int, name: str, network: W
         raise BadRequest(f"the policy of {name} has log_std {network.log_std.shape}; it acts in {kind.actions} numbers")
 
 
-def _stacked(layers: Sequence[Layer]) -> Layer:
+def _stack(layers: Sequence[Layer]) -> Layer:
     """One layer of each of n networks, matrices as ``[n, 1, in, out]`` and vectors as ``[n, 1, 1, out]``."""
     stacks = map(np.stack, zip(*(layer.arrays for layer in layers), strict=True))
     return type(layers[0])(*(array[:, None] if array.ndim == 3 else array[:, None, None] for array in stacks))
 
 
-def _folded(first: Layer, width: int, agents: tuple[int, ...]) -> Layer:
+def _fold_identity(first: Layer, width: int, agents: tuple[int, ...]) -> Layer:
     """The first layer with each agent's one-hot inputs folded into its bias."""
     fields = vars(first)
     weight, bias = (fields[field] for field in first.entry)

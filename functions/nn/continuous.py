@@ -27,10 +27,10 @@ class Bounds:
     low: tuple[float, ...]
     high: tuple[float, ...]
 
-    def rescale(self, squashed: Array) -> FloatArray:
+    def rescale(self, unit_values: Array) -> FloatArray:
         """Maps [-1, 1] to the bounds, ``[..., d]`` float32; rounding never leaves them."""
         low, high = (np.asarray(bound, np.float32) for bound in (self.low, self.high))
-        share = 0.5 * (squashed.astype(np.float32) + np.float32(1))
+        share = 0.5 * (unit_values.astype(np.float32) + np.float32(1))
         # Not low + share * (high - low): the difference of two finite bounds may overflow.
         return np.clip((1 - share) * low + share * high, low, high)
 
@@ -38,11 +38,11 @@ class Bounds:
 @dataclass(frozen=True)
 class Gaussian:
     """Independent Gaussians with the outputs as means and log standard deviations ``[..., d]``; `noise` is one standard
-    normal number for each. The environment gets the sample's tanh or, if `clipped`, the sample clipped to [-1, 1] (as
-    in Stable-Baselines3); learning uses the sample itself in both cases."""
+    normal number for each. The environment gets the sample's tanh or, if `clips_actions`, the sample clipped to [-1, 1]
+    (as in Stable-Baselines3); learning uses the sample itself in both cases."""
 
     bounds: Bounds
-    clipped: bool = False
+    clips_actions: bool = False
 
     @property
     def width(self) -> int:
@@ -60,7 +60,7 @@ class Gaussian:
 
     def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
         """mean + exp(log_std) noise."""
-        actions = outputs + np.exp(_required(log_std)) * noise
+        actions = outputs + np.exp(_require(log_std)) * noise
         return actions, self.log_probability(outputs, log_std, actions)
 
     def greedy(self, outputs: Array) -> ActionArray:
@@ -73,23 +73,23 @@ class Gaussian:
 
     def within(self, actions: ActionArray) -> Array:
         """The samples, squashed or clipped into [-1, 1]."""
-        return np.clip(actions, -1, 1) if self.clipped else np.tanh(actions)
+        return np.clip(actions, -1, 1) if self.clips_actions else np.tanh(actions)
 
     def log_probability(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> Array:
         """The sum over the dimensions."""
-        log_std = _required(log_std)
+        log_std = _require(log_std)
         distance = (actions - outputs) * np.exp(-log_std)
         return np.asarray((-0.5 * distance * distance - log_std - _HALF_LOG_TAU).sum(axis=-1))
 
     def log_probability_gradient(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> HeadGradient:
         """(a - mean) / std² and ((a - mean) / std)² - 1."""
-        scale = np.exp(-_required(log_std))
+        scale = np.exp(-_require(log_std))
         distance = (actions - outputs) * scale
         return distance * scale, distance * distance - 1
 
     def entropy(self, outputs: Array, log_std: Array | None) -> Array:
         """Σ (log_std + ½ log 2πe), for any means."""
-        entropy = (_required(log_std) + (_HALF_LOG_TAU + 0.5)).sum(axis=-1)
+        entropy = (_require(log_std) + (_HALF_LOG_TAU + 0.5)).sum(axis=-1)
         return np.broadcast_to(entropy, outputs.shape[:-1]).astype(outputs.dtype)
 
     def entropy_gradient(self, outputs: Array, log_std: Array | None) -> HeadGradient:
@@ -135,7 +135,7 @@ def noisy(actions: Array, normal: Array, amount: float) -> Array:
     return np.clip(actions + amount * normal, -1, 1)
 
 
-def _required(log_std: Array | None) -> Array:
+def _require(log_std: Array | None) -> Array:
     if log_std is None:
         raise ValueError("a Gaussian needs its log standard deviations")
     return log_std
@@ -146,31 +146,31 @@ class SquashedSample(NamedTuple):
     Applications", 2018, appendix C).
 
     `actions` tanh(mean + std noise) ``[..., d]`` and their log-density ``[...]``, with what the gradient needs:
-    `scaled` is std noise, and `free` where a log standard deviation was within its bounds."""
+    `scaled_noise` is std noise, and `free` where a log standard deviation was within its bounds."""
 
     actions: Array
     log_probability: Array
-    scaled: Array
+    scaled_noise: Array
     free: Array
 
     @classmethod
     def of(cls, outputs: Array, noise: Array) -> Self:
         """Of means and log standard deviations side by side ``[..., 2 d]``, and standard normal noise ``[..., d]``."""
-        mean, unbounded = np.split(outputs, 2, axis=-1)
-        log_std = np.clip(unbounded, _LEAST, _MOST)
-        scaled = np.exp(log_std) * noise
-        sample = mean + scaled
+        mean, raw_log_std = np.split(outputs, 2, axis=-1)
+        log_std = np.clip(raw_log_std, _LEAST, _MOST)
+        scaled_noise = np.exp(log_std) * noise
+        sample = mean + scaled_noise
         # log(1 - tanh²(u)) without the loss of digits at large u.
         squash = 2 * (math.log(2.0) - sample - np.logaddexp(outputs.dtype.type(0), -2 * sample))
         density = -0.5 * noise * noise - log_std - _HALF_LOG_TAU - squash
-        return cls(np.tanh(sample), density.sum(axis=-1), scaled, log_std == unbounded)
+        return cls(np.tanh(sample), density.sum(axis=-1), scaled_noise, log_std == raw_log_std)
 
     def backward(self, grad_actions: Array, grad_log_probability: Array) -> Array:
         """d loss / d outputs ``[..., 2 d]`` at fixed noise, from d loss / d actions ``[..., d]`` and d loss / d
         log-density ``[...]``."""
         density = grad_log_probability[..., None]
         grad_sample = (1 - self.actions * self.actions) * grad_actions + 2 * self.actions * density
-        return np.concatenate([grad_sample, (grad_sample * self.scaled - density) * self.free], axis=-1)
+        return np.concatenate([grad_sample, (grad_sample * self.scaled_noise - density) * self.free], axis=-1)
 
 
 @dataclass(frozen=True)

@@ -89,8 +89,8 @@ class Branches:
 
     def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
         """Actions ``[n, E, branches]`` and the sum of their log-probabilities, from outputs ``[n, E, width]``."""
-        drawn = [draw(outputs[..., part], noise[..., index]) for index, part in enumerate(self._parts)]
-        actions, log_probability = zip(*drawn, strict=True)
+        samples = [draw(outputs[..., part], noise[..., index]) for index, part in enumerate(self._parts)]
+        actions, log_probability = zip(*samples, strict=True)
         return np.stack(actions, axis=-1), sum(log_probability[1:], start=log_probability[0])
 
     def greedy(self, outputs: Array) -> ActionArray:
@@ -144,8 +144,8 @@ def draw(logits: FloatArray, uniform: FloatArray) -> tuple[ActionArray, FloatArr
     for before, here in itertools.pairwise(cumulative):  # numpy's accumulate is many times slower along this axis
         here += before
     total = cumulative[-1]
-    passed = cumulative <= uniform * total
-    actions = passed.view(np.int8).sum(axis=0, dtype=np.int16).astype(np.int64)
+    is_below = cumulative <= uniform * total
+    actions = is_below.view(np.int8).sum(axis=0, dtype=np.int16).astype(np.int64)
     indices = actions * uniform.size + np.arange(uniform.size).reshape(uniform.shape)
     return actions, planes.reshape(-1).take(indices) - np.log(total)
 
@@ -162,13 +162,13 @@ def epsilon_greedy(values: Array, uniform: Array, epsilon: float, legal: BoolArr
         actions[explores] = np.minimum(share * values.shape[-1], values.shape[-1] - 1).astype(np.int64)
         return actions
     counts = legal[explores].cumsum(axis=-1)
-    chosen = np.minimum((share * counts[:, -1]).astype(np.int64), counts[:, -1] - 1)
-    actions[explores] = (counts <= chosen[:, None]).sum(axis=-1)
+    ranks = np.minimum((share * counts[:, -1]).astype(np.int64), counts[:, -1] - 1)
+    actions[explores] = (counts <= ranks[:, None]).sum(axis=-1)
     return actions
 
 
 def log_softmax(logits: Array) -> Array:
     """Log-probabilities over the last axis."""
-    shifted: Array = logits - logits.max(axis=-1, keepdims=True)
-    shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return shifted
+    log_p: Array = logits - logits.max(axis=-1, keepdims=True)
+    log_p -= np.log(np.exp(log_p).sum(axis=-1, keepdims=True))
+    return log_p

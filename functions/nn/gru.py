@@ -20,7 +20,7 @@ class Unrolled:
     """A forward pass over T steps of B rows, as the gradient needs it.
 
     `hidden` ``[T, B, H]`` is the state after each step, `before` the state before it. `gates` ``[3, T, B, H]`` are r,
-    z, n, and `recalled` ``[T, B, H]`` is c_n. No gradient flows from later steps into the first `burn_in` ones.
+    z, n, and `state_new` ``[T, B, H]`` is c_n. No gradient flows from later steps into the first `burn_in` ones.
     """
 
     inputs: Array
@@ -28,7 +28,7 @@ class Unrolled:
     before: Array
     hidden: Array
     gates: Array
-    recalled: Array
+    state_new: Array
     burn_in: int
 
 
@@ -55,7 +55,7 @@ def forward(
     gates += layer.bx.reshape(3, 1, width)
     gates = gates.reshape(3, steps, rows, width)
     recurrent, bias = _planes(layer.h), layer.bh.reshape(3, 1, width)
-    before, hidden, recalled = (np.empty((steps, rows, width), gates.dtype) for _ in range(3))
+    before, hidden, state_new = (np.empty((steps, rows, width), gates.dtype) for _ in range(3))
     product = np.empty((3, rows, width), gates.dtype)
     state = np.zeros((rows, width), gates.dtype) if first is None else first
     for t in range(steps):
@@ -64,31 +64,31 @@ def forward(
             before[t][starts[t]] = 0
         np.matmul(before[t], recurrent, out=product)
         product += bias
-        recalled[t] = product[2]
+        state_new[t] = product[2]
         advance(gates[:, t], product, before[t], hidden[t])
         state = hidden[t]
-    return Unrolled(inputs, starts, before, hidden, gates, recalled, burn_in)
+    return Unrolled(inputs, starts, before, hidden, gates, state_new, burn_in)
 
 
-def backward_rows(layer: Gru, saved: Unrolled, grad_output: Array, gradient: Gru | None, to_inputs: bool) -> Array:
+def backward_rows(layer: Gru, trace: Unrolled, grad_output: Array, gradient: Gru | None, to_inputs: bool) -> Array:
     """See `Layer`; rows are those of all steps, ``[T * B, ...]``."""
-    grad_hidden = grad_output.reshape(saved.hidden.shape)
-    by_gates = backward(layer, saved, grad_hidden, gradient).inputs
+    grad_hidden = grad_output.reshape(trace.hidden.shape)
+    by_gates = backward(layer, trace, grad_hidden, gradient).inputs
     rows = by_gates.reshape(-1, by_gates.shape[-1])
     return rows @ layer.x.T if to_inputs else rows
 
 
-def backward(layer: Gru, unrolled: Unrolled, grad_output: Array, gradient: Gru | None) -> InputGradients:
+def backward(layer: Gru, trace: Unrolled, grad_output: Array, gradient: Gru | None) -> InputGradients:
     """Writes d loss / d parameters into `gradient`, if there is one, given `grad_output` = d loss / d hidden ``[T,
     B, H]``.
 
     The gradient at the inputs ``[T, B, in]`` is the returned `inputs` times the transposed `x`.
     """
-    steps, rows, width = unrolled.hidden.shape
-    by_state, by_new = _step_gradients(unrolled)
-    grad_hidden = np.empty_like(unrolled.hidden)  # d loss / d hidden, including the paths through later steps
+    steps, rows, width = trace.hidden.shape
+    by_state, by_new = _step_gradients(trace)
+    grad_hidden = np.empty_like(trace.hidden)  # d loss / d hidden, including the paths through later steps
     from_later, parts = np.zeros((rows, width), by_new.dtype), np.empty((3, rows, width), by_new.dtype)
-    update, recurrent = unrolled.gates[1], np.ascontiguousarray(_planes(layer.h).swapaxes(1, 2))
+    update, recurrent = trace.gates[1], np.ascontiguousarray(_planes(layer.h).swapaxes(1, 2))
     for t in range(steps - 1, -1, -1):
         here = grad_hidden[t]
         np.add(grad_output[t], from_later, out=here)
@@ -97,35 +97,35 @@ def backward(layer: Gru, unrolled: Unrolled, grad_output: Array, gradient: Gru |
         np.multiply(here, update[t], out=from_later)
         for part in parts:
             from_later += part
-        if unrolled.starts is not None:
-            from_later[unrolled.starts[t]] = 0
-        if 0 < t == unrolled.burn_in:
+        if trace.starts is not None:
+            from_later[trace.starts[t]] = 0
+        if 0 < t == trace.burn_in:
             from_later[:] = 0
     flat = by_state.reshape(3, steps * rows, width).swapaxes(0, 1).reshape(steps * rows, 3 * width)
     if gradient is not None:
-        np.matmul(unrolled.before.reshape(steps * rows, width).T, flat, out=gradient.h)
+        np.matmul(trace.before.reshape(steps * rows, width).T, flat, out=gradient.h)
         np.add.reduce(flat, axis=0, out=gradient.bh)
     by_new *= grad_hidden  # now d loss / d a_n; for r and z, d loss / d a equals d loss / d c
     flat[:, 2 * width :] = by_new.reshape(steps * rows, width)
     if gradient is not None:
-        np.matmul(unrolled.inputs.reshape(steps * rows, len(layer.x)).T, flat, out=gradient.x)
+        np.matmul(trace.inputs.reshape(steps * rows, len(layer.x)).T, flat, out=gradient.x)
         np.add.reduce(flat, axis=0, out=gradient.bx)
     return InputGradients(flat.reshape(steps, rows, 3 * width), from_later)
 
 
-def _step_gradients(unrolled: Unrolled) -> tuple[Array, Array]:
+def _step_gradients(trace: Unrolled) -> tuple[Array, Array]:
     """d h' / d c ``[3, T, B, H]`` within a step, and d h' / d a_n ``[T, B, H]``."""
-    reset, update, new = unrolled.gates
+    reset, update, new = trace.gates
     by_new = 1 - new * new
-    by_state = np.empty_like(unrolled.gates)
+    by_state = np.empty_like(trace.gates)
     np.subtract(1, update, out=by_state[1])
     by_new *= by_state[1]
     by_state[1] *= update
-    by_state[1] *= unrolled.before - new
+    by_state[1] *= trace.before - new
     np.multiply(by_new, reset, out=by_state[2])
     np.subtract(1, reset, out=by_state[0])
     by_state[0] *= by_state[2]
-    by_state[0] *= unrolled.recalled
+    by_state[0] *= trace.state_new
     return by_state, by_new
 
 

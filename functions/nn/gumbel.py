@@ -46,11 +46,11 @@ def relax(logits: Array, noise: Array, temperature: float = 1.0, legal: NDArray[
     """
     if temperature <= 0:
         raise ValueError(f"the temperature of a relaxed choice is above 0, not {temperature}")
-    scaled = mask_logits(logits + noise, legal)
-    exponents = (scaled - scaled.max(axis=1, keepdims=True)) / temperature
+    noisy_logits = mask_logits(logits + noise, legal)
+    exponents = (noisy_logits - noisy_logits.max(axis=1, keepdims=True)) / temperature
     soft = np.exp(exponents)
     soft /= soft.sum(axis=1, keepdims=True)
-    return Relaxed(one_hot(scaled.argmax(axis=1), logits.shape[1], logits.dtype), soft, temperature)
+    return Relaxed(one_hot(noisy_logits.argmax(axis=1), logits.shape[1], logits.dtype), soft, temperature)
 
 
 def greedy(logits: Array, legal: NDArray[np.bool_] | None = None) -> Array:

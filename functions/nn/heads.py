@@ -76,25 +76,25 @@ def distribution(kind: AgentClass, clipped: bool = False) -> Distribution:
     return Branches(kind.branches) if kind.branches else OneChoice(kind.actions)
 
 
-def head_of(kind: AgentClass, stochastic: bool, clipped: bool = False) -> Head:
+def head_of(kind: AgentClass, stochastic: bool, clips_actions: bool = False) -> Head:
     """The head of this class of agents; continuous actions are deterministic unless the policy is `stochastic`."""
     if kind.continuous and not stochastic:
         return Deterministic(Bounds(kind.low, kind.high))
-    return distribution(kind, clipped)
+    return distribution(kind, clips_actions)
 
 
 def outputs_of(kind: AgentClass, outputs: int, log_std: Array | None) -> int:
     """How many outputs a policy network of this class has, given that it has `outputs`: one for each action, or two for
     each continuous one where no parameter `log_std` is its standard deviation."""
-    squashed = kind.continuous and log_std is None and outputs == 2 * kind.actions
-    return outputs if squashed else kind.actions
+    is_squashed = kind.continuous and log_std is None and outputs == 2 * kind.actions
+    return outputs if is_squashed else kind.actions
 
 
-def head_of_network(kind: AgentClass, outputs: int, log_std: Array | None, clipped: bool) -> Head:
+def head_of_network(kind: AgentClass, outputs: int, log_std: Array | None, clips_actions: bool) -> Head:
     """The head of a policy network with this many outputs and these parameters of a Gaussian, or None."""
     if kind.continuous and outputs == 2 * kind.actions:
         return SquashedGaussian(Bounds(kind.low, kind.high))
-    return head_of(kind, log_std is not None, clipped)
+    return head_of(kind, log_std is not None, clips_actions)
 
 
 def act(

@@ -40,7 +40,7 @@ class Layer:
 
     kind: ClassVar[str]
     names: ClassVar[tuple[str, ...]] = ()
-    numbered: ClassVar[bool] = True
+    has_number: ClassVar[bool] = True
     entry: ClassVar[tuple[str, ...]] = ()
     mark: ClassVar[str] = ""
     is_norm: ClassVar[bool] = False
@@ -74,7 +74,7 @@ class Layer:
         """
         raise NotImplementedError
 
-    def backward(self, saved: Any, grad_output: Array, gradient: Self | None, to_inputs: bool = True) -> Array:
+    def backward(self, cache: Any, grad_output: Array, gradient: Self | None, to_inputs: bool = True) -> Array:
         """Writes d loss / d parameters into `gradient`, if there is one, given d loss / d outputs ``[rows, out]``.
 
         Returns d loss / d inputs ``[rows, in]``, which layers that keep the width write over `grad_output`. Unless
@@ -109,9 +109,9 @@ class Linear(Layer):
         outputs += self.bias
         return outputs, values
 
-    def backward(self, saved: Array, grad_output: Array, gradient: "Linear | None", to_inputs: bool = True) -> Array:
+    def backward(self, cache: Array, grad_output: Array, gradient: "Linear | None", to_inputs: bool = True) -> Array:
         if gradient is not None:
-            np.matmul(saved.T, grad_output, out=gradient.weight)
+            np.matmul(cache.T, grad_output, out=gradient.weight)
             np.add.reduce(grad_output, axis=0, out=gradient.bias)
         return grad_output @ self.weight.T if to_inputs else grad_output
 
@@ -150,9 +150,9 @@ class LayerNorm(Layer):
         return outputs, (units, inverse)
 
     def backward(
-        self, saved: tuple[Array, Array], grad_output: Array, gradient: "LayerNorm | None", to_inputs: bool = True
+        self, cache: tuple[Array, Array], grad_output: Array, gradient: "LayerNorm | None", to_inputs: bool = True
     ) -> Array:
-        units, inverse = saved
+        units, inverse = cache
         if gradient is not None:
             np.einsum("rh,rh->h", grad_output, units, out=gradient.gain)
             np.add.reduce(grad_output, axis=0, out=gradient.shift)
@@ -176,8 +176,8 @@ class Tanh(Layer):
         outputs = np.tanh(values, out=out)
         return outputs, outputs
 
-    def backward(self, saved: Array, grad_output: Array, gradient: "Tanh | None", to_inputs: bool = True) -> Array:
-        derivative = saved * saved
+    def backward(self, cache: Array, grad_output: Array, gradient: "Tanh | None", to_inputs: bool = True) -> Array:
+        derivative = cache * cache
         np.subtract(1.0, derivative, out=derivative)
         grad_output *= derivative
         return grad_output
@@ -196,8 +196,8 @@ class Relu(Layer):
         outputs = np.maximum(values, 0, out=out)
         return outputs, outputs
 
-    def backward(self, saved: Array, grad_output: Array, gradient: "Relu | None", to_inputs: bool = True) -> Array:
-        grad_output *= saved > 0
+    def backward(self, cache: Array, grad_output: Array, gradient: "Relu | None", to_inputs: bool = True) -> Array:
+        grad_output *= cache > 0
         return grad_output
 
 
@@ -236,7 +236,7 @@ class Gru(Layer):
 
     kind: ClassVar[str] = "gru"
     names: ClassVar[tuple[str, ...]] = ("gru_x", "gru_h", "gru_bx", "gru_bh")
-    numbered: ClassVar[bool] = False
+    has_number: ClassVar[bool] = False
     entry: ClassVar[tuple[str, ...]] = ("x", "bx")
     saves_outputs: ClassVar[bool] = True
 

@@ -37,8 +37,8 @@ class PolicyLoss:
     @property
     def surrogate(self) -> float:
         """-mean(min(r A, clip(r) A))."""
-        clipped = np.clip(self._ratio, 1 - self._clip, 1 + self._clip)
-        return float(-np.minimum(self._ratio * self._advantage, clipped * self._advantage).mean())
+        clipped_ratio = np.clip(self._ratio, 1 - self._clip, 1 + self._clip)
+        return float(-np.minimum(self._ratio * self._advantage, clipped_ratio * self._advantage).mean())
 
     @property
     def rows(self) -> dict[str, Array]:
@@ -70,11 +70,11 @@ def clipped_policy_loss(
     """
     log_p = log_softmax(np.ascontiguousarray(mask_logits(logits, legal).T))  # [actions, B]: few actions, long rows
     # Positions in the flat array, which is indexed faster than by two arrays; int64, since actions may be narrow.
-    chosen = np.multiply(actions, len(actions), dtype=np.int64)
-    chosen += np.arange(len(actions))
+    indices = np.multiply(actions, len(actions), dtype=np.int64)
+    indices += np.arange(len(actions))
     p = np.exp(log_p)
     negative_entropy = np.add.reduce(p * log_p, axis=0)
-    log_ratio = log_p.take(chosen)
+    log_ratio = log_p.take(indices)
     log_ratio -= old_log_probability
     ratio = np.exp(log_ratio)
     weight = _weight(ratio, advantage, clip)
@@ -82,7 +82,7 @@ def clipped_policy_loss(
     grad_output *= entropy_weight
     grad_output -= weight
     grad_output *= p
-    grad_output.reshape(-1)[chosen] += weight
+    grad_output.reshape(-1)[indices] += weight
     grad_output /= len(actions)
     return PolicyLoss(np.ascontiguousarray(grad_output.T), log_ratio, ratio, advantage, negative_entropy, clip)
 
@@ -127,9 +127,9 @@ def _weight(ratio: Array, advantage: Array, clip: float) -> Array:
 
 def log_softmax(logits: Array) -> Array:
     """Log-probabilities over the first axis ``[actions, B]``."""
-    shifted: Array = logits - np.maximum.reduce(logits, axis=0)
-    shifted -= np.log(np.add.reduce(np.exp(shifted), axis=0))
-    return shifted
+    log_p: Array = logits - np.maximum.reduce(logits, axis=0)
+    log_p -= np.log(np.add.reduce(np.exp(log_p), axis=0))
+    return log_p
 
 
 @dataclass(frozen=True)
@@ -138,26 +138,26 @@ class ValueLoss:
 
     grad_output: Array
     _free: Array
-    _held: Array
+    _clipped_error: Array
     _delta: float
     grad_log_std: None = None
 
     @property
     def loss(self) -> float:
         """Mean over the batch."""
-        return float(np.maximum(huber(self._free, self._delta), huber(self._held, self._delta)).mean())
+        return float(np.maximum(huber(self._free, self._delta), huber(self._clipped_error, self._delta)).mean())
 
 
 def huber(difference: Array, delta: float) -> Array:
     """½d² where |d| <= delta, else delta (|d| - ½ delta)."""
-    capped = _capped(difference, delta)
-    return capped * (difference - 0.5 * capped)
+    clipped_difference = _clip(difference, delta)
+    return clipped_difference * (difference - 0.5 * clipped_difference)
 
 
-def _capped(values: Array, most: float) -> Array:
+def _clip(values: Array, most: float) -> Array:
     """The values cut off at ±`most`; `np.clip` takes several times as long for a minibatch's."""
-    capped: Array = np.minimum(values, most)
-    return np.maximum(capped, -most, out=capped)
+    clipped_values: Array = np.minimum(values, most)
+    return np.maximum(clipped_values, -most, out=clipped_values)
 
 
 def clipped_value_loss(values: Array, old_values: Array, targets: Array, clip: float, delta: float) -> ValueLoss:
@@ -165,15 +165,15 @@ def clipped_value_loss(values: Array, old_values: Array, targets: Array, clip: f
 
     The value loss of MAPPO (Yu et al., 2022). All arrays ``[B]``, in units of the value normaliser.
     """
-    moved = values - old_values
-    kept = _capped(moved, clip)
-    free, held = values - targets, old_values + kept
-    held -= targets
+    change = values - old_values
+    clipped_change = _clip(change, clip)
+    free, clipped_error = values - targets, old_values + clipped_change
+    clipped_error -= targets
     # Huber's loss grows with the distance. Where the clipped branch is the larger and the clip binds, its value does
     # not depend on v.
-    flat = np.abs(free) < np.abs(held)
-    flat &= kept != moved
-    grad_output = _capped(free, delta)
+    flat = np.abs(free) < np.abs(clipped_error)
+    flat &= clipped_change != change
+    grad_output = _clip(free, delta)
     grad_output[flat] = 0
     grad_output /= len(values)
-    return ValueLoss(grad_output[:, None], free, held, delta)
+    return ValueLoss(grad_output[:, None], free, clipped_error, delta)

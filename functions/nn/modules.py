@@ -28,22 +28,22 @@ class Cnn(nn.Module):
     def __init__(self, shape: NetworkShape) -> None:
         super().__init__()
         if len(shape.observation) != 3:
-            raise BadRequest(f"algorithm.network=cnn takes images [H, W, C], not {_listed(shape)}; use mlp")
+            raise BadRequest(f"algorithm.network=cnn takes images [H, W, C], not {_sizes(shape)}; use mlp")
         height, width, channels = shape.observation
         layers: list[nn.Module] = []
         for index, after in enumerate(CHANNELS):
             stride = 2 if max(height, width) > SMALL else 1
             if index > 1 and stride == 1:
                 break
-            layers += [_scaled(nn.Conv2d(channels, after, 3, stride, padding=1)), nn.ReLU()]
+            layers += [_orthogonal(nn.Conv2d(channels, after, 3, stride, padding=1)), nn.ReLU()]
             height, width, channels = -(-height // stride), -(-width // stride), after
         self.convolutions = nn.Sequential(*layers, nn.Flatten())
         self.dense = dense(height * width * channels + shape.rest, shape)
 
     def forward(self, observation: Tensor, rest: Tensor) -> Tensor:
         """``[B, H, W, C]`` and ``[B, rest]`` to ``[B, outputs]``."""
-        found = self.convolutions(observation.movedim(-1, -3))
-        return self.dense(torch.cat([found, rest], dim=-1))  # type: ignore[no-any-return]
+        features = self.convolutions(observation.movedim(-1, -3))
+        return self.dense(torch.cat([features, rest], dim=-1))  # type: ignore[no-any-return]
 
 
 class SelfAttention(nn.Module):
@@ -62,8 +62,8 @@ class SelfAttention(nn.Module):
         parts = self.inputs(entities).reshape(rows, count, 3, HEADS, width // HEADS).permute(2, 0, 3, 1, 4)
         query, key, value = parts[0] * (width // HEADS) ** -0.5, parts[1], parts[2]
         scores = (query @ key.transpose(-1, -2)).masked_fill(absent[:, None, None, :], -1e9)
-        found = torch.softmax(scores, dim=-1) @ value
-        return self.outputs(found.transpose(1, 2).reshape(rows, count, width))  # type: ignore[no-any-return]
+        context = torch.softmax(scores, dim=-1) @ value
+        return self.outputs(context.transpose(1, 2).reshape(rows, count, width))  # type: ignore[no-any-return]
 
 
 class Attention(nn.Module):
@@ -77,9 +77,9 @@ class Attention(nn.Module):
     def __init__(self, shape: NetworkShape) -> None:
         super().__init__()
         if len(shape.observation) != 2:
-            raise BadRequest(f"algorithm.network=attention takes entities [N, features], not {_listed(shape)}; use mlp")
+            raise BadRequest(f"algorithm.network=attention takes entities [N, features], not {_sizes(shape)}; use mlp")
         width = -(-shape.hidden[0] // HEADS) * HEADS
-        self.embed = _scaled(nn.Linear(shape.observation[1], width))
+        self.embed = _orthogonal(nn.Linear(shape.observation[1], width))
         self.norm = nn.LayerNorm(width)
         self.attend = SelfAttention(width)
         self.dense = dense(2 * width + shape.rest, shape)
@@ -89,12 +89,12 @@ class Attention(nn.Module):
         present = (observation != 0).any(dim=-1)
         # Softmax over no entity at all would be NaN: the first one is always attended to.
         absent = ~torch.cat([torch.ones_like(present[:, :1]), present[:, 1:]], dim=1)
-        embedded = torch.relu(self.embed(observation))
-        seen = self.norm(embedded)
-        found = embedded + self.attend(seen, absent)
-        weight = present.to(found.dtype)[..., None]
-        mean = (found * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
-        return self.dense(torch.cat([found[:, 0], mean, rest], dim=-1))  # type: ignore[no-any-return]
+        tokens = torch.relu(self.embed(observation))
+        inputs = self.norm(tokens)
+        features = tokens + self.attend(inputs, absent)
+        weight = present.to(features.dtype)[..., None]
+        mean = (features * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
+        return self.dense(torch.cat([features[:, 0], mean, rest], dim=-1))  # type: ignore[no-any-return]
 
 
 BUILT_IN: dict[str, Callable[[NetworkShape], nn.Module]] = {"cnn": Cnn, "attention": Attention}
@@ -105,8 +105,8 @@ def dense(inputs: int, shape: NetworkShape) -> nn.Sequential:
     widths = (inputs, *shape.hidden)
     layers: list[nn.Module] = []
     for before, after in itertools.pairwise(widths):
-        layers += [_scaled(nn.Linear(before, after)), nn.ReLU()]
-    return nn.Sequential(*layers, _scaled(nn.Linear(widths[-1], shape.outputs), shape.output_gain))
+        layers += [_orthogonal(nn.Linear(before, after)), nn.ReLU()]
+    return nn.Sequential(*layers, _orthogonal(nn.Linear(widths[-1], shape.outputs), shape.output_gain))
 
 
 def build(shape: NetworkShape | MixerShape, seed: int = 0) -> nn.Module:
@@ -125,9 +125,9 @@ def build(shape: NetworkShape | MixerShape, seed: int = 0) -> nn.Module:
             raise BadRequest(f"{shape.setting}: {type(error).__name__}: {_line(error)}") from error
     if not isinstance(module, nn.Module):
         raise BadRequest(f"{shape.setting} makes a {type(module).__name__}, not a torch.nn.Module")
-    if kept := sorted(name for name in module.state_dict() if name not in dict(module.named_parameters())):
+    if buffers := sorted(name for name in module.state_dict() if name not in dict(module.named_parameters())):
         raise BadRequest(
-            f"{shape.setting} keeps {kept[0]} beside its parameters, which no round would store;"
+            f"{shape.setting} keeps {buffers[0]} beside its parameters, which no round would store;"
             " normalise by layers, not by batches"
         )
     return module.eval()
@@ -147,31 +147,31 @@ def _factory(shape: NetworkShape | MixerShape) -> Callable[..., object]:
     try:
         refuse_standard(module)
         with settled(f"{shape.factory}, import"):
-            found: Callable[..., object] = getattr(importlib.import_module(module), attribute)
+            make_module: Callable[..., object] = getattr(importlib.import_module(module), attribute)
     except Exception as error:
         others = f"mlp, {', '.join(built_in)}, or " if built_in else ""
         raise BadRequest(
             f"{shape.setting} cannot be imported: {_line(error)}; it is {others}package.module:factory"
         ) from error
     try:
-        require_maker(found, _is_module, ("Module",), "a torch.nn.Module")
+        require_maker(make_module, _is_module, ("Module",), "a torch.nn.Module")
     except (ImportError, ValueError) as error:
         raise BadRequest(f"{shape.setting}: {_line(error)}") from error
-    return found
+    return make_module
 
 
 def _is_module(kind: type) -> bool:
     return issubclass(kind, nn.Module)
 
 
-def _scaled(layer: nn.Linear | nn.Conv2d, gain: float = 2**0.5) -> nn.Linear | nn.Conv2d:
+def _orthogonal(layer: nn.Linear | nn.Conv2d, gain: float = 2**0.5) -> nn.Linear | nn.Conv2d:
     nn.init.orthogonal_(layer.weight, gain)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
     return layer
 
 
-def _listed(shape: NetworkShape) -> str:
+def _sizes(shape: NetworkShape) -> str:
     return str(list(shape.observation))
 
 

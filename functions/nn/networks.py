@@ -28,15 +28,16 @@ class Trace(Protocol):
 class Weights(Protocol):
     """Weights of a network.
 
-    Only Gaussian policies have a `log_std` ``[out]``; their samples are squashed by tanh, or `clipped`. `hidden_size`
-    is the width of the hidden state, 0 for feed-forward networks, and `dtype` the precision.
+    Only Gaussian policies have a `log_std` ``[out]``; their samples are squashed by tanh, or clipped if
+    `clips_actions`. `hidden_size` is the width of the hidden state, 0 for feed-forward networks, and `dtype` the
+    precision.
     """
 
     @property
     def log_std(self) -> Array | None: ...
 
     @property
-    def clipped(self) -> bool: ...
+    def clips_actions(self) -> bool: ...
 
     @property
     def hidden_size(self) -> int: ...

@@ -79,10 +79,10 @@ class InputStatistics:
         mean = wide.sum(axis=0) / np.maximum(count, 1)
         wide -= mean
         wide[~there] = 0
-        known, before, squares = self.tensor
-        together, apart = known + count, mean - before
+        old_count, before, squares = self.tensor
+        together, apart = old_count + count, mean - before
         share = count / np.maximum(together, 1)
-        spread = squares + np.square(wide).sum(axis=0) + apart * apart * known * share
+        spread = squares + np.square(wide).sum(axis=0) + apart * apart * old_count * share
         return InputStatistics(np.stack([together, before + share * apart, spread]))
 
     def normaliser(self, precision: np.dtype[Any]) -> Normalise:

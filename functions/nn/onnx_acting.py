@@ -39,12 +39,12 @@ class OnnxNetworks:
     # ``[n, rest]``: the agents' one-hots, if the team has identities.
     rest: FloatArray
     log_std: FloatArray | None
-    clipped: bool
+    clips_actions: bool
     recurrent = False
 
     def head(self, kind: AgentClass) -> Head:
         """The action head of agents of the class."""
-        return head_of_network(kind, self.outputs_size, self.log_std, self.clipped)
+        return head_of_network(kind, self.outputs_size, self.log_std, self.clips_actions)
 
     def start(self, num_envs: int) -> None:
         """There is no hidden state."""
@@ -57,9 +57,9 @@ class OnnxNetworks:
         for agent, (graph, weights) in enumerate(zip(self.graphs, self.weights, strict=True)):
             one_hots = np.tile(self.rest[agent], (rows, 1))
             for block in range(blocks):
-                shaped, others = inputs[agent, block, :, :width], inputs[agent, block, :, width:]
+                observation, others = inputs[agent, block, :, :width], inputs[agent, block, :, width:]
                 fed = {
-                    "observation": np.ascontiguousarray(shaped).reshape(rows, *self.observation),
+                    "observation": np.ascontiguousarray(observation).reshape(rows, *self.observation),
                     "rest": np.concatenate([others, one_hots], axis=1),
                     **weights,
                 }
@@ -78,43 +78,43 @@ def onnx_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]
     kind = spec.classes[index]
     prefixes = [f"policy/{group_name(team.groups[agent])}/" for agent in kind.agents]
     try:
-        owned = [_own(tensors, prefix) for prefix in prefixes]
-        shapes = [NetworkShape.decode(own[SHAPE]) for own in owned]
-        graphs = tuple(_graph(own[GRAPH].tobytes()) for own in owned)
+        networks = [_tensors_of(tensors, prefix) for prefix in prefixes]
+        shapes = [NetworkShape.decode(network[SHAPE]) for network in networks]
+        graphs = tuple(_graph(network[GRAPH].tobytes()) for network in networks)
     except (KeyError, ValueError) as error:
         raise BadRequest(f"the task's policies hold no network of a factory for class {kind.name}: {error}") from error
     identity = len(spec.agents) if team.identity else 0
-    seen = kind.observation_shape or (kind.observation_size,)
-    rest = kind.observation_size - math.prod(seen) + identity
-    outputs = outputs_of(kind, shapes[0].outputs, owned[0].get("log_std"))
+    observation = kind.observation_shape or (kind.observation_size,)
+    rest = kind.observation_size - math.prod(observation) + identity
+    outputs = outputs_of(kind, shapes[0].outputs, networks[0].get("log_std"))
     for agent, shape in zip(kind.agents, shapes, strict=True):
         _require_spaces(spec.agents[agent], kind, shape, rest, outputs)
-    log_stds = [own["log_std"] for own in owned if "log_std" in own]
+    log_stds = [network["log_std"] for network in networks if "log_std" in network]
     return OnnxNetworks(
-        observation=seen,
+        observation=observation,
         outputs_size=outputs,
         graphs=graphs,
         weights=tuple(
-            {name: np.asarray(array, np.float32) for name, array in own.items() if name.startswith(PARAMETERS)}
-            for own in owned
+            {name: np.asarray(array, np.float32) for name, array in network.items() if name.startswith(PARAMETERS)}
+            for network in networks
         ),
         rest=np.eye(len(spec.agents), dtype=np.float32)[list(kind.agents), :identity],
         log_std=np.stack(log_stds)[:, None] if log_stds else None,
-        clipped=CLIPPED in owned[0],
+        clips_actions=CLIPPED in networks[0],
     )
 
 
-def _own(tensors: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def _tensors_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
 
 
 def _require_spaces(name: str, kind: AgentClass, shape: NetworkShape, rest: int, outputs: int) -> None:
-    seen = kind.observation_shape or (kind.observation_size,)
-    same = seen[1:] == shape.observation[1:] and (shape.any_number or seen == shape.observation)
+    observation = kind.observation_shape or (kind.observation_size,)
+    same = observation[1:] == shape.observation[1:] and (shape.any_number or observation == shape.observation)
     if not same or (shape.rest, shape.outputs) != (rest, outputs):
         raise BadRequest(
             f"the policy of {name} takes observations {list(shape.observation)} and {shape.rest} further numbers, and"
-            f" knows {shape.outputs} actions; the task gives {list(seen)}, {rest} and {kind.actions}"
+            f" knows {shape.outputs} actions; the task gives {list(observation)}, {rest} and {kind.actions}"
         )
 
 

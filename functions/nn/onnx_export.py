@@ -22,7 +22,7 @@ def export(shape: NetworkShape) -> bytes:
     """The graph of ``module(observation, rest)`` for any number of rows; raises `BadRequest` for what ONNX lacks."""
     module = build(shape)
     rows = torch.export.Dim("rows")
-    seen = {0: rows, 1: torch.export.Dim("entities")} if shape.any_number else {0: rows}
+    observation_dims = {0: rows, 1: torch.export.Dim("entities")} if shape.any_number else {0: rows}
     inputs = torch.zeros(2, *shape.observation), torch.zeros(2, shape.rest)
     try:
         with warnings.catch_warnings():
@@ -34,7 +34,7 @@ def export(shape: NetworkShape) -> bytes:
                 dynamo=True,
                 input_names=["observation", "rest"],
                 output_names=["outputs"],
-                dynamic_shapes=(seen, {0: rows}),
+                dynamic_shapes=(observation_dims, {0: rows}),
                 opset_version=OPSET,
                 optimize=False,  # folding would rename or merge weights
                 verbose=False,
@@ -49,15 +49,15 @@ def export(shape: NetworkShape) -> bytes:
 def _with_weights_as_inputs(model: onnx.ModelProto, parameters: set[str]) -> bytes:
     graph = model.graph
     constants = [tensor for tensor in graph.initializer if tensor.name not in parameters]
-    renamed = {tensor.name: PARAMETERS + tensor.name for tensor in graph.initializer if tensor.name in parameters}
+    new_names = {tensor.name: PARAMETERS + tensor.name for tensor in graph.initializer if tensor.name in parameters}
     for tensor in graph.initializer:
-        if tensor.name in renamed:
-            kind = onnx.helper.make_tensor_value_info(renamed[tensor.name], tensor.data_type, list(tensor.dims))
+        if tensor.name in new_names:
+            kind = onnx.helper.make_tensor_value_info(new_names[tensor.name], tensor.data_type, list(tensor.dims))
             graph.input.append(kind)
     del graph.initializer[:]
     graph.initializer.extend(constants)
     for node in graph.node:
-        node.input[:] = [renamed.get(name, name) for name in node.input]
+        node.input[:] = [new_names.get(name, name) for name in node.input]
     _strip(model)
     return bytes(model.SerializeToString(deterministic=True))
 

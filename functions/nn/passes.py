@@ -21,7 +21,7 @@ class Block(NamedTuple):
     """A hidden linear layer as the `matrix` ``[in + 1, out]`` with its bias as last row, and the layers in place
     `behind` it, its norm and its activation, each with the gradient of its parameters.
 
-    `gradient` is that of the matrix; `weight_above` that of the next linear layer, and `transposed` room for its
+    `gradient` is that of the matrix; `weight_above` that of the next linear layer, and `transpose` room for its
     transpose.
     """
 
@@ -29,7 +29,7 @@ class Block(NamedTuple):
     gradient: Array
     behind: Sequence[tuple[Layer, Layer]]
     weight_above: Array
-    transposed: Array
+    transpose: Array
 
 
 class Hidden(NamedTuple):
@@ -82,11 +82,11 @@ class Passes:
         below = self._arrays.with_ones
         for block, hidden in zip(self._blocks, self._arrays.hidden, strict=True):
             np.matmul(below, block.matrix, out=hidden.units)
-            saved = []
+            caches = []
             for layer, _ in block.behind:
                 values = hidden.activations if layer.elementwise else hidden.units
-                saved.append(layer.forward(values, values)[1])
-            self._saved.append(saved)
+                caches.append(layer.forward(values, values)[1])
+            self._saved.append(caches)
             hidden.ones[...] = 1  # which the activation changed
             below = hidden.with_ones
         return self._last[0].forward(self._top())[0]
@@ -100,8 +100,8 @@ class Passes:
             block, hidden = self._blocks[index], arrays[index]
             below = arrays[index - 1] if index else self._arrays
             _descend(block, grad_output, hidden.unit_slopes)
-            for (layer, gradient), saved in zip(block.behind[::-1], self._saved[index][::-1], strict=True):
-                layer.backward(saved, hidden.slopes if layer.elementwise else hidden.unit_slopes, gradient)
+            for (layer, gradient), cache in zip(block.behind[::-1], self._saved[index][::-1], strict=True):
+                layer.backward(cache, hidden.slopes if layer.elementwise else hidden.unit_slopes, gradient)
             grad_output = hidden.unit_slopes
             np.matmul(below.with_ones.T, grad_output, out=block.gradient)
 
@@ -125,8 +125,8 @@ class Passes:
 
 def _descend(block: Block, grad_output: Array, below: Array) -> None:
     """Writes d loss / d activations of the block, given `grad_output` = d loss / d outputs of the layer above."""
-    block.transposed[...] = block.weight_above.T  # a product with a transposed view takes longer
-    if len(block.transposed) == 1:
-        np.multiply(grad_output, block.transposed, out=below)  # numpy's products with an inner width of 1 are slow
+    block.transpose[...] = block.weight_above.T  # a product with a transposed view takes longer
+    if len(block.transpose) == 1:
+        np.multiply(grad_output, block.transpose, out=below)  # numpy's products with an inner width of 1 are slow
     else:
-        np.matmul(grad_output, block.transposed, out=below)
+        np.matmul(grad_output, block.transpose, out=below)

@@ -26,32 +26,32 @@ class Trace(NamedTuple):
     """A forward pass: `outputs` ``[..., out]``, and what each layer's gradient needs."""
 
     outputs: Array
-    saved: list[Any]
+    caches: list[Any]
 
     @property
     def hidden(self) -> Array:
         """The hidden states after every step ``[T, B, H]``; raises `ValueError` for a feed-forward network."""
-        return self._unrolled.hidden
+        return self._gru_trace.hidden
 
     @property
     def before(self) -> Array:
         """The hidden states before every step ``[T, B, H]``; raises `ValueError` for a feed-forward network."""
-        return self._unrolled.before
+        return self._gru_trace.before
 
     @property
-    def _unrolled(self) -> Unrolled:
-        for saved in self.saved:
-            if isinstance(saved, Unrolled):
-                return saved
+    def _gru_trace(self) -> Unrolled:
+        for cache in self.caches:
+            if isinstance(cache, Unrolled):
+                return cache
         raise ValueError("a network without a GRU has no hidden state")
 
 
 class Weights(NamedTuple):
     """The layers of a network, their parameters views into a flat vector.
 
-    Only Gaussian policies have a `log_std` ``[out]``; their samples are squashed by tanh, or clipped if `clipped`.
-    `marks` are the names of the empty tensors that tell in storage the kind of activation, and that samples are
-    clipped.
+    Only Gaussian policies have a `log_std` ``[out]``; their samples are squashed by tanh, or clipped if
+    `clips_actions`. `marks` are the names of the empty tensors that tell in storage the kind of activation, and that
+    samples are clipped.
     """
 
     layers: Sequence[Layer]
@@ -59,7 +59,7 @@ class Weights(NamedTuple):
     marks: tuple[str, ...] = ()
 
     @property
-    def clipped(self) -> bool:
+    def clips_actions(self) -> bool:
         """Whether sampled continuous actions are clipped."""
         return CLIPPED in self.marks
 
@@ -94,7 +94,7 @@ class Weights(NamedTuple):
         widths = self.inputs, *(layer.width(0) for layer in self.layers if layer.entry)
         norms = any(kind.is_norm for kind in self.kinds)
         gaussian, activation = self.log_std is not None, _activation(self.marks)
-        return Network(widths, self.hidden_size > 0, gaussian, activation, self.clipped, norms)
+        return Network(widths, self.hidden_size > 0, gaussian, activation, self.clips_actions, norms)
 
     def forward(
         self, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
@@ -103,20 +103,20 @@ class Weights(NamedTuple):
 
         `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`.
         """
-        saved: list[Any] = []
+        caches: list[Any] = []
         sequences = inputs.shape[:-1]
         values = inputs.reshape(-1, inputs.shape[-1]) if self.hidden_size else inputs
         spare = None  # an array that a layer may write its outputs into
         for layer in self.layers:
             if isinstance(layer, Gru):
                 steps = values.reshape(*sequences, values.shape[-1])
-                needed = gru.forward(layer, steps, starts, first, burn_in)
-                values = needed.hidden.reshape(-1, needed.hidden.shape[-1])
+                cache = gru.forward(layer, steps, starts, first, burn_in)
+                values = cache.hidden.reshape(-1, cache.hidden.shape[-1])
             else:
-                values, needed = layer.forward(values, spare)
+                values, cache = layer.forward(values, spare)
             spare = None if layer.saves_outputs else values
-            saved.append(needed)
-        return Trace(values.reshape(*sequences, values.shape[-1]), saved)
+            caches.append(cache)
+        return Trace(values.reshape(*sequences, values.shape[-1]), caches)
 
     def backward(self, trace: Trace, grad_output: Array, gradient: "Weights | None") -> None:
         """Writes d loss / d parameters into `gradient`, given `grad_output` = d loss / d outputs, shaped like them.
@@ -134,11 +134,11 @@ class Weights(NamedTuple):
         grad_output = grad_output.reshape(-1, grad_output.shape[-1])
         for index in range(len(self.layers) - 1, -1, -1):
             into = None if gradient is None else gradient.layers[index]
-            layer, saved, descends = self.layers[index], trace.saved[index], to_inputs or index > 0
+            layer, cache, descends = self.layers[index], trace.caches[index], to_inputs or index > 0
             if isinstance(layer, Gru):
-                grad_output = gru.backward_rows(layer, saved, grad_output, cast(Gru | None, into), descends)
+                grad_output = gru.backward_rows(layer, cache, grad_output, cast(Gru | None, into), descends)
             else:
-                grad_output = layer.backward(saved, grad_output, into, descends)
+                grad_output = layer.backward(cache, grad_output, into, descends)
         return grad_output
 
     def to_tensors(self) -> dict[str, Array]:

@@ -125,7 +125,7 @@ def tensor_names(kinds: tuple[Kind, ...]) -> list[tuple[str, ...]]:
     counts: Counter[Kind] = Counter()
     names = []
     for kind in kinds:
-        number = str(counts[kind]) if kind.numbered else ""
+        number = str(counts[kind]) if kind.has_number else ""
         names.append(tuple(name + number for name in kind.names))
         counts[kind] += 1
     return names

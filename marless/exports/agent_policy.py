@@ -141,7 +141,7 @@ def _policy(team: TeamPolicy, agent: int) -> AgentPolicy:
         observation_shape=kind.observation_shape,
         layers=layers,
         outputs=networks.head(kind).width,
-        actions=_actions(kind, team.codec(agent).action, networks.clipped and networks.log_std is not None),
+        actions=_actions(kind, team.codec(agent).action, networks.clips_actions and networks.log_std is not None),
         spaces=team.spaces(agent).plain(),
         last_action=team.task.last_action,
         log_std=log_std,

@@ -99,7 +99,7 @@ def density(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryRe
     index, _ = batch.place(agents[0])
     kind = before.spec.classes[index]
     rows = draw_rows(before, index, "density", DENSITY_SAMPLES * len(kind.agents))
-    clips_actions = engine_of(before.config).weights(after, f"policy/{group_name(group)}").clipped
+    clips_actions = engine_of(before.config).weights(after, f"policy/{group_name(group)}").clips_actions
     done = _features(kind, clips_actions, _at(_wide(batch.actions[index]), rows))
     joint = np.concatenate([_at(batch.observations[index], rows), done], axis=1)
     projections = compress(joint, DENSITY_DIMENSIONS).reshape(len(kind.agents), DENSITY_SAMPLES, -1)
@@ -193,7 +193,7 @@ def rewards(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryRe
     if len(agents) < 2 or before.config.reward == "team" or equal.all():
         return SummaryResult({}, {})
     index, _ = batch.place(agents[0])
-    clips_actions = weights_of(before, f"policy/{group_name(group)}").clipped
+    clips_actions = weights_of(before, f"policy/{group_name(group)}").clips_actions
 
     def seen_and_done(agent: int) -> Array:
         actions = batch.of(batch.actions, agent)

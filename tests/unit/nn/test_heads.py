@@ -172,7 +172,7 @@ def test_numbers_reach_the_environment_between_its_bounds():
 
 
 def test_clipped_numbers_are_what_was_drawn_up_to_the_bounds():
-    head = Gaussian(BOUNDS, clipped=True)
+    head = Gaussian(BOUNDS, clips_actions=True)
     found = head.to_environment(np.repeat([[-1.2], [-1.0], [0.0], [0.5], [1.0], [7.0]], 3, axis=1))
     low, middle, high = [-1.0, 0.0, -3.0], [0.0, 5.0, -2.0], [1.0, 10.0, -1.0]
     np.testing.assert_array_equal(found, np.array([low, low, middle, [0.5, 7.5, -1.5], high, high], np.float32))

@@ -83,7 +83,7 @@ def test_a_head_draws_what_a_sample_has_and_is_greedy_at_the_mean():
     [(2, None, Deterministic(BOUNDS)), (2, np.zeros(2), Gaussian(BOUNDS)), (4, None, SquashedGaussian(BOUNDS))],
 )
 def test_a_network_of_numbers_has_the_head_of_its_outputs(outputs, log_std, expected):
-    assert heads.head_of_network(KIND, outputs, log_std, clipped=False) == expected
+    assert heads.head_of_network(KIND, outputs, log_std, clips_actions=False) == expected
     assert heads.outputs_of(KIND, outputs, log_std) == outputs
 
 
