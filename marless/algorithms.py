@@ -27,7 +27,7 @@ from functions.contract import BadRequest, Team
 from functions.keys import group_name
 from functions.nn import recurrent
 from functions.nn.heads import distribution
-from functions.nn.layers import Relu
+from functions.nn.layers import LayerNorm, Relu
 from functions.nn.losses import mask_logits
 from functions.nn.shape import Network
 from functions.randomness import generator
@@ -46,6 +46,7 @@ __all__ = [
     "Context",
     "CriticView",
     "Implementation",
+    "LayerNorm",
     "Merging",
     "Network",
     "NetworkConfig",

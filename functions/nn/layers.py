@@ -274,7 +274,8 @@ class Gru(Layer):
 
 # Hidden layers have the first of these unless storage holds the mark of another.
 ACTIVATIONS: tuple[type[Layer], ...] = (Tanh, Relu)
-_ALL: tuple[type[Layer], ...] = (Normalise, Linear, LayerNorm, *ACTIVATIONS, Gru)
+NORMS: tuple[type[Layer], ...] = (LayerNorm,)
+_ALL: tuple[type[Layer], ...] = (Normalise, Linear, *NORMS, *ACTIVATIONS, Gru)
 # By what exported policies call them.
 KINDS = {layer.kind: layer for layer in _ALL}
 

@@ -5,7 +5,6 @@ the closed form against torch.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import count
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from functions.nn import gru
 from functions.nn.gru import Flags, Unrolled
-from functions.nn.layers import ACTIVATIONS, Array, Gru, Layer, LayerNorm, Linear
+from functions.nn.layers import ACTIVATIONS, NORMS, Array, Gru, Layer, Linear
 from functions.nn.shape import CLIPPED, Kind, Network, layer_kinds, stored_order, tensor_names
 
 # The initial log of Gaussian policies' standard deviation 0.6, as in OpenAI's "Spinning Up in Deep RL".
@@ -92,9 +91,9 @@ class Weights(NamedTuple):
     def network(self) -> "Network":
         """The shape of the network."""
         widths = self.inputs, *(layer.width(0) for layer in self.layers if layer.entry)
-        norms = any(kind.is_norm for kind in self.kinds)
+        norm = next((kind for kind in self.kinds if kind.is_norm), None)
         gaussian, activation = self.log_std is not None, _activation(self.marks)
-        return Network(widths, self.hidden_size > 0, gaussian, activation, self.clips_actions, norms)
+        return Network(widths, self.hidden_size > 0, gaussian, activation, self.clips_actions, norm)
 
     def forward(
         self, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
@@ -188,17 +187,18 @@ def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:
 
     Raises `KeyError` when there is no such network, and `ValueError` when its norms are not those of its hidden layers.
     """
-    linear, norms = (_count(tensors, f"{prefix}/{kind.names[0]}") for kind in (Linear, LayerNorm))
+    linear = _count(tensors, f"{prefix}/{Linear.names[0]}")
     if not linear:
         raise KeyError(f"no network named {prefix}")
     recurrent = f"{prefix}/{Gru.names[0]}" in tensors
     hidden = linear - 1 + recurrent
-    if norms not in (0, hidden):
+    norm = next((kind for kind in NORMS if f"{prefix}/{kind.names[0]}0" in tensors), None)
+    if norm is not None and _count(tensors, f"{prefix}/{norm.names[0]}") != hidden:
         raise ValueError("its norms do not fit its hidden layers")
     marks = tuple(mark for mark in _MARKS if f"{prefix}/{mark}" in tensors)
-    kinds = layer_kinds(hidden, recurrent, _activation(marks), norms > 0)
+    kinds = layer_kinds(hidden, recurrent, _activation(marks), norm)
     layers = [
-        kind(*(tensors[f"{prefix}/{name}"] for name in names))
+        kind(*[tensors[f"{prefix}/{name}"] for name in names])
         for kind, names in zip(kinds, tensor_names(kinds), strict=True)
     ]
     return Weights(layers, tensors.get(f"{prefix}/log_std"), marks)
@@ -211,4 +211,7 @@ def _activation(marks: Sequence[str]) -> Kind:
 
 def _count(tensors: Mapping[str, NDArray[Any]], name: str) -> int:
     """How many tensors have this name and a number, from 0 without a gap."""
-    return next(number for number in count() if f"{name}{number}" not in tensors)
+    number = 0
+    while f"{name}{number}" in tensors:
+        number += 1
+    return number

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.encoding import from_json, to_json
-from functions.nn.layers import Array, Gru, Layer, LayerNorm, Linear, Shape, Tanh
+from functions.nn.layers import Array, Gru, Layer, Linear, Shape, Tanh
 
 Kind = type[Layer]
 
@@ -34,7 +34,7 @@ class Network:
 
     `sizes` are the widths from input to output; a `recurrent` network has at least one hidden layer. `gaussian`: it has
     a `log_std`. `activation`: that of its hidden layers. `clipped`: samples of the Gaussian are clipped to the bounds.
-    `layer_norm`: its hidden layers are normalised.
+    `norm`: that of its hidden layers, if they have one.
     """
 
     sizes: tuple[int, ...]
@@ -42,7 +42,7 @@ class Network:
     gaussian: bool = False
     activation: Kind = Tanh
     clipped: bool = False
-    layer_norm: bool = False
+    norm: Kind | None = None
 
     @property
     def parameters(self) -> int:
@@ -94,7 +94,7 @@ class Layout(NamedTuple):
 
 @cache
 def _layout(network: Network) -> Layout:
-    kinds = layer_kinds(len(network.sizes) - 2, network.recurrent, network.activation, network.layer_norm)
+    kinds = layer_kinds(len(network.sizes) - 2, network.recurrent, network.activation, network.norm)
     widths, shapes = iter(network.sizes), []
     width = next(widths)
     for kind in kinds:
@@ -131,13 +131,13 @@ def tensor_names(kinds: tuple[Kind, ...]) -> list[tuple[str, ...]]:
     return names
 
 
-def layer_kinds(hidden: int, recurrent: bool, activation: Kind, layer_norm: bool) -> tuple[Kind, ...]:
+def layer_kinds(hidden: int, recurrent: bool, activation: Kind, norm: Kind | None) -> tuple[Kind, ...]:
     """The kinds of the layers of a network with so many hidden layers.
 
     A norm stands before the activation, and behind a GRU, as in the code of MAPPO (Yu et al., 2022, `RNNLayer`): it
     normalises what the next layer gets, not the hidden state.
     """
-    norms = (LayerNorm,) if layer_norm else ()
+    norms = () if norm is None else (norm,)
     kinds = (Linear, *norms, activation) * (hidden - recurrent)
     return (*kinds, Gru, *norms, Linear) if recurrent else (*kinds, Linear)
 

@@ -9,6 +9,7 @@ from functions.algorithms.specification import AlgorithmSpec, NetworkConfig, Sta
 from functions.bounds import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UPDATES
 from functions.contract import Team
 from functions.environments.base import EnvSpec
+from functions.nn.layers import LayerNorm
 from functions.nn.shape import Network
 
 PARTS = ("policy", "policy_optimiser")
@@ -36,7 +37,9 @@ def policy_network(spec: EnvSpec, team: Team, config: BcConfig, group: int) -> N
     """The group's policy."""
     kind = spec.classes[spec.class_of[members(team, group)[0]]]
     width = kind.observation_size + (len(spec.agents) if team.identity else 0)
-    return Network((width, *config.hidden, kind.actions), config.recurrent, layer_norm=config.layer_norm)
+    return Network(
+        (width, *config.hidden, kind.actions), config.recurrent, norm=LayerNorm if config.layer_norm else None
+    )
 
 
 def part_bytes(spec: EnvSpec, team: Team, config: BcConfig, group: int) -> dict[str, int]:

@@ -12,6 +12,7 @@ from functions.algorithms.views import critic_shape, observation_width, own_obse
 from functions.bounds import LARGEST, LARGEST_STEP, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS, MOST_UNITS, MOST_UPDATES
 from functions.contract import BadRequest, Team
 from functions.environments.base import AgentClass, EnvSpec
+from functions.nn.layers import LayerNorm
 from functions.nn.shape import Network
 
 if TYPE_CHECKING:  # descriptions of algorithms load without data
@@ -202,7 +203,9 @@ def actor_and_critic(
     outputs = 2 * kind.actions if kind.continuous and stochastic else kind.actions
     acting = kind.observation_size + identity, *config.hidden, outputs
     valuing = view.whole_width(spec, team, agent) + identity, *config.hidden, 1
-    actor, critic = (Network(sizes, config.recurrent, layer_norm=config.layer_norm) for sizes in (acting, valuing))
+    actor, critic = (
+        Network(sizes, config.recurrent, norm=LayerNorm if config.layer_norm else None) for sizes in (acting, valuing)
+    )
     return actor, critic
 
 

@@ -28,6 +28,7 @@ from functions.algorithms.views import (
 from functions.bounds import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UPDATES
 from functions.contract import SummaryName, Team
 from functions.environments.base import EnvSpec
+from functions.nn.layers import LayerNorm
 from functions.nn.shape import Network
 
 SUMMARIES: tuple[SummaryName, ...] = get_args(SummaryName)
@@ -145,12 +146,12 @@ def actor_and_critic(
     """The group's policy, and its critic, whose inputs are those of `view` unless its settings say otherwise."""
     agent = members(team, group)[0]
     kind = next(kind for kind in spec.classes if agent in kind.agents)
-    identity, norm = len(spec.agents) if team.identity else 0, config.layer_norm
+    identity, norm = len(spec.agents) if team.identity else 0, LayerNorm if config.layer_norm else None
     acting = (kind.observation_size + identity, *config.hidden, kind.actions)
     valuing = (config.critic_view(view).width(spec, agent) + identity, *config.hidden, 1)
     clips_actions = kind.continuous and config.clipped
-    actor = Network(acting, config.recurrent, kind.continuous, clipped=clips_actions, layer_norm=norm)
-    return actor, Network(valuing, config.recurrent, layer_norm=norm)
+    actor = Network(acting, config.recurrent, kind.continuous, clipped=clips_actions, norm=norm)
+    return actor, Network(valuing, config.recurrent, norm=norm)
 
 
 def part_bytes(view: CriticView, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:

@@ -14,7 +14,7 @@ from functions.algorithms.views import state_width
 from functions.bounds import LARGEST, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS, MOST_UNITS
 from functions.contract import BadRequest, Behaviour, Team
 from functions.environments.base import EnvSpec
-from functions.nn.layers import Relu
+from functions.nn.layers import LayerNorm, Relu
 from functions.nn.shape import Network
 
 PARTS = ("policy", "policy_optimiser", "target", "normaliser", PRIORITIES)
@@ -161,7 +161,7 @@ def utility_network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int
             what, advice = "numbers", "use ippo, mappo, iddpg, maddpg, isac or masac"
         raise BadRequest(f"{spec.agents[agent]} acts in {what}; the algorithm values single choices only: {advice}")
     sizes = (kind.observation_size + (len(spec.agents) if team.identity else 0), *config.hidden, kind.actions)
-    return Network(sizes, config.recurrent, activation=Relu, layer_norm=config.layer_norm)
+    return Network(sizes, config.recurrent, activation=Relu, norm=LayerNorm if config.layer_norm else None)
 
 
 def hypernetwork(sizes: tuple[int, ...]) -> Network:

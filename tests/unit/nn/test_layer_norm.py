@@ -24,7 +24,7 @@ def test_a_row_is_normalised_as_worked_out_by_hand():
 
 
 def test_a_new_norm_has_gain_one_and_no_shift_and_layers_are_drawn_as_without():
-    plain, normed = Network((6, 16, 12, 5)), Network((6, 16, 12, 5), layer_norm=True)
+    plain, normed = Network((6, 16, 12, 5)), Network((6, 16, 12, 5), norm=LayerNorm)
     flat, other = (recurrent.initialise(network, np.random.default_rng(1), 0.01) for network in (plain, normed))
     assert normed.parameters == plain.parameters + 2 * (16 + 12)
     np.testing.assert_array_equal(other[: plain.parameters], flat)
@@ -67,7 +67,7 @@ def in_torch(tensors, inputs, steps):
 @pytest.mark.parametrize("memory", [False, True])
 @pytest.mark.parametrize("team", [SHARED, APART], ids=["shared with identity", "apart"])
 def test_actors_act_by_normalised_networks(team, memory):
-    tensors = drawn(team, Network((9 if team.identity else 6, 8, 7, 5), memory, activation=Relu, layer_norm=True))
+    tensors = drawn(team, Network((9 if team.identity else 6, 8, 7, 5), memory, activation=Relu, norm=LayerNorm))
     rng = np.random.default_rng(1)
     seen = Observation(tuple(rng.standard_normal((20, n, 6)) for n in (2, 1)), np.ones((20, 3), bool))
     policy, hidden = Policy(SPEC, team, tensors), None
@@ -85,7 +85,7 @@ def test_actors_act_by_normalised_networks(team, memory):
 
 @pytest.mark.parametrize("fault", ["a missing norm", "a norm of another width"])
 def test_a_network_whose_norms_do_not_fit_is_refused(fault):
-    tensors = drawn(APART, Network((6, 8, 7, 5), layer_norm=True))
+    tensors = drawn(APART, Network((6, 8, 7, 5), norm=LayerNorm))
     if fault == "a missing norm":
         del tensors["policy/g01/gain1"]
     else:
@@ -95,7 +95,7 @@ def test_a_network_whose_norms_do_not_fit_is_refused(fault):
 
 
 def test_normalised_and_other_networks_of_one_class_are_not_mixed():
-    tensors = drawn(APART, Network((6, 8, 7, 5), layer_norm=True))
+    tensors = drawn(APART, Network((6, 8, 7, 5), norm=LayerNorm))
     mixed = {name: array for name, array in tensors.items() if not name.startswith(("policy/g02/gain", "policy/g02/s"))}
     with pytest.raises(BadRequest, match="the policies of a and c are networks of different shapes"):
         Policy(SPEC, APART, mixed)

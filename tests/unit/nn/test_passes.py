@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from functions.nn import recurrent
-from functions.nn.layers import Relu, Tanh
+from functions.nn.layers import LayerNorm, Relu, Tanh
 from functions.nn.passes import Passes
 from functions.nn.shape import Network
 
@@ -44,17 +44,17 @@ def expected(network, flat, inputs, grad_output):
 
 @ACTIVATIONS
 @pytest.mark.parametrize(
-    ("sizes", "layer_norm"),
+    ("sizes", "norm"),
     [
-        ((4, 1), False),
-        ((3, 5, 2), False),
-        ((18, 64, 64, 5), False),
-        ((7, 15, 16, 17, 1), False),
-        ((18, 64, 15, 5), True),
+        ((4, 1), None),
+        ((3, 5, 2), None),
+        ((18, 64, 64, 5), None),
+        ((7, 15, 16, 17, 1), None),
+        ((18, 64, 15, 5), LayerNorm),
     ],
 )
-def test_outputs_and_gradients_are_those_of_torch_for_minibatches_of_any_size(sizes, layer_norm, activation):
-    network, rng = Network(sizes, activation=activation, layer_norm=layer_norm), np.random.default_rng(1)
+def test_outputs_and_gradients_are_those_of_torch_for_minibatches_of_any_size(sizes, norm, activation):
+    network, rng = Network(sizes, activation=activation, norm=norm), np.random.default_rng(1)
     flat, gradient = rng.standard_normal(network.parameters) / 3, np.full(network.parameters, np.nan)
     passes = Passes(network, flat, gradient)
     for rows in (50, 7, 50, 1):

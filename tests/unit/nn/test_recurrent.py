@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from functions.nn import recurrent
-from functions.nn.layers import Relu
+from functions.nn.layers import LayerNorm, Relu
 from functions.nn.shape import Network
 
 SHAPES = [
@@ -17,10 +17,10 @@ SHAPES = [
     Network((4, 6, 5, 3), activation=Relu),
     Network((5, 8, 7, 2), recurrent=True, activation=Relu),
     Network((4, 6, 3), gaussian=True, clipped=True),
-    Network((5, 8, 6, 2), gaussian=True, layer_norm=True),
-    Network((4, 6, 5, 3), activation=Relu, layer_norm=True),
-    Network((4, 6, 3), recurrent=True, layer_norm=True),
-    Network((5, 8, 6, 7, 2), recurrent=True, activation=Relu, gaussian=True, layer_norm=True),
+    Network((5, 8, 6, 2), gaussian=True, norm=LayerNorm),
+    Network((4, 6, 5, 3), activation=Relu, norm=LayerNorm),
+    Network((4, 6, 3), recurrent=True, norm=LayerNorm),
+    Network((5, 8, 6, 7, 2), recurrent=True, activation=Relu, gaussian=True, norm=LayerNorm),
 ]
 
 
