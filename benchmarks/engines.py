@@ -21,7 +21,7 @@ from functions.algorithms.ppo.specs import IppoConfig
 from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec
 from functions.nn import recurrent
-from functions.nn.batched import batch_networks
+from functions.nn.batched_acting import batch_networks
 from functions.nn.layers import Array
 from functions.nn.losses import PolicyLoss, clipped_policy_loss
 from functions.nn.shape import Network, NetworkShape

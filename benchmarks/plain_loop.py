@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from functions.environments.base import EnvSpec, EnvTask, FloatArray, VectorEnvironment
 from functions.environments.registry import make
-from functions.nn.batched import BatchedNetwork
+from functions.nn.batched_acting import BatchedNetwork
 from functions.nn.discrete import draw
 from functions.nn.layers import Linear, Tanh
 from functions.policies import as_environment_actions

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.table import Row
 from coordinator.config.loading import load
-from infra.local.sqlite import LEDGER_FILE, SqliteLedger
+from infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 from marless.estimation.forecast import Simulated
 from marless.estimation.recording import Recording, record
 from marless.estimation.service_times import fit

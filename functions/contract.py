@@ -478,8 +478,8 @@ class SampleReply(Message, frozen=True, kw_only=True, tag="sample"):
     """By rollout and agent, weighted sums over the rollout's episodes; by rollout, so that the mean over a round is bit
     for bit independent of how rollouts are assigned to tasks."""
     weights: tuple[tuple[float, ...], ...] = ()
-    """By rollout, the weights of its episodes in `agent_returns`, of mean 1 (`functions.episodes`); empty where all are
-    1 and every rollout has as many episodes, and where rollouts do not begin with a reset."""
+    """By rollout, the weights of its episodes in `agent_returns`, of mean 1 (`functions.episode_returns`); empty where
+    all are 1 and every rollout has as many episodes, and where rollouts do not begin with a reset."""
     env_metrics: dict[str, float] = {}
     """Weighted means over the episodes."""
     score: float | None = None

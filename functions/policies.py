@@ -2,7 +2,7 @@
 
 A `Policy` acts for all agents of a vectorised environment; a `Player` does so step after step and keeps the hidden
 states of recurrent networks. The actions of an agent, and of a block of environments, are bit for bit independent of
-other agents and blocks; see `functions.nn.batched`.
+other agents and blocks; see `functions.nn.batched_acting`.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.acting import acting_groups
+from functions.acting_groups import acting_groups
 from functions.contract import Behaviour, Team
 from functions.environments.base import ActionArray, BoolArray, EnvSpec, FloatArray, Observation
 from functions.nn import heads

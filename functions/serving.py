@@ -7,7 +7,7 @@ Objects may also be inlined in messages: inlined objects of a request are not re
 `inline_objects` those of the answer have the same bytes and are not stored.
 
 A process may keep the encoded bytes of objects that it has read from storage, which it has checked against their hash,
-or written (`functions.warm`). They are found by hash and size, and never by key.
+or written (`functions.warm_cache`). They are found by hash and size, and never by key.
 """
 
 import math
@@ -47,12 +47,12 @@ from functions.contract import (
 )
 from functions.encoding import JsonDecoder, to_json
 from functions.environments.base import EnvironmentFault, Unsupported
-from functions.isolation import keeper
-from functions.isolation.keeper import Keeper, ProcessChanged
+from functions.isolation import process_guard
+from functions.isolation.process_guard import Keeper, ProcessChanged
 from functions.ports import Blobs
 from functions.stored_answers import REPLY, last_object, require_task, stored_answer
 from functions.text.redaction import redact
-from functions.warm import KEEPS_OBJECTS, WARM
+from functions.warm_cache import KEEPS_OBJECTS, WARM
 
 Tensors = dict[str, NDArray[Any]]
 Objects = list[tuple[str, Tensors]]
@@ -205,7 +205,7 @@ def _owner(request: Request) -> str:
 def _answer(request: Request, counted: Counted, work: Work) -> Done:
     """Does the work, checks its reply, and stores or inlines its objects."""
     objects, reply = work(request, Inlined(request.inlined, counted))
-    keeper.restore()
+    process_guard.restore()
     for name in non_finite_fields(reply):
         raise NotFinite(f"the answer's {name} hold NaN or infinity")
     return (_inline if request.inline_objects else _store)(request, counted, objects, reply)

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from functions.algorithms.advantages import gae
+from functions.algorithms.agent_inputs import CriticView
 from functions.algorithms.chunks import training_samples
+from functions.algorithms.group_inputs import observations, pooling
 from functions.algorithms.groups import members
 from functions.algorithms.input_statistics import updated_statistics
 from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES
@@ -18,11 +20,9 @@ from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import Ppo
 from functions.algorithms.ppo.specs import PPO_PARTS, PPO_STAGES, PpoConfig
 from functions.algorithms.registry import names
-from functions.algorithms.rows import observations, pooling
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, NetworkConfig, StageSpec
 from functions.algorithms.stage import Context, Implementation, StageResult, SummaryResult, as_base
 from functions.algorithms.trainable import Trainable, minibatches, moments
-from functions.algorithms.views import CriticView
 from functions.contract import BadRequest, Team
 from functions.keys import group_name
 from functions.nn import recurrent

@@ -17,7 +17,7 @@ import numpy as np
 
 from functions.environments.base import ActionArray, AgentClass, EnvTask, Observation
 from functions.environments.registry import make
-from functions.episodes import Episodes
+from functions.episode_returns import Episodes
 from functions.randomness import generator
 
 RECORD = Path(__file__).parents[1] / "docs" / "results" / "random-play.json"

@@ -7,10 +7,10 @@ import drawing_commands
 import pytest
 
 from functions.contract import MissingExtra
-from functions.isolation.foreign import IMPORTS
-from functions.warm import WARM
-from infra.local.files import FileStorage
-from infra.local.worker_pool import WorkerPool
+from functions.isolation.foreign_imports import IMPORTS
+from functions.warm_cache import WARM
+from infra.local.file_storage import FileStorage
+from infra.local.single_run_pool import WorkerPool
 from marless.backends import local
 from marless.backends.inline import InlineInvoker
 from marless.reports import learning_curve

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from functions.environments import registry
-from functions.episodes import Episodes
+from functions.episode_returns import Episodes
 from functions.randomness import generator
 from marless.reports import load_policy
 from marless.reports.crossplay import scores

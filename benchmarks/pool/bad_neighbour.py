@@ -122,7 +122,7 @@ def _close_and_hang() -> None:
 
 
 def _frame(**fields: Any) -> bytes:
-    from infra.local.frames import Ended, frame
+    from infra.local.pipe_messages import Ended, frame
 
     numbers = dict.fromkeys(("duration_ms", "processor_ms", "peak_mb", "resident_mb"), 1.0)
     return frame(Ended(**{**numbers, **fields}), b"{}")

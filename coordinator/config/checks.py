@@ -21,9 +21,9 @@ from coordinator.rules.scaling import SCALING_RULES
 from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.similarity import DISTANCES
 from functions.algorithms import registry as algorithms
-from functions.bounds import MOST_INT
 from functions.contract import BadRequest
-from functions.environments.names import ENVIRONMENTS, known
+from functions.environments.task_names import ENVIRONMENTS, known
+from functions.setting_limits import MOST_INT
 
 # What `algorithm.network` may be besides a factory of one's own.
 NETWORKS = ("mlp", "gru", "cnn", "attention")

@@ -21,7 +21,10 @@ from coordinator.rules.similarity import DISTANCES
 from coordinator.rules.trend import TRENDS
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import AlgorithmConfig
-from functions.bounds import (
+from functions.contract import Rows
+from functions.environments.base import EnvTask
+from functions.function_specs import NAMES
+from functions.setting_limits import (
     LARGEST,
     MOST_AGENTS,
     MOST_ENV_STEPS,
@@ -32,9 +35,6 @@ from functions.bounds import (
     MOST_SEED,
     MOST_STEPS,
 )
-from functions.contract import Rows
-from functions.environments.base import EnvTask
-from functions.function_specs import NAMES
 
 # The class of the table `algorithm` depends on its key `name`; plug-ins add classes.
 if TYPE_CHECKING:

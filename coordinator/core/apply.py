@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from coordinator.core import budget, phase_ends, planning
+from coordinator.core import budget, next_placement, phase_ends
 from coordinator.core.events import (
     Abandoned,
     Advanced,
@@ -155,11 +155,11 @@ def _on_resumed(plan: Plan, state: State, event: Resumed) -> State:
         return phase_ends.start_round(plan, replace(_without_results(going_on), slots={}, reason=""))
     if state.round_placement is not None and not state.slots:
         return (
-            replace(going_on, round_placement=planning.place_round(plan, going_on))
+            replace(going_on, round_placement=next_placement.place_round(plan, going_on))
             if state.phase == "sample"
             else going_on
         )
-    if state.round_placement is not None and planning.placement_changed(plan, state):
+    if state.round_placement is not None and next_placement.placement_changed(plan, state):
         # The round in flight begins anew, because its parts no longer fit together.
         return phase_ends.start_round(plan, replace(going_on, slots={}, proposal=None, decision=None))
     return going_on

@@ -1,10 +1,10 @@
 """Incompatibilities of a configuration with its task, known once a function has described the task."""
 
 from coordinator.config.schema import MOST_MB, RunConfig
-from coordinator.core import footprint, league_matches, opponents, sides
-from coordinator.core.footprint import Footprint
+from coordinator.core import league_matches, memory_bound, opponents, sides
+from coordinator.core.memory_bound import Footprint
+from coordinator.core.next_placement import rollout_bytes
 from coordinator.core.opponents import FixedOpponents
-from coordinator.core.planning import rollout_bytes
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules import similarity
 from coordinator.rules.sharing import SHARING_MODES, invalid_groups
@@ -67,7 +67,7 @@ def _too_small(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | None) -
     """Why a function cannot hold the networks or their data; '' when all can."""
     team = opponents.initial_team(config, spec, fixed)
     try:
-        policies, learner = footprint.player(config, spec, team), footprint.learner(config, spec, team)
+        policies, learner = memory_bound.player(config, spec, team), memory_bound.learner(config, spec, team)
     except ValueError as error:
         return str(error)
     needed = {"a learner": learner, "an actor": policies, "an evaluator": policies}

@@ -7,7 +7,7 @@ import msgspec
 
 from coordinator.core.budget import affordable, allowed_s
 from coordinator.core.controller import is_payable
-from coordinator.core.planning import round_price
+from coordinator.core.next_placement import round_price
 from coordinator.core.round_graph import PHASES, Attempt, Node, coming_learners, in_flight
 from coordinator.core.state import Plan, Slot, State, Status
 

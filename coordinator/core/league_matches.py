@@ -18,7 +18,7 @@ from coordinator.core.sides import Side, sides_of
 from coordinator.rules.league import LEAGUE_RULES, probabilities
 from functions.contract import Message, Ref, SampleReply, Team
 from functions.environments.base import EnvSpec
-from functions.environments.scripted import names
+from functions.environments.scripted import script_names
 from functions.randomness import generator
 
 FIRST_RATING = 1200.0
@@ -71,7 +71,7 @@ def first(config: RunConfig, spec: EnvSpec, team: Team, policies: tuple[Ref, ...
     start = Checkpoint(round=0, team=team, policies=policies, ratings=ratings, scores=(0.5,) * len(ratings))
     checkpoints: tuple[Checkpoint, ...] = (start,)
     if config.league.script is not None:
-        script = names.reference(config.league.script, config.task.name)
+        script = script_names.reference(config.league.script, config.task.name)
         scripted = replace(start, team=scripted_team(len(spec.agents), script), policies=())
         checkpoints = (scripted, start)
     return LeagueState(interval=config.league.every, checkpoints=checkpoints, ratings=ratings)

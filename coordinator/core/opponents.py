@@ -9,7 +9,7 @@ from coordinator.rules.sharing import SHARING_MODES, by_name
 from functions import keys
 from functions.contract import Message, Opponents, Ref, Team
 from functions.environments.base import EnvSpec
-from functions.environments.scripted import names
+from functions.environments.scripted import script_names
 
 # Where the opponents' policies are stored for the whole run. template.yaml lets functions read this key.
 KEY = keys.object_key("rounds/opponents", "policies")
@@ -49,8 +49,8 @@ def with_opponents(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | Non
     script = ""
     if fixed is not None:
         acting = "greedy" if fixed.greedy else "drawn"
-    elif names.named(config.opponents.policies):
-        acting, script = "scripted", names.reference(config.opponents.policies, config.task.name)
+    elif script_names.named(config.opponents.policies):
+        acting, script = "scripted", script_names.reference(config.opponents.policies, config.task.name)
     groups = tuple(agent if agent in agents else group for agent, group in enumerate(team.groups))
     return Team(groups=groups, identity=team.identity, opponents=Opponents(agents=agents, acting=acting, script=script))
 
@@ -78,7 +78,7 @@ def incompatibility(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | No
     if config.evaluation.side == side:
         return f"evaluation.side: side {side} ({sides[side].name}) does not learn; judge the run by another"
     text = config.opponents.policies
-    if names.named(text):
+    if script_names.named(text):
         return unscripted("opponents.policies", text, config.task.name, spec)
     if text != RANDOM and fixed is None:
         return "opponents.policies: the run was begun without them"
@@ -86,7 +86,7 @@ def incompatibility(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | No
 
 
 def scripted_team(agents: int, script: str) -> Team:
-    """The team of a task with so many agents, all of which act by a script; see `names.reference`."""
+    """The team of a task with so many agents, all of which act by a script; see `script_names.reference`."""
     everyone = tuple(range(agents))
     return Team(groups=everyone, opponents=Opponents(agents=everyone, acting="scripted", script=script))
 
@@ -97,10 +97,10 @@ def unscripted(setting: str, text: str, task: str, spec: EnvSpec) -> str:
         return f"{setting}={text}: scripted players choose among actions, and those of {task} are continuous"
     if any(kind.branches for kind in spec.classes):
         return f"{setting}={text}: scripted players make one choice, and agents of {task} make several at once"
-    if not names.named(text):
+    if not script_names.named(text):
         return f"{setting}={text}: a scripted player is named scripted or package.module:function"
     try:
-        names.reference(text, task)
+        script_names.reference(text, task)
     except ValueError as error:
         return f"{setting}={text}: {error}"
     return ""

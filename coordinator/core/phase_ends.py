@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator.core import league_matches, opponents, planning
+from coordinator.core import league_matches, next_placement, opponents
 from coordinator.core.compatibility import incompatibility
 from coordinator.core.controller import (
     ControllerState,
@@ -17,7 +17,7 @@ from coordinator.core.controller import (
     plan_next_round,
     reject_proposal,
 )
-from coordinator.core.planning import round_price
+from coordinator.core.next_placement import round_price
 from coordinator.core.round_graph import LOOKS
 from coordinator.core.round_records import (
     RoundReplies,
@@ -82,7 +82,7 @@ def _after_initialise(plan: Plan, state: State) -> State:
 
 def start_round(plan: Plan, state: State) -> State:
     """The start of the coming round, with its placement chosen."""
-    return replace(state, phase="sample", round_placement=planning.place_round(plan, state))
+    return replace(state, phase="sample", round_placement=next_placement.place_round(plan, state))
 
 
 def _after_sample(plan: Plan, state: State) -> State:

@@ -14,7 +14,7 @@ from coordinator.core.opponents import evaluated_side
 from coordinator.core.rounds import behaviour, fragments
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
 from functions.contract import EvaluateReply, LearnReply, SampleReply, Table, WholeReply
-from functions.episodes import balancing
+from functions.episode_returns import balancing
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class RoundReplies:
     """The replies of one round's functions: of sampling, in the order of rollouts, and of learning.
 
     `whole`: rollouts begin with a reset, and no episode is longer than they. Then every environment weighs as much as
-    any other, and means over episodes are unbiased (`functions.episodes`). Otherwise every episode that ended weighs
-    alike: of fragments each is counted once, in the round in which it ends.
+    any other, and means over episodes are unbiased (`functions.episode_returns`). Otherwise every episode that ended
+    weighs alike: of fragments each is counted once, in the round in which it ends.
     """
 
     samples: tuple[SampleReply, ...]

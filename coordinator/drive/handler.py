@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 
 from coordinator.core import budget
 from coordinator.core.state import Plan
-from coordinator.drive import governor, lease, run_manifest
+from coordinator.drive import lease, run_manifest, study_governor
 from coordinator.drive.completion_reports import Detached
 from coordinator.drive.detached_turn import CloudPorts, TurnResult, take_turn
 from coordinator.drive.lease import Lease
@@ -82,7 +82,7 @@ class Coordinator:
         self._log.set_correlation_id(run)
         if tenant != self._deployed.settings.tenant:
             raise ValueError(f"this deployment is of tenant {self._deployed.settings.tenant}, not of {tenant}")
-        if run.startswith(governor.STUDY):
+        if run.startswith(study_governor.STUDY):
             return self._govern(run)
         outside, start_time = self._deployed.outside(run), time.time()
         current, version = lease.read(outside.ledger)
@@ -108,7 +108,7 @@ class Coordinator:
         """Takes a step of a study, which is billed to the deployment, as sweeps are."""
         self._time.waive()
         try:
-            return governor.govern(self._deployed, study)
+            return study_governor.govern(self._deployed, study)
         except StaleVersion:
             # Other governors were quicker; the sweep calls another one.
             return {"run": study, "overtaken": True}
@@ -119,7 +119,7 @@ class Coordinator:
             raise Unresumable("its ledger does not say what it was asked to be")
         platform = msgspec.structs.replace(manifest.platform, coordinator_mb=self._memory_mb)
         plan, sender = replace(manifest.plan(), platform=platform), self._deployed.sender(manifest.functions)
-        plan, granted_bytes = governor.limited(self._deployed, manifest.study, plan)
+        plan, granted_bytes = study_governor.limited(self._deployed, manifest.study, plan)
         ports = Ports(outside.storage, outside.ledger, sender, LedgerJournal(outside.ledger), self._repeated)
 
         cloud = CloudPorts(outside.completions, outside.heads, sender, time.time)

@@ -22,9 +22,9 @@ from functions.contract import (
     Sampling,
 )
 from functions.data.trajectory import EARLIER, rollout_prefix
-from functions.environments import language, registry
+from functions.environments import native_spaces, registry
 from functions.environments.base import EnvironmentFault, VectorEnvironment
-from functions.episodes import Episodes, summary, whole_episodes
+from functions.episode_returns import Episodes, summary, whole_episodes
 from functions.policies import SAMPLE, Policy
 from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read, serve
@@ -54,7 +54,7 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
     """
     spec = registry.spec(task.environment)
     try:
-        language.require_fitting(spec, task.environment.last_action)
+        native_spaces.require_fitting(spec, task.environment.last_action)
     except ValueError as error:
         raise EnvironmentFault(f"{task.environment.name}, its description: {error}") from error
     return [], DescribeReply(spec=spec)

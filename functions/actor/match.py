@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from functions.contract import Match, Opponents, SampleTask, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
-from functions.nn.batched import single_agent_policy
+from functions.nn.batched_acting import single_agent_policy
 from functions.serving import Tensors
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from functions.contract import Behaviour
 from functions.data.trajectory import Recorder
 from functions.environments.base import Observation, Step, VectorEnvironment
-from functions.episodes import Episodes
+from functions.episode_returns import Episodes
 from functions.policies import SAMPLE, Player, Policy, draws
 from functions.randomness import generator
 

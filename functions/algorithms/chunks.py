@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.algorithms.group_inputs import Mask, learned_from, pool_rows, starts
 from functions.algorithms.groups import members
-from functions.algorithms.rows import Mask, learned_from, pool_rows, starts
 from functions.algorithms.specification import AlgorithmConfig
 from functions.algorithms.stage import Context
 from functions.nn.layers import Array

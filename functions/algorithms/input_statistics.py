@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.rows import pool_rows
+from functions.algorithms.agent_inputs import own_observation
+from functions.algorithms.group_inputs import pool_rows
 from functions.algorithms.specification import AlgorithmConfig
 from functions.algorithms.stage import Context
-from functions.algorithms.views import own_observation
 from functions.data.batch import Batch, side_by_side
 from functions.keys import group_name
 from functions.nn.layers import Array

@@ -13,9 +13,9 @@ from functions.contract import BadRequest
 from functions.nn import recurrent
 from functions.nn.adam import Adam
 from functions.nn.layers import Array
-from functions.nn.passes import Passes
 from functions.nn.recurrent import Trace, Weights
 from functions.nn.shape import Network, NetworkShape
+from functions.nn.training_passes import Passes
 
 
 class LossGradient:

@@ -15,7 +15,7 @@ import msgspec
 
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
 from functions.contract import BadRequest, Hyperparameters
-from functions.registry import Registry, load_error
+from functions.plug_in_registry import Registry, load_error
 
 if TYPE_CHECKING:  # what only describes algorithms loads nothing that stages need
     from functions.algorithms.stage import Implementation
@@ -31,7 +31,7 @@ class _Algorithms(Registry[AlgorithmSpec]):
 
     def load(self, name: str, offer: EntryPoint) -> AlgorithmSpec:
         from functions.algorithms.validation import violation
-        from functions.isolation.keeper import settled
+        from functions.isolation.process_guard import settled
 
         where = f"algorithm plug-in {name!r} ({offer.value})"
         try:
@@ -77,7 +77,7 @@ def names() -> tuple[str, ...]:
 def implementation(spec: AlgorithmSpec) -> "Implementation":
     """The module with the algorithm's stages, imported now; raises `BadRequest` and `MissingExtra`."""
     from functions.algorithms.validation import missing_stages
-    from functions.isolation.keeper import settled
+    from functions.isolation.process_guard import settled
 
     where = f"algorithm {spec.name!r} ({spec.implementation})"
     try:

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self
 import msgspec
 from msgspec import Meta
 
-from functions.bounds import MOST_UNITS
 from functions.contract import Behaviour, SummaryName, Team
 from functions.environments.base import EnvSpec
+from functions.setting_limits import MOST_UNITS
 
 # What a setting is multiplied by after a share p of the run. Cosine: Loshchilov and Hutter, "SGDR", 2017, once.
 SCHEDULES: Mapping[str, Callable[[float], float]] = {

@@ -20,7 +20,7 @@ from functions.algorithms.chunks import Minibatch
 from functions.algorithms.engine import Engine, L, LossOf, Moments, OptimiserSettings
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
-from functions.nn import modules, recurrent, torch_layers
+from functions.nn import recurrent, torch_layers, torch_modules
 from functions.nn.adam import BETA_FIRST, BETA_SECOND
 from functions.nn.gru import Flags
 from functions.nn.layers import Array
@@ -145,7 +145,7 @@ class ModuleWeights(Weights):
         self._shape = shape
         parameters = {name: arrays[name] for name in sorted(arrays) if name.startswith(PARAMETERS) or name == LOG_STD}
         super().__init__(parameters, {name: arrays[name] for name in arrays.keys() - parameters.keys()}, device)
-        self._module = modules.stateless(self._shape).to(device)
+        self._module = torch_modules.stateless(self._shape).to(device)
 
     def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> Trace:
         """See `Weights`."""
@@ -251,7 +251,7 @@ class TorchEngine:
 
     def initial_tensors(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
         """See `engine.Engine`."""
-        module = modules.build(shape, int(rng.integers(2**63)))
+        module = torch_modules.build(shape, int(rng.integers(2**63)))
         tensors: dict[str, Array] = {PARAMETERS + name: _array(tensor) for name, tensor in module.named_parameters()}
         tensors[SHAPE] = shape.encode()
         if acts:

@@ -1,7 +1,7 @@
 """The replay buffer of a task: filled from storage, unless this process keeps it from an earlier task.
 
 Of the buffers that a process keeps, that of the run that it served last stays whatever its size, because the next task
-of that run takes this memory anyway. Those of other runs count towards the bound of `functions.warm`.
+of that run takes this memory anyway. Those of other runs count towards the bound of `functions.warm_cache`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from functions.environments.base import EnvSpec
 from functions.keys import round_name
 from functions.ports import Blobs
 from functions.serving import Tensors, read
-from functions.warm import WARM
+from functions.warm_cache import WARM
 
 
 def replay_buffer_of(spec: EnvSpec, past: Sequence[Past], newest_round: Past | None = None) -> ReplayBuffer:

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.bounds import MOST_AGENTS
-from functions.environments.spaces.description import AgentSpaces
+from functions.environments.spaces.space_types import AgentSpaces
+from functions.setting_limits import MOST_AGENTS
 
 FloatArray = NDArray[np.float32]
 RewardArray = NDArray[np.float64]
@@ -72,7 +72,7 @@ class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # The shape of the first numbers of an observation, flattened row by row: an image ``[H, W, C]``, or entities ``[N,
     # features]`` of which those of zeros are absent; what follows is a vector. Empty where all of it is a vector.
     observation_shape: tuple[int, ...] = ()
-    # The environment's own spaces, where they are others than the numbers above say; see `language.codec_of`.
+    # The environment's own spaces, where they are others than the numbers above say; see `native_spaces.codec_of`.
     spaces: AgentSpaces | None = None
 
     @property

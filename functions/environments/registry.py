@@ -1,4 +1,4 @@
-"""Makes the environments of an env task by its name, see `functions.environments.names`."""
+"""Makes the environments of an env task by its name, see `functions.environments.task_names`."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,8 +10,8 @@ import msgspec
 from functions.contract import BadRequest
 from functions.environments.base import EnvSpec, EnvTask, VectorEnvironment
 from functions.environments.last_action import LastAction
-from functions.environments.names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make
-from functions.isolation.keeper import settled
+from functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make
+from functions.isolation.process_guard import settled
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:

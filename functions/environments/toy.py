@@ -18,7 +18,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.bounds import MOST_AGENTS, MOST_STEPS
 from functions.environments.base import (
     ActionArray,
     AgentClass,
@@ -31,6 +30,7 @@ from functions.environments.base import (
     VectorEnvironment,
     options_of,
 )
+from functions.setting_limits import MOST_AGENTS, MOST_STEPS
 
 
 class SignalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -5,7 +5,7 @@ import numpy as np
 from functions.contract import BadRequest, EvaluateReply, EvaluateTask
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvSpec, FloatArray, VectorEnvironment
-from functions.episodes import Episodes, summary
+from functions.episode_returns import Episodes, summary
 from functions.policies import Player, Policy, draws
 from functions.ports import Blobs
 from functions.randomness import generator

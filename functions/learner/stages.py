@@ -11,7 +11,7 @@ from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, S
 from functions.algorithms.stage import Context, Implementation, StageResult, SummaryResult
 from functions.codec import pack_table
 from functions.contract import NotFinite, SummaryName, Table
-from functions.isolation.keeper import settle
+from functions.isolation.process_guard import settle
 from functions.keys import agent_name, group_name
 from functions.randomness import generator
 

@@ -13,7 +13,7 @@ from functions.data import batch
 from functions.data.past_rounds import newest_rounds
 from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
-from functions.isolation.keeper import restore
+from functions.isolation.process_guard import restore
 from functions.keys import group_name
 from functions.learner.update import as_stored, split_by_lifetime, update
 from functions.ports import Blobs

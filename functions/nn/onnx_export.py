@@ -11,8 +11,8 @@ import onnx
 import torch
 
 from functions.contract import BadRequest
-from functions.nn.modules import build
 from functions.nn.shape import PARAMETERS, NetworkShape
+from functions.nn.torch_modules import build
 
 OPSET = 18
 

@@ -9,8 +9,8 @@ from typing import Literal, Self
 
 from functions.encoding import MessagePackDecoder, Undecodable
 from infra.local.dispatch import CORES, Capacity, FairShares, Need, Slot, Task, choose, dominant_share
-from infra.local.frames import Call, Ended, Ready, frame
 from infra.local.lane import Lane, Pending, outputs
+from infra.local.pipe_messages import Call, Ended, Ready, frame
 from infra.local.process_starters import Forker, Spawner, worker_environment
 from infra.local.workers import Worker, Workers
 

@@ -5,7 +5,7 @@ from multiprocessing import connection
 from pathlib import Path
 
 from infra.local.lane import Lane
-from infra.local.worker_pool import WorkerPool
+from infra.local.single_run_pool import WorkerPool
 
 
 class SeparatePools:

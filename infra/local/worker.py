@@ -16,15 +16,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from functions.encoding import MessagePackDecoder
-from functions.isolation.foreign import IMPORTS
-from functions.isolation.keeper import spoilt, state_of_process
+from functions.isolation.foreign_imports import IMPORTS
+from functions.isolation.process_guard import spoilt, state_of_process
 from functions.ports import Blobs
 from functions.text.redaction import redact
 from functions.text.visible import visible_text
-from infra.local.files import FileStorage
-from infra.local.frames import Call, Ended, Inbox, Ready, frame
+from infra.local.file_storage import FileStorage
 from infra.local.lifeline import end_with
 from infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb
+from infra.local.pipe_messages import Call, Ended, Inbox, Ready, frame
 from infra.local.process_tree import adopt_orphans
 
 Handler = Callable[[bytes, Blobs], bytes]

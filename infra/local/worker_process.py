@@ -8,8 +8,8 @@ from pathlib import Path
 from secrets import randbits
 from typing import Generic, TypeVar
 
-from infra.local.frames import Inbox, Ready
 from infra.local.own_process import stat_fields
+from infra.local.pipe_messages import Inbox, Ready
 from infra.local.process_starters import Child, Starter
 from infra.local.process_tree import has_ended
 from infra.local.worker_log import WorkerLog

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coordinator.drive.ports import Invoker, Ledger, Storage
     from functions.contract import Platform, Report
-    from infra.local.files import FileStorage
-    from infra.local.sqlite import SqliteLedger
-    from infra.local.worker_pool import WorkerPool
+    from infra.local.file_storage import FileStorage
+    from infra.local.single_run_pool import WorkerPool
+    from infra.local.sqlite_ledger import SqliteLedger
     from marless.backends.base import Backend, Connection, Part, Readiness, RemoteBackend
     from marless.backends.local import LocalBackend
     from marless.backends.registry import backend, names
@@ -41,9 +41,9 @@ __all__ = [
 _MODULES = {
     "coordinator.drive.ports": ("Invoker", "Ledger", "Storage"),
     "functions.contract": ("Platform", "Report"),
-    "infra.local.files": ("FileStorage",),
-    "infra.local.sqlite": ("SqliteLedger",),
-    "infra.local.worker_pool": ("WorkerPool",),
+    "infra.local.file_storage": ("FileStorage",),
+    "infra.local.sqlite_ledger": ("SqliteLedger",),
+    "infra.local.single_run_pool": ("WorkerPool",),
     "marless.backends.base": ("Backend", "Connection", "Part", "Readiness", "RemoteBackend"),
     "marless.backends.local": ("LocalBackend",),
     "marless.backends.registry": ("backend", "names"),

@@ -10,9 +10,9 @@ from threadpoolctl import ThreadpoolController
 
 from functions.contract import Platform, Report
 from functions.ports import Blobs
-from infra.local.files import FileStorage
+from infra.local.file_storage import FileStorage
 from infra.local.own_process import peak_mb
-from infra.local.sqlite import LEDGER_FILE, SqliteLedger
+from infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 from marless.backends.base import FUNCTION_MODULES, Connection
 from marless.backends.local import LocalBackend
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from coordinator.drive.ports import Invoker
 from functions.contract import Platform
-from infra.local.files import FileStorage
+from infra.local.file_storage import FileStorage
 from infra.local.lane import Lane
-from infra.local.sqlite import LEDGER_FILE, SqliteLedger
-from infra.local.worker_pool import WorkerPool
+from infra.local.single_run_pool import WorkerPool
+from infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 from marless.backends.base import FUNCTION_MODULES, Backend, Connection
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ The value of an entry point is a `Backend` object, such as ``my_package.my_modul
 """
 
 from coordinator.errors import UserError
-from functions.registry import Registry
+from functions.plug_in_registry import Registry
 from marless.backends.base import Backend, RemoteBackend
 
 DEFAULT = "local"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from coordinator.config.schema import Placement, RunConfig
-from coordinator.core import planning
+from coordinator.core import next_placement
 from coordinator.core.controller import looks_at_rounds
 from coordinator.placement import planner
 from coordinator.placement.planner import Forecast
@@ -60,8 +60,8 @@ def plan_placement(config: RunConfig, workers: int, target: Target) -> Placement
     recording = record(config, workers, BRIEF)
     plan, state = target.plan(config, recording.plan.inputs), recording.state
     most_rounds = 1 if looks_at_rounds(config) else min(config.placement.rounds, config.evaluation.every)
-    work = dataclasses.replace(planning.workload(plan, state), most_rounds=most_rounds)
-    terms = planning.terms(plan, state)
+    work = dataclasses.replace(next_placement.workload(plan, state), most_rounds=most_rounds)
+    terms = next_placement.terms(plan, state)
     forecasts = planner.forecasts(work, state.timings, terms)
     chosen = planner.choose(forecasts, terms.deadline_s, terms.dollars_per_hour)
     return PlacementPlan(with_placement(config, chosen.round_placement), chosen, planner.pareto_front(forecasts))

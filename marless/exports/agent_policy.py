@@ -15,7 +15,7 @@ from coordinator.errors import UserError
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.last_action import numbers_of
 from functions.environments.spaces.actions import ActionCodec
-from functions.nn.batched import BatchedNetwork
+from functions.nn.batched_acting import BatchedNetwork
 from functions.nn.layers import Gru, Layer
 from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
 from marless.reports.policy import TeamPolicy

@@ -12,8 +12,8 @@ from coordinator.errors import UserError
 from functions.contract import BadRequest
 from functions.nn.layers import Gru, Layer
 from functions.nn.losses import ILLEGAL
-from functions.nn.modules import build
 from functions.nn.torch_layers import LAYERS, gru_step
+from functions.nn.torch_modules import build
 from marless.exports.agent_policy import (
     HIDDEN,
     LAST_ACTION,

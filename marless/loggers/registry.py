@@ -6,7 +6,7 @@ The value of an entry point is a `Logger` object, such as ``my_package.my_module
 from collections.abc import Iterable
 
 from coordinator.errors import UserError
-from functions.registry import Registry
+from functions.plug_in_registry import Registry
 from marless import extras
 from marless.loggers.base import Logger
 

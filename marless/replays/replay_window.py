@@ -1,7 +1,7 @@
 """A run's team at play, in a window."""
 
 from coordinator.errors import UserError
-from infra.local.window import CLOSED, NoDisplay, Window
+from infra.local.pygame_window import CLOSED, NoDisplay, Window
 from marless import extras
 from marless.replays.animation import Animation
 from marless.replays.teams import on_stage

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from coordinator.core.sides import Side, sides_of
 from functions.environments import registry
 from functions.environments.base import ActionArray, EnvSpec, EnvTask, Observation, VectorEnvironment
-from functions.episodes import Episodes
+from functions.episode_returns import Episodes
 from functions.nn.heads import distribution
 from functions.nn.losses import ILLEGAL
 from functions.policies import draws

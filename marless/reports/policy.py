@@ -26,16 +26,16 @@ from coordinator.file_reading import UnreadableFile, read_file
 from functions import codec
 from functions.contract import CorruptObject, Team
 from functions.encoding import from_json, to_json_text
-from functions.environments import language, registry
+from functions.environments import native_spaces, registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.environments.last_action import numbers_of
-from functions.environments.names import adapted
 from functions.environments.spaces.agent import AgentCodec, Seen
-from functions.environments.spaces.description import AgentSpaces
 from functions.environments.spaces.observations import SpaceError
+from functions.environments.spaces.space_types import AgentSpaces
 from functions.environments.spaces.team import TeamCodec
+from functions.environments.task_names import adapted
 from functions.keys import group_name
-from functions.nn.batched import ActingNetworks, batch_networks, single_agent_policy
+from functions.nn.batched_acting import ActingNetworks, batch_networks, single_agent_policy
 from functions.nn.losses import mask_logits
 from functions.policies import Player, Policy
 from functions.text.redaction import redacted
@@ -109,7 +109,7 @@ class TeamPolicy:
     def spaces(self, agent: int) -> AgentSpaces:
         """The environment's own spaces of an agent."""
         kind = self.spec.classes[self.spec.class_of[agent]]
-        return language.spaces_of(kind, self.task.last_action, self.spec.masked)
+        return native_spaces.spaces_of(kind, self.task.last_action, self.spec.masked)
 
     def codec(self, agent: int) -> AgentCodec:
         """Encodes observations and decodes actions of an agent."""
@@ -182,7 +182,9 @@ class _Actor:
         kind = msgspec.structs.replace(spec.classes[spec.class_of[agent]], agents=(agent,))
         alone = msgspec.structs.replace(spec, classes=(kind,))
         networks = batch_networks(alone, header.team, tensors, 0)
-        return cls(language.codec_of(kind, spec.agents[agent], last_action, spec.masked), kind, networks, last_action)
+        return cls(
+            native_spaces.codec_of(kind, spec.agents[agent], last_action, spec.masked), kind, networks, last_action
+        )
 
     def act(self, encoding: Seen, rng: np.random.Generator | None) -> Any:
         """See `TeamPolicy.act`."""
@@ -229,7 +231,7 @@ def export(header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def scripted_policy(task: EnvTask, script: str) -> TeamPolicy:
-    """Agents that all act by a script; see `functions.environments.scripted.names.reference`."""
+    """Agents that all act by a script; see `functions.environments.scripted.script_names.reference`."""
     spec = registry.spec(task)
     return TeamPolicy(TeamFile(task=task, spec=spec, team=scripted_team(len(spec.agents), script)), {})
 
@@ -247,7 +249,7 @@ def load_policy(path: str | os.PathLike[str]) -> TeamPolicy:
     try:
         body = read_file(file)
         header = from_json(codec.metadata(body)[_HEADER], TeamFile)
-        language.require_fitting(header.spec, header.task.last_action)
+        native_spaces.require_fitting(header.spec, header.task.last_action)
         return TeamPolicy(header, load(body))
     except FileNotFoundError:
         raise

@@ -16,8 +16,8 @@ import msgspec
 from functions import kernels
 from functions.algorithms.registry import ALGORITHMS
 from functions.environments.base import EnvTask
-from functions.environments.names import ENVIRONMENTS
-from functions.registry import plug_ins
+from functions.environments.task_names import ENVIRONMENTS
+from functions.plug_in_registry import plug_ins
 
 PACKAGES = ("functions", "coordinator", "infra", "marless")
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,7 +24,7 @@ from coordinator.file_reading import UnreadableFile, read_file
 from functions.contract import StorageFault
 from functions.encoding import Undecodable, from_json, to_json_file
 from infra.aws.deployment_ref import DeploymentRef
-from infra.local.sqlite import LEDGER_FILE
+from infra.local.sqlite_ledger import LEDGER_FILE
 from marless.reports.atomic_files import replace, storage_errors, sync
 from marless.reports.evaluations import names
 from marless.reports.provenance import EnvironmentFingerprint

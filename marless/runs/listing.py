@@ -22,7 +22,7 @@ from coordinator.errors import UserError, one_line
 from coordinator.file_reading import UnreadableFile, read_json
 from functions.contract import StorageFault
 from functions.encoding import to_json
-from infra.local.sqlite import LEDGER_FILE
+from infra.local.sqlite_ledger import LEDGER_FILE
 from marless.reports import statistics
 from marless.reports.atomic_files import replace
 from marless.reports.provenance import code_sha256

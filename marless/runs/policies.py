@@ -18,8 +18,8 @@ from coordinator.errors import UserError
 from functions import codec
 from functions.contract import CorruptObject, NoSuchObject, Ref, TaskHeader
 from functions.environments.base import EnvTask
-from functions.environments.scripted import names
-from infra.local.files import FileStorage
+from functions.environments.scripted import script_names
+from infra.local.file_storage import FileStorage
 from marless.reports.policy import TeamPolicy, load_policy, same_task, scripted_policy
 from marless.runs.folder import RunFolder
 from marless.runs.run_files import header_of
@@ -75,7 +75,7 @@ def load_checkpoints(folder: RunFolder) -> tuple[Stored, dict[str, TeamPolicy]]:
             for ref in checkpoint.policies:
                 tensors |= codec.decode(codec.fetch(storage, ref), ref.key)
             header = header_of(found.plan, state.env_spec, checkpoint.team)
-            name = names.SCRIPTED if checkpoint.scripted else f"round {checkpoint.round}"
+            name = script_names.SCRIPTED if checkpoint.scripted else f"round {checkpoint.round}"
             teams[name] = TeamPolicy(header, tensors)
         if not teams:
             raise UserError(f"{folder.name} has no checkpoints (league.rule); name several runs")
@@ -113,8 +113,8 @@ def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
     Raises `UserError` with a message that begins with `where`.
     """
     try:
-        if names.named(text):
-            scripted = scripted_policy(task, names.reference(text, task.name))
+        if script_names.named(text):
+            scripted = scripted_policy(task, script_names.reference(text, task.name))
             if problem := unscripted(where, text, task.name, scripted.spec):
                 raise UserError(problem)
             return scripted
@@ -129,7 +129,7 @@ def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
 def with_absolute_policies(config: RunConfig) -> RunConfig:
     """The configuration with an absolute path to the opponents' policies; raises `UserError` when there are none."""
     text = config.opponents.policies
-    if text == RANDOM or names.named(text):
+    if text == RANDOM or script_names.named(text):
         return config
     path = Path(text) if Path(text).is_file() else RunFolder.find(text).path
     return replace(config, opponents=replace(config.opponents, policies=str(path.resolve())))
@@ -141,7 +141,7 @@ def store_opponents(config: RunConfig, run: str, storage: Storage) -> FixedOppon
     Raises `UserError` for policies that cannot play, and `StorageFault`.
     """
     wanted = config.opponents
-    if wanted.side is None or wanted.policies == RANDOM or names.named(wanted.policies):
+    if wanted.side is None or wanted.policies == RANDOM or script_names.named(wanted.policies):
         return None
     team = find_policies(wanted.policies, config.task, "opponents.policies")
     tensors = team.apart(_side(team, wanted.side).agents, opponents.takes_identity(config.sharing))

@@ -12,7 +12,7 @@ from coordinator.drive.ports import Ledger, Storage
 from coordinator.errors import UserError
 from coordinator.pricing.prices import load_prices
 from functions.contract import NoSuchObject, Ref
-from infra.local.files import FileStorage
+from infra.local.file_storage import FileStorage
 from infra.local.own_process import has_ended
 from marless.backends import registry
 from marless.backends.base import Connection

@@ -9,9 +9,9 @@ import msgspec
 
 from coordinator.config import toml_dump
 from coordinator.config.schema import Pricing, RunConfig
-from coordinator.drive import governor, run_manifest
-from coordinator.drive.governor import STUDY
+from coordinator.drive import run_manifest, study_governor
 from coordinator.drive.ledger_items import Unresumable
+from coordinator.drive.study_governor import STUDY
 from coordinator.errors import FINISHED, UserError
 from coordinator.file_reading import read_json
 from coordinator.governor.study_state import StudyPlan, StudyState
@@ -90,7 +90,7 @@ def adopt(folder: Path, located: LocatedDeployment) -> None:
     """Fills the folder of a study that was begun on another machine; raises `UserError` when there is none."""
     name, tenant = folder.name, located.deployment_ref.tenant
     try:
-        plan = governor.read_plan(located.deployed, name)
+        plan = study_governor.read_plan(located.deployed, name)
     except Undecodable as error:
         raise UserError(f"{name} was begun by another version of marless: {error}") from error
     if plan is None:
@@ -120,7 +120,7 @@ def begin(study: Study, place: StudyPlace, located: LocatedDeployment) -> StudyP
         dollars=study.file.dollars,
         caps={name: owner.dollars for name, owner in mentioned.items() if owner.dollars is not None},
     )
-    return governor.begin(located.deployed, plan)
+    return study_governor.begin(located.deployed, plan)
 
 
 class _Beginning:
@@ -175,10 +175,10 @@ def fetch(folder: Path, place: StudyPlace) -> StudyState | None:
     Returns how far the study is; None if it was not begun. Raises `StorageFault`.
     """
     there = place.deployed(folder)
-    plan = governor.read_plan(there, place.name)
+    plan = study_governor.read_plan(there, place.name)
     if plan is None:
         return None
-    state = governor.read_state(there, place.name) or StudyState()
+    state = study_governor.read_state(there, place.name) or StudyState()
     for name in plan.owners:
         run = _run_folder(folder / "runs" / name.removeprefix(f"{place.name}."), name, there)
         known = summary.earlier(run)
@@ -191,10 +191,10 @@ def fetch(folder: Path, place: StudyPlace) -> StudyState | None:
 def stop(folder: Path, place: StudyPlace) -> None:
     """Ends the study; raises `UserError` if it was not begun, and `StorageFault`."""
     there = place.deployed(folder)
-    plan = governor.read_plan(there, place.name)
+    plan = study_governor.read_plan(there, place.name)
     if plan is None:
         raise UserError(f"{place.name} has not begun")
-    governor.stop(there, plan)
+    study_governor.stop(there, plan)
 
 
 def mark(study: Study, place: StudyPlace, state: StudyState) -> None:

@@ -10,7 +10,7 @@ from msgspec import Meta
 from coordinator.config.loading import read_toml
 from coordinator.config.nested_tables import merge
 from coordinator.config.schema import ConfigError
-from functions.bounds import LARGEST, MOST_PROCESSES, MOST_ROUNDS, MOST_SEED
+from functions.setting_limits import LARGEST, MOST_PROCESSES, MOST_ROUNDS, MOST_SEED
 
 Value = str | int | float | bool | list[Any]
 

@@ -19,8 +19,8 @@ from functions.environments.base import (
     Step,
     VectorEnvironment,
 )
-from functions.environments.description import fault_of
 from functions.environments.resumable import Resumable, Saved
+from functions.environments.spec_check import fault_of
 
 Make = Callable[[int], VectorEnvironment]
 Array = NDArray[np.generic]

@@ -10,8 +10,8 @@ from coordinator.core.sides import sides_of
 from functions.algorithms.registry import ALGORITHMS
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.environments.names import BUILT_IN, FAMILIES
 from functions.environments.starcraft.smac_scenarios import PACKAGES
+from functions.environments.task_names import BUILT_IN, FAMILIES
 from scripts.reference import markdown
 from scripts.reference.algorithms import ACTIONS, actions
 

@@ -20,11 +20,11 @@ from infra.aws.awslambda import LambdaInvoker
 from infra.aws.dynamodb import DynamoLedger
 from infra.aws.s3 import S3Storage
 from infra.local.dispatch import Capacity
-from infra.local.files import FileStorage
+from infra.local.file_storage import FileStorage
 from infra.local.lane import Lane
 from infra.local.pool import Pool
-from infra.local.sqlite import SqliteLedger
-from infra.local.worker_pool import WorkerPool
+from infra.local.single_run_pool import WorkerPool
+from infra.local.sqlite_ledger import SqliteLedger
 
 BACKENDS = ["local", "emulated"]
 
@@ -56,7 +56,7 @@ def run() -> str:
 def local_storage(tmp_path: Path) -> Backend:
     root = tmp_path / "blobs"
     source = (
-        "from infra.local.files import FileStorage\nfrom pathlib import Path\n"
+        "from infra.local.file_storage import FileStorage\nfrom pathlib import Path\n"
         f"client = FileStorage(Path({str(root)!r}))\n"
     )
     return Backend(lambda: FileStorage(root), source)
@@ -83,7 +83,7 @@ def blobs(storage: Backend) -> Any:
 def local_ledgers(tmp_path: Path) -> Backend:
     path = tmp_path / "ledger.sqlite"
     source = (
-        "import os\nfrom infra.local.sqlite import SqliteLedger\nfrom pathlib import Path\n"
+        "import os\nfrom infra.local.sqlite_ledger import SqliteLedger\nfrom pathlib import Path\n"
         f"client = SqliteLedger(Path({str(path)!r}))\n"
     )
     return Backend(lambda: SqliteLedger(path), source)
@@ -115,7 +115,7 @@ def local_invokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Backend:
     root = tmp_path / "blobs"
     modules = {"actor": "echo", "learner": "no_such_module"}
     source = (
-        "from infra.local.worker_pool import WorkerPool\nfrom pathlib import Path\n"
+        "from infra.local.single_run_pool import WorkerPool\nfrom pathlib import Path\n"
         f"client = WorkerPool(2, Path({str(root)!r}), {modules!r})\n"
     )
     return Backend(lambda: WorkerPool(2, root, modules), source)

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from functions.ports import Blobs
-from infra.local.frames import Ended, Ready, frame
+from infra.local.pipe_messages import Ended, Ready, frame
 
 mark = "fresh"
 UNSPEAKABLE = object()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFault
-from infra.local.files import FileStorage
+from infra.local.file_storage import FileStorage
 
 # A writer process: on a line of input it puts fifty keys as fast as it can and prints those that it created.
 CONTEST = """
@@ -165,7 +165,7 @@ class TestFiles:
         source = f"""
 import os
 from pathlib import Path
-from infra.local.files import FileStorage
+from infra.local.file_storage import FileStorage
 os.link = lambda *_: os.kill(os.getpid(), 9)
 FileStorage(Path({str(tmp_path)!r})).put("rounds/a", b"half")
 """
@@ -188,7 +188,7 @@ FileStorage(Path({str(tmp_path)!r})).put("rounds/a", b"half")
 import resource, signal
 from pathlib import Path
 from functions.contract import StorageFault
-from infra.local.files import FileStorage
+from infra.local.file_storage import FileStorage
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 blobs = FileStorage(Path({str(tmp_path)!r}))

@@ -10,7 +10,7 @@ from asking import ask, begin, collect, said
 from test_processes import on_linux, pids, runs, vanish
 
 from infra.local.dispatch import Capacity
-from infra.local.files import FileStorage
+from infra.local.file_storage import FileStorage
 from infra.local.pool import Pool
 
 MODULES = {"actor": "echo", "learner": "echo_too"}

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from functions.contract import Record, StaleVersion, StorageFault
-from infra.local import sqlite
-from infra.local.sqlite import SqliteLedger
+from infra.local import sqlite_ledger
+from infra.local.sqlite_ledger import SqliteLedger
 
 # A writer process: a hundred commits, each on the version it just loaded; prints how many succeeded.
 CONTEST = """
@@ -185,7 +185,7 @@ class TestSqlite:
         assert ledger.load("run") == Record(version=2, body=b"b")
 
     def test_a_ledger_somebody_else_locks_is_a_storage_fault(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(sqlite, "_BUSY_S", 0.05)
+        monkeypatch.setattr(sqlite_ledger, "_BUSY_S", 0.05)
         ledger = SqliteLedger(tmp_path / "ledger.sqlite")
         other = sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -209,7 +209,7 @@ class TestSqlite:
 import resource, signal
 from pathlib import Path
 from functions.contract import StorageFault
-from infra.local.sqlite import SqliteLedger
+from infra.local.sqlite_ledger import SqliteLedger
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 ledger = SqliteLedger(Path({str(tmp_path / "ledger.sqlite")!r}))
 ledger.commit("run", b"first", 0)

@@ -16,12 +16,12 @@ from functions.contract import EvaluateTask, Ref, Team
 from functions.encoding import to_json
 from functions.environments.base import EnvTask
 from infra.local.dispatch import Capacity
-from infra.local.files import FileStorage
-from infra.local.frames import Ended, frame
+from infra.local.file_storage import FileStorage
 from infra.local.lane import Pending
+from infra.local.pipe_messages import Ended, frame
 from infra.local.pool import Pool
 from infra.local.separate_pools import SeparatePools
-from infra.local.worker_pool import WorkerPool
+from infra.local.single_run_pool import WorkerPool
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="workers are forks on Linux alone")
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from coordinator.config.schema import Stop
-from coordinator.core import planning
+from coordinator.core import next_placement
 from coordinator.placement import planner
 from coordinator.placement.workload import Layout
 from infra.deployment import deploy
@@ -61,8 +61,8 @@ def test_at_512_mb_the_forecast_of_auto_is_within_a_quarter_of_the_bill(place, m
         state, ended = run.kept, run.plan
     # As if more rounds were to come: the placement of the round after the last one is that of a single round.
     plan = replace(ended, config=msgspec.structs.replace(ended.config, stop=Stop(rounds=2 * ROUNDS)))
-    terms, chosen = planning.terms(plan, state), planning.place_round(plan, state)
-    layout = Layout(planning.workload(plan, state))
+    terms, chosen = next_placement.terms(plan, state), next_placement.place_round(plan, state)
+    layout = Layout(next_placement.workload(plan, state))
     expected = planner.forecast(chosen, layout, state.timings, terms).dollars
     lines = [json.loads(line) for line in (place.home / "runs" / name / "metrics.jsonl").read_text().splitlines()]
     billed = (lines[-1]["dollars"] - lines[-1 - LAST]["dollars"]) / LAST

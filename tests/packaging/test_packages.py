@@ -17,8 +17,8 @@ from packaging.utils import canonicalize_name
 
 from aws_emulator import account
 from functions.algorithms.registry import ALGORITHMS
-from functions.environments.names import BUILT_IN, FAMILIES
-from functions.environments.scripted import names as scripted
+from functions.environments.scripted import script_names as scripted
+from functions.environments.task_names import BUILT_IN, FAMILIES
 from functions.function_specs import COORDINATOR, FUNCTIONS
 from infra.packaging import package_build as packages_module
 from infra.packaging.archives import pack
@@ -49,12 +49,12 @@ SCRIPTED = {name.partition(":")[0] for name in scripted.BUILT_IN.values()}
 # And what it imports when a run names an algorithm.
 LEARNING = {
     "functions.algorithms.validation",
-    "functions.isolation.keeper",
+    "functions.isolation.process_guard",
     *(name.partition(":")[0] for name in ALGORITHMS.built_in.values()),
     *(spec.implementation for spec in ALGORITHMS.ours()),
 }
 TORCH = {
-    "functions.algorithms.torch_engine", "functions.algorithms.value.module_mixer", "functions.nn.modules",
+    "functions.algorithms.torch_engine", "functions.algorithms.value.module_mixer", "functions.nn.torch_modules",
     "functions.named_code", "functions.nn.onnx_export", "functions.nn.torch_layers",
 }  # fmt: skip
 # Deployed functions do without threadpoolctl: environment variables give them one thread.

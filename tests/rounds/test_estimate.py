@@ -9,7 +9,7 @@ from commands import Commands
 from coordinator.config.loading import load
 from coordinator.pricing.aws_latency import STANDARD
 from functions.function_specs import NAMES
-from functions.warm import WARM
+from functions.warm_cache import WARM
 from marless.backends.registry import backend
 from marless.estimation.estimate import estimate, record_briefly
 from marless.estimation.targets import Target

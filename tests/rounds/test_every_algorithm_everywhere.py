@@ -13,7 +13,7 @@ from algorithm_families import named
 from driver import train
 
 from functions.algorithms.registry import ALGORITHMS
-from infra.local.files import FileStorage
+from infra.local.file_storage import FileStorage
 from marless.reports.weights import gather
 
 ROUNDS, NUM_ENVS, EPISODES = 2, 2, 2

@@ -7,7 +7,7 @@ from driver import train as drive
 from coordinator.config.loading import load
 from coordinator.drive.ledger_items import load_state
 from functions.algorithms.registry import algorithm
-from infra.local.sqlite import SqliteLedger
+from infra.local.sqlite_ledger import SqliteLedger
 
 # Two updates in each of five rounds, from a replay buffer of three.
 WINDOW = (

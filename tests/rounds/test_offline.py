@@ -11,7 +11,7 @@ from commands import Commands
 from driver import train as drive
 
 from coordinator.config.loading import load
-from infra.local.files import FileStorage
+from infra.local.file_storage import FileStorage
 from marless.backends.registry import backend
 from marless.estimation.estimate import estimate, record_briefly
 from marless.estimation.targets import Target

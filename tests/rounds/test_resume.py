@@ -13,7 +13,7 @@ from coordinator.drive.ledger_items import Unresumable, load_state
 from coordinator.drive.ports import Ports
 from coordinator.pricing.prices import load_prices
 from functions.contract import Platform, StaleVersion
-from infra.local.sqlite import SqliteLedger
+from infra.local.sqlite_ledger import SqliteLedger
 from marless.backends import local
 from marless.reports.journal import JsonLines
 from marless.reports.weights import weights_sha256

@@ -15,7 +15,7 @@ from coordinator.drive.ports import Ports
 from coordinator.pricing.prices import load_prices
 from functions.algorithms.registry import ALGORITHMS
 from functions.contract import Platform
-from functions.warm import WARM
+from functions.warm_cache import WARM
 from marless.backends import local
 from marless.backends.inline import InlineInvoker
 from marless.estimation.recording import Lines

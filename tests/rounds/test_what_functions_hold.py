@@ -6,11 +6,11 @@ import pytest
 from driver import train
 
 from coordinator.config.loading import load
-from coordinator.core import footprint, opponents
+from coordinator.core import memory_bound, opponents
 from functions.algorithms.registry import ALGORITHMS
 from functions.environments import registry
-from functions.warm import WARM
-from infra.local.files import FileStorage
+from functions.warm_cache import WARM
+from infra.local.file_storage import FileStorage
 from marless.backends import local
 from marless.backends.inline import InlineInvoker
 
@@ -69,7 +69,7 @@ def counted(settings):
     config = load(None, settings)
     spec = registry.spec(config.task)
     team = opponents.initial_team(config, spec, None)
-    learner, player = footprint.learner(config, spec, team), footprint.player(config, spec, team)
+    learner, player = memory_bound.learner(config, spec, team), memory_bound.player(config, spec, team)
     return {"learner": sum(learner), "actor": sum(player), "evaluator": sum(player)}
 
 

@@ -1,6 +1,6 @@
 """Ends a process and its process group when the process that needs it has ended.
 
-It imports only the standard library: an execution environment runs it from its file, see `child`.
+It imports only the standard library: an execution environment runs it from its file, see `environment_process`.
 """
 
 import fcntl

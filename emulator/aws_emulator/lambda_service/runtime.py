@@ -30,7 +30,7 @@ _POLL_S, _BRIEF_POLL_S = 0.05, 0.005
 _LONGEST_HEAD = 2 << 20
 _PIECE = 1 << 20
 
-CHILD = Path(__file__).with_name("child.py")
+ENVIRONMENT_PROCESS = Path(__file__).with_name("environment_process.py")
 
 
 class Garbled(Exception):
@@ -202,8 +202,8 @@ class RuntimeProcess:
         far, lifeline = os.pipe()
         try:
             self._process = subprocess.Popen(
-                # -P: imports come from PYTHONPATH only, not from the folder of child.py.
-                [sys.executable, "-P", str(CHILD), str(far), handler],
+                # -P: imports come from PYTHONPATH only, not from the folder of environment_process.py.
+                [sys.executable, "-P", str(ENVIRONMENT_PROCESS), str(far), handler],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

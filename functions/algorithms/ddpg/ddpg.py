@@ -5,7 +5,8 @@ Gradient Algorithms", 2014; replay and target networks after Lillicrap et al., "
 reinforcement learning", 2016; choices by the Gumbel-softmax as in Lowe et al., 2017.
 """
 
-from functions.algorithms.ddpg.actors import entropy_metrics, policy_actions
+from functions.algorithms.agent_inputs import observation_shape
+from functions.algorithms.ddpg.policy_actions import entropy_metrics, policy_actions
 from functions.algorithms.ddpg.specs import POLICY_PARTS, DdpgConfig
 from functions.algorithms.groups import members
 from functions.algorithms.metrics import due
@@ -17,7 +18,6 @@ from functions.algorithms.off_policy.specs import View, actor_and_critic, kind_o
 from functions.algorithms.off_policy.target_networks import by_column, grad_output_for, update_target
 from functions.algorithms.stage import Context, StageResult
 from functions.algorithms.trainable import Trainable
-from functions.algorithms.views import observation_shape
 from functions.contract import BadRequest, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from functools import partial
 
 from functions.algorithms.ddpg import ddpg
-from functions.algorithms.ddpg.actors import current_actions, next_actions
 from functions.algorithms.ddpg.critics import train_step
 from functions.algorithms.ddpg.ddpg import policy
+from functions.algorithms.ddpg.policy_actions import current_actions, next_actions
 from functions.algorithms.ddpg.specs import DdpgConfig
 from functions.algorithms.groups import members
 from functions.algorithms.metrics import OWN, due

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.algorithms.agent_inputs import observation_shape
 from functions.algorithms.chunks import RowIndices, training_samples
+from functions.algorithms.group_inputs import learned_from, observations, pooling
 from functions.algorithms.groups import members
 from functions.algorithms.imitation.specs import BcConfig, policy_network
 from functions.algorithms.metrics import ByAgent
 from functions.algorithms.new_networks import Part, new_network
-from functions.algorithms.rows import learned_from, observations, pooling
 from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
 from functions.algorithms.trainable import Trainable, last_epoch, minibatches
-from functions.algorithms.views import observation_shape
 from functions.contract import SummaryName, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name

@@ -13,9 +13,9 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from functions.algorithms.advantages import next_values
+from functions.algorithms.group_inputs import starts, with_identity
 from functions.algorithms.off_policy.specs import ReplayConfig, View, kind_of
 from functions.algorithms.off_policy.target_networks import NetworkInputs, by_agent
-from functions.algorithms.rows import starts, with_identity
 from functions.algorithms.stage import Context
 from functions.nn import gumbel
 from functions.nn.layers import Array

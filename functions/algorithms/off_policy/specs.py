@@ -6,14 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from msgspec import Meta, structs
 from numpy.typing import NDArray
 
+from functions.algorithms.agent_inputs import critic_shape, observation_width, own_observation, state_width, team_state
 from functions.algorithms.groups import members
 from functions.algorithms.specification import NetworkConfig, ScheduleName, Width, trained_bytes
-from functions.algorithms.views import critic_shape, observation_width, own_observation, state_width, team_state
-from functions.bounds import LARGEST, LARGEST_STEP, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS, MOST_UNITS, MOST_UPDATES
 from functions.contract import BadRequest, Team
 from functions.environments.base import AgentClass, EnvSpec
 from functions.nn.layers import LayerNorm
 from functions.nn.shape import Network
+from functions.setting_limits import (
+    LARGEST,
+    LARGEST_STEP,
+    MOST_ENV_STEPS,
+    MOST_LAYERS,
+    MOST_STEPS,
+    MOST_UNITS,
+    MOST_UPDATES,
+)
 
 if TYPE_CHECKING:  # descriptions of algorithms load without data
     from functions.data.batch import Batch
@@ -177,7 +185,7 @@ class View(NamedTuple):
         return self.width(spec, agent) + sum(kind_of(spec, other).actions for other in self.agents(spec, team, agent))
 
     def shape(self, spec: EnvSpec, agent: int) -> tuple[int, ...]:
-        """See `rows.critic_shape`."""
+        """See `agent_inputs.critic_shape`."""
         return critic_shape(spec, agent, self.width(spec, agent))
 
 

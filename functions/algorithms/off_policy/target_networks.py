@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functions.algorithms.advantages import Flags, next_values
+from functions.algorithms.agent_inputs import own_observation
 from functions.algorithms.engine import weights_of
+from functions.algorithms.group_inputs import starts, with_identity
 from functions.algorithms.groups import members
 from functions.algorithms.off_policy.specs import ReplayConfig
-from functions.algorithms.rows import starts, with_identity
 from functions.algorithms.stage import Context
-from functions.algorithms.views import own_observation
 from functions.keys import group_name
 from functions.nn.layers import Array
 from functions.nn.networks import Trace, Weights, unroll

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from functions.algorithms import reward_models
 from functions.algorithms.chunks import training_samples
 from functions.algorithms.engine import engine_of, weights_of
+from functions.algorithms.group_inputs import normalise, observations, pool_rows, starts, with_identity
 from functions.algorithms.groups import members
 from functions.algorithms.ppo.curvature import Derivatives, DifferenceHessian, Hessian, extremes, policy_derivatives
 from functions.algorithms.ppo.distil import branchwise
 from functions.algorithms.ppo.ppo import PolicyRows
 from functions.algorithms.ppo.specs import PpoConfig
-from functions.algorithms.rows import normalise, observations, pool_rows, starts, with_identity
 from functions.algorithms.stage import Context, Summary, SummaryResult, Tensors
 from functions.contract import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES, SummaryName
 from functions.environments.base import AgentClass

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.engine import weights_of
+from functions.algorithms.group_inputs import observations, pool_rows, starts
 from functions.algorithms.groups import groups_of, members, side_of
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import PolicyRows, Ppo, train_policy
 from functions.algorithms.ppo.specs import TEAM, HappoConfig
-from functions.algorithms.rows import observations, pool_rows, starts
 from functions.algorithms.stage import Context, Stage, StageResult, Summary
 from functions.contract import SummaryName
 from functions.keys import group_name

@@ -13,16 +13,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.algorithms.agent_inputs import CriticView
 from functions.algorithms.chunks import RowIndices, Samples, training_samples
 from functions.algorithms.engine import LossOf, OptimiserSettings, engine_of, weights_of
+from functions.algorithms.group_inputs import observations, pool_rows, starts
 from functions.algorithms.groups import members
 from functions.algorithms.ppo import distil
 from functions.algorithms.ppo.ppo import Ppo, learning_signal
 from functions.algorithms.ppo.specs import PpoConfig
-from functions.algorithms.rows import observations, pool_rows, starts
 from functions.algorithms.stage import Context, StageResult, Tensors
 from functions.algorithms.trainable import Trainable, outputs
-from functions.algorithms.views import CriticView
 from functions.contract import Team
 from functions.keys import group_name
 from functions.nn import recurrent

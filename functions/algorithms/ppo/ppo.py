@@ -13,14 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import LearningSignal, gae, next_values
+from functions.algorithms.agent_inputs import CriticView, critic_shape, observation_shape, observation_width
 from functions.algorithms.chunks import RowIndices, training_samples
 from functions.algorithms.engine import weights_of
-from functions.algorithms.groups import members
-from functions.algorithms.input_statistics import initial_statistics, updated_statistics
-from functions.algorithms.metrics import ByAgent
-from functions.algorithms.new_networks import Part, new_network
-from functions.algorithms.ppo.specs import PpoConfig, actor_and_critic, part_bytes
-from functions.algorithms.rows import (
+from functions.algorithms.group_inputs import (
     after_cuts,
     learned_from,
     normalise,
@@ -30,9 +26,13 @@ from functions.algorithms.rows import (
     starts,
     with_identity,
 )
+from functions.algorithms.groups import members
+from functions.algorithms.input_statistics import initial_statistics, updated_statistics
+from functions.algorithms.metrics import ByAgent
+from functions.algorithms.new_networks import Part, new_network
+from functions.algorithms.ppo.specs import PpoConfig, actor_and_critic, part_bytes
 from functions.algorithms.stage import Context, Stage, StageResult
 from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, minibatches
-from functions.algorithms.views import CriticView, critic_shape, observation_shape, observation_width
 from functions.contract import BadRequest, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name

@@ -7,6 +7,15 @@ from typing import Annotated, Literal, Self, get_args
 import msgspec
 from msgspec import Meta
 
+from functions.algorithms.agent_inputs import (
+    CriticView,
+    agent_state,
+    agent_state_width,
+    observation_width,
+    own_observation,
+    state_width,
+    team_state,
+)
 from functions.algorithms.groups import members
 from functions.algorithms.specification import (
     AlgorithmSpec,
@@ -16,20 +25,11 @@ from functions.algorithms.specification import (
     Width,
     trained_bytes,
 )
-from functions.algorithms.views import (
-    CriticView,
-    agent_state,
-    agent_state_width,
-    observation_width,
-    own_observation,
-    state_width,
-    team_state,
-)
-from functions.bounds import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UPDATES
 from functions.contract import SummaryName, Team
 from functions.environments.base import EnvSpec
 from functions.nn.layers import LayerNorm
 from functions.nn.shape import Network
+from functions.setting_limits import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UPDATES
 
 SUMMARIES: tuple[SummaryName, ...] = get_args(SummaryName)
 

@@ -11,8 +11,8 @@ from functions.algorithms.metrics import OWN, due
 from functions.algorithms.off_policy.replay import with_minibatch
 from functions.algorithms.off_policy.specs import OWN_VIEW
 from functions.algorithms.sac import sac
-from functions.algorithms.sac.actors import actions_after, current_actions
 from functions.algorithms.sac.critics import Followed, train_step
+from functions.algorithms.sac.policy_actions import actions_after, current_actions
 from functions.algorithms.sac.sac import policy
 from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base

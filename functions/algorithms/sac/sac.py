@@ -9,6 +9,7 @@ Cooperative-Competitive Environments", 2017. There a critic has an output per ac
 
 import numpy as np
 
+from functions.algorithms.agent_inputs import observation_shape
 from functions.algorithms.groups import members
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.new_networks import Part, new_network
@@ -17,12 +18,11 @@ from functions.algorithms.off_policy.replay import learning_signal, with_minibat
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.specs import View, actor_and_critic
 from functions.algorithms.off_policy.target_networks import by_agent, by_column, grad_output_for
-from functions.algorithms.sac.actors import group_kind, legal_rows, policy_samples
+from functions.algorithms.sac.policy_actions import group_kind, legal_rows, policy_samples
 from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.sac.temperature import new_temperature, temperature, temperature_step
 from functions.algorithms.stage import Context, StageResult
 from functions.algorithms.trainable import Trainable
-from functions.algorithms.views import observation_shape
 from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name

@@ -15,9 +15,9 @@ from functions.algorithms.off_policy.specs import (
     actor_critic_bytes,
 )
 from functions.algorithms.specification import AlgorithmSpec, ScheduleName, StageSpec, trained_bytes
-from functions.bounds import LARGEST
 from functions.contract import Team
 from functions.environments.base import EnvSpec
+from functions.setting_limits import LARGEST
 
 TEMPERATURE_PARTS = ("temperature", "temperature_optimiser")
 POLICY_PARTS = ("policy", "policy_optimiser", *TEMPERATURE_PARTS)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
-from functions.nn import modules
+from functions.nn import torch_modules
 from functions.nn.layers import Array
 from functions.nn.shape import PARAMETERS, SHAPE, MixerShape
 
@@ -32,7 +32,7 @@ class ModuleMixer:
 
     def __init__(self, shape: MixerShape, parameters: dict[str, tuple[int, ...]], device: torch.device) -> None:
         self._shape, self._parameters, self._device = shape, parameters, device
-        self._module = modules.stateless(shape).to(device)
+        self._module = torch_modules.stateless(shape).to(device)
 
     def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
         """The parameters ``<prefix>/net/<name>``, views of `flat`, and the shape."""
@@ -44,7 +44,7 @@ class ModuleMixer:
     def forward(
         self, flat: Array, state: Array, utilities: Array, alive: NDArray[np.bool_]
     ) -> tuple[Array, ModuleTrace]:
-        """See `mixed.MixingNetwork`; raises `BadRequest` for outputs of another shape, or not finite ones."""
+        """See `joint_values.MixingNetwork`; raises `BadRequest` for outputs of another shape, or not finite ones."""
         vector = torch.tensor(flat, device=self._device, requires_grad=True)
         living = self._tensor(np.where(alive, utilities, 0), vector).requires_grad_()
         sizes = [int(np.prod(shape)) for shape in self._parameters.values()]
@@ -56,7 +56,7 @@ class ModuleMixer:
         return joint.detach().cpu().numpy(), ModuleTrace(joint, vector, living, alive)
 
     def backward(self, flat: Array, trace: ModuleTrace, grad_output: Array) -> tuple[Array, Array]:
-        """See `mixed.MixingNetwork`; dead agents get 0."""
+        """See `joint_values.MixingNetwork`; dead agents get 0."""
         above = self._tensor(grad_output, trace.joint)
         gradients = torch.autograd.grad(trace.joint, (trace.flat, trace.utilities), above, materialize_grads=True)
         gradient, by_utilities = (part.cpu().numpy() for part in gradients)
@@ -78,7 +78,7 @@ class ModuleMixer:
 def initial_tensors(shape: MixerShape, device: str, prefix: str, rng: np.random.Generator) -> dict[str, Array]:
     """A new mixing network by the names of its tensors; raises `BadRequest` for a factory or a module that will not
     do."""
-    module = modules.build(shape, int(rng.integers(2**63)))
+    module = torch_modules.build(shape, int(rng.integers(2**63)))
     parameters = {name: parameter.detach().numpy() for name, parameter in sorted(module.named_parameters())}
     mixer = ModuleMixer(shape, {name: array.shape for name, array in parameters.items()}, torch.device(device))
     flat = _flat(list(parameters.values()))

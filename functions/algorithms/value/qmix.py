@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from functions.algorithms.engine import engine_of
 from functions.algorithms.stage import Context, Stage, Summary, as_base
-from functions.algorithms.value.decomposed import policy, utility
-from functions.algorithms.value.mixed import MixedValue, MixingNetwork
+from functions.algorithms.value.decomposition_stages import policy, utility
+from functions.algorithms.value.joint_values import MixedValue, MixingNetwork
 from functions.algorithms.value.mixer import Mixer, mixer_of
 from functions.algorithms.value.specs import QmixConfig
 from functions.contract import BadRequest, SummaryName, Team

@@ -14,10 +14,10 @@ from functions.algorithms.groups import members
 from functions.algorithms.off_policy.replay import learning_signal
 from functions.algorithms.off_policy.target_networks import by_agent
 from functions.algorithms.stage import Context, Stage, Summary, as_base
-from functions.algorithms.value import decomposed
-from functions.algorithms.value.decomposed import policy, sent_by, utility
+from functions.algorithms.value import decomposition_stages
+from functions.algorithms.value.decomposition_stages import policy, sent_by, utility
 from functions.algorithms.value.duelling_mixer import DuellingMixer, duelling_mixer_of
-from functions.algorithms.value.mixed import MixedValue, columns
+from functions.algorithms.value.joint_values import MixedValue, columns
 from functions.algorithms.value.specs import QplexConfig, UtilityConfig, choices
 from functions.algorithms.value.utilities import Utilities
 from functions.contract import SummaryName
@@ -44,13 +44,13 @@ class _Qplex(MixedValue[QplexConfig]):
 
 
 def _duelling(context: Context[UtilityConfig], group: int, utilities: Utilities) -> dict[str, Array]:
-    """The utilities, and by how much they are below those of the best actions; see `decomposed.Sent`."""
+    """The utilities, and by how much they are below those of the best actions; see `decomposition_stages.Sent`."""
     batch, agents, after = context.batch, members(context.team, group), utilities.after
     assert after is not None  # which only the stage `policy` leaves out
     legal = None if batch.masks is None else np.stack([batch.of(batch.masks, agent) for agent in agents])
     best = mask_logits(by_agent(utilities.values, len(agents)), legal).max(axis=-1)
     return {
-        **decomposed.values(context, group, utilities),
+        **decomposition_stages.values(context, group, utilities),
         "advantage": utilities.q_taken - best,
         "next_advantage": utilities.future - after.best,
         "next_action": after.actions,

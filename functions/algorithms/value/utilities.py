@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
+from functions.algorithms.agent_inputs import observation_shape
 from functions.algorithms.engine import weights_of
 from functions.algorithms.groups import members
 from functions.algorithms.new_networks import Part, as_target, new_network
@@ -29,7 +30,6 @@ from functions.algorithms.stage import Context
 from functions.algorithms.trainable import Trainable
 from functions.algorithms.value.conservative import ConservativeGap
 from functions.algorithms.value.specs import UtilityConfig, utility_network
-from functions.algorithms.views import observation_shape
 from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name

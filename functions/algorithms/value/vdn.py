@@ -14,7 +14,14 @@ from functions.algorithms.off_policy.replay import joint_signal, learning_signal
 from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.off_policy.td import joint_sum, multi_step_returns
 from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
-from functions.algorithms.value.decomposed import Mixing, SideUtilities, initialise, mixed_agents, policy, utility
+from functions.algorithms.value.decomposition_stages import (
+    Mixing,
+    SideUtilities,
+    initialise,
+    mixed_agents,
+    policy,
+    utility,
+)
 from functions.algorithms.value.specs import VdnConfig
 from functions.contract import SummaryName
 from functions.keys import group_name

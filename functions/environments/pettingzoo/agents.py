@@ -12,7 +12,7 @@ from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.spaces import action_space_of, observation_space_of
 from functions.environments.spaces.actions import ActionCodec
 from functions.environments.spaces.agent import AgentCodec
-from functions.environments.spaces.description import AgentSpaces
+from functions.environments.spaces.space_types import AgentSpaces
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.environments.spaces.observations import SpaceError, finite_numbers
-from functions.isolation.keeper import ProcessChanged, settle
+from functions.isolation.process_guard import ProcessChanged, settle
 from functions.text.redaction import redact
 
 _MAX_CHARACTERS = 400
@@ -40,7 +40,7 @@ class Guard:
         return answer
 
     def settle(self, method: str) -> None:
-        """Restores the process after a call of `method`, see `functions.isolation.keeper.settle`."""
+        """Restores the process after a call of `method`, see `functions.isolation.process_guard.settle`."""
         try:
             settle(f"{self._name}, {method}")
         except ProcessChanged as error:

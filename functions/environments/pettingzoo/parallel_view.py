@@ -14,11 +14,11 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from functions.environments import language
+from functions.environments import native_spaces
 from functions.environments.base import ActionArray, AgentClass, EnvTask, Observation, VectorEnvironment
 from functions.environments.pettingzoo.spaces import gymnasium_space
 from functions.environments.spaces.agent import AgentCodec
-from functions.environments.spaces.description import AgentSpaces
+from functions.environments.spaces.space_types import AgentSpaces
 
 
 class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
@@ -36,7 +36,7 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
         self.agents: list[Any] = []
         self._classes = dict(zip(self.possible_agents, (spec.classes[index] for index in spec.class_of), strict=True))
         spaces_by_agent = {
-            name: language.spaces_of(kind, task.last_action, spec.masked) for name, kind in self._classes.items()
+            name: native_spaces.spaces_of(kind, task.last_action, spec.masked) for name, kind in self._classes.items()
         }
         self._masked = {name for name, agent_spaces in spaces_by_agent.items() if agent_spaces.masked}
         self._codecs = {

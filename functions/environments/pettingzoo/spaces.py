@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from functions.bounds import LARGEST_FLOAT32
 from functions.environments.base import Unsupported
 from functions.environments.pettingzoo.guard import one_line
-from functions.environments.spaces.description import (
+from functions.environments.spaces.observations import bound, each
+from functions.environments.spaces.space_types import (
     BoxSpace,
     DictSpace,
     DiscreteSpace,
@@ -26,7 +26,7 @@ from functions.environments.spaces.description import (
     VectorSpace,
     observed_size,
 )
-from functions.environments.spaces.observations import bound, each
+from functions.setting_limits import LARGEST_FLOAT32
 
 JOINT_LIMIT = 1024
 _SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"

@@ -1,4 +1,4 @@
-"""Scripted players: functions that say what agents do, see `names`.
+"""Scripted players: functions that say what agents do, see `script_names`.
 
 A scripted player says which of the legal actions it chooses among, all of them equally likely:
 ``player(observations [B, F], legal [B, actions]) -> chosen [B, actions]``, the last two being booleans. Observations
@@ -13,7 +13,7 @@ import numpy as np
 
 from functions.contract import BadRequest
 from functions.environments.base import BoolArray, FloatArray
-from functions.isolation.keeper import settled
+from functions.isolation.process_guard import settled
 from functions.named_code import refuse_standard, require_function
 
 ScriptedPlayer = Callable[[FloatArray, BoolArray], BoolArray]

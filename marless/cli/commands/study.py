@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.drive import governor
+from coordinator.drive import study_governor
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
 from functions.encoding import to_json
 from marless.backends import registry
@@ -127,7 +127,7 @@ def _new_place(options: Namespace, folder: Path, file: StudyFile | None) -> Stud
         cloud_study.adopt(folder, location)
     else:
         location = backend.prepare(folder.name, options.tenant, options.region)
-        if governor.read_plan(location.deployed, folder.name) is not None:
+        if study_governor.read_plan(location.deployed, folder.name) is not None:
             raise UserError(f"tenant {options.tenant} has a study {folder.name} already; give the file another name")
     return cloud_study.settle(folder, backend, location)
 

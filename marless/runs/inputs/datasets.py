@@ -16,7 +16,7 @@ from functions import codec
 from functions.contract import Ref, TaskHeader
 from functions.data.dataset import RETURN, key_of
 from functions.encoding import Undecodable, from_json
-from functions.environments import language
+from functions.environments import native_spaces
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.environments.last_action import within_unit
 from marless.reports.policy import same_task
@@ -50,7 +50,7 @@ def store_dataset(config: RunConfig, run: str, storage: Storage) -> Ref | None:
         raise UserError(f"offline.dataset {folder}: it was recorded on another task ({other})")
     spec = document.spec
     try:
-        language.require_fitting(spec, document.task.last_action)
+        native_spaces.require_fitting(spec, document.task.last_action)
     except ValueError as error:
         raise UserError(f"offline.dataset {folder}: {folder / DOCUMENT}: {error}") from error
     arrays = _checked(folder, spec)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.bounds import LARGEST_FLOAT32
-from functions.environments import language
+from functions.environments import native_spaces
 from functions.environments.base import AgentClass, EnvSpec
 from functions.environments.spaces.actions import ActionCodec
+from functions.setting_limits import LARGEST_FLOAT32
 from marless.runs.inputs.npz import ArrayFault, Numbers
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -85,7 +85,7 @@ def _flags(numbers: Numbers, name: str, shape: tuple[int, ...]) -> NDArray[np.bo
 
 def action_codec(kind: AgentClass) -> ActionCodec:
     """The environment's own actions of a class."""
-    return language.codec_of(kind, kind.name, last_action=False, masked=False).action
+    return native_spaces.codec_of(kind, kind.name, last_action=False, masked=False).action
 
 
 def _actions(numbers: Numbers, name: str, kind: AgentClass, steps: int) -> NDArray[Any]:

@@ -5,7 +5,7 @@ from coordinator.core.state import RunInputs
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
 from functions.contract import BadRequest
-from functions.environments.scripted import names
+from functions.environments.scripted import script_names
 from functions.environments.scripted.players import load
 from marless.runs.inputs.datasets import store_dataset
 from marless.runs.policies import store_opponents
@@ -24,7 +24,7 @@ def _require_scripts(config: RunConfig) -> None:
     """Raises `UserError` when a scripted player of the user is not there; the core knows those of the task."""
     named = {"opponents.policies": config.opponents.policies, "league.script": config.league.script or ""}
     for setting, text in named.items():
-        if names.named(text) and text != names.SCRIPTED:
+        if script_names.named(text) and text != script_names.SCRIPTED:
             try:
                 load(text)
             except BadRequest as error:

@@ -17,7 +17,7 @@ from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
 from functions.algorithms.registry import ALGORITHMS
-from functions.environments.names import BUILT_IN, FAMILIES
+from functions.environments.task_names import BUILT_IN, FAMILIES
 from marless.runs.folder import CONFIG, RunFolder
 
 _SEAL = ".seal"

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 
 from coordinator.config.loading import load
 from coordinator.errors import UserError
-from infra.local.files import FileStorage
+from infra.local.file_storage import FileStorage
 from marless.reports import load_policy
 from marless.runs.inputs.stored_inputs import store_inputs
 

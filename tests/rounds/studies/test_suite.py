@@ -7,7 +7,7 @@ import pytest
 from commands import Commands
 
 from functions.environments import registry
-from functions.environments.names import known
+from functions.environments.task_names import known
 from marless.ablation import suite_file
 from marless.ablation.arms import arms_by_name, configuration
 from marless.environments import roles_of

@@ -11,9 +11,9 @@ from gymnasium import spaces
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
-from functions.environments.names import known
 from functions.environments.pettingzoo.adapter import assemble
 from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered_environment
+from functions.environments.task_names import known
 from marless.testing.environments import check
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.config.loading import load
-from coordinator.core import footprint, opponents
+from coordinator.core import memory_bound, opponents
 from coordinator.core.compatibility import incompatibility
 from functions.algorithms import registry
 from functions.environments import registry as environments
@@ -31,7 +31,7 @@ def alike(count, size=18, horizon=25, **more):
 
 def footprint_of(kind, *settings, spec=SPREAD):
     config = load(None, [f"algorithm.hidden=[{ROLLOUTS}]", *settings])
-    return getattr(footprint, kind)(config, spec, opponents.initial_team(config, spec, None))
+    return getattr(memory_bound, kind)(config, spec, opponents.initial_team(config, spec, None))
 
 
 @pytest.mark.parametrize("rule", ["packed", "auto", "whole"])
@@ -119,7 +119,7 @@ def test_three_agents_that_see_pictures_are_refused_a_small_learner():
     """By hand: a policy of 7,684,549 parameters, a critic of 23,044,289 of all three pictures."""
     pictures = alike(3, 200 * 200 * 3)
     config = load(None, ["actors.num_envs=2", "functions.learner.memory_mb=256"])
-    found = footprint.learner(config, pictures, opponents.initial_team(config, pictures, None))
+    found = memory_bound.learner(config, pictures, opponents.initial_team(config, pictures, None))
     assert found == (4 * 3 * (3 * 7_684_549 + 4 * 23_044_289), 0)
     assert incompatibility(config, pictures) == (
         "functions.learner.memory_mb: a learner needs over 1,319 MB for networks, and it is 256; set well over 1,319,"

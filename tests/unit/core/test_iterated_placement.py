@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulated import World, make_plan
 
 from coordinator.config.loading import load
-from coordinator.core import planning
+from coordinator.core import next_placement
 from coordinator.core.state import Plan
 from coordinator.placement.rules import LEARNER_PLACEMENTS, Work, balance, fused, packed, split, whole
 from coordinator.placement.workload import Layout
@@ -240,7 +240,7 @@ def test_the_operations_that_the_planner_counts_are_those_of_a_round(tmp_path, n
     runs = {rounds: train(tmp_path / str(rounds), [*settings, f"stop.rounds={rounds}"]).state for rounds in (3, 4)}
     plan = Plan("run", load(None, settings), "code", load_prices(), Platform())
     state = runs[3]
-    counted = Layout(planning.workload(plan, state)).operations(state.placement)
+    counted = Layout(next_placement.workload(plan, state)).operations(state.placement)
     for kind in ("puts", "gets"):
         assert getattr(runs[4].meter, kind) - getattr(runs[3].meter, kind) == getattr(counted, kind), kind
     for function in ("actor", "learner"):

@@ -15,7 +15,7 @@ from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.evaluator.handler import evaluate
 from functions.learner.handler import learn
-from functions.nn.batched import single_agent_policy
+from functions.nn.batched_acting import single_agent_policy
 from functions.policies import Policy, draws
 from marless.reports.crossplay import totals
 from marless.reports.policy import TeamFile, TeamPolicy

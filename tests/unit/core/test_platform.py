@@ -3,7 +3,7 @@
 import pytest
 from simulated import World, make_plan, on_lambda, promising
 
-from coordinator.core import budget, planning
+from coordinator.core import budget, next_placement
 from coordinator.core.apply import apply
 from coordinator.core.events import Ended, Reported
 from coordinator.core.state import State
@@ -66,13 +66,13 @@ def facts(plan, state):
     """What follows from each ability."""
     return {
         "startup_counts_to_timeout": billed_ms(plan),
-        "sizes_fixed": planning.terms(plan, state).fixed,
+        "sizes_fixed": next_placement.terms(plan, state).fixed,
         "bodies_leave_region": meter_of_a_report(plan),
         "items_padded": (budget.item_bytes(plan, 10), budget.written_bytes(plan, 10, 20)),
         "requests_billed": lists(plan),
-        "messages_limited": planning.configured_placement(plan, state).rounds,
+        "messages_limited": next_placement.configured_placement(plan, state).rounds,
         "functions_outlive_driver": keeps_half_written(plan),
-        "cloud_latency": planning.coordination(plan, state) != LOCAL,
+        "cloud_latency": next_placement.coordination(plan, state) != LOCAL,
     }
 
 

@@ -12,7 +12,7 @@ from coordinator.core.state import RunInputs
 from coordinator.drive import run_manifest
 from functions.contract import Platform, Ref
 from functions.encoding import Undecodable
-from infra.local.sqlite import SqliteLedger
+from infra.local.sqlite_ledger import SqliteLedger
 from marless.runs.folder import decode_identity
 from marless.runs.integrity.file_hashes import plan_hash
 

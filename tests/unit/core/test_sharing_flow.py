@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from simulated import World, answered, failed, make_plan, said
 
-from coordinator.core import planning
+from coordinator.core import next_placement
 from coordinator.core.controller import ControllerState, Proposal, accept_proposal
 from coordinator.core.round_graph import learns
 from coordinator.placement.rules import list_overhead
@@ -74,7 +74,7 @@ def test_learners_are_predicted_by_the_rows_that_they_learn_from(rows, agents):
     [learner] = learns(plan, msgspec.structs.replace(state, phase="learn", slots={}), 0)
     assert learner.item.size == agents * 3 * 2 * 5
     assert learner.request().learning.rows == rows
-    assert planning.workload(plan, state).agents_learned_from([0]) == agents
+    assert next_placement.workload(plan, state).agents_learned_from([0]) == agents
 
 
 def events(world):

@@ -9,7 +9,7 @@ from coordinator.config.keys import RULES, valid_keys
 from coordinator.config.loading import load
 from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
 from functions.algorithms.registry import ALGORITHMS
-from functions.environments.names import BUILT_IN
+from functions.environments.task_names import BUILT_IN
 from marless.cli.app import COMMANDS
 from scripts.reference import algorithms, commands, configuration, environments, markdown, prices, rules
 from scripts.reference.pages import PAGES

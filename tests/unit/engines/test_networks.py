@@ -16,8 +16,8 @@ from functions.algorithms.engine import engine_of
 from functions.contract import BadRequest, MissingExtra, Team
 from functions.environments.base import AgentClass, EnvSpec
 from functions.nn import onnx_acting
-from functions.nn.modules import BUILT_IN
 from functions.nn.shape import GRAPH, NetworkShape
+from functions.nn.torch_modules import BUILT_IN
 from functions.policies import Policy
 from marless.testing.algorithms.conformance import check
 from marless.testing.algorithms.random_tasks import RandomTask

@@ -12,7 +12,7 @@ from functions.contract import BadRequest, DescribeTask, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.mpe import options
-from functions.environments.names import ENVIRONMENTS
+from functions.environments.task_names import ENVIRONMENTS
 
 PLUG_IN = """
 import msgspec

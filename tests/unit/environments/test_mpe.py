@@ -17,8 +17,8 @@ from against_mpe2 import (
 
 from functions.environments.base import EnvTask
 from functions.environments.mpe.engine import WorldState
-from functions.environments.names import ENVIRONMENTS
 from functions.environments.registry import make
+from functions.environments.task_names import ENVIRONMENTS
 
 ALL = sorted(name for name in ENVIRONMENTS if name.startswith("mpe/"))
 FREE = ("mpe/simple_spread", "mpe/simple_adversary")

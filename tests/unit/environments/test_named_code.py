@@ -76,7 +76,7 @@ def test_the_check_of_a_task_inside_a_task_is_the_same():
     ],
 )
 def test_a_network_and_a_mixer_are_factories_of_modules(name, message):
-    modules = pytest.importorskip("functions.nn.modules")
+    modules = pytest.importorskip("functions.nn.torch_modules")
     network = NetworkShape(factory=name, observation=(2,), rest=0, outputs=2, hidden=(4,), output_gain=1.0)
     mixer = MixerShape(factory=name, agents=2, state=4, mixing_embed_dim=4, hypernet_embed=4)
     for shape in (network, mixer):

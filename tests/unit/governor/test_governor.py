@@ -10,10 +10,10 @@ from simulated import MemoryLedger
 
 from coordinator.config.loading import load
 from coordinator.core.state import State
-from coordinator.drive import governor, lease, run_manifest
-from coordinator.drive.governor import STUDY, begin, govern, limited, read_state, stop
+from coordinator.drive import lease, run_manifest, study_governor
 from coordinator.drive.ledger_items import STATE, StateEncoder
 from coordinator.drive.run_manifest import RunManifest
+from coordinator.drive.study_governor import STUDY, begin, govern, limited, read_state, stop
 from coordinator.governor.study_state import StudyPlan
 from functions.contract import Platform, StaleVersion, StorageFault
 
@@ -269,7 +269,7 @@ def test_a_command_that_was_killed_while_it_began_a_study_goes_on(nth):
 
 def test_a_governor_that_is_overtaken_again_and_again_leaves(monkeypatch):
     there = begun()
-    monkeypatch.setattr(governor, "_step", lambda there, plan: (_ for _ in ()).throw(StaleVersion("state")))
+    monkeypatch.setattr(study_governor, "_step", lambda there, plan: (_ for _ in ()).throw(StaleVersion("state")))
     with pytest.raises(StaleVersion):
         govern(there, f"{STUDY}s")
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from functions.isolation import foreign
+from functions.isolation import foreign_imports
 from functions.isolation.arithmetic import ARITHMETIC
-from functions.isolation.keeper import Keeper, ProcessChanged, restore, settle, settled
+from functions.isolation.process_guard import Keeper, ProcessChanged, restore, settle, settled
 from functions.nn import layers
 
 pytestmark = pytest.mark.usefixtures("code_of_others")
@@ -203,7 +203,7 @@ def test_functions_that_compute_nothing_may_be_replaced(monkeypatch):
 
 
 def test_a_process_is_foreign_from_the_first_import_on_that_is_not_ours(monkeypatch):
-    imports = foreign.Imports()
+    imports = foreign_imports.Imports()
     imports.expect()
     assert not imports.look()
     monkeypatch.setitem(sys.modules, "functions.late", np)

@@ -6,8 +6,8 @@ import torch
 
 from functions.nn import recurrent
 from functions.nn.layers import LayerNorm, Relu, Tanh
-from functions.nn.passes import Passes
 from functions.nn.shape import Network
+from functions.nn.training_passes import Passes
 
 ACTIVATIONS = pytest.mark.parametrize("activation", [Tanh, Relu])
 

@@ -8,7 +8,7 @@ from seeds import each_seed, slow
 
 from coordinator.placement.rules import fused, split
 from functions.algorithms import registry as algorithms
-from functions.algorithms.ddpg.actors import current_actions, next_actions
+from functions.algorithms.ddpg.policy_actions import current_actions, next_actions
 from functions.algorithms.off_policy.critic_inputs import recorded_actions
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context

@@ -13,7 +13,7 @@ from functions import codec
 from functions.algorithms import registry as algorithms
 from functions.algorithms.off_policy.target_networks import observation_inputs
 from functions.algorithms.specification import Share
-from functions.algorithms.value import decomposed
+from functions.algorithms.value import decomposition_stages
 from functions.algorithms.value.utilities import agent_utilities
 from functions.contract import TaskHeader
 from functions.learner import stages
@@ -204,7 +204,7 @@ def test_a_function_with_all_stages_makes_utilities_of_a_minibatch_once(name, ru
         made.append(context.update)
         return agent_utilities(context, group, **settings)
 
-    monkeypatch.setattr(decomposed, "agent_utilities", counted)
+    monkeypatch.setattr(decomposition_stages, "agent_utilities", counted)
     scene.run(rule, rounds=1)
     # A second set from the round's own data, in its last update, for the metrics.
     for update, whole in ((0, 0), (1, 1)):

@@ -10,8 +10,8 @@ import pytest
 
 from functions.contract import StorageFault
 from functions.system_errors import ADVICE, explained
-from infra.local.files import FileStorage
-from infra.local.sqlite import SqliteLedger
+from infra.local.file_storage import FileStorage
+from infra.local.sqlite_ledger import SqliteLedger
 from marless.runs.folder import RunFolder
 from marless.studies import decisions
 

@@ -4,7 +4,7 @@ from dataclasses import replace as changed
 
 from simulated import World, make_plan, on_lambda, promising
 
-from coordinator.core import planning
+from coordinator.core import next_placement
 from coordinator.placement.coordination_cost import LOCAL, CoordinationCost, detached, outside, reports
 from coordinator.pricing.aws_latency import EMULATED, STANDARD
 from coordinator.pricing.bill import LOG_BYTES, Charge, Meter
@@ -37,11 +37,11 @@ def test_a_turn_is_an_invocation_that_loads_what_stands_and_reads_the_reports():
 def test_a_plan_says_where_its_coordinator_is():
     plan = make_plan("stop.rounds=1")
     state = World(plan).finish()
-    assert planning.terms(plan, state).coordination_cost == LOCAL
+    assert next_placement.terms(plan, state).coordination_cost == LOCAL
     driven = on_lambda(plan, cpu_scaling=False)
     gone = promising(driven, can_inline=False)
-    assert planning.terms(driven, state).coordination_cost == outside(STANDARD)
-    assert planning.terms(gone, state).coordination_cost == detached(STANDARD, state.item_bytes)
-    assert planning.terms(promising(driven, cpu_scaling=True), state).coordination_cost == outside(EMULATED)
-    assert (planning.terms(gone, state).fixed, planning.terms(gone, state).can_inline) == (True, False)
-    assert isinstance(planning.coordination(plan, state), CoordinationCost)
+    assert next_placement.terms(driven, state).coordination_cost == outside(STANDARD)
+    assert next_placement.terms(gone, state).coordination_cost == detached(STANDARD, state.item_bytes)
+    assert next_placement.terms(promising(driven, cpu_scaling=True), state).coordination_cost == outside(EMULATED)
+    assert (next_placement.terms(gone, state).fixed, next_placement.terms(gone, state).can_inline) == (True, False)
+    assert isinstance(next_placement.coordination(plan, state), CoordinationCost)

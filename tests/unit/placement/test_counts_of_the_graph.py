@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from simulated import World, make_plan
 
-from coordinator.core import planning
+from coordinator.core import next_placement
 from coordinator.core.league_matches import Checkpoint, LeagueState
 from coordinator.core.round_graph import EXTRA_GETS, in_flight
 from coordinator.core.state import RunInputs
@@ -65,7 +65,7 @@ CASES = {"alone": lambda plan, state: (plan, state), "fragments": fragments, "da
 )
 def test_the_planner_counts_what_the_tasks_that_play_read(rule, case):
     plan, state = CASES[case](*run(rule)[:2])
-    layout = Layout(planning.workload(plan, state))
+    layout = Layout(next_placement.workload(plan, state))
     played = [task for task in layout.schedule(state.placement)[0] if task.kind in ("sample", "whole")]
     nodes = [node for node in in_flight(plan, state) if node.item.kind in ("sample", "whole")]
     assert sum(task.number * task.reads for task in played) == sum(node.item.gets - EXTRA_GETS for node in nodes)
@@ -76,7 +76,7 @@ def test_the_planner_counts_what_the_tasks_that_play_read(rule, case):
 @pytest.mark.parametrize("rule", [rule for rule in LEARNER_PLACEMENTS if rule != "whole"])
 def test_the_planner_counts_what_learners_read_of_their_round(rule, settings):
     plan, state, asked = run(rule, *settings)
-    layout = Layout(planning.workload(plan, state))
+    layout = Layout(next_placement.workload(plan, state))
     learners = [task for wave in layout.schedule(state.placement)[1:] for task in wave]
     learned = [request for request in asked if isinstance(request, LearnTask) and request.address.round == 1]
     reads = sum(len(request.reads()) - len(request.learning.reads()) for request in learned)

@@ -5,7 +5,7 @@ import pytest
 from simulated import Lines, MemoryLedger, MemoryStorage, World
 
 from coordinator.config.loading import load
-from coordinator.core import planning
+from coordinator.core import next_placement
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver
 from coordinator.drive.ports import Ports
@@ -51,7 +51,7 @@ def messages(*settings):
     while driver.step():
         state = driver.state
         if state.round_placement and state.phase not in ("final", "absolute"):
-            layout = Layout(planning.workload(plan, state))
+            layout = Layout(next_placement.workload(plan, state))
             reckoned = layout.request_bytes(state.round_placement), layout.answer_bytes(state.round_placement)
             found += [(request, *reckoned, *sizes) for request, *sizes in here.seen]
         here.seen.clear()
@@ -89,7 +89,7 @@ def test_what_a_user_sets_is_kept_as_far_as_messages_of_deployed_functions_hold_
     config = load(None, [*settings, "evaluation.every=100", "actors.num_envs=64", "stop.rounds=1"])
     state = World(Plan("r", config, "code", load_prices(), Platform())).finish()
     here, deployed, detached = (
-        planning.configured_placement(Plan("r", config, "code", load_prices(), platform), state)
+        next_placement.configured_placement(Plan("r", config, "code", load_prices(), platform), state)
         for platform in (Platform(), Platform(messages_limited=True), Platform(can_inline=False).on_lambda())
     )
     assert (here.rounds, here.inline_objects) == (100, True)

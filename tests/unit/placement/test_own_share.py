@@ -5,7 +5,7 @@ import math
 import pytest
 from simulated import World, answered, make_plan, on_lambda
 
-from coordinator.core import planning
+from coordinator.core import next_placement
 from coordinator.placement import planner
 from coordinator.placement.workload import Layout
 from functions.contract import LearnTask, SampleTask, WholeTask
@@ -42,7 +42,7 @@ def test_the_forecast_of_a_round_is_the_bill_of_its_tasks(by_lambda):
 
     def look(state):
         if state.phase == "sample" and state.round not in forecasts and 2 <= state.round < 12:
-            terms, work = planning.terms(plan, state), planning.workload(plan, state)
+            terms, work = next_placement.terms(plan, state), next_placement.workload(plan, state)
             expected = planner.forecast(state.placement, Layout(work), state.timings, terms)
             forecasts[state.round] = expected.compute * state.placement.rounds_per_task
 

@@ -9,6 +9,7 @@ import torch
 from plain_ppo import Group, Network
 
 from functions.algorithms import registry as algorithms
+from functions.algorithms.group_inputs import starts
 from functions.algorithms.ppo import diagnostics
 from functions.algorithms.ppo.diagnostics import (
     behaviour,
@@ -20,7 +21,6 @@ from functions.algorithms.ppo.diagnostics import (
     noise,
     noise_estimate,
 )
-from functions.algorithms.rows import starts
 from functions.algorithms.specification import Share
 from functions.learner import stages
 

@@ -9,8 +9,8 @@ import torch
 from plain_ppo import Group
 
 from functions.algorithms import registry as algorithms
+from functions.algorithms.group_inputs import starts, with_identity
 from functions.algorithms.ppo import distil
-from functions.algorithms.rows import starts, with_identity
 from functions.contract import Team
 from functions.nn import recurrent
 from functions.nn.continuous import Bounds, Gaussian

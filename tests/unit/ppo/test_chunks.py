@@ -7,8 +7,8 @@ import pytest
 import synthetic
 
 from functions.algorithms.chunks import Independent, shuffled_minibatches, training_samples
+from functions.algorithms.group_inputs import observations, pool_rows, starts
 from functions.algorithms.groups import members
-from functions.algorithms.rows import observations, pool_rows, starts
 from functions.algorithms.trainable import outputs
 from functions.nn import recurrent
 from functions.nn.networks import unroll

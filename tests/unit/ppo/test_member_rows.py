@@ -7,7 +7,7 @@ import pytest
 from synthetic import context, spec
 
 from functions.algorithms import registry as algorithms
-from functions.algorithms.rows import learned_from, share
+from functions.algorithms.group_inputs import learned_from, share
 from functions.algorithms.specification import Share
 from functions.keys import group_name
 from functions.learner import stages

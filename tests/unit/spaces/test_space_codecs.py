@@ -9,14 +9,14 @@ from random_spaces import acted, observed
 
 from coordinator.errors import UserError
 from functions.contract import CorruptObject, Team
-from functions.environments import language
+from functions.environments import native_spaces
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.environments.pettingzoo.agents import agents_of, classes_of, keys_of
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.spaces import action_space_of, gymnasium_space, observation_space_of
 from functions.environments.spaces.actions import ActionCodec
 from functions.environments.spaces.agent import AgentCodec
-from functions.environments.spaces.description import (
+from functions.environments.spaces.space_types import (
     AgentSpaces,
     BoxSpace,
     DictSpace,
@@ -196,7 +196,7 @@ def test_the_widest_whole_numbers_are_shown_within_their_space(dtype):
 def test_names_that_are_whole_numbers_of_another_text_are_their_texts():
     header = header_of(spaces.Discrete(2), spaces.Discrete(2), names=(True, 7))
     assert (header.spec.agents, header.spec.keys) == (("True", "7"), ("True", 7))
-    language.require_fitting(header.spec, last_action=False)
+    native_spaces.require_fitting(header.spec, last_action=False)
     assert TeamPolicy(header, linear(header.spec.classes[0], [(1, 1)])).act({True: 1, 7: 0}) == {True: 1, 7: 0}
 
 

@@ -20,7 +20,7 @@ from functions.encoding import (
     to_json_file,
     to_message_pack,
 )
-from infra.local.frames import Call, Ended, Inbox, Ready, frame
+from infra.local.pipe_messages import Call, Ended, Inbox, Ready, frame
 from infra.local.zygote import Died, Fork, Forked
 
 FAILED = Failed(id="r/000001/sample/0", attempt=0, kind="environment", message="QQQQ", again=True)

@@ -33,7 +33,7 @@ from functions.environments.base import EnvTask
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
 from functions.serving import read, serve
-from functions.warm import WARM
+from functions.warm_cache import WARM
 
 TOY = EnvTask(name="toy/signal", agents=3)
 TEAM, TARGET = Team(groups=(0, 1, 2), identity=True), Team(groups=(0, 0, 2), identity=True)

@@ -26,7 +26,7 @@ from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.learner import whole
 from functions.learner.handler import handle as learn
-from functions.warm import WARM
+from functions.warm_cache import WARM
 
 SPEC = marked_rollouts.spec(masked=True)
 

@@ -15,7 +15,7 @@ from functions.codec import encode, reference
 from functions.contract import BadRequest, Behaviour, SampleTask, TaskHeader, Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Observation, Step
-from functions.episodes import summary
+from functions.episode_returns import summary
 from functions.evaluator.handler import play
 from functions.policies import Policy
 from functions.randomness import generator

@@ -32,7 +32,7 @@ from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
 from functions.serving import read, serve
 from functions.stored_answers import stored_answer
-from functions.warm import WARM
+from functions.warm_cache import WARM
 
 TOY = EnvTask(name="toy/signal")
 TASK = make_task(

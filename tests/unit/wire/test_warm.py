@@ -22,8 +22,8 @@ from functions.contract import (
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.serving import read, serve
-from functions.warm import WARM, WarmCache, bound_of, keeps_objects
-from infra.local.files import FileStorage
+from functions.warm_cache import WARM, WarmCache, bound_of, keeps_objects
+from infra.local.file_storage import FileStorage
 
 ROWS = 50
 

@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 import msgspec
 
 from coordinator.errors import UserError
-from functions.bounds import MOST_AGENTS
+from functions.setting_limits import MOST_AGENTS
 from marless.cli import arguments as common
 from marless.cli.console import playable
 from marless.output import say, say_json, say_text

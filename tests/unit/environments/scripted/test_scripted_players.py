@@ -9,8 +9,8 @@ from functions.contract import BadRequest
 from functions.environments import registry as environments
 from functions.environments.base import EnvTask
 from functions.environments.scripted import connect_four, leduc_holdem
-from functions.environments.scripted.names import BUILT_IN, named, reference
 from functions.environments.scripted.players import choose
+from functions.environments.scripted.script_names import BUILT_IN, named, reference
 from marless.runs.policies import find_policies
 
 LEDUC = "pettingzoo:pettingzoo.classic.leduc_holdem_v4:env"

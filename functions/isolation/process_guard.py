@@ -15,9 +15,9 @@ from typing import Any, Self
 import numpy as np
 
 from functions.isolation.arithmetic import ARITHMETIC
-from functions.isolation.foreign import IMPORTS
+from functions.isolation.foreign_imports import IMPORTS
 from functions.isolation.process_state import COMPUTED_WITH, PARTS, Part
-from functions.isolation.replaced import ORIGINALS
+from functions.isolation.replaced_functions import ORIGINALS
 
 # As numpy is imported.
 _ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from functions.contract import Record, StaleVersion, StorageFault
 from functions.system_errors import explained
-from infra.local.files import sync
+from infra.local.file_storage import sync
 
 # How long a statement waits for another process's write.
 _BUSY_S = 5.0

@@ -4,10 +4,9 @@ are what networks take, by the numbers of its description."""
 import math
 
 from functions.environments.base import AgentClass, EnvSpec
-from functions.environments.description import fault_of
 from functions.environments.spaces.actions import ActionCodec
 from functions.environments.spaces.agent import AgentCodec
-from functions.environments.spaces.description import (
+from functions.environments.spaces.space_types import (
     AgentSpaces,
     BoxSpace,
     DiscreteSpace,
@@ -17,6 +16,7 @@ from functions.environments.spaces.description import (
     observed_size,
     require_sound,
 )
+from functions.environments.spec_check import fault_of
 
 # Of an agent's action that is one choice, or the number of several.
 _MOST_COMPONENTS = 1024

@@ -1,10 +1,10 @@
 """A lower bound on the memory of a function that learns or plays, known before a run begins.
 
 Networks with their optimiser state (`AlgorithmSpec.part_bytes`) and observations count; the interpreter, minibatches,
-activations, what a process keeps from task to task (`functions.warm`), and most of the memory of objects in transit do
-not. A function needs more than this bound, unless `stop.seconds`, `stop.dollars` or `stop.return` end the run before
-its replay buffer has grown so far; one with more memory may still be too small. Nothing enforces these sizes on a local
-machine, but the bill is that of such functions.
+activations, what a process keeps from task to task (`functions.warm_cache`), and most of the memory of objects in
+transit do not. A function needs more than this bound, unless `stop.seconds`, `stop.dollars` or `stop.return` end the
+run before its replay buffer has grown so far; one with more memory may still be too small. Nothing enforces these sizes
+on a local machine, but the bill is that of such functions.
 """
 
 import itertools

@@ -20,8 +20,8 @@ from functions.algorithms.off_policy.target_networks import update_target
 from functions.algorithms.off_policy.td import multi_step_returns
 from functions.algorithms.stage import Context, StageResult
 from functions.algorithms.trainable import moments
-from functions.algorithms.value import decomposed
-from functions.algorithms.value.decomposed import Mixing, SideUtilities, mixed_agents
+from functions.algorithms.value import decomposition_stages
+from functions.algorithms.value.decomposition_stages import Mixing, SideUtilities, mixed_agents
 from functions.algorithms.value.hypernetworks import Hypernetworks
 from functions.algorithms.value.specs import MixedConfig
 from functions.contract import Team
@@ -85,7 +85,7 @@ class MixedValue(Generic[C]):
 
     def initialise(self, spec: EnvSpec, team: Team, config: C, seed: int, group: int) -> dict[str, Array]:
         """The group's network at round 0, and the side's mixing network if it is the side's first group."""
-        tensors, name = decomposed.initialise(spec, team, config, seed, group), group_name(group)
+        tensors, name = decomposition_stages.initialise(spec, team, config, seed, group), group_name(group)
         if not leads_side(spec, team, group):
             return tensors
         mixer = self.initial_tensors(spec, team, config, group, generator(seed, "initialise", "mixer", group))

@@ -13,7 +13,7 @@ from functions.contract import Behaviour, Team
 from functions.environments.base import ActionArray, AgentClass, BoolArray, EnvSpec, FloatArray, Observation
 from functions.environments.scripted.players import choose
 from functions.nn import heads
-from functions.nn.batched import ActingNetworks, batch_networks
+from functions.nn.batched_acting import ActingNetworks, batch_networks
 from functions.nn.heads import Head
 from functions.nn.losses import mask_logits
 

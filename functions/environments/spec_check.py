@@ -1,7 +1,7 @@
 """Whether the description of an env task contradicts itself."""
 
-from functions.bounds import LARGEST_FLOAT32
 from functions.environments.base import AgentClass, EnvSpec
+from functions.setting_limits import LARGEST_FLOAT32
 
 _WRONG_AGENTS = "agents are not one or more different names"
 _WRONG_CLASSES = "classes do not hold every agent once, in ascending order, under different names"

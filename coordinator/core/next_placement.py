@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from coordinator.config.schema import RunConfig
-from coordinator.core import footprint, requests
+from coordinator.core import memory_bound, requests
 from coordinator.core.rounds import agents_learned_from, fragments, rollout_steps, undisturbed
 from coordinator.core.state import Plan, State
 from coordinator.core.state_location import spec_of
@@ -22,7 +22,7 @@ from coordinator.rules.sharing import SHARING_MODES
 from functions.contract import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES
 from functions.environments.base import EnvSpec
 from functions.function_specs import PLACED
-from functions.warm import share_of
+from functions.warm_cache import share_of
 
 # Bytes that stages publish for every row: advantage, target and value.
 _PASSED_BYTES = 12
@@ -124,7 +124,7 @@ def _packs(plan: Plan, state: State) -> Packs:
     assert state.team is not None
     if plan.platform.concurrency >= len(state.groups):
         return ()
-    sizes = footprint.part_sizes(plan.config, state.env_spec, state.team)
+    sizes = memory_bound.part_sizes(plan.config, state.env_spec, state.team)
     loads = {
         group: float(agents_learned_from(plan, state, [group]) * max(1, sum(parts.values())))
         for group, parts in sizes.items()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from functions.contract import BadRequest
-from functions.isolation.keeper import settled
+from functions.isolation.process_guard import settled
 from functions.named_code import refuse_standard, require_maker
 from functions.nn.shape import MixerShape, NetworkShape
 

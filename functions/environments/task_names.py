@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint
 from typing import NamedTuple, cast
 
 from functions.environments.base import EnvironmentFault, EnvTask, VectorEnvironment
-from functions.registry import Registry, load_error
+from functions.plug_in_registry import Registry, load_error
 
 Make = Callable[[EnvTask, int], VectorEnvironment]
 

@@ -1,7 +1,7 @@
 """The process of one execution environment: awslambdaric, which ends with the emulated account.
 
-Started as ``python -P child.py LIFELINE HANDLER``, where LIFELINE is a pipe's descriptor. It imports nothing from this
-package: only the function's own folders are on the path.
+Started as ``python -P environment_process.py LIFELINE HANDLER``, where LIFELINE is a pipe's descriptor. It imports
+nothing from this package: only the function's own folders are on the path.
 """
 
 import os
