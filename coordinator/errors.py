@@ -20,13 +20,13 @@ class UserError(Exception):
 class Ending:
     """How a command that drove a run ended.
 
-    `code` is the exit code and `line` goes to standard error, '' when all went well. `kept` is False when the run never
-    got far enough to leave a folder worth keeping.
+    `code` is the exit code and `line` goes to standard error, '' when all went well. `keeps_folder` is False when the
+    run never got far enough to leave a folder worth keeping.
     """
 
     code: int
     line: str
-    kept: bool = True
+    keeps_folder: bool = True
 
 
 def one_line(error: BaseException) -> str:

@@ -115,7 +115,7 @@ def _view() -> View:
 
 def _ended(folder: RunFolder, ending: Ending) -> Run:
     """The run, unless it came to nothing or failed."""
-    if not ending.kept:
+    if not ending.keeps_folder:
         raise UserError(ending.line)
     run = Run(folder.path)
     if ending.code == USER_ERROR or (ending.code and run.summary.status == "failed"):

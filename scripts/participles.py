@@ -40,16 +40,11 @@ WORST = _words("""
 """)
 # Rooms that still have such names; none is added.
 NOT_CLEAN: tuple[str, ...] = (
-    "coordinator",
-    "coordinator/core",
-    "coordinator/drive",
-    "coordinator/governor",
     "functions",
     "functions/data",
     "functions/environments",
     "functions/isolation",
     "functions/learner",
-    "infra/local",
     "marless",
     "marless/ablation",
     "marless/comparison",

@@ -53,47 +53,47 @@ def _on_dispatched(plan: Plan, state: State, event: Dispatched) -> State:
 
 def _on_reported(plan: Plan, state: State, event: Reported) -> State:
     """Meters every report, and takes its answer only if the slot still waits for this attempt."""
-    slots, answered, invocations = dict(state.slots), [], []
-    for ended in event.ended:
-        slot = slots.get(ended.work)
-        if slot is not None and (ended.report.attempt != slot.attempt or not slot.waiting):
+    slots, answered_items, invocations = dict(state.slots), [], []
+    for attempt in event.attempts:
+        slot = slots.get(attempt.work)
+        if slot is not None and (attempt.report.attempt != slot.attempt or not slot.waiting):
             slot = None
         # A throttled attempt never ran and costs nothing.
-        if ended.report.outcome != "throttled":
-            invocations.append(_invocation(plan, slot, ended))
+        if attempt.report.outcome != "throttled":
+            invocations.append(_invocation(plan, slot, attempt))
         if slot is None:
             continue
-        if isinstance(ended.answer, Done):
-            answered.append((slot.item, ended.report))
-        slots[ended.work] = _after_attempt(slot, ended)
+        if isinstance(attempt.answer, Done):
+            answered_items.append((slot.item, attempt.report))
+        slots[attempt.work] = _after_attempt(slot, attempt)
     meter = state.meter.add_invocations(invocations)
     if plan.platform.bodies_leave_region:
         # Answers to a waiting process leave the region; a local run has no region.
-        out = sum(len(ended.report.body) for ended in event.ended if ended.report.outcome != "throttled")
+        out = sum(len(attempt.report.body) for attempt in event.attempts if attempt.report.outcome != "throttled")
         meter = meter.add_log(LOG_BYTES * len(invocations)).add_transfer(out)
-    return _with_durations(plan, replace(state, slots=slots, meter=meter), answered)
+    return _with_durations(plan, replace(state, slots=slots, meter=meter), answered_items)
 
 
-def _invocation(plan: Plan, slot: Slot | None, ended: Ended) -> Invocation:
+def _invocation(plan: Plan, slot: Slot | None, attempt: Ended) -> Invocation:
     """The attempt on the bill; `slot` is the one that waits for it, if any."""
     # The storage operations of an attempt without an answer are unknown, so the most it can have done is billed.
     unknown = Usage(puts=MOST_PUTS, gets=slot.item.gets if slot else 0)
-    kept = slot.item.kept if slot else NOTHING
-    usage = billed(ended.answer.usage, kept, ended.report.attempt) if ended.answer else unknown
+    expected_hits = slot.item.expected_hits if slot else NOTHING
+    usage = billed(attempt.answer.usage, expected_hits, attempt.report.attempt) if attempt.answer else unknown
     timeout_s, memory_mb = (slot.timeout_s, slot.item.memory_mb) if slot else (None, None)
-    return budget.invocation_of(plan, ended.report, timeout_s, memory_mb, usage)
+    return budget.invocation_of(plan, attempt.report, timeout_s, memory_mb, usage)
 
 
-def _after_attempt(slot: Slot, ended: Ended) -> Slot:
+def _after_attempt(slot: Slot, attempt: Ended) -> Slot:
     """The slot with the end of its attempt."""
-    answer = ended.answer
+    answer = attempt.answer
     if isinstance(answer, Done):
         return replace(slot, waiting=False, done=answer)
     return replace(
         slot,
         waiting=False,
         failures=slot.failures + 1,
-        problem=problem(slot, ended.report, answer),
+        problem=problem(slot, attempt.report, answer),
         not_retryable=isinstance(answer, Failed) and not answer.again,
         diverged=isinstance(answer, Failed) and answer.kind == "not_finite",
     )
@@ -113,15 +113,15 @@ def _problem(slot: Slot, report: Report, answer: Answer | None) -> str:
     return f"the {report.function} {'was throttled' if report.outcome == 'throttled' else 'died'}: {report.detail}"
 
 
-def _with_durations(plan: Plan, state: State, answered: list[tuple[WorkItem, Report]]) -> State:
+def _with_durations(plan: Plan, state: State, answered_items: list[tuple[WorkItem, Report]]) -> State:
     """With the longest durations by kind and unit of weight, without start-up, and with the measurements of the
     placement planner, which only the rule `auto` uses."""
     slowest, timings, peaks = dict(state.slowest), state.timings, dict(state.peaks)
-    planned = PLACEMENTS[plan.config.placement.rule].planned
-    for item, report in answered:
+    is_planned = PLACEMENTS[plan.config.placement.rule].planned
+    for item, report in answered_items:
         ms = report.duration_ms
         slowest[item.kind] = max(ms / item.weight, slowest.get(item.kind, 0.0))
-        if not planned or not item.size:
+        if not is_planned or not item.size:
             continue
         # Lambda measures on the function's own share of a vCPU; the other platforms measure on a whole core.
         if not plan.platform.cpu_scaling:
@@ -184,10 +184,10 @@ def _bill_waiting(plan: Plan, state: State) -> State:
 
 
 def _on_checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
-    checkpointed = tuple(sorted({ref.key for ref in state.durable_refs}))
-    following = replace(state, checkpointed=checkpointed, saved=state.round)
-    freed = set(state.checkpointed) - phase_ends.needed_keys(following)
-    return replace(following, garbage=tuple(sorted(set(state.garbage) | freed)))
+    durable_keys = tuple(sorted({ref.key for ref in state.durable_refs}))
+    following = replace(state, checkpointed=durable_keys, saved=state.round)
+    freed_keys = set(state.checkpointed) - phase_ends.needed_keys(following)
+    return replace(following, garbage=tuple(sorted(set(state.garbage) | freed_keys)))
 
 
 def _on_finishing(plan: Plan, state: State, event: Finishing) -> State:
@@ -210,7 +210,7 @@ def _on_metered(plan: Plan, state: State, event: Metered) -> State:
 def _on_lost(plan: Plan, state: State, event: Lost) -> State:
     """Lost attempts count as failures, so that work that never reports is not retried for ever."""
     slots = dict(state.slots)
-    lost = [(slots[work].item, slots[work].timeout_s) for work in event.works]
+    lost_attempts = [(slots[work].item, slots[work].timeout_s) for work in event.works]
     for work in event.works:
         slot = slots[work]
         name = slot.item.function
@@ -219,7 +219,7 @@ def _on_lost(plan: Plan, state: State, event: Lost) -> State:
             f" marless logs --function {name}"
         )
         slots[work] = replace(slot, waiting=False, failures=slot.failures + 1, problem=problem)
-    return replace(state, slots=slots, meter=budget.add_lost(plan, state.meter, lost))
+    return replace(state, slots=slots, meter=budget.add_lost(plan, state.meter, lost_attempts))
 
 
 _HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {

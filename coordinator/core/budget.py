@@ -36,7 +36,7 @@ REPORT_BYTES = 2048
 # Bytes of a table's item without its body: names of attributes, version, time, the mark of its writer, its own name and
 # the tenant's (DynamoDB developer guide, "DynamoDB item sizes and formats"), but not the run's name. The mark is padded
 # so that this number is exact.
-BESIDE_BODY = 100
+ITEM_OVERHEAD_BYTES = 100
 
 
 def allowed_s(plan: Plan, state: State, node: Node) -> float:
@@ -54,15 +54,15 @@ def allowed_s(plan: Plan, state: State, node: Node) -> float:
     slot = state.slots.get(node.name)
     patience = 2.0 ** (slot.failures if slot else 0)
     share = Decimal(str(cap)) * UNSEEN_SHARE / item.peers / _dollars_per_second(plan, item.memory_mb)
-    expected = max(LEAST_S, float(share))
+    expected_s = max(LEAST_S, float(share))
     if item.kind in state.slowest:
-        measured = max(LEAST_S, SLACK * state.slowest[item.kind] * item.weight / 1000)
+        measured_s = max(LEAST_S, SLACK * state.slowest[item.kind] * item.weight / 1000)
         if item.kind in ("sample", "whole") and fragments(plan, state):
             # Another process may have to play the unfinished episodes again.
-            measured *= 1 + state.env_spec.horizon / (plan.config.actors.rollout_length or 1)
+            measured_s *= 1 + state.env_spec.horizon / (plan.config.actors.rollout_length or 1)
         # The evaluations that end a run are reserved before any is measured: their reserve must not grow afterwards.
-        expected = min(measured, expected) if item.kind == "evaluate" else measured
-    return min(limit, round(expected * patience, 3))
+        expected_s = min(measured_s, expected_s) if item.kind == "evaluate" else measured_s
+    return min(limit, round(expected_s * patience, 3))
 
 
 def affordable(plan: Plan, state: State, nodes: list[Node]) -> bool:
@@ -81,7 +81,7 @@ def affordable(plan: Plan, state: State, nodes: list[Node]) -> bool:
     return dollars(plan, meter) <= Decimal(str(plan.config.stop.dollars))
 
 
-def _with_turns(plan: Plan, state: State, meter: Meter, dispatched: int) -> Meter:
+def _with_turns(plan: Plan, state: State, meter: Meter, new_tasks: int) -> Meter:
     """The meter with the turns of a coordinator that is a function, until the next decision and for the end, and with
     the reports that tasks write and it reads."""
     if not plan.platform.coordinator_mb:
@@ -90,7 +90,7 @@ def _with_turns(plan: Plan, state: State, meter: Meter, dispatched: int) -> Mete
         "coordinator", plan.platform.coordinator_mb, TURN_S * 1000, plan.platform.init_limit_ms, Usage(), per_vcpu(plan)
     )
     report = Meter().add_commit(REPORT_BYTES).add_load(REPORT_BYTES).add_stored(Usage(gets=1))
-    return meter + turn * TURNS + report * (dispatched + len(state.waiting))
+    return meter + turn * TURNS + report * (new_tasks + len(state.waiting))
 
 
 def _with_events(plan: Plan, state: State, meter: Meter, items: list[WorkItem]) -> Meter:
@@ -118,8 +118,8 @@ def add_lost(plan: Plan, meter: Meter, attempts: list[tuple[WorkItem, float]]) -
     scaling, limit_ms = per_vcpu(plan), plan.platform.init_limit_ms
     alike = Counter((item.function, item.memory_mb, timeout_s, item.gets) for item, timeout_s in attempts)
     for (function, memory_mb, timeout_s, gets), count in alike.items():
-        lost = Meter().add_lost(function, memory_mb, timeout_s, MOST_PUTS, gets, scaling, limit_ms)
-        meter = meter + lost * count
+        most_use = Meter().add_lost(function, memory_mb, timeout_s, MOST_PUTS, gets, scaling, limit_ms)
+        meter = meter + most_use * count
     return meter
 
 
@@ -149,7 +149,7 @@ def per_vcpu(plan: Plan) -> int | None:
 
 def item_bytes(plan: Plan, body: int) -> int:
     """The size of a ledger's item with a body of so many bytes; the body's alone where there is no table."""
-    return body + BESIDE_BODY + len(plan.run) if plan.platform.items_padded else body
+    return body + ITEM_OVERHEAD_BYTES + len(plan.run) if plan.platform.items_padded else body
 
 
 def written_bytes(plan: Plan, body: int, before: int) -> int:
@@ -165,8 +165,8 @@ def load_meter(plan: Plan, record: Record | None) -> Meter:
 def turn_meter(plan: Plan, duration_ms: float, init_ms: float, loads: Iterable[int]) -> Meter:
     """The use of the coordinator as a function for so many milliseconds that are not billed yet, and of reading bodies
     of `loads` bytes before it took up the run."""
-    used = plan.platform.coordinator_mb, duration_ms, init_ms
-    meter = Meter().add_invocation("coordinator", *used, Usage(), per_vcpu(plan)).add_log(LOG_BYTES)
+    memory_and_times = plan.platform.coordinator_mb, duration_ms, init_ms
+    meter = Meter().add_invocation("coordinator", *memory_and_times, Usage(), per_vcpu(plan)).add_log(LOG_BYTES)
     return sum((Meter().add_load(item_bytes(plan, size)) for size in loads), meter)
 
 
@@ -185,8 +185,12 @@ def _ledger_bytes(plan: Plan, state: State) -> int:
     """The most that the ledger may take until the next decision and for the end of the run."""
     sizes, actors = plan.config.evaluation, plan.config.actors
     horizon = state.spec.horizon if state.spec else 1
-    sampled = plan.config.scaling.rollouts * actors.num_envs * -(-(actors.rollout_length or horizon) // horizon)
-    returns = WRITES * (sampled + sizes.episodes + sizes.final_episodes) + ABSOLUTE_WRITES * 10 * sizes.episodes
+    sampled_episodes = (
+        plan.config.scaling.rollouts * actors.num_envs * -(-(actors.rollout_length or horizon) // horizon)
+    )
+    returns = (
+        WRITES * (sampled_episodes + sizes.episodes + sizes.final_episodes) + ABSOLUTE_WRITES * 10 * sizes.episodes
+    )
     slots = len(state.slots) + plan.config.scaling.rollouts + 3 * len(state.groups)
     lines = state.round_placement.rounds_per_task - 1 if state.round_placement else 0
     records = WRITES * (SLOT_BYTES * slots + LINE_BYTES * lines)

@@ -14,9 +14,11 @@ from functions.environments.base import EnvSpec
 _MEMORY_FACTOR = 3
 
 
-def incompatibility(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | None = None) -> str:
+def incompatibility(config: RunConfig, spec: EnvSpec, opponent_policies: FixedOpponents | None = None) -> str:
     """Why the run is impossible, and what to set instead; '' when it is possible."""
-    if problem := sides.incompatibility(spec, config.evaluation.side) or opponents.incompatibility(config, spec, fixed):
+    if problem := sides.incompatibility(spec, config.evaluation.side) or opponents.incompatibility(
+        config, spec, opponent_policies
+    ):
         return problem
     if problem := league_matches.incompatibility(config, spec):
         return problem
@@ -26,7 +28,7 @@ def incompatibility(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | No
         return f"actors.rollout_length: {config.actors.rollout_length} steps are less than an episode{problem}"
     if problem := config.algorithm.incompatibility(config.actors.rollout_length or spec.horizon):
         return f"algorithm.{problem}"
-    if problem := _too_large(config, spec) or _too_small(config, spec, fixed):
+    if problem := _too_large(config, spec) or _too_small(config, spec, opponent_policies):
         return problem
     return _incomparable(config.sharing.distance, spec) if SHARING_MODES[config.sharing.rule].switches else ""
 
@@ -63,34 +65,34 @@ def _too_large(config: RunConfig, spec: EnvSpec) -> str:
     )
 
 
-def _too_small(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | None) -> str:
+def _too_small(config: RunConfig, spec: EnvSpec, opponent_policies: FixedOpponents | None) -> str:
     """Why a function cannot hold the networks or their data; '' when all can."""
-    team = opponents.initial_team(config, spec, fixed)
+    team = opponents.initial_team(config, spec, opponent_policies)
     try:
         policies, learner = memory_bound.player(config, spec, team), memory_bound.learner(config, spec, team)
     except ValueError as error:
         return str(error)
-    needed = {"a learner": learner, "an actor": policies, "an evaluator": policies}
+    footprints = {"a learner": learner, "an actor": policies, "an evaluator": policies}
     if PLACEMENTS[config.placement.rule].one_function:
-        del needed["an actor"]  # none plays
-    return next(filter(None, (_lack(config, who, least) for who, least in needed.items())), "")
+        del footprints["an actor"]  # none plays
+    return next(filter(None, (_lack(config, who, least) for who, least in footprints.items())), "")
 
 
-def _lack(config: RunConfig, who: str, needed: Footprint) -> str:
+def _lack(config: RunConfig, who: str, footprint: Footprint) -> str:
     """How much memory the function lacks, and the advice; '' when it has the lower bound."""
     name = who.split()[1]
     memory_mb = getattr(config.functions, name).memory_mb
-    if needed.megabytes <= memory_mb:
+    if footprint.megabytes <= memory_mb:
         return ""
-    learned = f" and {needed.data / 2**20:,.0f} for what they learn from" if needed.data else ""
-    more = f"set well over {needed.megabytes:,}, or" if needed.megabytes < MOST_MB else "none can have so much:"
+    data_text = f" and {footprint.data / 2**20:,.0f} for what they learn from" if footprint.data else ""
+    more = f"set well over {footprint.megabytes:,}, or" if footprint.megabytes < MOST_MB else "none can have so much:"
     smaller = "shrink the networks (such as algorithm.hidden) or what agents see"
-    if needed.data > needed.networks:
+    if footprint.data > footprint.networks:
         less = "algorithm.buffer_size" if config.algorithm.replayed_steps else "actors.num_envs"
         smaller = f"learn from less ({less}), or shrink what agents see"
     return (
-        f"functions.{name}.memory_mb: {who} needs over {needed.networks / 2**20:,.0f} MB for networks{learned}, and it"
-        f" is {memory_mb:,}; {more} {smaller}"
+        f"functions.{name}.memory_mb: {who} needs over {footprint.networks / 2**20:,.0f} MB for networks{data_text},"
+        f" and it is {memory_mb:,}; {more} {smaller}"
     )
 
 

@@ -4,10 +4,10 @@ It applies the rules of `trend`, `similarity`, `grouping` and `scaling` in the o
 Reinforcement Learning with Serverless Computing", SoCC 2025, section 4).
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from dataclasses import replace as altered
 from typing import Literal, cast
 
 import numpy as np
@@ -31,7 +31,7 @@ from functions.keys import agent_name, group_name
 from functions.randomness import generator
 
 # The most that trials which found nothing may have cost, as a share of what training has, before another one begins.
-MOST_LOOKING = 0.02
+MAX_REJECTED_TRIAL_COST = 0.02
 
 
 class ControllerState(Message, frozen=True, kw_only=True):
@@ -47,15 +47,15 @@ class ControllerState(Message, frozen=True, kw_only=True):
     """Tests of whether members of a group have different roles."""
     shared: bool = False
     """Whether sharing is on."""
-    times: int = 0
+    sharing_switches: int = field(default=0, name="times")
     """How often sharing was switched on."""
     lowest: float | None = None
     """The lowest mean return of a round so far."""
     highest: float | None = None
     """The highest mean return of a round so far."""
-    trained: float = 0.0
+    training_cost: float = field(default=0.0, name="trained")
     """The list price of training so far, in prices of a rollout; known only where trials are played."""
-    looked: float = 0.0
+    rejected_trials_cost: float = field(default=0.0, name="looked")
     """The list price of trials that were rejected since the team last changed, in prices of a rollout."""
 
 
@@ -127,18 +127,18 @@ def is_payable(config: RunConfig, controller: ControllerState, price: RoundPrice
 
 def summaries(config: RunConfig, controller: ControllerState) -> tuple[SummaryName, ...]:
     """The summaries that the learners of the coming round compute."""
-    known = algorithm(config.algorithm.name).summaries
-    needed: set[SummaryName] = {*scaling.needs(config.scaling.rule)}
-    if "behaviour" in known:
-        needed.add("behaviour")
+    available = algorithm(config.algorithm.name).summaries
+    names: set[SummaryName] = {*scaling.needs(config.scaling.rule)}
+    if "behaviour" in available:
+        names.add("behaviour")
     mode = SHARING_MODES[config.sharing.rule]
     if mode.roles and not controller.roles.rounds_to_skip:
-        needed.add("rewards")
+        names.add("rewards")
     deciding = len(controller.trend.window) + 1 >= config.trend.window and not controller.shared
     if mode.switches and deciding:
-        needed.add(cast(SummaryName, similarity.DISTANCES[config.sharing.distance].needs))  # checked with the config
-        needed |= {*BASES[config.sharing.base].needs}
-    return tuple(sorted(needed))
+        names.add(cast(SummaryName, similarity.DISTANCES[config.sharing.distance].needs))  # checked with the config
+        names |= {*BASES[config.sharing.base].needs}
+    return tuple(sorted(names))
 
 
 def looks_at_rounds(config: RunConfig) -> bool:
@@ -157,9 +157,9 @@ def plan_next_round(
 ) -> Decision:
     """The decision after round `round_`, with rounds of this team at that `price`."""
     if SHARING_MODES[config.sharing.rule].switches and config.sharing.trial:
-        controller = replace(controller, trained=controller.trained + price.overhead + controller.rollouts)
+        controller = replace(controller, training_cost=controller.training_cost + price.overhead + controller.rollouts)
     controller = _remember(config, team, controller, signals, price)
-    proposal, slope = _part(config, team, controller, round_), None
+    proposal, slope = _propose_split_by_roles(config, team, controller, round_), None
     event: Literal["", "alone"] = ""
     if len(controller.trend.window) == config.trend.window:
         values = trend.values(controller.trend)
@@ -185,12 +185,13 @@ def plan_next_round(
 def _may_switch(config: RunConfig, controller: ControllerState) -> bool:
     """Whether the trend may switch sharing on or off now.
 
-    Another trial waits until those that found nothing cost `MOST_LOOKING` of the bill at most. A split needs no trial.
+    Another trial waits until those that found nothing cost `MAX_REJECTED_TRIAL_COST` of the bill at most. A split needs
+    no trial.
     """
     mode = SHARING_MODES[config.sharing.rule]
     if controller.shared:
         return mode.switches and not mode.never_switches_off
-    return mode.switches and controller.looked <= MOST_LOOKING * controller.trained
+    return mode.switches and controller.rejected_trials_cost <= MAX_REJECTED_TRIAL_COST * controller.training_cost
 
 
 def accept_proposal(controller: ControllerState, proposal: Proposal) -> ControllerState:
@@ -199,29 +200,29 @@ def accept_proposal(controller: ControllerState, proposal: Proposal) -> Controll
     return replace(
         controller,
         shared=sharing,
-        times=controller.times + sharing,
+        sharing_switches=controller.sharing_switches + sharing,
         scaling=scaling.clear_windows(controller.scaling),
         roles=roles.restart(controller.roles),
-        looked=0.0,
+        rejected_trials_cost=0.0,
     )
 
 
 def reject_proposal(controller: ControllerState, overhead: float, rollouts: float) -> ControllerState:
     """The controller's state once a proposal is rejected, whose trial cost as much as `rollouts`; see `trained`."""
-    looked = controller.looked + overhead + rollouts
-    return replace(controller, looked=looked, roles=roles.restart(controller.roles))
+    cost = controller.rejected_trials_cost + overhead + rollouts
+    return replace(controller, rejected_trials_cost=cost, roles=roles.restart(controller.roles))
 
 
 def _remember(
     config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals, price: RoundPrice
 ) -> ControllerState:
     by_group, rule = {group: _signal(signals.metrics, group) for group in team.learning}, config.scaling.rule
-    own = [signals.returns[agent] for agent in team.learners] if signals.returns else []
-    mean = sum(own) / len(own) if own else None
+    learner_returns = [signals.returns[agent] for agent in team.learners] if signals.returns else []
+    mean = sum(learner_returns) / len(learner_returns) if learner_returns else None
     history = scaling.add_round(controller.scaling, by_group, config.trend.window, rule, mean)
     if scaling.SCALING_RULES[rule].spends:
         history = replace(history, spent=history.spent + price.dollars(controller.rollouts))
-    controller = replace(controller, scaling=history, roles=_look(config, team, controller, signals))
+    controller = replace(controller, scaling=history, roles=_updated_roles(config, team, controller, signals))
     if not signals.returns:
         return controller
     returns = [signals.returns[agent] for agent in team.learners]
@@ -234,7 +235,7 @@ def _remember(
     )
 
 
-def _look(config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals) -> RoleHistory:
+def _updated_roles(config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals) -> RoleHistory:
     """What is known of the members' roles after the round, whose learners report errors unless the rule pauses."""
     history, agents = controller.roles, range(len(team.groups))
     if history.rounds_to_skip:
@@ -246,40 +247,42 @@ def _look(config: RunConfig, team: Team, controller: ControllerState, signals: R
             errors[tuple(members)] = _stack(signals, "rewards", members).swapaxes(0, 1)
     if not errors:
         return history
-    blocks = {found.shape[-1] for found in errors.values()}
-    joined = np.zeros((len(agents), len(agents), *blocks))
-    for members_, found in errors.items():
-        joined[np.ix_(members_, members_)] = found
-    return roles.update_role_test(history, team.groups, joined, config.sharing.error)
+    blocks = {error.shape[-1] for error in errors.values()}
+    joint_errors = np.zeros((len(agents), len(agents), *blocks))
+    for group_members, error in errors.items():
+        joint_errors[np.ix_(group_members, group_members)] = error
+    return roles.update_role_test(history, team.groups, joint_errors, config.sharing.error)
 
 
-def _part(config: RunConfig, team: Team, controller: ControllerState, round_: int) -> Proposal | None:
+def _propose_split_by_roles(config: RunConfig, team: Team, controller: ControllerState, round_: int) -> Proposal | None:
     """The finer groups once their members are shown to have different roles."""
     if not roles.rejects_equal_roles(controller.roles, config.sharing.error):
         return None
     groups = roles.proposed_groups(controller.roles, team.groups)
     if SHARING_MODES[config.sharing.rule].random_groups:
         groups = roles.random_groups(team.groups, groups, generator(config.seed, round_, "roles"))
-    bases = _changed(team.groups, groups)
+    bases = _bases_of_finer(team.groups, groups)
     return Proposal(kind="split", team=replace(team, groups=groups), bases=bases) if bases else None
 
 
-def _changed(before: Sequence[int], groups: Sequence[int]) -> dict[int, int]:
+def _bases_of_finer(before: Sequence[int], groups: Sequence[int]) -> dict[int, int]:
     """The old group of each of the `groups`, finer than `before`, whose members are not those of the old one."""
     return {group: before[group] for group in sorted(set(groups)) if groups.count(group) < before.count(before[group])}
 
 
 def _signal(metrics: Mapping[str, float], group: int) -> Signal:
-    named = {
+    metric_names = {
         "largest": "curvature/largest",
         "smallest": "curvature/smallest",
         "trace": "noise/trace",
         "square": "noise/square",
     }
-    return Signal(**{field: metrics.get(f"{name}/{group_name(group)}") for field, name in named.items()})
+    return Signal(**{field: metrics.get(f"{name}/{group_name(group)}") for field, name in metric_names.items()})
 
 
-def _bounds(config: RunConfig, agents: int, price: RoundPrice, spent: float, finished: int) -> scaling.Bounds:
+def _bounds(
+    config: RunConfig, agents: int, price: RoundPrice, spent_dollars: float, finished_rounds: int
+) -> scaling.Bounds:
     most, rule = config.scaling.rollouts, scaling.SCALING_RULES[config.scaling.rule]
     least = config.scaling.min_rollouts or rule.floor or -(-most // agents)
     if "noise" in rule.needs:
@@ -290,7 +293,7 @@ def _bounds(config: RunConfig, agents: int, price: RoundPrice, spent: float, fin
     dollars, rounds = config.stop.dollars, config.stop.rounds
     if not rule.spends or dollars is None or rounds is None:
         return limits
-    return altered(limits, left=(dollars - spent) / price.rollout, rounds=rounds - finished)
+    return dataclasses.replace(limits, left=(dollars - spent_dollars) / price.rollout, rounds=rounds - finished_rounds)
 
 
 def _target(config: RunConfig) -> float:
@@ -303,7 +306,7 @@ def _propose(
     """The other mode: no agents share, or agents with similar policies do; None when no policies are similar."""
     if controller.shared:
         apart = tuple(range(len(spec.agents)))
-        bases = _changed(team.groups, apart)
+        bases = _bases_of_finer(team.groups, apart)
         return Proposal(kind="split", team=replace(team, groups=apart), bases=bases) if bases else None
     groups = _group_agents(config, spec, team, controller, signals, round_)
     if SHARING_MODES[config.sharing.rule].roles and roles.separate_pairs(team.groups, groups):
@@ -337,7 +340,7 @@ def _group_agents(
         return rule(
             similarity.matrix(distance, tables),
             similarity.upper(distance, tables, sharing.confidence, rng),
-            grouping.policy_count(controller.times + 1, len(agents), sharing.cap),
+            grouping.policy_count(controller.sharing_switches + 1, len(agents), sharing.cap),
             sharing.epsilon,
             rng,
         )

@@ -31,7 +31,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 class Reported:
     """Functions ended, in this order."""
 
-    ended: tuple[Ended, ...]
+    attempts: tuple[Ended, ...]
 
 
 @dataclass(frozen=True)

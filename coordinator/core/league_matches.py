@@ -72,8 +72,8 @@ def first(config: RunConfig, spec: EnvSpec, team: Team, policies: tuple[Ref, ...
     checkpoints: tuple[Checkpoint, ...] = (start,)
     if config.league.script is not None:
         script = script_names.reference(config.league.script, config.task.name)
-        scripted = replace(start, team=scripted_team(len(spec.agents), script), policies=())
-        checkpoints = (scripted, start)
+        scripted_checkpoint = replace(start, team=scripted_team(len(spec.agents), script), policies=())
+        checkpoints = (scripted_checkpoint, start)
     return LeagueState(interval=config.league.every, checkpoints=checkpoints, ratings=ratings)
 
 
@@ -87,32 +87,32 @@ def matches(
     if league is None:
         return {}
     sides, count = sides_of(spec), min(rollouts - 1, round(config.league.share * rollouts))
-    found = {}
+    match_of = {}
     for rollout in range(rollouts - count, rollouts):
         side = sides[(round_ * count + rollout) % len(sides)]
         scores = np.array([checkpoint.scores[side.number] for checkpoint in league.checkpoints])
         chances = probabilities(LEAGUE_RULES[config.league.rule], scores)
         rng = generator(config.seed, "league", round_, rollout)
-        found[rollout] = side, int(rng.choice(len(chances), p=chances))
-    return found
+        match_of[rollout] = side, int(rng.choice(len(chances), p=chances))
+    return match_of
 
 
-def rate(league: LeagueState, played: dict[int, tuple[Side, int]], samples: Sequence[SampleReply]) -> LeagueState:
+def rate(league: LeagueState, match_of: dict[int, tuple[Side, int]], samples: Sequence[SampleReply]) -> LeagueState:
     """With the ratings and scores after a round; `samples` holds one reply for each rollout.
 
     A scripted player moves no rating: ratings are about rounds of the run.
     """
     if not league.advantages:
-        return replace(league, opening=_with_scores(league, played, samples))
+        return replace(league, opening=_with_scores(league, match_of, samples))
     ratings, checkpoints = list(league.ratings), list(league.checkpoints)
-    for rollout, (side, position) in played.items():
+    for rollout, (side, position) in match_of.items():
         score, opponent = samples[rollout].score, checkpoints[position]
         if score is None:
             continue
         if not opponent.scripted:
-            others = [rating for number, rating in enumerate(opponent.ratings) if number != side.number]
-            own = ratings[side.number] + league.advantages[side.number]
-            ratings[side.number] += _STEP * (score - expected_score(own, sum(others) / len(others)))
+            others = [other for number, other in enumerate(opponent.ratings) if number != side.number]
+            rating = ratings[side.number] + league.advantages[side.number]
+            ratings[side.number] += _STEP * (score - expected_score(rating, sum(others) / len(others)))
         scores = list(opponent.scores)
         scores[side.number] += _NEWEST * (score - scores[side.number])
         checkpoints[position] = replace(opponent, scores=tuple(scores))
@@ -120,11 +120,11 @@ def rate(league: LeagueState, played: dict[int, tuple[Side, int]], samples: Sequ
 
 
 def _with_scores(
-    league: LeagueState, played: dict[int, tuple[Side, int]], samples: Sequence[SampleReply]
+    league: LeagueState, match_of: dict[int, tuple[Side, int]], samples: Sequence[SampleReply]
 ) -> tuple[tuple[float, int], ...]:
     """The opening with the scores of a round."""
     opening = list(league.opening or [(0.0, 0)] * len(league.ratings))
-    for rollout, (side, position) in played.items():
+    for rollout, (side, position) in match_of.items():
         score = samples[rollout].score
         if score is not None and not league.checkpoints[position].scripted:
             total, count = opening[side.number]
@@ -136,34 +136,34 @@ def _advantages(opening: Sequence[tuple[float, int]]) -> tuple[float, ...]:
     """By side, from sums and counts of scores against the untrained policies; what all sides gained since cancels."""
     means = [min(max(total / count, _LEAST), 1 - _LEAST) if count else 0.5 for total, count in opening]
     points = [TENFOLD * math.log10(mean / (1 - mean)) for mean in means]
-    return tuple(own - sum(points) / len(points) for own in points)
+    return tuple(each - sum(points) / len(points) for each in points)
 
 
-def expected_score(own: float, other: float) -> float:
+def expected_score(rating: float, opponent_rating: float) -> float:
     """The score that Elo's ratings predict, between 0 and 1."""
-    return float(1 / (1 + 10 ** ((other - own) / TENFOLD)))
+    return float(1 / (1 + 10 ** ((opponent_rating - rating) / TENFOLD)))
 
 
 def add_checkpoint(
-    settings: League, league: LeagueState, finished: int, team: Team, policies: tuple[Ref, ...]
+    settings: League, league: LeagueState, finished_rounds: int, team: Team, policies: tuple[Ref, ...]
 ) -> LeagueState:
-    """With the policies after `finished` rounds, if their turn has come.
+    """With the policies after `finished_rounds` rounds, if their turn has come.
 
     A league of more than `settings.size` checkpoints keeps every second one and takes half as many from then on, so
     that they are always spread over the whole run. A scripted player stays.
     """
-    if finished % league.interval:
+    if finished_rounds % league.interval:
         return league
     scores = (0.5,) * len(league.ratings)
-    new = Checkpoint(round=finished, team=team, policies=policies, ratings=league.ratings, scores=scores)
+    new = Checkpoint(round=finished_rounds, team=team, policies=policies, ratings=league.ratings, scores=scores)
     advantages = league.advantages or _advantages(league.opening)
     league = replace(league, checkpoints=(*league.checkpoints, new), advantages=advantages, opening=())
     most = settings.size + (settings.script is not None)
     while len(league.checkpoints) > most:
         interval = 2 * league.interval
         # A scripted player counts as one of round 0.
-        kept = tuple(one for one in league.checkpoints if one.round % interval == 0)
-        league = replace(league, interval=interval, checkpoints=kept)
+        remaining = tuple(one for one in league.checkpoints if one.round % interval == 0)
+        league = replace(league, interval=interval, checkpoints=remaining)
     return league
 
 
@@ -173,13 +173,13 @@ def metrics(spec: EnvSpec, league: LeagueState | None) -> dict[str, float]:
     if league is None:
         return {}
     checkpoints = [one for one in league.checkpoints if not one.scripted]
-    found = {"league/checkpoints": float(len(checkpoints))}
+    values = {"league/checkpoints": float(len(checkpoints))}
     for side in sides_of(spec):
-        found[f"league/elo/{side.name}"] = league.ratings[side.number]
-        found[f"league/score/{side.name}"] = float(np.mean([one.scores[side.number] for one in checkpoints]))
-        for scripted in league.checkpoints[: len(league.checkpoints) - len(checkpoints)]:
-            found[f"league/scripted/{side.name}"] = scripted.scores[side.number]
-    return found
+        values[f"league/elo/{side.name}"] = league.ratings[side.number]
+        values[f"league/score/{side.name}"] = float(np.mean([one.scores[side.number] for one in checkpoints]))
+        for scripted_player in league.checkpoints[: len(league.checkpoints) - len(checkpoints)]:
+            values[f"league/scripted/{side.name}"] = scripted_player.scores[side.number]
+    return values
 
 
 def incompatibility(config: RunConfig, spec: EnvSpec) -> str:

@@ -39,15 +39,19 @@ def learner(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
     placed. `auto` begins with one learner for all groups; so does `whole`, whose learner plays, too. A learner of
     `balanced` has one group at least.
     """
-    own, rule, sizes = algorithm(config.algorithm.name), config.placement.rule, part_sizes(config, spec, team)
+    algorithm_spec, rule, sizes = (
+        algorithm(config.algorithm.name),
+        config.placement.rule,
+        part_sizes(config, spec, team),
+    )
     placement = PLACEMENTS[rule]
     place = PLACEMENTS[PACKED] if placement.planned or placement.one_function else placement
     # All updates after the first need the same memory.
-    schedule = place(own.stages, team.learning, min(2, config.algorithm.updates_per_round))
+    schedule = place(algorithm_spec.stages, team.learning, min(2, config.algorithm.updates_per_round))
     data, works = _data_bytes(config, spec), itertools.chain.from_iterable(schedule)
     tasks = [
         Footprint(_initialise_bytes(sizes)),
-        *(Footprint(_training_bytes(own, sizes, work), data) for work in works),
+        *(Footprint(_training_bytes(algorithm_spec, sizes, work), data) for work in works),
     ]
     if placement.one_function:
         tasks.append(Footprint(_batched_bytes(sizes, team) + sum(sum(parts.values()) for parts in sizes.values())))
@@ -68,8 +72,8 @@ def part_sizes(config: RunConfig, spec: EnvSpec, team: Team) -> Sizes:
     """
     part_bytes = algorithm(config.algorithm.name).part_bytes
     try:
-        resolved = config.algorithm.resolved(spec)
-        return {group: part_bytes(spec, team, resolved, group) if part_bytes else {} for group in team.learning}
+        settings = config.algorithm.resolved(spec)
+        return {group: part_bytes(spec, team, settings, group) if part_bytes else {} for group in team.learning}
     except BadRequest:
         return {group: {} for group in team.learning}
     except Exception as error:
@@ -89,20 +93,20 @@ def _batched_bytes(sizes: Sizes, team: Team) -> int:
     return sum(sizes[team.groups[agent]].get("policy", 0) for agent in team.learners)
 
 
-def _training_bytes(own: AlgorithmSpec, sizes: Sizes, work: Work) -> int:
+def _training_bytes(algorithm_spec: AlgorithmSpec, sizes: Sizes, work: Work) -> int:
     """The parts that the work's stages read, their new versions, and for the network in training another copy, a
     gradient and a scratch array; untrained parts keep their arrays."""
-    stages = [own.stage(name) for name in work.stages]
+    stages = [algorithm_spec.stage(name) for name in work.stages]
     reads = {part for stage in stages for part in stage.reads}
     resident = peak = sum(sizes[group].get(part, 0) for group in work.groups for part in reads)
-    renewed = set[tuple[str, int]]()
+    counted_parts = set[tuple[str, int]]()
     for _, stage, group in itertools.product(range(work.updates), stages, work.groups):
         for part in stage.writes:
             network, moments = (sizes[group].get(name, 0) for name in (part, f"{part}_optimiser"))
             if moments:
                 peak = max(peak, resident + 3 * network + moments)
-                resident += 0 if (part, group) in renewed else network + moments
-                renewed.add((part, group))
+                resident += 0 if (part, group) in counted_parts else network + moments
+                counted_parts.add((part, group))
     return peak
 
 
@@ -111,9 +115,9 @@ def _data_bytes(config: RunConfig, spec: EnvSpec) -> int:
     has no state; and those of the rounds in the replay buffer."""
     observations = 4 * sum(len(kind.agents) * kind.observation_size for kind in spec.classes)
     step, rollouts = observations + 4 * spec.state_size, config.scaling.rollouts
-    joined = (step if rollouts > 1 else 0) + (0 if spec.state_size else observations)
+    batch_bytes = (step if rollouts > 1 else 0) + (0 if spec.state_size else observations)
     steps = rollouts * config.actors.num_envs * (config.actors.rollout_length or spec.horizon)
-    return steps * (step + joined + step * _past_rounds(config, steps))
+    return steps * (step + batch_bytes + step * _past_rounds(config, steps))
 
 
 def _past_rounds(config: RunConfig, steps: int) -> int:

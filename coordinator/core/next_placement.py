@@ -44,22 +44,22 @@ def placement_changed(plan: Plan, state: State) -> bool:
     """
     if PLACEMENTS[plan.config.placement.rule].planned:
         return False
-    configured = configured_placement(plan, state)
-    return replace(state.placement, packs=()) != replace(configured, packs=())
+    user_placement = configured_placement(plan, state)
+    return replace(state.placement, packs=()) != replace(user_placement, packs=())
 
 
 def configured_placement(plan: Plan, state: State) -> RoundPlacement:
     """The user's placement, reduced where messages of deployed functions cannot hold it."""
-    chosen = plan.config.placement
-    assert not PLACEMENTS[chosen.rule].planned
+    settings = plan.config.placement
+    assert not PLACEMENTS[settings.rule].planned
     round_placement = RoundPlacement(
-        rule=chosen.rule,
-        rollouts_per_invocation=chosen.rollouts_per_invocation,
-        rounds=chosen.rounds,
-        inline_objects=chosen.inline_objects,
+        rule=settings.rule,
+        rollouts_per_invocation=settings.rollouts_per_invocation,
+        rounds=settings.rounds,
+        inline_objects=settings.inline_objects,
         checkpoint_every=plan.config.checkpoint_every,
         memory_mb={},
-        packs=_packs(plan, state) if PLACEMENTS[chosen.rule].balances else (),
+        packs=_packs(plan, state) if PLACEMENTS[settings.rule].balances else (),
     )
     if not plan.platform.messages_limited:
         return round_placement
@@ -109,10 +109,12 @@ def _input_reads(plan: Plan, state: State) -> int:
 
 def _unfinished_bytes(spec: EnvSpec, num_envs: int) -> float:
     """The most bytes of a rollout's unfinished episodes: seeds, lengths, returns, and the actions of whole episodes."""
-    chosen = sum(
+    action_bytes = sum(
         4 * len(kind.agents) * (len(kind.branches) or (kind.actions if kind.continuous else 1)) for kind in spec.classes
     )
-    return num_envs * (16.0 + 8 * len(spec.agents) + spec.horizon * chosen) + _NAMED_BYTES * (3 + len(spec.classes))
+    return num_envs * (16.0 + 8 * len(spec.agents) + spec.horizon * action_bytes) + _NAMED_BYTES * (
+        3 + len(spec.classes)
+    )
 
 
 def _packs(plan: Plan, state: State) -> Packs:
@@ -164,10 +166,10 @@ def coordination(plan: Plan, state: State) -> CoordinationCost:
 
 def _table_bytes(config: RunConfig, spec: EnvSpec) -> int:
     """The most bytes of the tables that learners report of all agents in a round."""
-    compared = (
+    is_compared = (
         SHARING_MODES[config.sharing.rule].switches and similarity.DISTANCES[config.sharing.distance].needs == "density"
     )
-    density = DENSITY_SAMPLES * DENSITY_DIMENSIONS if compared else 0
+    density = DENSITY_SAMPLES * DENSITY_DIMENSIONS if is_compared else 0
     outputs = sum(len(kind.agents) * kind.actions * (1 + kind.continuous) for kind in spec.classes)
     return 4 * (COMPARED_OBSERVATIONS * outputs + density * len(spec.agents))
 
@@ -195,7 +197,7 @@ def round_price(plan: Plan, state: State) -> RoundPrice:
         stages, storage = spec_of(plan).stages, config.pricing.storage
         return RoundPrice(list_overhead(plan.prices, len(state.env_spec.agents), stages, storage))
     groups = state.team.groups
-    priced = PricedRound(
+    conditions = PricedRound(
         rule=config.scaling.priced_as or config.placement.rule,
         rollouts_per_invocation=config.placement.rollouts_per_invocation,
         inline_objects=config.placement.inline_objects,
@@ -205,4 +207,4 @@ def round_price(plan: Plan, state: State) -> RoundPrice:
         steps=rollout_steps(plan, state),
         most=config.scaling.rollouts,
     )
-    return list_price(priced, Tariff.of(plan.prices, config.pricing.architecture, config.pricing.storage))
+    return list_price(conditions, Tariff.of(plan.prices, config.pricing.architecture, config.pricing.storage))

@@ -23,7 +23,7 @@ class FixedOpponents(Message, frozen=True, kw_only=True):
     """The policies are deterministic: no actions are drawn from them."""
 
 
-def initial_team(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | None) -> Team:
+def initial_team(config: RunConfig, spec: EnvSpec, policies: FixedOpponents | None) -> Team:
     """The team of the first round: the groups of the sharing rule, and the side that does not learn, if there is
     one."""
     sharing = config.sharing
@@ -32,7 +32,7 @@ def initial_team(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | None)
         groups = by_name(spec.agents, sharing.groups or ())
     else:
         groups = mode.initial(classes_by_side(spec), sharing.start)
-    return with_opponents(config, spec, fixed, Team(groups=groups, identity=takes_identity(sharing)))
+    return with_opponents(config, spec, policies, Team(groups=groups, identity=takes_identity(sharing)))
 
 
 def takes_identity(settings: Sharing) -> bool:
@@ -40,15 +40,15 @@ def takes_identity(settings: Sharing) -> bool:
     return SHARING_MODES[settings.rule].identity if settings.identity is None else settings.identity
 
 
-def with_opponents(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | None, team: Team) -> Team:
+def with_opponents(config: RunConfig, spec: EnvSpec, policies: FixedOpponents | None, team: Team) -> Team:
     """`team` with every agent of the side that does not learn, if there is one, in a group by itself."""
     if config.opponents.side is None:
         return team
     agents = sides_of(spec)[config.opponents.side].agents
     acting: Literal["drawn", "greedy", "random", "scripted"] = "random"
     script = ""
-    if fixed is not None:
-        acting = "greedy" if fixed.greedy else "drawn"
+    if policies is not None:
+        acting = "greedy" if policies.greedy else "drawn"
     elif script_names.named(config.opponents.policies):
         acting, script = "scripted", script_names.reference(config.opponents.policies, config.task.name)
     groups = tuple(agent if agent in agents else group for agent, group in enumerate(team.groups))
@@ -60,12 +60,12 @@ def evaluated_side(config: RunConfig, spec: EnvSpec) -> Side | None:
     return ranked_side(spec, config.evaluation.side, config.opponents.side)
 
 
-def parts(team: Team, fixed: FixedOpponents | None) -> tuple[str, ...]:
+def parts(team: Team, policies: FixedOpponents | None) -> tuple[str, ...]:
     """The parts of the run's state that the opponents' object holds."""
-    return tuple(f"policy/{keys.group_name(agent)}" for agent in team.fixed) if fixed else ()
+    return tuple(f"policy/{keys.group_name(agent)}" for agent in team.fixed) if policies else ()
 
 
-def incompatibility(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | None) -> str:
+def incompatibility(config: RunConfig, spec: EnvSpec, policies: FixedOpponents | None) -> str:
     """Why the task cannot have the configured opponents; '' when it can."""
     side, sides = config.opponents.side, sides_of(spec)
     if side is None:
@@ -73,14 +73,14 @@ def incompatibility(config: RunConfig, spec: EnvSpec, fixed: FixedOpponents | No
     if len(sides) < 2:
         return f"opponents.side: {side} is asked for, and all agents of the task are on one side; leave it out"
     if side >= len(sides):
-        listed = ", ".join(f"{number} ({one.name})" for number, one in enumerate(sides))
-        return f"opponents.side: the task has no side {side}; there are {listed}"
+        side_list = ", ".join(f"{number} ({one.name})" for number, one in enumerate(sides))
+        return f"opponents.side: the task has no side {side}; there are {side_list}"
     if config.evaluation.side == side:
         return f"evaluation.side: side {side} ({sides[side].name}) does not learn; judge the run by another"
     text = config.opponents.policies
     if script_names.named(text):
         return unscripted("opponents.policies", text, config.task.name, spec)
-    if text != RANDOM and fixed is None:
+    if text != RANDOM and policies is None:
         return "opponents.policies: the run was begun without them"
     return ""
 

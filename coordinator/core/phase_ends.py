@@ -52,13 +52,13 @@ def follow(plan: Plan, state: State) -> State:
 def _after_describe(plan: Plan, state: State) -> State:
     reply = _done(state, "describe").reply
     assert isinstance(reply, DescribeReply)
-    if problem := incompatibility(plan.config, reply.spec, plan.inputs.opponents) or _misrecorded(plan, reply.spec):
+    if problem := incompatibility(plan.config, reply.spec, plan.inputs.opponents) or _dataset_problem(plan, reply.spec):
         return replace(state, slots={}, spec=reply.spec, status="failed", reason=problem)
     team = opponents.initial_team(plan.config, reply.spec, plan.inputs.opponents)
     return replace(state, phase="initialise", slots={}, spec=reply.spec, team=team)
 
 
-def _misrecorded(plan: Plan, spec: EnvSpec) -> str:
+def _dataset_problem(plan: Plan, spec: EnvSpec) -> str:
     """Why the run cannot learn from its dataset; '' where it can, or has none."""
     if plan.inputs.dataset is None or plan.inputs.dataset.key == dataset.key_of(spec):
         return ""
@@ -112,13 +112,13 @@ def _with_best(state: State, evaluation: Evaluated, lead: float = 0.0) -> State:
     """
     before = state.best
     assert state.env_spec is not None and state.team is not None
-    contested = len(learning(state.env_spec, state.team)) > 1
-    if before is not None and evaluation.mean <= before.mean - lead and not contested:
+    is_contested = len(learning(state.env_spec, state.team)) > 1
+    if before is not None and evaluation.mean <= before.mean - lead and not is_contested:
         return replace(state, garbage=())
     best = Best(round=evaluation.round, mean=evaluation.mean, team=state.team, policies=state.policies)
     following = replace(state, best=best)
-    passed = {ref.key for ref in before.policies} if before else set()
-    return replace(following, garbage=tuple(sorted(passed - needed_keys(following))))
+    passed_keys = {ref.key for ref in before.policies} if before else set()
+    return replace(following, garbage=tuple(sorted(passed_keys - needed_keys(following))))
 
 
 def _round_keys(state: State) -> set[str]:
@@ -215,10 +215,10 @@ def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions:
         unfinished=unfinished_episodes(plan, state),
     )
     if following.league is not None and following.team is not None:
-        added = league_matches.add_checkpoint(
+        league = league_matches.add_checkpoint(
             plan.config.league, following.league, following.round, following.team, following.policies
         )
-        following = replace(following, league=added)
+        following = replace(following, league=league)
     before = {ref.key for ref in state.durable_refs} | _round_keys(state) | set(state.garbage)
     following = replace(following, garbage=tuple(sorted(before - needed_keys(following))))
     return start_round(plan, following)
@@ -228,8 +228,8 @@ def _with_ratings(plan: Plan, state: State, rounds: list[RoundReplies]) -> State
     """With the ratings that the round's matches give."""
     if state.league is None:
         return state
-    played = league_matches.matches(plan.config, state.env_spec, state.league, state.round, state.controller.rollouts)
-    return replace(state, league=league_matches.rate(state.league, played, rounds[0].samples))
+    match_of = league_matches.matches(plan.config, state.env_spec, state.league, state.round, state.controller.rollouts)
+    return replace(state, league=league_matches.rate(state.league, match_of, rounds[0].samples))
 
 
 def _after_rejection(plan: Plan, state: State, proposal: Proposal, controller: ControllerState) -> ControllerState:
@@ -252,10 +252,10 @@ def _after_final(plan: Plan, state: State) -> State:
     """
     returns = returns_of(state, "final/")
     final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)
-    ranked = _with_best(state, final, 0.0 if state.reason == "return" else _error_of_difference(plan, final))
-    garbage = tuple(sorted({*state.garbage, *ranked.garbage}))
+    with_best = _with_best(state, final, 0.0 if state.reason == "return" else _error_of_difference(plan, final))
+    garbage = tuple(sorted({*state.garbage, *with_best.garbage}))
     return replace(
-        ranked,
+        with_best,
         phase="absolute",
         slots={},
         final=returns,

@@ -46,13 +46,13 @@ def sampling(plan: Plan, state: State, rollouts: tuple[int, ...] = ()) -> Sampli
         rollouts=rollouts,
         num_envs=plan.config.actors.num_envs,
         rollout_length=plan.config.actors.rollout_length or state.env_spec.horizon,
-        recorded=_recorded(plan, state),
+        recorded=_dataset_position(plan, state),
         fragments=rounds.fragments(plan, state),
         unfinished=begun_episodes(state, rollouts),
     )
 
 
-def _recorded(plan: Plan, state: State) -> Recorded | None:
+def _dataset_position(plan: Plan, state: State) -> Recorded | None:
     """Where the round's rollouts are read from, if they are not played."""
     length = plan.config.actors.rollout_length or state.env_spec.horizon
     return Recorded(dataset=plan.inputs.dataset, first=state.env_steps // length) if plan.inputs.dataset else None
@@ -152,8 +152,8 @@ def regroup(plan: Plan, state: State) -> RegroupTask:
     positions = sorted({index for part, index in parts.items() if part.split("/")[1] in old})
     # Only networks that are merged learn from the round's data, which is played again where it is not stored.
     merges = any(len(team.origins(proposal.team, group)) > 1 for group in proposal.bases)
-    sharing, stored = plan.config.sharing, rounds.trajectories(state) if merges else ()
-    plays = merges and not stored
+    sharing, trajectories = plan.config.sharing, rounds.trajectories(state) if merges else ()
+    plays = merges and not trajectories
     rollouts = sampling(plan, state, tuple(range(state.controller.rollouts)))
     return RegroupTask(
         address=address(plan, state, REGROUP),
@@ -162,7 +162,7 @@ def regroup(plan: Plan, state: State) -> RegroupTask:
         sampling=msgspec.structs.replace(rollouts, recorded=None, unfinished=rollouts.unfinished if plays else ()),
         learning=learning(plan, state),
         bases=proposal.bases,
-        trajectories=stored,
+        trajectories=trajectories,
         policies=state.policies if plays else (),
         behaviour=rounds.behaviour(plan, state),
         state=tuple(objects[index] for index in positions),

@@ -74,12 +74,12 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
 
 def in_flight(plan: Plan, state: State) -> list[Node]:
     """The tasks of the phase that may begin, or have begun; without those of gates whose tasks are all answered."""
-    nodes, passed = list[Node](), set[str]()
+    nodes, passed_gates = list[Node](), set[str]()
     for gate in PHASES[state.phase].gates(plan, state):
-        if not passed.issuperset(gate.after):
+        if not passed_gates.issuperset(gate.after):
             continue
         if all((slot := state.slots.get(work)) and slot.done for work in gate.works):
-            passed.add(gate.name)
+            passed_gates.add(gate.name)
         else:
             nodes += gate.nodes()
     return nodes
@@ -167,13 +167,13 @@ def _gate(name: str, nodes: list[Node]) -> Gate:
 def samples(plan: Plan, state: State) -> list[Node]:
     """The tasks that play the round."""
     packs, like = rounds.rollout_packs(state), requests.sample(plan, state)
-    played = matches(plan.config, state.env_spec, state.league, state.round, state.controller.rollouts)
+    match_of = matches(plan.config, state.env_spec, state.league, state.round, state.controller.rollouts)
 
     def make(name: str, pack: tuple[int, ...]) -> SampleTask:
         sampling = replace(like.sampling, rollouts=pack, unfinished=rounds.begun_episodes(state, pack))
         request = replace(like, address=requests.address(plan, state, name), sampling=sampling)
-        met = played.get(pack[0])
-        return replace(request, match=requests.match(state, like, *met)) if met else request
+        match = match_of.get(pack[0])
+        return replace(request, match=requests.match(state, like, *match)) if match else request
 
     gets = _gets(_largest(state, like, packs.values()))
     items = _sample_items(plan, state, [len(pack) for pack in packs.values()], gets)
@@ -183,8 +183,8 @@ def samples(plan: Plan, state: State) -> list[Node]:
 def _largest(state: State, like: SampleTask, packs: Collection[tuple[int, ...]]) -> SampleTask:
     """A sampling task that reads as much as any of the round may."""
     opponents = max((one.policies for one in state.league.checkpoints), key=len) if state.league else ()
-    begun = max((rounds.begun_episodes(state, pack) for pack in packs), key=len) if state.unfinished else ()
-    return replace(like, policies=like.policies + opponents, sampling=replace(like.sampling, unfinished=begun))
+    most_begun = max((rounds.begun_episodes(state, pack) for pack in packs), key=len) if state.unfinished else ()
+    return replace(like, policies=like.policies + opponents, sampling=replace(like.sampling, unfinished=most_begun))
 
 
 def _sample_items(plan: Plan, state: State, sizes: list[int], gets: int) -> list[WorkItem]:
@@ -193,7 +193,9 @@ def _sample_items(plan: Plan, state: State, sizes: list[int], gets: int) -> list
     for number, size in enumerate(sizes):
         hits = kept_dataset(plan, state, "actor", number, memory_mb)
         if (size, hits) not in by_size:
-            by_size[size, hits] = _item(plan, state, "actor", "sample", gets, size=size, peers=len(sizes), kept=hits)
+            by_size[size, hits] = _item(
+                plan, state, "actor", "sample", gets, size=size, peers=len(sizes), expected_hits=hits
+            )
         items.append(by_size[size, hits])
     return items
 
@@ -209,7 +211,7 @@ def _whole(plan: Plan, state: State) -> list[Node]:
         _gets(request),
         weight=request.rounds,
         size=state.controller.rollouts * request.rounds,
-        kept=kept_dataset(plan, state, "learner", 0, memory_mb) + kept_past(state, 0, request.learning.past),
+        expected_hits=kept_dataset(plan, state, "learner", 0, memory_mb) + kept_past(state, 0, request.learning.past),
     )
     return [Node(WHOLE, item, lambda name, part: request)]
 
@@ -218,11 +220,11 @@ def learns(plan: Plan, state: State, wave: int) -> list[Node]:
     """The tasks of one wave of the round's learning; earlier waves must be answered."""
     waves = learner_schedule(plan, state)
     before = [work for works in waves[:wave] for work in works]
-    tensors = _published(state, [work for work in before if work.first == waves[wave][0].first])
+    tensors = _tensors_of(state, [work for work in before if work.first == waves[wave][0].first])
     if wave:
         objects, parts = locations_after_learning(plan, state, wave)
-        served = served_by(state, "learner", max(map(len, waves[:wave])), state.round)
-        state = replace(state, objects=objects, parts=parts, served=served)
+        served_before = served_by(state, "learner", max(map(len, waves[:wave])), state.round)
+        state = replace(state, objects=objects, parts=parts, served=served_before)
     like = requests.learn(plan, state, rounds.trajectories(state), tensors)
     return [_learn(plan, state, work, number, like) for number, work in enumerate(waves[wave])]
 
@@ -242,7 +244,7 @@ def _learn(plan: Plan, state: State, work: Work, number: int, like: LearnTask) -
         * state.controller.rollouts
         * rounds.rollout_steps(plan, state),
         peers=sum(map(len, learner_schedule(plan, state))),
-        kept=kept_past(state, number, like.learning.past),
+        expected_hits=kept_past(state, number, like.learning.past),
     )
 
     def make(name: str, part: None) -> LearnTask:
@@ -261,7 +263,7 @@ def _learn(plan: Plan, state: State, work: Work, number: int, like: LearnTask) -
     return Node(work.name, item, make)
 
 
-def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:
+def _tensors_of(state: State, works: list[Work]) -> tuple[Ref, ...]:
     names = [work.name for work in works if work.publish]
     return tuple(done.objects["tensors"] for name in names if (done := state.slots[name].done))
 
@@ -354,7 +356,7 @@ def _item(
     weight: int = 1,
     size: float = 0.0,
     peers: int = 1,
-    kept: Usage = NOTHING,
+    expected_hits: Usage = NOTHING,
 ) -> WorkItem:
     return WorkItem(
         function=function,
@@ -364,7 +366,7 @@ def _item(
         size=size,
         peers=peers,
         gets=gets,
-        kept=kept,
+        expected_hits=expected_hits,
     )
 
 

@@ -51,8 +51,10 @@ class RoundReplies:
         if not len(self.returns):
             return ()
         rollouts = [rollout for reply in self.samples for rollout in reply.agent_returns]
-        weighed = [[factor * value for value in sums] for factor, sums in zip(self._factors, rollouts, strict=False)]
-        return tuple(math.fsum(sums) / len(self.returns) for sums in zip(*weighed, strict=True))
+        weighed_returns = [
+            [factor * value for value in sums] for factor, sums in zip(self._factors, rollouts, strict=False)
+        ]
+        return tuple(math.fsum(sums) / len(self.returns) for sums in zip(*weighed_returns, strict=True))
 
     @cached_property
     def env_metrics(self) -> dict[str, float]:
@@ -163,13 +165,13 @@ def mean_env_metrics(
 ) -> dict[str, float]:
     """Means of the environment's metrics over the episodes of all `replies`, whose weights are by default their numbers
     of episodes; one that is silent on a figure does not count for it."""
-    known: dict[str, tuple[list[float], list[float]]] = {}
+    by_name: dict[str, tuple[list[float], list[float]]] = {}
     for reply, weight in zip(replies, weights or [len(reply.returns) for reply in replies], strict=True):
         for name, value in reply.env_metrics.items() if reply.returns else ():
-            values, of = known.setdefault(name, ([], []))
+            values, of = by_name.setdefault(name, ([], []))
             values.append(value)
             of.append(weight)
-    return {name: float(np.average(values, weights=of)) for name, (values, of) in sorted(known.items())}
+    return {name: float(np.average(values, weights=of)) for name, (values, of) in sorted(by_name.items())}
 
 
 def evaluation_in_flight(plan: Plan, state: State) -> Evaluated | None:
@@ -195,11 +197,11 @@ def returns_of(state: State, prefix: str) -> tuple[float, ...]:
 
 def side_returns_of(state: State, prefix: str) -> dict[str, float]:
     """The mean return of every side over the episodes of all parts; empty where all agents are on one side."""
-    finished = [reply for reply in _replies(state, prefix) if reply.agent_returns and reply.returns]
-    if not finished:
+    with_returns = [reply for reply in _replies(state, prefix) if reply.agent_returns and reply.returns]
+    if not with_returns:
         return {}
     means = np.average(
-        [reply.agent_returns for reply in finished], axis=0, weights=[len(reply.returns) for reply in finished]
+        [reply.agent_returns for reply in with_returns], axis=0, weights=[len(reply.returns) for reply in with_returns]
     )
     return sides.returns_of(state.env_spec, means.tolist())
 

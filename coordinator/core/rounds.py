@@ -62,8 +62,8 @@ def unfinished_episodes(plan: Plan, state: State) -> tuple[Unfinished, ...]:
         for work, pack in rollout_packs(state).items()
         if (done := state.slots[work].done)
     ]
-    played = {rollout for one in new for rollout in one.rollouts}
-    old = [replace(one, rollouts=tuple(sorted({*one.rollouts} - played))) for one in state.unfinished]
+    played_rollouts = {rollout for one in new for rollout in one.rollouts}
+    old = [replace(one, rollouts=tuple(sorted({*one.rollouts} - played_rollouts))) for one in state.unfinished]
     return (*(one for one in old if one.rollouts), *new)
 
 
@@ -84,9 +84,9 @@ def remember_rounds(plan: Plan, state: State, rounds: int) -> tuple[Past, ...]:
     """The past rounds that may be learned from after the `rounds` rounds in flight."""
     most = plan.config.algorithm.replayed_steps
     whole = state.slots.get(WHOLE)
-    played = (whole.done.objects["played"],) if most and whole and whole.done else trajectories(state)
+    trajectory_refs = (whole.done.objects["played"],) if most and whole and whole.done else trajectories(state)
     new = [
-        Past(round=state.round + index, rollouts=state.controller.rollouts, trajectories=played)
+        Past(round=state.round + index, rollouts=state.controller.rollouts, trajectories=trajectory_refs)
         for index in range(rounds)
     ]
     return newest_rounds((*state.past, *new), rollout_steps(plan, state), most) if most else ()

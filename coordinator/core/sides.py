@@ -30,23 +30,23 @@ def sides_of(spec: EnvSpec) -> tuple[Side, ...]:
     if not spec.sides:
         return ()
     members = [tuple(agent for agent, of in enumerate(spec.sides) if of == side) for side in range(max(spec.sides) + 1)]
-    names = [_joined([_NUMBER.sub("", spec.agents[agent]) for agent in agents]) for agents in members]
+    names = [_join([_NUMBER.sub("", spec.agents[agent]) for agent in agents]) for agents in members]
     if len({*names}) < len(names) or "" in names:  # only numbers distinguish the agents
-        names = [_joined([spec.agents[agent] for agent in agents]) for agents in members]
+        names = [_join([spec.agents[agent] for agent in agents]) for agents in members]
     pairs = zip(names, members, strict=True)
     return tuple(Side(number, name, agents) for number, (name, agents) in enumerate(pairs))
 
 
-def ranked_side(spec: EnvSpec, wanted: int | None, fixed: int | None = None) -> Side | None:
-    """The side by whose return policies are ranked: number `wanted`, or the largest (the first of equals) except the
-    `fixed` one; None where all agents are on one side. `incompatibility` refuses unknown numbers before a run
-    begins."""
+def ranked_side(spec: EnvSpec, side_number: int | None, fixed_number: int | None = None) -> Side | None:
+    """The side by whose return policies are ranked: number `side_number`, or the largest (the first of equals) except
+    the `fixed_number` one; None where all agents are on one side. `incompatibility` refuses unknown numbers before a
+    run begins."""
     sides = sides_of(spec)
     if not sides:
         return None
-    if wanted is not None and wanted < len(sides):
-        return sides[wanted]
-    return max((side for side in sides if side.number != fixed), key=lambda side: len(side.agents))
+    if side_number is not None and side_number < len(sides):
+        return sides[side_number]
+    return max((side for side in sides if side.number != fixed_number), key=lambda side: len(side.agents))
 
 
 def learning(spec: EnvSpec, team: Team) -> tuple[Side, ...]:
@@ -61,16 +61,16 @@ def returns_of(spec: EnvSpec, agent_returns: Sequence[float]) -> dict[str, float
     return {side.name: sum(agent_returns[agent] for agent in side.agents) for side in sides_of(spec)}
 
 
-def incompatibility(spec: EnvSpec, wanted: int | None) -> str:
-    """Why policies cannot be ranked by side `wanted`; '' when they can."""
-    if wanted is None:
+def incompatibility(spec: EnvSpec, side_number: int | None) -> str:
+    """Why policies cannot be ranked by side `side_number`; '' when they can."""
+    if side_number is None:
         return ""
     sides = sides_of(spec)
     if not sides:
-        return f"evaluation.side: {wanted} is asked for, and all agents of the task are on one side; leave it out"
-    if wanted >= len(sides):
-        listed = ", ".join(f"{number} ({side.name})" for number, side in enumerate(sides))
-        return f"evaluation.side: the task has no side {wanted}; there are {listed}"
+        return f"evaluation.side: {side_number} is asked for, and all agents of the task are on one side; leave it out"
+    if side_number >= len(sides):
+        side_list = ", ".join(f"{number} ({side.name})" for number, side in enumerate(sides))
+        return f"evaluation.side: the task has no side {side_number}; there are {side_list}"
     return ""
 
 
@@ -80,5 +80,5 @@ def classes_by_side(spec: EnvSpec) -> tuple[int, ...]:
     return tuple(kinds.index(kind) for kind in kinds)
 
 
-def _joined(names: list[str]) -> str:
+def _join(names: list[str]) -> str:
     return "+".join(dict.fromkeys(names)) if all(names) else ""

@@ -89,7 +89,7 @@ class WorkItem(Message, frozen=True, kw_only=True):
     """Work items of this kind that run together, this one included."""
     gets: int = 0
     """The most objects that an attempt reads."""
-    kept: Usage = Usage()
+    expected_hits: Usage = field(default=Usage(), name="kept")
     """Those of them, as hits, that its function keeps by the model of the bill (`coordinator.core.warm_functions`)."""
 
 
@@ -326,8 +326,8 @@ class State(Message, frozen=True, kw_only=True):
         best = self.best.policies if self.best else ()
         past = (ref for round_ in self.past for ref in round_.trajectories)
         league = (ref for one in (self.league.checkpoints if self.league else ()) for ref in one.policies)
-        unfinished = (one.episodes for one in self.unfinished)
-        return tuple(dict.fromkeys((*self.objects, *best, *past, *league, *unfinished)))
+        episodes = (one.episodes for one in self.unfinished)
+        return tuple(dict.fromkeys((*self.objects, *best, *past, *league, *episodes)))
 
     def refs(self, parts: set[str]) -> tuple[Ref, ...]:
         """The objects that hold any of `parts` (`part/group`), each once, in order."""

@@ -21,11 +21,11 @@ Locations = tuple[tuple[Ref, ...], dict[str, int]]
 def spec_of(plan: Plan) -> AlgorithmSpec:
     """The algorithm of the run, with the parts that its settings need."""
     config = plan.config.algorithm
-    return _fitted(algorithm(config.name), config.idle_parts)
+    return _without_idle_parts(algorithm(config.name), config.idle_parts)
 
 
 @cache
-def _fitted(spec: AlgorithmSpec, idle: tuple[str, ...]) -> AlgorithmSpec:
+def _without_idle_parts(spec: AlgorithmSpec, idle: tuple[str, ...]) -> AlgorithmSpec:
     return spec.without(idle)
 
 
@@ -46,10 +46,10 @@ def locations_after_learning(plan: Plan, state: State, wave: int | None = None) 
     spec = spec_of(plan)
     locations = {part: state.objects[index] for part, index in state.parts.items()}
     if PLACEMENTS[state.placement.rule].one_function:
-        stored = _objects(state, WHOLE)
-        fixed = _opponents(plan, state)
+        whole_objects = _objects(state, WHOLE)
+        fixed_parts = _opponents(plan, state)
         locations = {
-            part: ref if part in fixed else stored[object_kind(part.partition("/")[0])]
+            part: ref if part in fixed_parts else whole_objects[object_kind(part.partition("/")[0])]
             for part, ref in locations.items()
         }
     for works in learner_schedule(plan, state)[:wave]:
@@ -64,13 +64,13 @@ def locations_after_regrouping(plan: Plan, state: State) -> Locations:
     """The locations of the proposed team's state."""
     assert state.proposal is not None
     objects, parts = locations_after_learning(plan, state)
-    stored, proposal = _objects(state, REGROUP), state.proposal
+    new_objects, proposal = _objects(state, REGROUP), state.proposal
     locations = {name: objects[parts[name]] for name in _opponents(plan, state)}
     for part in spec_of(plan).parts:
         for group in proposal.team.learning:
             name = f"{part}/{keys.group_name(group)}"
-            changed = stored[object_kind(part)]
-            locations[name] = changed if group in proposal.bases else objects[parts[name]]
+            new_object = new_objects[object_kind(part)]
+            locations[name] = new_object if group in proposal.bases else objects[parts[name]]
     return index_objects(locations)
 
 

@@ -23,11 +23,11 @@ def kept_dataset(plan: Plan, state: State, function: str, number: int, memory_mb
 
 def kept_past(state: State, number: int, past: tuple[Past, ...]) -> Usage:
     """The hits of a learner's task in the rounds of its replay buffer, in the learner's environment `number`."""
-    served = state.served.get("learner", ())
-    if number >= len(served) or not past:
+    newest_rounds = state.served.get("learner", ())
+    if number >= len(newest_rounds) or not past:
         return NOTHING
-    held = past_objects(tuple(round_ for round_ in past if round_.round <= served[number]))
-    return Usage(hits=len(held), hit_bytes=sum(ref.size for ref in held))
+    held_refs = past_objects(tuple(round_ for round_ in past if round_.round <= newest_rounds[number]))
+    return Usage(hits=len(held_refs), hit_bytes=sum(ref.size for ref in held_refs))
 
 
 def served_by(state: State, function: str, environments: int, newest: int) -> dict[str, tuple[int, ...]]:
@@ -40,13 +40,13 @@ def keeps(plan: Plan) -> bool:
     return plan.inputs.dataset is not None or plan.config.algorithm.replayed_steps > 0
 
 
-def billed(usage: Usage, kept: Usage, attempt: int) -> Usage:
-    """The storage operations of an attempt on the bill; `kept` as in `WorkItem`.
+def billed(usage: Usage, expected_hits: Usage, attempt: int) -> Usage:
+    """The storage operations of an attempt on the bill; `expected_hits` as in `WorkItem`.
 
     An attempt that was refused, or found its task's answer, has not read all that its request names.
     """
     cold = usage.cold
-    if cold.gets < kept.hits + (attempt > 0):
+    if cold.gets < expected_hits.hits + (attempt > 0):
         return cold
-    read = max(0, cold.bytes_read - kept.hit_bytes)
-    return Usage(puts=cold.puts, gets=cold.gets - kept.hits, bytes_written=cold.bytes_written, bytes_read=read)
+    read = max(0, cold.bytes_read - expected_hits.hit_bytes)
+    return Usage(puts=cold.puts, gets=cold.gets - expected_hits.hits, bytes_written=cold.bytes_written, bytes_read=read)

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from msgspec import field
+
 from coordinator.core.events import Ended
 from coordinator.core.state import WorkItem
 from functions.contract import Failed, Message, Usage
@@ -21,8 +23,8 @@ class AttemptRecord(Message, frozen=True, kw_only=True):
     # How many functions could run at once.
     slots: int = 1
     # When it was asked for and when its report arrived, in seconds of the coordinator's clock.
-    asked: float
-    ended: float
+    asked_at: float = field(name="asked")
+    ended_at: float = field(name="ended")
     # As the platform measured: waiting for a slot where it says so, start-up and run time. The rest was transfer, and
     # waiting elsewhere.
     queued_ms: float = 0.0
@@ -43,8 +45,8 @@ def record_of(attempt: Ended, round_: int, item: WorkItem, slots: int, asked_at:
         kind=item.kind,
         size=item.size or item.weight,
         slots=slots,
-        asked=asked_at,
-        ended=now,
+        asked_at=asked_at,
+        ended_at=now,
         queued_ms=report.queued_ms,
         init_ms=report.init_ms,
         duration_ms=report.duration_ms,

@@ -86,8 +86,8 @@ class Driver:
     def state(self) -> State:
         """The run with all that was reported so far."""
         if self._ended:
-            ended, self._ended = tuple(self._ended), []
-            self._apply(Reported(ended))
+            attempts, self._ended = tuple(self._ended), []
+            self._apply(Reported(attempts))
         return self._state
 
     @state.setter
@@ -328,8 +328,8 @@ class Driver:
         self._ports.ledger.persist()
 
     def _commit(self) -> None:
-        if self._detached is not None and any(unbilled := self._detached.unbilled_ms()):
-            self._bill(turn_meter(self._plan, *unbilled, self._detached.loads))
+        if self._detached is not None and any(unbilled_ms := self._detached.unbilled_ms()):
+            self._bill(turn_meter(self._plan, *unbilled_ms, self._detached.loads))
         self._bill(self._ports.repeated())
         body = self._encode_billed(self._item_size)
         self._version = self._ports.ledger.commit(STATE, body, self._version)

@@ -87,7 +87,7 @@ class Coordinator:
         outside, start_time = self._deployed.outside(run), time.time()
         current, version = lease.read(outside.ledger)
         if current.holder != lease.CLOUD:
-            if not current.taken("", outside.ledger.now()):  # a process that holds it may be about to hand it over
+            if not current.is_taken("", outside.ledger.now()):  # a process that holds it may be about to hand it over
                 self._unlist(run, outside)
             return {"run": run, "left": current.holder or "nobody"}
         try:

@@ -50,7 +50,7 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     # reads the lease, whereas an event may be lost, late or forged.
     resume: int | None = None
 
-    def taken(self, by: str, now: float, has_ended: Ended = nobody_knows) -> bool:
+    def is_taken(self, by: str, now: float, has_ended: Ended = nobody_knows) -> bool:
         """Whether a driver other than `by` holds the lease, which is alive as far as `has_ended` knows."""
         if self.holder in ("", by):
             return False
@@ -81,7 +81,7 @@ def take(
     `LeaseHeld`."""
     lease, version = read(ledger)
     now = clock()  # a ledger knows its clock once it was read
-    if lease.taken(holder, now, has_ended):
+    if lease.is_taken(holder, now, has_ended):
         raise LeaseHeld(_describe_holder(lease, now))
     return _write_or_refuse(ledger, Lease(holder=holder, process=process, until=now + KEPT_S), version)
 

@@ -29,15 +29,15 @@ def intact_state(plan: Plan, state: State, storage: Storage, ledger: Ledger) -> 
     if worse := find_damaged(storage, checkpoint.durable_refs):
         raise Unresumable(f"{problem}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
     measurements = {name: getattr(state, name) for name in ("meter", "slowest", "timings", "peaks")}
-    resumed = apply(plan, msgspec.structs.replace(checkpoint, **measurements), Resumed())
-    return apply(plan, resumed, Metered(load_meter(plan, record)))
+    resumed_state = apply(plan, msgspec.structs.replace(checkpoint, **measurements), Resumed())
+    return apply(plan, resumed_state, Metered(load_meter(plan, record)))
 
 
 def leftover_keys(plan: Plan, state: State, checkpoint: Record | None, stored_keys: list[str]) -> list[str]:
     """Those of the `stored_keys` whose objects are of later rounds or of unanswered attempts, which a power loss may
     have torn. After a kill between their commits the checkpoint may be newer than the state."""
-    saved = decode_state(checkpoint.body).durable_refs if checkpoint else ()
-    refs = (*state.durable_refs, *round_refs(state), *saved, *plan.inputs.refs())
+    checkpoint_refs = decode_state(checkpoint.body).durable_refs if checkpoint else ()
+    refs = (*state.durable_refs, *round_refs(state), *checkpoint_refs, *plan.inputs.refs())
     keys_in_use = {ref.key for ref in refs} | set(state.checkpointed)
     return [key for key in stored_keys if key not in keys_in_use and not _is_half_written(plan, state, key)]
 

@@ -64,7 +64,7 @@ def begin(there: Deployment, plan: StudyPlan) -> StudyPlan:
     plan_ = read_plan(there, plan.study)
     assert plan_ is not None
     state = read_state(there, plan.study)
-    if state is None or not state.ended(plan_):
+    if state is None or not state.is_over(plan_):
         _list(there, study, plan_.coordinator)
         with suppress(StorageFault):  # the sweep wakes it
             there.wake(plan_.coordinator, study)
@@ -92,7 +92,7 @@ def govern(there: Deployment, study: str) -> dict[str, Any]:
         _keep_going(there, plan, run, run in live_names)
         if state.stopping:
             _stop_run(there, plan, run)
-    if state.ended(plan):
+    if state.is_over(plan):
         there.live.remove(study)
     return {"run": study, "live": len(state.live), "over": len(state.over), "runs": len(plan.owners)}
 
@@ -145,11 +145,11 @@ def limited(there: Deployment, study: str, plan: Plan) -> tuple[Plan, tuple[int,
 def _step(there: Deployment, plan: StudyPlan) -> StudyState:
     """Lets other runs begin where some have ended, and commits what each may use now."""
     ledger = there.outside(STUDY + plan.study).ledger
-    stored, version = _load_state(ledger)
-    state = stored or initial_state(plan)
+    stored_state, version = _load_state(ledger)
+    state = stored_state or initial_state(plan)
     looks = {run: _outcome(there.outside(run).ledger) for run in state.live}
     after = advance(plan, state, {run: outcome for run, outcome in looks.items() if outcome is not None})
-    if after != stored:
+    if after != stored_state:
         ledger.commit(STATE, to_json(after), version)
     return after
 
@@ -157,7 +157,7 @@ def _step(there: Deployment, plan: StudyPlan) -> StudyState:
 def _outcome(ledger: Ledger) -> Outcome | None:
     """How the run ended; None while it goes on or has not begun."""
     lease_, version = lease.read(ledger)
-    if not version or lease_.taken("", ledger.now()):
+    if not version or lease_.is_taken("", ledger.now()):
         return None
     manifest, state = run_manifest.read(ledger), load_state(ledger)
     if manifest is None or state is None:

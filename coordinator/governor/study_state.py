@@ -63,7 +63,7 @@ class StudyState(_Item, frozen=True, kw_only=True):
     # The user ends it: no more runs begin.
     stopping: bool = False
 
-    def ended(self, plan: StudyPlan) -> bool:
+    def is_over(self, plan: StudyPlan) -> bool:
         """Whether no run is at work, and none will be."""
         return not self.live and (self.stopping or len(self.over) == len(plan.owners))
 

@@ -57,8 +57,8 @@ def detached(latency: Latency, ledger_bytes: int, memory_mb: int = COORDINATOR_M
 
     Commits are left out: every run makes the same ones.
     """
-    billed = ceil(latency.turn_ms)
-    charge = Charge(invocations=1, billed_ms=billed, mb_ms=memory_mb * billed)
+    billed_ms = ceil(latency.turn_ms)
+    charge = Charge(invocations=1, billed_ms=billed_ms, mb_ms=memory_mb * billed_ms)
     # Manifest, lease, state, and the topmost set.
     loads = sum(map(read_units, (MANIFEST_BYTES, 0, ledger_bytes, 0)))
     turn = Meter(read_units=loads, log_bytes=LOG_BYTES).add_charge(COORDINATOR, charge)

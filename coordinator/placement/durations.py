@@ -28,13 +28,13 @@ def milliseconds(
     kind: str, size: float, workload: Workload, timings: Mapping[str, Fit], style: str = ""
 ) -> float | None:
     """Duration of a task on a whole core; for an unmeasured kind composed of other kinds, None without these."""
-    measured = predict(timings, kind, size, style)
-    if measured is not None or kind == "sample":
-        return measured
+    measured_ms = predict(timings, kind, size, style)
+    if measured_ms is not None or kind == "sample":
+        return measured_ms
     if kind == "whole":
         return _whole(size, workload, timings)
-    fitted = _learning(kind, workload, timings)
-    return None if fitted is None else fitted[0] + fitted[1] * size
+    fitted_line = _learning(kind, workload, timings)
+    return None if fitted_line is None else fitted_line[0] + fitted_line[1] * size
 
 
 def _whole(size: float, workload: Workload, timings: Mapping[str, Fit]) -> float | None:
@@ -51,7 +51,7 @@ def _learning(kind: str, workload: Workload, timings: Mapping[str, Fit]) -> tupl
     """
     every = [stage.name for stage in workload.stages]
     stages = every if kind == "learn" else kind.removeprefix("learn:").split("+")
-    lines = [fitted for stage in stages if (fitted := line(timings, f"learn:{stage}"))]
+    lines = [fitted_line for stage in stages if (fitted_line := line(timings, f"learn:{stage}"))]
     if len(lines) == len(stages):
         return max(overhead for overhead, _ in lines), sum(slope for _, slope in lines)
     whole = line(timings, "learn")

@@ -48,55 +48,59 @@ class PricedRound:
 
 
 @cache
-def list_price(priced: PricedRound, tariff: Tariff) -> RoundPrice:
+def list_price(conditions: PricedRound, tariff: Tariff) -> RoundPrice:
     """The price of a round in the placement; for `auto` in the cheapest of all placements for the most rollouts.
 
     A round of I rollouts costs about ``rest + I * rollout``: exactly where every invocation samples equally many. Where
     the rollouts of a round are one invocation, one more costs its steps only. Cached, because every round asks for it.
     """
-    candidates = _candidates(priced) if PLACEMENTS[priced.rule].planned else [_placed(priced, priced.rule)]
-    layouts = {number: Layout(_workload(priced, number)) for number in (1, max(2, priced.most))}
-    lines = [[_dollars(layout, placement, priced, tariff) for layout in layouts.values()] for placement in candidates]
+    candidates = (
+        _candidates(conditions) if PLACEMENTS[conditions.rule].planned else [_placement(conditions, conditions.rule)]
+    )
+    layouts = {number: Layout(_workload(conditions, number)) for number in (1, max(2, conditions.most))}
+    lines = [
+        [_dollars(layout, placement, conditions, tariff) for layout in layouts.values()] for placement in candidates
+    ]
     one, most = min(lines, key=lambda line: line[1])
-    rollout = (most - one) / (max(2, priced.most) - 1)
+    rollout = (most - one) / (max(2, conditions.most) - 1)
     return RoundPrice((one - rollout) / rollout, rollout)
 
 
-def _candidates(priced: PricedRound) -> list[RoundPlacement]:
+def _candidates(conditions: PricedRound) -> list[RoundPlacement]:
     """The placements that `auto` may choose, with objects inside messages and all rollouts in one invocation."""
-    return [_placed(priced, rule, priced.most, inline_objects=True) for rule in LEARNER_PLACEMENTS]
+    return [_placement(conditions, rule, conditions.most, inline_objects=True) for rule in LEARNER_PLACEMENTS]
 
 
-def _placed(
-    priced: PricedRound, rule: str, per_invocation: int | None = None, inline_objects: bool | None = None
+def _placement(
+    conditions: PricedRound, rule: str, per_invocation: int | None = None, inline_objects: bool | None = None
 ) -> RoundPlacement:
     return RoundPlacement(
         rule=rule,
-        rollouts_per_invocation=per_invocation or priced.rollouts_per_invocation,
-        inline_objects=priced.inline_objects if inline_objects is None else inline_objects,
+        rollouts_per_invocation=per_invocation or conditions.rollouts_per_invocation,
+        inline_objects=conditions.inline_objects if inline_objects is None else inline_objects,
         checkpoint_every=1,
         memory_mb={},
     )
 
 
-def _workload(priced: PricedRound, rollouts: int) -> Workload:
+def _workload(conditions: PricedRound, rollouts: int) -> Workload:
     return Workload(
-        agents=sum(priced.members),
-        members=dict(enumerate(priced.members)),
-        stages=priced.stages,
+        agents=sum(conditions.members),
+        members=dict(enumerate(conditions.members)),
+        stages=conditions.stages,
         rollouts=rollouts,
-        rollout_steps=priced.steps,
+        rollout_steps=conditions.steps,
         most_rounds=1,
         rollout_bytes=0.0,
         policy_bytes=0.0,
         learner_bytes=0.0,
         ledger_bytes=ITEM_BYTES,
         width=1,
-        updates=priced.updates,
+        updates=conditions.updates,
     )
 
 
-def _dollars(layout: Layout, placement: RoundPlacement, priced: PricedRound, tariff: Tariff) -> float:
+def _dollars(layout: Layout, placement: RoundPlacement, conditions: PricedRound, tariff: Tariff) -> float:
     """Dollars of a round: requests, storage, commits, and compute on whole vCPUs."""
-    ms = STEP_MS * layout.workload.rollouts * priced.steps * layout.workload.agents
+    ms = STEP_MS * layout.workload.rollouts * conditions.steps * layout.workload.agents
     return sum(tariff.parts(layout.operations(placement))) + tariff.seconds(tariff.mb_per_vcpu * ms)

@@ -110,11 +110,11 @@ def balance(loads: Mapping[int, float], slots: int) -> Packs:
     if slots >= len(loads):
         return ()
     packs: list[list[int]] = [[] for _ in range(max(1, slots))]
-    filled = [(0.0, number) for number in range(len(packs))]
+    pack_loads = [(0.0, number) for number in range(len(packs))]
     for group in sorted(loads, key=lambda group: (-loads[group], group)):
-        load, number = filled[0]
+        load, number = pack_loads[0]
         packs[number].append(group)
-        heapq.heapreplace(filled, (load + loads[group], number))
+        heapq.heapreplace(pack_loads, (load + loads[group], number))
     return tuple(sorted(tuple(sorted(pack)) for pack in packs))
 
 
@@ -217,8 +217,8 @@ def _overhead(per_million: tuple[Decimal, Decimal, Decimal], agents: int, stages
     request, put, get = (Fraction(price) / 1_000_000 for price in per_million)
     works = [work for wave in split(stages, range(agents)) for work in wave]
     trains = {stage.name for stage in stages if "policy" in stage.writes}
-    stored = sum(1 + work.publish + (not trains.isdisjoint(work.stages)) for work in works)
-    return float((len(works) * request + stored * put) / (request + put + len(works) * get))
+    object_count = sum(1 + work.publish + (not trains.isdisjoint(work.stages)) for work in works)
+    return float((len(works) * request + object_count * put) / (request + put + len(works) * get))
 
 
 def packs(rollouts: int, per_invocation: int) -> list[tuple[int, ...]]:

@@ -45,10 +45,10 @@ def add_observation(
     `style` (see `RoundPlacement.style`) the ratio of `ms` to the line is fitted too.
     """
     fits = {**timings, kind: _add(timings.get(kind, Fit()), size, ms, weight)}
-    expected = predict(fits, kind, size)
-    if style and expected is not None:
+    expected_ms = predict(fits, kind, size)
+    if style and expected_ms is not None:
         key = f"{kind}@{style}"
-        fits[key] = _add(timings.get(key, Fit()), expected, ms, weight)
+        fits[key] = _add(timings.get(key, Fit()), expected_ms, ms, weight)
     return fits
 
 
@@ -63,10 +63,10 @@ def whole_core_ms(ms: float, memory_mb: int, mb_per_vcpu: int) -> float:
 
 def predict(timings: Mapping[str, Fit], kind: str, size: float, style: str = "") -> float | None:
     """Milliseconds of a task, never negative; None for a kind without observations."""
-    fitted = line(timings, kind)
-    if fitted is None:
+    fitted_line = line(timings, kind)
+    if fitted_line is None:
         return None
-    overhead, slope = fitted
+    overhead, slope = fitted_line
     ratio = timings.get(f"{kind}@{style}")
     correction = ratio.sy / ratio.sx if ratio and ratio.sx > 0 else 1.0
     return correction * (overhead + slope * size)

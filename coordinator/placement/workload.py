@@ -175,12 +175,12 @@ class Layout:
         """
         schedule = self.schedule(round_placement)
         tasks = [task for wave in schedule for task in wave]
-        stored = [] if round_placement.inline_objects else tasks
+        storing_tasks = [] if round_placement.inline_objects else tasks
         meter = Meter(
-            puts=sum(task.number * task.makes for task in stored),
-            gets=sum(task.number * task.reads for task in stored),
-            bytes_written=round(sum(task.number * task.made_bytes for task in stored)),
-            bytes_read=round(sum(task.number * task.read_bytes for task in stored)),
+            puts=sum(task.number * task.makes for task in storing_tasks),
+            gets=sum(task.number * task.reads for task in storing_tasks),
+            bytes_written=round(sum(task.number * task.made_bytes for task in storing_tasks)),
+            bytes_read=round(sum(task.number * task.read_bytes for task in storing_tasks)),
             write_units=len(schedule) * Meter().add_commit(self.workload.ledger_bytes).write_units,
         )
         for name in PLACED:
@@ -200,9 +200,9 @@ class Layout:
             for location, size in self.locations(round_placement.rule).sizes.items()
             if location.work != "initialise"
         ]
-        unfinished = self.workload.rollouts * self.workload.unfinished_bytes
-        puts = len(sizes) + (self._players(round_placement) if unfinished else 0)
-        return meter + Meter(puts=puts, bytes_written=round(sum(sizes) + unfinished))
+        unfinished_bytes = self.workload.rollouts * self.workload.unfinished_bytes
+        puts = len(sizes) + (self._players(round_placement) if unfinished_bytes else 0)
+        return meter + Meter(puts=puts, bytes_written=round(sum(sizes) + unfinished_bytes))
 
     def _players(self, round_placement: RoundPlacement) -> int:
         """Tasks that play rollouts."""
@@ -267,12 +267,12 @@ class Layout:
         schedule = [_sampling(round_placement, self.workload, locations)]
         trajectories = sum(task.number for task in schedule[0])
         pairs = sum(work.publish * _pairs(work) for wave in works for work in wave)
-        published: list[Work] = []
+        publishing_works: list[Work] = []
         for wave in works:
             # Tensors of an update are read in that update only.
-            before = [work for work in published if work.first == wave[0].first]
+            before = [work for work in publishing_works if work.first == wave[0].first]
             schedule.append([_learner(work, before, pairs, trajectories, locations, self.workload) for work in wave])
-            published += [work for work in wave if work.publish]
+            publishing_works += [work for work in wave if work.publish]
         return schedule
 
 

@@ -19,7 +19,7 @@ LARGEST = 350 * 1024
 # Bytes of an item without its body and the run's name: 27 of attribute names, at most 36 of the partition key and 11 of
 # the item's name, 4 and 9 of the numbers, and at least 12 of the mark, which pads the item to this size. So the body's
 # size alone determines the billed write units.
-BESIDE_BODY = 100
+ITEM_OVERHEAD_BYTES = 100
 _NAMES, _MARK = len("scopeitemversionatwritebody"), 12
 # Attempts to read an item whose object is replaced between the reads of item and object.
 _READS = 5
@@ -189,9 +189,9 @@ class DynamoLedger:
         (self._spilled.add if in_s3 else self._spilled.discard)(item)
 
     def _mark(self, item: str, new: _Item) -> int:
-        """The mark's size in bytes that pads the item to `BESIDE_BODY` bytes without its body."""
+        """The mark's size in bytes that pads the item to `ITEM_OVERHEAD_BYTES` bytes without its body."""
         numbers = sum(_number_bytes(new[name]["N"]) for name in ("version", "at"))
-        return max(_MARK, BESIDE_BODY - _NAMES - self._partition - len(item) - numbers)
+        return max(_MARK, ITEM_OVERHEAD_BYTES - _NAMES - self._partition - len(item) - numbers)
 
     def _key(self, item: str) -> _Item:
         return {"scope": {"S": self._scope}, "item": {"S": item}}

@@ -158,10 +158,10 @@ class Waiting:
         """How many wait that read the same."""
         return {reads: len(queue) for reads, queue in self._queues.items()}
 
-    def change(self, changed: Callable[[Task], Task]) -> None:
+    def change(self, update: Callable[[Task], Task]) -> None:
         """What is known of the tasks has changed, but neither what they read nor their order."""
         for queue in self._queues.values():
-            queue[:] = map(changed, queue)
+            queue[:] = map(update, queue)
 
 
 def dominant_share(task: Task, capacity: Capacity) -> float:
@@ -218,7 +218,7 @@ class FairShares:
         self._virtual = max(self._virtual, self.start_tag(lane))
         self._lanes[lane].finish = self.finish_tag(lane, share_s)
 
-    def ended(self, lane: str, correction_s: float) -> None:
+    def correct(self, lane: str, correction_s: float) -> None:
         """A task of the lane has cost so much more than was expected (negative: less). A closed lane is ignored."""
         if lane in self._lanes:
             self._lanes[lane].finish += correction_s / self._lanes[lane].weight
@@ -304,15 +304,15 @@ class _Pool:
 
     def _loading_s(self, task: Task) -> float:
         """What it takes the free worker that holds most of it to load the rest."""
-        held = self._held_by_free(task)
-        return self._load_s_per_byte * (sum(task.reads.values()) - held)
+        held_bytes = self._held_by_free(task)
+        return self._load_s_per_byte * (sum(task.reads.values()) - held_bytes)
 
     def waits_for_data(self, task: Task) -> bool:
         """Whether a busy worker serves the task sooner than a free one would have loaded what the busy one holds."""
-        loaded = self._held_by_free(task)
+        held_bytes = self._held_by_free(task)
         for slot in self._busy if task.reads else ():
             if slot.suits(self._lane, task) and self._waits_s[slot.number] < self._load_s_per_byte * (
-                _held(task, slot) - loaded
+                _held_bytes(task, slot) - held_bytes
             ):
                 self._waits_s[slot.number] += task.expected_s  # the next that wants its data comes after this one
                 return True
@@ -323,13 +323,13 @@ class _Pool:
 
         def worth(slot: Slot) -> tuple[bool, int, bool, bool, float, int]:
             assert slot.idle_since is not None
-            own = slot.serves is not None
+            is_exclusive = slot.serves is not None
             return (
-                own,
-                _held(task, slot),
+                is_exclusive,
+                _held_bytes(task, slot),
                 task.module in slot.modules,
                 not slot.importing,
-                slot.idle_since if own else -slot.idle_since,
+                slot.idle_since if is_exclusive else -slot.idle_since,
                 -slot.number,
             )
 
@@ -345,8 +345,8 @@ class _Pool:
 
     def _held_by_free(self, task: Task) -> int:
         """Bytes that the free worker holds of it that holds most."""
-        return max((_held(task, slot) for slot in self._free if slot.suits(self._lane, task)), default=0)
+        return max((_held_bytes(task, slot) for slot in self._free if slot.suits(self._lane, task)), default=0)
 
 
-def _held(task: Task, slot: Slot) -> int:
+def _held_bytes(task: Task, slot: Slot) -> int:
     return sum(size for sha256, size in task.reads.items() if sha256 in slot.holds)

@@ -30,9 +30,9 @@ def mp4(frames: Iterable[bytes], size: tuple[int, int], frame_ms: int) -> bytes:
         with suppress(BrokenPipeError):
             for frame in frames:
                 encoder.stdin.write(frame)
-        _, said = encoder.communicate()
+        _, error_output = encoder.communicate()
         if encoder.returncode:
-            lines = said.decode(errors="replace").split("\n")
+            lines = error_output.decode(errors="replace").split("\n")
             raise EncodingFailed(next((line for line in reversed(lines) if line.strip()), f"exit {encoder.returncode}"))
         return path.read_bytes()
 
@@ -41,6 +41,6 @@ def _command(path: Path, size: tuple[int, int], frame_ms: int) -> list[str]:
     width, height = size
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"1000/{frame_ms}", "-i", "-"]
     # What players everywhere show: even sizes, and colours at half the resolution.
-    shown = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2:color=white", "-pix_fmt", "yuv420p"]
+    output_options = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2:color=white", "-pix_fmt", "yuv420p"]
     repeatable = ["-threads", "1", "-fflags", "+bitexact", "-flags:v", "+bitexact"]
-    return ["ffmpeg", "-loglevel", "error", "-y", *source, *shown, *repeatable, str(path)]
+    return ["ffmpeg", "-loglevel", "error", "-y", *source, *output_options, *repeatable, str(path)]

@@ -33,8 +33,8 @@ class FileStorage:
         path = self._path(key)
         try:
             with FileIO(path, opener=at_once) as file:
-                if size is not None and (found := os.fstat(file.fileno()).st_size) != size:
-                    raise CorruptObject.of_size(key, found, size)
+                if size is not None and (stored_size := os.fstat(file.fileno()).st_size) != size:
+                    raise CorruptObject.of_size(key, stored_size, size)
                 return bytes(file.readall() or b"")
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise NoSuchObject(key) from None
@@ -136,14 +136,14 @@ def at_once(path: str, flags: int) -> int:
 
 
 def _write(path: str, body: bytes) -> None:
-    with _created(path) as file:
-        written = file.write(body)
+    with _create(path) as file:
+        count = file.write(body)
         # A write may be partial (a full disk, 2 GiB); the next one raises the error or continues.
-        while written < len(body):
-            written += file.write(memoryview(body)[written:])
+        while count < len(body):
+            count += file.write(memoryview(body)[count:])
 
 
-def _created(path: str) -> FileIO:
+def _create(path: str) -> FileIO:
     """A new file. Its folder may be missing, and go again in between, as `delete` removes folders that are empty."""
     for _ in range(_ATTEMPTS):
         with suppress(FileNotFoundError):

@@ -50,14 +50,14 @@ class Pending:
     attempt: int
     body: bytes
     timeout_s: float
-    asked: float
+    asked_at: float
     queued_ms: float = 0.0
     # It is tried again with no task of another lane beside it.
     alone: bool = False
     remarks: tuple[str, ...] = ()
 
-    def report(self, outcome: Literal["answered", "timeout", "crash", "throttled"], **measured: Any) -> Report:
-        """How it ended; `measured` are other fields of the report."""
+    def report(self, outcome: Literal["answered", "timeout", "crash", "throttled"], **measurements: Any) -> Report:
+        """How it ended; `measurements` are other fields of the report."""
         return Report(
             id=self.id,
             attempt=self.attempt,
@@ -65,7 +65,7 @@ class Pending:
             outcome=outcome,
             queued_ms=self.queued_ms,
             remarks=self.remarks,
-            **measured,
+            **measurements,
         )
 
     @property
@@ -189,13 +189,13 @@ class Lane:
     def expect(self, kind: str, cores: float) -> None:
         """The first task of a kind has ended, in whichever lane: those that wait are expected to be like it."""
 
-        def expected(task: Task) -> Task:
+        def update(task: Task) -> Task:
             pending = self._pending[task.number]
             if pending.kind == kind:
                 pending.task = replace(task, need={**task.need, CORES: max(cores, _LEAST_CORES)})
             return pending.task
 
-        self.waiting.change(expected)
+        self.waiting.change(update)
 
     def _task(self, function: str, id: str, body: bytes) -> Task:
         work = _work(id)

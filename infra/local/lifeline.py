@@ -23,18 +23,18 @@ def end_with(lifeline: int) -> None:
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(lifeline, _F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
-        if _gone(lifeline, 0):  # closed before F_SETFL
+        if _has_hung_up(lifeline, 0):  # closed before F_SETFL
             os.killpg(os.getpgrp(), signal.SIGKILL)
     else:
         threading.Thread(target=_watch, args=(lifeline,), daemon=True).start()
 
 
 def _watch(lifeline: int) -> None:
-    _gone(lifeline, None)
+    _has_hung_up(lifeline, None)
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-def _gone(lifeline: int, timeout_ms: int | None) -> bool:
+def _has_hung_up(lifeline: int, timeout_ms: int | None) -> bool:
     poll = select.poll()
     poll.register(lifeline, 0)  # no event but the hang-up, which is always reported
     return bool(poll.poll(timeout_ms))

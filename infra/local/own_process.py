@@ -114,9 +114,9 @@ class OwnTime:
         if self._taken:
             return 0.0, 0.0
         self.end()
-        taken = self._owed_ms, self._start_ms
+        unreported_ms = self._owed_ms, self._start_ms
         self._owed_ms, self._start_ms, self._taken = 0.0, 0.0, True
-        return taken
+        return unreported_ms
 
     def waive(self) -> None:
         """Drops the time of the current call and of the process's start, which are billed elsewhere or not at all."""

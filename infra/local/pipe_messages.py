@@ -62,8 +62,8 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
 
 def frame(header: Call | Ready | Ended, body: bytes = b"") -> bytes:
     """The bytes to write."""
-    encoded = to_message_pack(header)
-    return b"".join((_LENGTHS.pack(len(encoded), len(body)), encoded, body))
+    header_bytes = to_message_pack(header)
+    return b"".join((_LENGTHS.pack(len(header_bytes), len(body)), header_bytes, body))
 
 
 class Inbox:
@@ -96,6 +96,6 @@ class Inbox:
             if len(buffer) < end:
                 return
             with memoryview(buffer) as view:
-                taken = bytes(view[_LENGTHS.size : middle]), bytes(view[middle:end])
+                header_and_body = bytes(view[_LENGTHS.size : middle]), bytes(view[middle:end])
             del buffer[:end]
-            yield taken
+            yield header_and_body

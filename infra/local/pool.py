@@ -144,18 +144,18 @@ class Pool:
             if self._waits_for_cores():
                 expires = min(expires, time.monotonic() + _LOOK_S)
                 self.dispatch()
-            reported = self._reported(lane)
-            self._pump(0.0 if reported else max(0.0, min(until, expires) - time.monotonic()))
-            if (reported := self._reported(lane)) or time.monotonic() >= until:
-                return reported
+            lanes = self._reported(lane)
+            self._pump(0.0 if lanes else max(0.0, min(until, expires) - time.monotonic()))
+            if (lanes := self._reported(lane)) or time.monotonic() >= until:
+                return lanes
 
     def drop(self, lane: Lane) -> None:
         """Ends a lane: kills the workers that run its tasks, and forgets its reports. Idempotent."""
         if self._lanes.pop(lane.name, None) is None:
             return
         self._weights = sum(other.weight for other in self._lanes.values())
-        own = [worker for worker in self._workers if worker.serves and worker.serves[0] == lane.name]
-        for worker in {*lane.running, *own}:
+        exclusive_workers = [worker for worker in self._workers if worker.serves and worker.serves[0] == lane.name]
+        for worker in {*lane.running, *exclusive_workers}:
             self._workers.remove(worker)
         lane.running.clear()
         lane.reports.clear()
@@ -197,10 +197,10 @@ class Pool:
         self._alone = [pending for pending in self._alone if self._lanes.get(pending.lane.name) is pending.lane]
         if self._alone and not working:
             pending = self._alone.pop(0)
-            task, own = pending.task, (pending.lane.name, pending.task.group)
-            for worker in [worker for worker in self._workers if worker.serves and worker.serves[0] != own[0]]:
+            task, group = pending.task, (pending.lane.name, pending.task.group)
+            for worker in [worker for worker in self._workers if worker.serves and worker.serves[0] != group[0]]:
                 self._workers.remove(worker)
-            idle = (worker.number for worker in self._workers if worker.serves in (None, own) and worker.alive())
+            idle = (worker.number for worker in self._workers if worker.serves in (None, group) and worker.alive())
             self._hand_over(pending.lane, task, next(idle, None))
             return True
         return bool(self._alone)
@@ -236,7 +236,7 @@ class Pool:
             return
         pending = lane.pop(task)
         worker.begin(pending, task.module, lane.root, pending.timeout_s)
-        pending.queued_ms = (worker.since - pending.asked) * 1000
+        pending.queued_ms = (worker.since - pending.asked_at) * 1000
         lane.running.add(worker)
         self._measured = self._measured[0], self._measured[1] + task.need[CORES]
         self._shares.started(lane.name, task.expected_s * dominant_share(task, self.capacity))
@@ -298,34 +298,34 @@ class Pool:
         except Undecodable:  # a task wrote into the pipe, so no later frame is reliable
             self._bury(worker, "crash", reason="it wrote into the pipe of its worker's answers")
         else:
-            self._bury(worker, "crash", ended=worker.ended())
+            self._bury(worker, "crash", ended_by_itself=worker.has_exited())
 
-    def _hear(self, worker: Worker, said: Ready | Ended, body: bytes) -> None:
+    def _hear(self, worker: Worker, message: Ready | Ended, body: bytes) -> None:
         pending = worker.task
-        if said.token != worker.token:
+        if message.token != worker.token:
             raise Undecodable("a task wrote this")
-        if isinstance(said, Ready):
-            self._start_s = said.init_ms / 1000
-            worker.ready(said, pending.task.module if pending else None)
+        if isinstance(message, Ready):
+            self._start_s = message.init_ms / 1000
+            worker.ready(message, pending.task.module if pending else None)
         elif pending is not None:
             worker.log.take()
-            self._release(worker, pending, said.processor_ms / max(said.duration_ms, 1.0))
+            self._release(worker, pending, message.processor_ms / max(message.duration_ms, 1.0))
             worker.remember(pending.task.reads, outputs(body))
             pending.lane.reports.append(
                 pending.report(
-                    "crash" if said.error else "answered",
+                    "crash" if message.error else "answered",
                     body=body,
-                    duration_ms=worker.metered(said.duration_ms),
+                    duration_ms=worker.metered(message.duration_ms),
                     init_ms=worker.init_ms,
                     # Memory of a process that other runs use too tells nothing of this one.
-                    peak_mb=said.peak_mb if worker.roots == {pending.lane.root} else 0.0,
-                    detail=said.error,
+                    peak_mb=message.peak_mb if worker.roots == {pending.lane.root} else 0.0,
+                    detail=message.error,
                 )
             )
-            if said.foreign and worker.serves is None:
+            if message.foreign and worker.serves is None:
                 worker.serves = pending.lane.name, pending.task.group
                 pending.lane.foreign.add(pending.task.group)
-            if said.spoilt or (self._memory_mb and said.resident_mb > _FULL * self._memory_mb):
+            if message.spoilt or (self._memory_mb and message.resident_mb > _FULL * self._memory_mb):
                 self._workers.remove(worker)
 
     def _release(self, worker: Worker, pending: Pending, cores: float, besides_s: float = 0.0) -> None:
@@ -342,18 +342,18 @@ class Pool:
                 other.expect(pending.kind, cores)
         self.usual_cores[pending.kind] = cores
         self.busy_s[lane.name] = self.busy_s.get(lane.name, 0.0) + seconds
-        self._shares.ended(lane.name, (seconds + besides_s - task.expected_s) * dominant_share(task, self.capacity))
+        self._shares.correct(lane.name, (seconds + besides_s - task.expected_s) * dominant_share(task, self.capacity))
 
     def _bury(
-        self, worker: Worker, outcome: Literal["timeout", "crash"], ended: bool = False, reason: str = ""
+        self, worker: Worker, outcome: Literal["timeout", "crash"], ended_by_itself: bool = False, reason: str = ""
     ) -> None:
-        """`ended`: nobody here has ended it; `reason`: why it is ended here."""
+        """`ended_by_itself`: nobody here has ended it; `reason`: why it is ended here."""
         duration_ms = worker.metered((time.monotonic() - worker.since) * 1000 - worker.init_ms)
         if (pending := worker.task) is not None:
             # The lane pays for the start of the worker's successor.
             self._release(worker, pending, worker.busy_cores(pending.task.need[CORES]), self._start_s)
         end = self._workers.remove(worker)
-        if pending is not None and ended and end in _FROM_OUTSIDE and self._has_neighbours(pending):
+        if pending is not None and ended_by_itself and end in _FROM_OUTSIDE and self._has_neighbours(pending):
             pending.remarks = (_KILLED,)
             pending.lane.again(pending)
             self._alone.append(pending)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
-from infra.local.process_tree import begun, end_process
+from infra.local.process_tree import end_process, start_time
 from infra.local.zygote import Died, Fork, Forked
 
 Pipes = tuple[int, int, int]
@@ -176,16 +176,16 @@ class Forker:
             self._zygote.wait()
             self._zygote = None
 
-    def _hear(self, said: Forked | Died) -> None:
-        if isinstance(said, Forked):
-            self.pids[said.number], self._began[said.number] = said.pid, begun(said.pid)
-            if said.number in self._ending:
-                self.end(said.number)
+    def _hear(self, message: Forked | Died) -> None:
+        if isinstance(message, Forked):
+            self.pids[message.number], self._began[message.number] = message.pid, start_time(message.pid)
+            if message.number in self._ending:
+                self.end(message.number)
         else:
-            for known in (self.pids, self._began):
-                known.pop(said.number, None)
-            self._ending.discard(said.number)
-            self.exit_codes[said.number] = said.exit_code
+            for table in (self.pids, self._began):
+                table.pop(message.number, None)
+            self._ending.discard(message.number)
+            self.exit_codes[message.number] = message.exit_code
 
     def _start_zygote(self) -> socket.socket:
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -22,10 +22,10 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def end_children(spared: Container[int] = ()) -> None:
-    """Kills and reaps all children but those `spared`, and with `adopt_orphans` all that these have started."""
+def end_children(spared_pids: Container[int] = ()) -> None:
+    """Kills and reaps all children but those `spared_pids`, and with `adopt_orphans` all that these have started."""
     until = time.monotonic() + _PATIENCE_S
-    while (children := [pid for pid in _children() if pid not in spared]) and time.monotonic() < until:
+    while (children := [pid for pid in _children() if pid not in spared_pids]) and time.monotonic() < until:
         for pid in children:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -35,13 +35,13 @@ def end_children(spared: Container[int] = ()) -> None:
 
 
 def _children() -> Iterator[int]:
-    own = str(os.getpid())
+    own_pid = str(os.getpid())
     for folder in Path("/proc").glob("[0-9]*"):
-        if _field(int(folder.name), 1) == own:
+        if _field(int(folder.name), 1) == own_pid:
             yield int(folder.name)
 
 
-def begun(pid: int) -> str:
+def start_time(pid: int) -> str:
     """When a process began, which tells it from a later one of its number; "" if it is gone."""
     return _field(pid, 19)
 
@@ -67,7 +67,7 @@ def end_process(pid: int, began: str) -> None:
         return
     try:
         # It cannot be reaped unnoticed from here on: a signal to the handle reaches it or nobody.
-        if began and begun(pid) == began:
+        if began and start_time(pid) == began:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
             with suppress(ProcessLookupError, PermissionError):

@@ -72,8 +72,8 @@ class Window:
             late = now - self._due
             self._due = (self._due if late < within_ms / 1000 else now) + within_ms / 1000
         while within_ms is None or now < self._due:
-            left = _LOOK if within_ms is None else min(_LOOK, 1 + round(1000 * (self._due - now)))
-            event = pygame.event.wait(left)
+            left_ms = _LOOK if within_ms is None else min(_LOOK, 1 + round(1000 * (self._due - now)))
+            event = pygame.event.wait(left_ms)
             if event.type == pygame.QUIT:
                 return CLOSED
             if event.type == pygame.KEYDOWN:

@@ -74,10 +74,10 @@ class SqliteLedger:
         """
         with self._faults("write"):
             if version == 0:
-                changed = self._connection.execute(_CREATE, (item, body)).rowcount
+                row_count = self._connection.execute(_CREATE, (item, body)).rowcount
             else:
-                changed = self._connection.execute(_REPLACE, (body, item, version)).rowcount
-        if changed != 1:
+                row_count = self._connection.execute(_REPLACE, (body, item, version)).rowcount
+        if row_count != 1:
             raise StaleVersion(f"{item} is no longer at version {version}: another process drives this run")
         return version + 1
 

@@ -39,8 +39,9 @@ def main() -> None:
     serve(requests, replies, lifeline, float(sys.argv[4]), int(sys.argv[5]))
 
 
-def serve(requests: int, replies: int, lifeline: int, started: float, memory_mb: int) -> None:
-    """Serves the pool's calls until it has closed its ends. `started`: the monotonic clock at the process's start."""
+def serve(requests: int, replies: int, lifeline: int, started_at: float, memory_mb: int) -> None:
+    """Serves the pool's calls until it has closed its ends. `started_at`: the monotonic clock at the process's
+    start."""
     for number in (signal.SIGINT, signal.SIGHUP):  # the coordinator decides what they mean
         signal.signal(number, signal.SIG_IGN)
     end_with(lifeline)
@@ -52,16 +53,16 @@ def serve(requests: int, replies: int, lifeline: int, started: float, memory_mb:
         open(number, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
         for number in (1, 2)
     )
-    Worker(requests, replies, started).serve()
+    Worker(requests, replies, started_at).serve()
 
 
 class Worker:
     """The modules imported so far, and the loop that calls them."""
 
-    def __init__(self, requests: int, replies: int, started: float) -> None:
+    def __init__(self, requests: int, replies: int, started_at: float) -> None:
         self._inbox = Inbox(requests)
         self._replies = replies
-        self._started: float | None = started
+        self._started: float | None = started_at
         self._blobs: dict[bytes, Blobs] = {}
         self._handlers: dict[str, Handler] = {}
         IMPORTS.expect()
@@ -86,10 +87,10 @@ class Worker:
                 answer = self._handlers[call.module](body, blobs)
                 if not isinstance(answer, bytes):
                     raise TypeError(f"{call.module}.handle must return bytes, not {type(answer).__name__}")
-            except BaseException as escaped:  # SystemExit too: the worker outlives its tasks
-                answer, error = b"", _describe(escaped)
+            except BaseException as problem:  # SystemExit too: the worker outlives its tasks
+                answer, error = b"", _describe(problem)
         duration_ms = (time.perf_counter() - start) * 1000
-        ended = Ended(
+        end = Ended(
             duration_ms=duration_ms,
             processor_ms=(time.process_time() - processor) * 1000,
             peak_mb=peak_mb(),
@@ -99,7 +100,7 @@ class Worker:
             foreign=IMPORTS.look(),
             spoilt=IMPORTS.foreign and (spoilt() or state_of_process() != self._state),
         )
-        self._send(frame(ended, answer))
+        self._send(frame(end, answer))
 
     def _import(self, call: Call) -> str:
         """Imports the module and reports the duration to the pool; returns the error."""
@@ -107,8 +108,8 @@ class Worker:
         error = ""
         try:
             self._handlers[call.module] = importlib.import_module(call.module).handle
-        except BaseException as escaped:
-            error = _describe(escaped)
+        except BaseException as problem:
+            error = _describe(problem)
         if not IMPORTS.look():
             IMPORTS.expect()
         self._send(frame(Ready(call.module, (time.monotonic() - start) * 1000, call.token)))

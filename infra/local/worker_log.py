@@ -27,18 +27,18 @@ class WorkerLog:
 
     def take(self) -> bool:
         """Writes what has been printed, or a part of it; False when nobody can print any more."""
-        printed, ended = bytearray(), False
+        output, at_end = bytearray(), False
         try:
             for _ in range(_CHUNKS):
                 chunk = os.read(self.descriptor, _CHUNK)
-                printed += chunk
-                if ended := not chunk:
+                output += chunk
+                if at_end := not chunk:
                     break
         except BlockingIOError:
             pass
-        if printed:
-            self._write(bytes(printed))
-        return not ended
+        if output:
+            self._write(bytes(output))
+        return not at_end
 
     def started(self) -> None:
         """The worker has its end of the pipe."""
@@ -60,11 +60,11 @@ class WorkerLog:
         lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
         return next((line for line in lines if line.startswith("Fatal Python error")), lines[-1] if lines else "silent")
 
-    def _write(self, printed: bytes) -> None:
+    def _write(self, output: bytes) -> None:
         try:
             with open(self.path, "ab", opener=at_once) as file:
-                file.write(printed)
-            self._size += len(printed)
+                file.write(output)
+            self._size += len(output)
             if self._size > _LIMIT:
                 self._shorten()
         except OSError:  # a full disk: a log is no reason to end a run

@@ -96,15 +96,15 @@ class WorkerProcess(Generic[Pending]):
         self._looked, self._processor_s, self._recent = time.monotonic(), self._processor_seconds(), None
         self.allow(timeout_s)
 
-    def ready(self, said: Ready, module: str | None) -> None:
+    def ready(self, message: Ready, module: str | None) -> None:
         """A module was imported, for the current task, which is served by `module`, or ahead of one."""
-        self.modules.add(said.module)
-        if said.module != self.warming:
-            self.init_ms = said.init_ms
-        elif module == said.module:
-            self.warming, self.init_ms = "", said.init_ms
+        self.modules.add(message.module)
+        if message.module != self.warming:
+            self.init_ms = message.init_ms
+        elif module == message.module:
+            self.warming, self.init_ms = "", message.init_ms
         else:
-            self.warming, self.unpaid[said.module] = "", said.init_ms
+            self.warming, self.unpaid[message.module] = "", message.init_ms
 
     def flush(self) -> bool:
         """Writes what is to be sent without blocking; whether something is left."""
@@ -150,14 +150,14 @@ class WorkerProcess(Generic[Pending]):
         """The billed run time: capped, because clocks continue while a process is stopped."""
         return min(max(duration_ms, 0.0), max(self.allowed_s * 1000 - self.init_ms, 0.0))
 
-    def busy_cores(self, expected: float) -> float:
-        """How many cores the process has kept busy lately; `expected` until the task is old enough to tell."""
+    def busy_cores(self, expected_cores: float) -> float:
+        """How many cores the process has kept busy lately; `expected_cores` until the task is old enough to tell."""
         now = time.monotonic()
         if now - self._looked >= _RECENT_S:
-            used = self._processor_seconds()
-            self._recent = (used - self._processor_s) / (now - self._looked)
-            self._looked, self._processor_s = now, used
-        return expected if self._recent is None else self._recent
+            processor_s = self._processor_seconds()
+            self._recent = (processor_s - self._processor_s) / (now - self._looked)
+            self._looked, self._processor_s = now, processor_s
+        return expected_cores if self._recent is None else self._recent
 
     def _processor_seconds(self) -> float:
         """Of all its threads; 0 where the system does not say."""
@@ -167,12 +167,12 @@ class WorkerProcess(Generic[Pending]):
             return 0.0
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
-    def ended(self) -> bool:
+    def has_exited(self) -> bool:
         """Whether it has ended by itself, given that its end of a pipe is closed: a task may have closed it."""
         until = time.monotonic() + _ENDING_S
-        while not (ended := has_ended(self._child.pid)) and time.monotonic() < until:
+        while not (is_gone := has_ended(self._child.pid)) and time.monotonic() < until:
             time.sleep(_ENDING_S / 10)
-        return ended
+        return is_gone
 
     def kill(self) -> str:
         """Kills the process group and returns how the process ended."""

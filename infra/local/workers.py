@@ -105,21 +105,21 @@ class Workers:
 
     def _flush(self, worker: Worker) -> None:
         """Writes to the pipe without blocking."""
-        blocked = worker.flush()
-        if blocked and not worker.blocked:
+        is_blocked = worker.flush()
+        if is_blocked and not worker.blocked:
             self._selector.register(worker.requests, selectors.EVENT_WRITE, worker)
-        elif worker.blocked and not blocked:
+        elif worker.blocked and not is_blocked:
             self._selector.unregister(worker.requests)
-        worker.blocked = blocked
+        worker.blocked = is_blocked
 
 
 def _slot(worker: Worker, load_s_per_byte: float) -> Slot:
     pending = worker.task
     importing = bool(worker.warming)
     modules = worker.modules | {worker.warming} if importing else worker.modules
-    held = worker.at_hand.keys()
+    held_hashes = worker.at_hand.keys()
     if pending is None:
-        return Slot(worker.number, modules, importing, held, worker.idle_since, 0.0, worker.serves)
+        return Slot(worker.number, modules, importing, held_hashes, worker.idle_since, 0.0, worker.serves)
     reads = pending.task.reads
     free_at = worker.since + pending.task.expected_s + load_s_per_byte * worker.missing(reads)
-    return Slot(worker.number, modules, importing, held | reads.keys(), None, free_at, worker.serves)
+    return Slot(worker.number, modules, importing, held_hashes | reads.keys(), None, free_at, worker.serves)

@@ -146,16 +146,16 @@ class Zygote:
         adopt their own orphans.
         """
         while self._workers:
-            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if found is None:
+            child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if child is None:
                 return
-            number = self._workers.pop(found.si_pid, None)
+            number = self._workers.pop(child.si_pid, None)
             if number is not None:
                 with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(found.si_pid, signal.SIGKILL)
-            _, status = os.waitpid(found.si_pid, 0)
+                    os.killpg(child.si_pid, signal.SIGKILL)
+            _, status = os.waitpid(child.si_pid, 0)
             if number is not None:
-                end_children(spared=self._workers)
+                end_children(spared_pids=self._workers)
                 self._say(Died(number, os.waitstatus_to_exitcode(status)))
 
     def _say(self, message: Forked | Died) -> None:
@@ -165,9 +165,9 @@ class Zygote:
 def _resume() -> None:
     """Workers that were stopped go on: whoever did it was a task, because no terminal reaches them."""
     with suppress(ChildProcessError):
-        while (stopped := os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG)) is not None:
+        while (status := os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG)) is not None:
             with suppress(ProcessLookupError):
-                os.kill(stopped.si_pid, signal.SIGCONT)
+                os.kill(status.si_pid, signal.SIGCONT)
 
 
 if __name__ == "__main__":

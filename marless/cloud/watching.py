@@ -58,7 +58,7 @@ class Watch:
             lease_, _ = lease.read(self._backend.ledger)
             state = load_state(self._backend.ledger) or State()
             self._show(state)
-            if not lease_.taken("", self._backend.ledger.now(), has_ended):
+            if not lease_.is_taken("", self._backend.ledger.now(), has_ended):
                 return self._finish(state, lease_.problem)
             if self._signals.received:
                 name = self._folder.name

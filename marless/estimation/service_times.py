@@ -118,7 +118,7 @@ def fit(records: Sequence[AttemptRecord], slots: int) -> ServiceTimes:
     found = by_dispatch(answered)
     # The first waves start processes, so later ones are preferred.
     usual = found[len(found) // 3 :]
-    gaps = [after[0].asked - max(each.ended for each in before) for before, after in pairwise(usual)]
+    gaps = [after[0].asked_at - max(each.ended_at for each in before) for before, after in pairwise(usual)]
     return ServiceTimes(
         tasks={kind: _fit(of) for kind, of in by_kind.items()},
         init_ms={name: of for name, of in init_ms.items() if of},
@@ -132,11 +132,11 @@ def by_dispatch(records: Iterable[AttemptRecord]) -> list[list[AttemptRecord]]:
     """The records of tasks that were asked for together, in the order of their asking."""
     found: list[list[AttemptRecord]] = []
     last = float("-inf")
-    for record in sorted(records, key=lambda record: record.asked):
-        if not found or record.asked >= last:
+    for record in sorted(records, key=lambda record: record.asked_at):
+        if not found or record.asked_at >= last:
             found.append([])
         found[-1].append(record)
-        last = max(last, record.ended) if len(found[-1]) > 1 else record.ended
+        last = max(last, record.ended_at) if len(found[-1]) > 1 else record.ended_at
     return found
 
 
@@ -169,7 +169,7 @@ def slots_of(records: Sequence[AttemptRecord]) -> int:
     """How many tasks ran at once: as many as the platform allows, or fewer where tasks waited all the same."""
     most, largest = 0, max(len(wave) for wave in by_dispatch(records))
     held: list[float] = []
-    for begun, ended in sorted((each.ended - busy_s(each), each.ended) for each in records):
+    for begun, ended in sorted((each.ended_at - busy_s(each), each.ended_at) for each in records):
         while held and held[0] <= begun + _INSTANT_S:
             heappop(held)
         heappush(held, ended)
@@ -193,7 +193,7 @@ def busy_s(record: AttemptRecord) -> float:
 
 def _hand_over_s(found: list[list[AttemptRecord]], slots: int) -> float:
     """What each task of these waves added to its duration, if they ran in order on `slots` slots."""
-    took = sum(max(record.ended for record in wave) - wave[0].asked for wave in found)
+    took = sum(max(record.ended_at for record in wave) - wave[0].asked_at for wave in found)
     busy = ([busy_s(record) for record in wave] for wave in found)
     worked = sum(makespan(seconds, slots) for seconds in busy)
     return (took - worked) / sum(-(-len(wave) // slots) for wave in found)

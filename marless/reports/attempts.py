@@ -40,7 +40,9 @@ class AttemptLog:
         if not records:
             return
         self._left -= len(records)
-        lines = [to_json(replace(each, asked=since + each.asked, ended=since + each.ended)) for each in records]
+        lines = [
+            to_json(replace(each, asked_at=since + each.asked_at, ended_at=since + each.ended_at)) for each in records
+        ]
         try:
             with self._path.open("ab") as file:
                 file.write(self._start + b"\n".join([*lines, b""]))

@@ -189,7 +189,7 @@ class Session:
         self._tell_remarks()
         if self._never_began():
             problems = [slot.problem for slot in state.slots.values() if slot.problem]
-            return Ending(USER_ERROR, problems[0] if problems else state.reason, kept=False)
+            return Ending(USER_ERROR, problems[0] if problems else state.reason, keeps_folder=False)
         self._folder.become_latest()
         status = "interrupted" if state.status == "running" else state.status
         figures = self._documents.complete(state, self._measured(), status)
@@ -199,12 +199,14 @@ class Session:
         go_on = next_step_hint(state, f"marless resume {self._folder.argument}")
         match state.status:
             case "finished":
-                return Ending(FINISHED, "", kept=True)
+                return Ending(FINISHED, "", keeps_folder=True)
             case "running":
-                return Ending(self._signals.code, f"stopped after round {state.round}; {go_on}", kept=True)
+                return Ending(self._signals.code, f"stopped after round {state.round}; {go_on}", keeps_folder=True)
             case _:
                 code = USER_ERROR if self._user_is_to_blame() else UNFINISHED
-                return Ending(code, f"{state.status} after round {state.round}: {state.reason}; {go_on}", kept=True)
+                return Ending(
+                    code, f"{state.status} after round {state.round}: {state.reason}; {go_on}", keeps_folder=True
+                )
 
     def close(self) -> None:
         """Ends what goes on beside the run; needed after a call that raised, and harmless after `end`."""
@@ -257,7 +259,7 @@ def open_session(
     plan = plan_of(identity, config, backend)
     if load_state(backend.ledger) is None and isinstance(decide(plan, State()), Stop):
         too_low = f"stop.dollars = {config.stop.dollars:g} is less than a first attempt may cost; raise it"
-        return Ending(USER_ERROR, too_low, kept=False)
+        return Ending(USER_ERROR, too_low, keeps_folder=False)
     return Session(folder, plan, identity, backend, view, signals, started, alone)
 
 

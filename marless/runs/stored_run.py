@@ -73,7 +73,7 @@ def look(folder: RunFolder) -> Iterator[Stored]:
     try:
         held = None if identity.deployment_ref is None else lease.read(backend.ledger)[0]
         # Before the state is read: files that are newer than it belong to a driver, or the ledger has lost something.
-        driven = folder.driven() if held is None else held.taken("", backend.ledger.now(), has_ended)
+        driven = folder.driven() if held is None else held.is_taken("", backend.ledger.now(), has_ended)
         state = load_state(backend.ledger)
         if state is None:
             refuse_lost(folder, [] if driven else backend.storage.list("rounds/"))

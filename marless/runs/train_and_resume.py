@@ -47,11 +47,11 @@ def train(
             if not folder.begun:
                 shutil.rmtree(folder.path, ignore_errors=True)
             raise
-        if not ending.kept:
+        if not ending.keeps_folder:
             shutil.rmtree(folder.path, ignore_errors=True)
         if isinstance(backend, RemoteBackend):
             at_end = ending.code == FINISHED and not drive.detach
-            backend.release(folder.name, keep=ending.kept and not at_end)
+            backend.release(folder.name, keep=ending.keeps_folder and not at_end)
     return folder, ending
 
 
@@ -95,8 +95,8 @@ def _begin(
     except (StorageFault, UserError) as fault:
         if folder.begun:
             raise
-        return Ending(USER_ERROR, str(fault), kept=False)
-    if located is not None and folder.begun and not ending.kept:
+        return Ending(USER_ERROR, str(fault), keeps_folder=False)
+    if located is not None and folder.begun and not ending.keeps_folder:
         from marless.cloud.remote_runs import forget
 
         forget(located.deployed.outside(located.deployment_ref.run), folder.identity())
@@ -119,7 +119,7 @@ def _drive(
     try:
         connection = backend.open(folder.path, drive.workers, deployment_ref=deployment_ref)
     except StorageFault as fault:
-        return Ending(USER_ERROR, str(fault), kept=folder.begun)
+        return Ending(USER_ERROR, str(fault), keeps_folder=folder.begun)
     with closing(connection):
         connection.prewarm()
         from marless.runs.session import launch
@@ -127,7 +127,7 @@ def _drive(
         try:
             identity = begin(connection)
         except StorageFault as fault:
-            return Ending(USER_ERROR, str(fault), kept=folder.begun)
+            return Ending(USER_ERROR, str(fault), keeps_folder=folder.begun)
         if isinstance(identity, Ending):
             return identity
         if drive.detach:

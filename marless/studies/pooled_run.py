@@ -164,7 +164,7 @@ class PooledRun:
         self._tidy(ending)
 
     def _tidy(self, ending: Ending) -> None:
-        if not ending.kept:
+        if not ending.keeps_folder:
             shutil.rmtree(self._folder.path, ignore_errors=True)
 
     def _fail(self, error: Exception) -> None:

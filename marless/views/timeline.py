@@ -31,14 +31,14 @@ def bars(records: Sequence[AttemptRecord]) -> list[Bar]:
     waiting, for a slot or for its messages."""
     laid_out: list[Bar] = []
     free: list[float] = []
-    for record in sorted(records, key=lambda each: each.ended - (each.init_ms + each.duration_ms) / 1000):
-        ready = record.ended - record.duration_ms / 1000
-        start = max(record.asked, ready - record.init_ms / 1000)
+    for record in sorted(records, key=lambda each: each.ended_at - (each.init_ms + each.duration_ms) / 1000):
+        ready = record.ended_at - record.duration_ms / 1000
+        start = max(record.asked_at, ready - record.init_ms / 1000)
         lane = next((lane for lane, until in enumerate(free) if until <= start), len(free))
         if lane == len(free):
             free.append(0.0)
-        free[lane] = record.ended
-        laid_out.append(Bar(record, lane, start, max(record.asked, ready)))
+        free[lane] = record.ended_at
+        laid_out.append(Bar(record, lane, start, max(record.asked_at, ready)))
     return laid_out
 
 
@@ -46,18 +46,18 @@ def coordinator_spans(records: Sequence[AttemptRecord]) -> list[tuple[float, flo
     """From when the last attempt in flight had ended to when the next was asked for: only the coordinator was busy."""
     spans: list[tuple[float, float]] = []
     until = None
-    for record in sorted(records, key=lambda each: each.asked):
-        if until is not None and record.asked > until:
-            spans.append((until, record.asked))
-        until = record.ended if until is None else max(until, record.ended)
+    for record in sorted(records, key=lambda each: each.asked_at):
+        if until is not None and record.asked_at > until:
+            spans.append((until, record.asked_at))
+        until = record.ended_at if until is None else max(until, record.ended_at)
     return spans
 
 
 def page(title: str, records: Sequence[AttemptRecord]) -> str:
     """A page without scripts or links: the timeline as SVG, and what its colours mean."""
-    laid_out, since = bars(records), min(record.asked for record in records)
+    laid_out, since = bars(records), min(record.asked_at for record in records)
     lanes = min(MOST_LANES, 1 + max(bar.lane for bar in laid_out))
-    length = max(record.ended for record in records) - since
+    length = max(record.ended_at for record in records) - since
     scale = (_WIDTH - _LEFT) / max(length, 1e-9)
 
     def rect(lane: int, start: float, end: float, colour: str, text: str) -> str:
@@ -77,14 +77,14 @@ def page(title: str, records: Sequence[AttemptRecord]) -> str:
         if record.init_ms:
             start_up = f"start-up of the {record.function}, {_ms(record.init_ms / 1000)}"
             rectangles.append(rect(bar.lane, bar.start, bar.ready, _START_UP, start_up))
-        rectangles.append(rect(bar.lane, bar.ready, record.ended, _colour(record), text))
+        rectangles.append(rect(bar.lane, bar.ready, record.ended_at, _colour(record), text))
     hidden = 1 + max(bar.lane for bar in laid_out) - lanes
     return _document(title, lanes, rectangles + _axis(length, scale, lanes), _summary(records, laid_out, hidden))
 
 
 def chrome_trace(records: Sequence[AttemptRecord]) -> bytes:
     """The attempts in the trace event format (complete events, in microseconds), for chrome://tracing and Perfetto."""
-    since = min(record.asked for record in records)
+    since = min(record.asked_at for record in records)
 
     def event(name: str, lane: int, start: float, end: float, **args: Any) -> dict[str, Any]:
         ts, dur = round((start - since) * 1e6), round((end - start) * 1e6)
@@ -95,10 +95,10 @@ def chrome_trace(records: Sequence[AttemptRecord]) -> bytes:
         record, lane = bar.record, bar.lane + 1
         if record.init_ms:
             events.append(event("start-up", lane, bar.start, bar.ready, function=record.function))
-        waiting_s = round(bar.start - record.asked, 6)
+        waiting_s = round(bar.start - record.asked_at, 6)
         events.append(
             event(
-                record.work, lane, bar.ready, record.ended, round=record.round, attempt=record.attempt,
+                record.work, lane, bar.ready, record.ended_at, round=record.round, attempt=record.attempt,
                 outcome=record.outcome, waited_s=waiting_s,
             )
         )  # fmt: skip
@@ -111,7 +111,7 @@ def _colour(record: AttemptRecord) -> str:
 
 def _text(bar: Bar) -> str:
     record = bar.record
-    parts = [f"round {record.round} {record.work}", f"waited {_ms(bar.start - record.asked)}"]
+    parts = [f"round {record.round} {record.work}", f"waited {_ms(bar.start - record.asked_at)}"]
     if record.init_ms:
         parts.append(f"start-up {_ms(record.init_ms / 1000)}")
     return ", ".join([*parts, f"worked {_ms(record.duration_ms / 1000)}", record.outcome])
@@ -145,7 +145,7 @@ def _summary(records: Sequence[AttemptRecord], laid_out: Sequence[Bar], hidden: 
         kind = bar.record.kind.split(":")[0]
         seconds_by_kind[kind] = seconds_by_kind.get(kind, 0.0) + bar.record.duration_ms / 1000
         seconds_by_kind["start-up"] = seconds_by_kind.get("start-up", 0.0) + bar.record.init_ms / 1000
-        seconds_by_kind["waiting"] = seconds_by_kind.get("waiting", 0.0) + bar.start - bar.record.asked
+        seconds_by_kind["waiting"] = seconds_by_kind.get("waiting", 0.0) + bar.start - bar.record.asked_at
     colours = {**_COLOURS, "coordinator alone": _COORDINATOR, "start-up": _START_UP, "waiting": _WAITING}
     items = [
         f'<li><span style="background:{colours.get(name, _OTHER)}"></span>{escape(name)}: {_ms(seconds)}</li>'

@@ -11,7 +11,7 @@ import pytest
 from stand_in import answer, json_error, lost, moto, standing, unheard
 
 from aws_emulator.middleware.capacity import item_size
-from coordinator.core.budget import BESIDE_BODY
+from coordinator.core.budget import ITEM_OVERHEAD_BYTES
 from functions.contract import StaleVersion, StorageFault
 from infra.aws import dynamodb
 from infra.aws.completion_sets import DynamoCompletions
@@ -94,7 +94,7 @@ def test_the_body_and_the_run_s_name_give_an_item_s_size_whatever_its_version_an
         key = {"scope": {"S": f"run/{tenant}/{run}"}, "item": {"S": item}}
         found = service.cloud.client("dynamodb").get_item(TableName=TABLE, Key=key)["Item"]
         held = {name: {kind: _attribute(value) for kind, value in entry.items()} for name, entry in found.items()}
-        assert item_size(held) == len(SMALL) + BESIDE_BODY + len(run)
+        assert item_size(held) == len(SMALL) + ITEM_OVERHEAD_BYTES + len(run)
 
 
 def _attribute(value):

@@ -50,7 +50,7 @@ def _stop_in_cloud(folder: RunFolder) -> int:
         ledger = backend.ledger
         if not lease.ask_to_stop(ledger):
             current, _ = lease.read(ledger)
-            who = current.holder if current.taken("", ledger.now(), has_ended) else ""
+            who = current.holder if current.is_taken("", ledger.now(), has_ended) else ""
             raise UserError(f"{folder.name} is driven by {who}; stop it there" if who else _not_trained(folder))
         manifest = run_manifest.read(ledger)
         if manifest is not None:

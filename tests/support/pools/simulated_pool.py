@@ -112,7 +112,7 @@ class SimulatedPool:
             lane, worker, correction_s = event
             worker.task, worker.since = None, self.now
             if self.correct:
-                self.shares.ended(lane, correction_s)
+                self.shares.correct(lane, correction_s)
 
     def _start(self, choice):
         lane, task, slot = choice

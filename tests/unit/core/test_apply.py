@@ -10,15 +10,17 @@ from simulated import World, answered, failed, make_plan, report, well
 from coordinator.core import apply as applying
 from coordinator.core.apply import apply, problem
 from coordinator.core.budget import load_meter
+from coordinator.core.controller import ControllerState
 from coordinator.core.decide import Dispatch, decide
 from coordinator.core.events import Checkpointed, Committed, Dispatched, Ended, Reported, Resumed
 from coordinator.core.round_graph import MOST_PUTS
 from coordinator.core.state import Slot, State, WorkItem
 from coordinator.drive import driver as loop
 from coordinator.drive.answers import decode_answer
+from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.drive.ledger_items import StateEncoder
 from coordinator.pricing import bill
-from functions.contract import EvaluateTask, Failed, Record, SampleTask
+from functions.contract import EvaluateTask, Failed, Record, SampleTask, Usage
 
 ENCODE = msgspec.json.Encoder(order="deterministic").encode
 
@@ -411,3 +413,12 @@ def test_every_write_is_billed_by_the_size_it_has(monkeypatch, encoder):
 
     monkeypatch.setattr(world.ledger, "commit", weighed)
     assert world.finish().meter.write_units == sum(written)
+
+
+def test_fields_that_were_renamed_keep_their_names_in_the_ledger_and_in_files():
+    controller = ControllerState(sharing_switches=1, training_cost=2.0, rejected_trials_cost=3.0)
+    assert msgspec.to_builtins(controller) == {"times": 1, "trained": 2.0, "looked": 3.0}
+    item = WorkItem(function="actor", memory_mb=1, kind="sample", expected_hits=Usage(hits=2))
+    assert msgspec.to_builtins(item)["kept"] == {"hits": 2}
+    record = AttemptRecord(round=0, work="w", function="actor", kind="sample", size=1.0, asked_at=3.0, ended_at=4.0)
+    assert msgspec.to_builtins(record) | {"asked": 3.0, "ended": 4.0} == msgspec.to_builtins(record)

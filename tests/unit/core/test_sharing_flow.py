@@ -190,14 +190,14 @@ def test_another_trial_waits_until_those_that_found_nothing_cost_two_percent(rol
     trial, round_ = overhead + 2, overhead + rollouts
     expected = [3] + [math.ceil(found * trial / (0.02 * round_)) for found in range(1, 4)]
     assert events(world) == [(number, "rejected") for number in expected if number <= 140]
-    assert state.controller.trained == pytest.approx(140 * round_)
-    assert state.controller.looked == pytest.approx(len(events(world)) * trial)
+    assert state.controller.training_cost == pytest.approx(140 * round_)
+    assert state.controller.rejected_trials_cost == pytest.approx(len(events(world)) * trial)
 
 
 def test_a_trial_that_finds_something_lets_the_next_begin_at_once():
-    controller = ControllerState(trained=100.0, looked=30.0)
+    controller = ControllerState(training_cost=100.0, rejected_trials_cost=30.0)
     proposal = Proposal(kind="share", team=Team(groups=(0, 0), identity=True), bases={0: 0})
-    assert accept_proposal(controller, proposal).looked == 0.0
+    assert accept_proposal(controller, proposal).rejected_trials_cost == 0.0
 
 
 def test_the_episodes_of_a_trial_are_in_the_bill():

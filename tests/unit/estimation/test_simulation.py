@@ -22,7 +22,7 @@ def attempt(kind, asked, took_ms, slots=2, init_ms=0.0, size=1.0, beside_s=0.0, 
     """An attempt that began at once."""
     ended = asked + (took_ms + init_ms) / 1000 + beside_s
     return AttemptRecord(
-        round=0, work=kind, function=function, kind=kind, size=size, slots=slots, asked=asked, ended=ended,
+        round=0, work=kind, function=function, kind=kind, size=size, slots=slots, asked_at=asked, ended_at=ended,
         init_ms=init_ms, duration_ms=took_ms, usage=Usage(puts=1, bytes_written=1000),
     )  # fmt: skip
 
@@ -38,7 +38,7 @@ def test_times_are_fitted_to_the_record_and_what_passes_beside_them():
     records, now = [], 100.0
     for number in range(10):
         records.append(attempt("sample", now, 5 + 2 * number, size=float(number), beside_s=0.003))
-        now = records[-1].ended + 0.007
+        now = records[-1].ended_at + 0.007
     times = fit(records, 2)
     task = times.of("sample")
     assert (task.overhead_ms, task.slope_ms) == pytest.approx((5, 2))
@@ -85,12 +85,12 @@ def recording(slots=4, sample_ms=40.0, learn_ms=100.0, **overrides):
     records, now = [], 0.0
     for kind, took in (("describe", 1.0), ("initialise", 1.0)):
         records.append(attempt(kind, now, took, slots))
-        now = records[-1].ended
+        now = records[-1].ended_at
     for _ in range(10):
         records += [attempt("sample", now, sample_ms, slots) for _ in range(4)]
-        now = records[-1].ended
+        now = records[-1].ended_at
         records.append(attempt("learn", now, learn_ms, slots, size=80.0, function="learner"))
-        now = records[-1].ended
+        now = records[-1].ended_at
     return Recording(plan, driver.state, list(world.journal), records)
 
 
@@ -138,7 +138,9 @@ def test_the_same_seed_draws_the_same_durations():
 
 def _later(records):
     """The same records after all others."""
-    return [msgspec.structs.replace(each, asked=each.asked + 100, ended=each.ended + 100) for each in records]
+    return [
+        msgspec.structs.replace(each, asked_at=each.asked_at + 100, ended_at=each.ended_at + 100) for each in records
+    ]
 
 
 def test_slow_attempts_make_a_round_longer_and_dearer():
@@ -167,7 +169,7 @@ def test_a_deployed_run_waits_for_storage_and_has_a_share_of_a_vcpu():
     # Four rollouts at once need four environments; the first of them described the task. What precedes INIT is not
     # billed, but passes: 300 ms, INIT, 25 ms of calling, 2 ms of work and a PUT.
     assert started == pytest.approx([1000 * 1769 / 885] * 4)
-    took = found.records[0].ended - found.records[0].asked
+    took = found.records[0].ended_at - found.records[0].asked_at
     assert 1000 * took == pytest.approx(300 + started[0] + 25 + 2 + 30, abs=0.1)
 
 

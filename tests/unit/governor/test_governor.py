@@ -189,7 +189,7 @@ def test_a_study_that_is_stopped_begins_no_more_runs_and_stops_the_others():
         there.end(run, "running")
     there.sweep()
     state = read_state(there, "s")
-    assert state.ended(PLAN) and not there.live.items("")
+    assert state.is_over(PLAN) and not there.live.items("")
     assert [outcome.status for outcome in state.over.values()] == ["interrupted"] * 4
 
 

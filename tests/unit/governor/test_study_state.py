@@ -64,7 +64,7 @@ def test_the_share_of_a_run_that_ended_is_lent_to_the_others():
     assert [state.live[run].width for run in "ab"] == [4, 4]
     after = advance(plan, state, {"a": finished()})
     assert {run: grant.width for run, grant in after.live.items()} == {"b": 8}
-    assert advance(plan, after, {"b": finished()}).ended(plan)
+    assert advance(plan, after, {"b": finished()}).is_over(plan)
 
 
 def test_runs_of_all_owners_begin_although_one_is_listed_first():
@@ -97,7 +97,7 @@ def test_bills_and_grants_never_pass_the_caps_and_grants_never_shrink(owners, wi
     plan = plan_of({f"r{index}": owner for index, owner in enumerate(owners)}, width, dollars=cap, caps={"a": own_cap})
     state = advance(plan, initial_state(plan), {})
     for _ in range(100):
-        if state.ended(plan):
+        if state.is_over(plan):
             break
         runs = data.draw(st.lists(st.sampled_from(sorted(state.live)), unique=True))
         spent = {run: data.draw(st.floats(0.0, 1.0)) * state.live[run].dollars for run in runs}

@@ -289,10 +289,10 @@ def test_a_lane_without_work_saves_up_nothing():
     shares.waits("idle")
     assert shares.start_tag("idle") == 4.5  # where the newest task of the others began
     shares.started("idle", 1.0)
-    shares.ended("idle", -0.25)
+    shares.correct("idle", -0.25)
     assert shares.start_tag("idle") == 5.25
     shares.close("idle")
-    shares.ended("idle", 1.0)
+    shares.correct("idle", 1.0)
 
 
 def test_a_task_for_more_than_the_machine_costs_the_machine():

@@ -14,7 +14,7 @@ from marless.views.timeline import MOST_LANES, bars, chrome_trace, coordinator_s
 def attempt(work, asked, ended, took_ms, init_ms=0.0, **fields):
     kind = work.split("/")[0]
     return AttemptRecord(
-        round=0, work=work, function="actor", kind=kind, size=1, asked=asked, ended=ended,
+        round=0, work=work, function="actor", kind=kind, size=1, asked_at=asked, ended_at=ended,
         init_ms=init_ms, duration_ms=took_ms, **fields,
     )  # fmt: skip
 
@@ -84,7 +84,7 @@ def test_the_log_keeps_what_it_is_given_and_skips_a_torn_line(tmp_path):
     found = attempts.read(path)
     assert [record.work for record in found] == ["sample/0", "sample/1"]
     # Times are moved from the monotonic clock, together.
-    assert found[1].ended - found[0].asked == pytest.approx(2.0)
+    assert found[1].ended_at - found[0].asked_at == pytest.approx(2.0)
     assert attempts.read(tmp_path / "none") == []
 
 
