@@ -73,13 +73,13 @@ def update_role_test(
     """
     pairs = separate_pairs(groups, proposed_groups(history, groups))
     self_error = np.einsum("iik->ik", cross_errors)
-    pooled = self_error[:, np.newaxis] + self_error
-    excess = cross_errors + cross_errors.swapaxes(0, 1) - pooled
-    average = _decaying_average(history.excess_errors, excess.mean(axis=2), pooled.mean(axis=2))
+    pooled_error = self_error[:, np.newaxis] + self_error
+    excess = cross_errors + cross_errors.swapaxes(0, 1) - pooled_error
+    average = _decaying_average(history.excess_errors, excess.mean(axis=2), pooled_error.mean(axis=2))
     history = replace(history, excess_errors=average)
     if not pairs:
         return _without_difference(history)
-    beyond_tolerance = np.mean([excess[i, j] - TOLERANCE * pooled[i, j] for i, j in pairs], axis=0)
+    beyond_tolerance = np.mean([excess[i, j] - TOLERANCE * pooled_error[i, j] for i, j in pairs], axis=0)
     history = replace(
         history,
         evidence=(*history.evidence, *(float(f"{value:.6g}") for value in beyond_tolerance)),
@@ -142,9 +142,9 @@ def separate_pairs(groups: Sequence[int], finer: Sequence[int]) -> list[tuple[in
     return [(i, j) for i in agents for j in agents[i + 1 :] if groups[i] == groups[j] and finer[i] != finer[j]]
 
 
-def _decaying_average(past: tuple[float, ...], excess: Array, pooled: Array) -> tuple[float, ...]:
+def _decaying_average(past: tuple[float, ...], excess: Array, pooled_error: Array) -> tuple[float, ...]:
     """The average with one more analysis; where errors are 0, all models know the reward, and the excess is 0."""
     pairs = np.triu_indices(len(excess), 1)
-    new = np.divide(excess[pairs], pooled[pairs], out=np.zeros(len(pairs[0])), where=pooled[pairs] > 0)
+    new = np.divide(excess[pairs], pooled_error[pairs], out=np.zeros(len(pairs[0])), where=pooled_error[pairs] > 0)
     average = DECAY * np.array(past) + (1 - DECAY) * new if past else new
     return tuple(round(share, 4) for share in average.tolist())

@@ -17,7 +17,7 @@ class Background:
         self._name, self._run = name, run
         self._tasks: SimpleQueue[Callable[[Writer], None] | None] = SimpleQueue()
         self._problem = ""
-        self._renamed: Mapping[str, str] = {}
+        self._replacements: Mapping[str, str] = {}
         self._told = False
         # A daemon, so that a server that does not answer cannot hold up the end of the process.
         self._thread = Thread(target=self._serve, name=f"log {name}", daemon=True)
@@ -37,7 +37,7 @@ class Background:
         self._tasks.put(None)
 
     @property
-    def stopped(self) -> bool:
+    def is_done(self) -> bool:
         """Whether all was written, or nothing more will be."""
         return not self._thread.is_alive()
 
@@ -53,9 +53,9 @@ class Background:
         problem, self._problem = self._problem, ""
         return problem
 
-    def renamed(self) -> Mapping[str, str]:
+    def take_replacements(self) -> Mapping[str, str]:
         """The names that the store has in the place of ours; given once, when there are some."""
-        new_names = {} if self._told else self._renamed
+        new_names = {} if self._told else self._replacements
         self._told = self._told or bool(new_names)
         return new_names
 
@@ -65,7 +65,7 @@ class Background:
             try:
                 while (task := self._tasks.get()) is not None:
                     task(writer)
-                    self._renamed = self._renamed or getattr(writer, "renamed", {})
+                    self._replacements = self._replacements or getattr(writer, "renamed", {})
             finally:
                 writer.close()
         # A package may even want to end the process.

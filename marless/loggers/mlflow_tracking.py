@@ -56,7 +56,7 @@ class _TrackedRun:
     @property
     def renamed(self) -> dict[str, str]:
         """See `Writer`."""
-        return self._names.renamed | self._keys.renamed
+        return self._names.replacements | self._keys.replacements
 
     def write(self, point: Point) -> None:
         """See `Writer`; leaves out what the store has."""

@@ -10,18 +10,18 @@ _Value = TypeVar("_Value")
 class Names:
     """What a store calls the names that it is given, each by the same name from then on, and no two alike.
 
-    `allowed` changes a name into one that the store takes, and leaves such a one as it is. Names that `allowed` makes
+    `make_valid` changes a name into one that the store takes, and leaves such a one as it is. Names that `make_valid` makes
     equal get a number, in the order in which they come; those of one call that need no change come first. A log is
     written from its first point on, so every command gives the same names.
     """
 
     def __init__(self, make_valid: Callable[[str], str]) -> None:
-        self._allowed = make_valid
+        self._make_valid = make_valid
         self._names: dict[str, str] = {}
         self._taken: set[str] = set()
 
     @property
-    def renamed(self) -> dict[str, str]:
+    def replacements(self) -> dict[str, str]:
         """The names that the store does not take, with those in their place."""
         return {name: other for name, other in self._names.items() if name != other}
 
@@ -31,7 +31,7 @@ class Names:
         return {self._names[name]: value for name, value in values.items()}
 
     def _learn(self, names: Iterable[str]) -> None:
-        plain = {name: self._allowed(name) for name in names}
+        plain = {name: self._make_valid(name) for name in names}
         for name in sorted(plain, key=lambda name: plain[name] != name):
             serials = (f"{plain[name]}_{serial}" for serial in count(2))
             self._names[name] = next(other for other in chain([plain[name]], serials) if other not in self._taken)

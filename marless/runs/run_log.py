@@ -62,7 +62,7 @@ class RunLog:
     @property
     def written(self) -> bool:
         """Whether all was written, or nothing more will be."""
-        return all(log.stopped for log in self._logs.values())
+        return all(log.is_done for log in self._logs.values())
 
     def close(self, patience_s: float = LEAST_PATIENCE_S) -> None:
         """Ends all logs; may be called twice."""
@@ -77,8 +77,8 @@ class RunLog:
 
     def _report_problems(self) -> None:
         for name, log in self._logs.items():
-            if renamed := log.renamed():
-                self._remark(renaming_text(name, renamed))
+            if new_names := log.take_replacements():
+                self._remark(renaming_text(name, new_names))
             if problem := log.problem():
                 self.failed[name] = problem
                 again = f"marless log {self._folder.argument} --to {name}"

@@ -98,7 +98,7 @@ class Renaming(Logger):
 
     @property
     def renamed(self):
-        return self._names.renamed
+        return self._names.replacements
 
     def write(self, point):
         self._names.of(point.scalars)

@@ -67,8 +67,8 @@ def _show(options: Namespace, folder: RunFolder, result: Verified) -> None:
     findings = result.problems or [
         f"OK, round {result.round}, {result.objects} objects, weights_sha256 {result.weights_sha256 or 'not yet'}"
     ]
-    uncovered = f"not covered: {', '.join(result.not_covered)}" if result.not_covered else ""
-    say(f"{folder.name}: {'; '.join([*findings, *filter(None, (result.behind, uncovered))])}")
+    files_text = f"not covered: {', '.join(result.not_covered)}" if result.not_covered else ""
+    say(f"{folder.name}: {'; '.join([*findings, *filter(None, (result.behind, files_text))])}")
 
 
 def _behind(folder: RunFolder, state: State) -> str:
