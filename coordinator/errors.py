@@ -45,8 +45,8 @@ def broken_path(path: Path) -> str:
     for part in (path, *path.parents):
         if part.is_symlink() and not part.exists():
             return f"{part} is a link to {part.readlink()}, which is not there"
-    blocked = next((part for part in (path, *path.parents) if part.exists()), path)
-    return f"{blocked} is a file, not a folder" if blocked.is_file() else ""
+    existing = next((part for part in (path, *path.parents) if part.exists()), path)
+    return f"{existing} is a file, not a folder" if existing.is_file() else ""
 
 
 def _system_text(error: OSError) -> str:

@@ -29,7 +29,7 @@ class MissingFile(UnreadableFile, FileNotFoundError):
 
 def read_file(path: Path, most: int = MOST_BYTES) -> bytes:
     """The bytes of a regular file of at most `most` bytes; raises `UnreadableFile`."""
-    with opened(path) as (file, size):
+    with open_file(path) as (file, size):
         if size > most:
             raise UnreadableFile(f"{path} cannot be read: it has {size:,} bytes, more than {most:,}")
         return file.read(size)
@@ -37,13 +37,13 @@ def read_file(path: Path, most: int = MOST_BYTES) -> bytes:
 
 def read_end(path: Path, most: int) -> bytes:
     """The last bytes of a regular file, at most `most`; raises `UnreadableFile`."""
-    with opened(path) as (file, size):
+    with open_file(path) as (file, size):
         file.seek(max(0, size - most))
         return file.read(most)
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+def open_file(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     """A regular file and its size; raises `UnreadableFile`."""
     try:
         with open(path, "rb", opener=_open) as file:  # a `Path` takes no opener

@@ -24,11 +24,11 @@ class Rule(Generic[T]):
 class Family(Registry[T]):
     """All rules of one kind by name, ours first. `expected` is the class of a rule, for plug-ins."""
 
-    def __init__(self, name: str, built_in: Mapping[str, Rule[T]], expected: type = object) -> None:
-        kind = "" if expected is object else f" of a {expected.__name__}"
+    def __init__(self, name: str, built_in: Mapping[str, Rule[T]], rule_type: type = object) -> None:
+        kind = "" if rule_type is object else f" of a {rule_type.__name__}"
 
         def problem(value: object) -> str:
-            fits = isinstance(value, Rule) and isinstance(value.rule, expected)
+            fits = isinstance(value, Rule) and isinstance(value.rule, rule_type)
             return "" if fits else f"is no Rule{kind}; see marless.rules"
 
         def label(rule: str) -> str:
@@ -44,6 +44,6 @@ class Family(Registry[T]):
         """The line that explains a rule; raises as indexing does."""
         return cast(Rule[T], super().__getitem__(name)).summary
 
-    def described(self, plug_ins: bool = False) -> str:
+    def listing(self, plug_ins: bool = False) -> str:
         """All names with their lines; with `plug_ins` those of other packages too. Raises `BadRequest`."""
         return "; ".join(f"{name}: {self.summary(name)}" for name in (self if plug_ins else self.built_in))

@@ -38,7 +38,7 @@ def configuration(config: Config, settings: Mapping[str, Any]) -> RunConfig:
         document, where = dict(config or {}), "the configuration"
     else:
         document, where = read_toml(Path(config)), os.fspath(config)
-    return convert(_merged(document, settings), where)
+    return convert(_merge(document, settings), where)
 
 
 def train(
@@ -73,7 +73,7 @@ def train(
     """
     location = RunLocation(registry.backend(backend))
     folder, ending = train_and_resume.train(configuration(config, settings), location, _drive(workers, quiet), run)
-    return _ended(folder, ending)
+    return _run_of(folder, ending)
 
 
 def resume(
@@ -93,7 +93,7 @@ def resume(
         Run('runs/simple_spread-mappo-s1-20261123-101500')
     """
     folder = playable(run, trust)
-    return _ended(folder, train_and_resume.resume(folder, list(overrides(settings)), _drive(workers, quiet)))
+    return _run_of(folder, train_and_resume.resume(folder, list(overrides(settings)), _drive(workers, quiet)))
 
 
 def playable(run: str | os.PathLike[str], trust: bool) -> RunFolder:
@@ -113,7 +113,7 @@ def _view() -> View:
     return choose_view(json=False)
 
 
-def _ended(folder: RunFolder, ending: Ending) -> Run:
+def _run_of(folder: RunFolder, ending: Ending) -> Run:
     """The run, unless it came to nothing or failed."""
     if not ending.keeps_folder:
         raise UserError(ending.line)
@@ -123,13 +123,13 @@ def _ended(folder: RunFolder, ending: Ending) -> Run:
     return run
 
 
-def _merged(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """`settings` over `document`, table by table."""
-    merged = dict(document)
+    document_ = dict(document)
     for key, value in settings.items():
-        below = merged.get(key)
-        merged[key] = _merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
-    return merged
+        below = document_.get(key)
+        document_[key] = _merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return document_
 
 
 def overrides(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

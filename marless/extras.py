@@ -38,12 +38,12 @@ _BESIDE = {"emulated": ("-e ./emulator ", "marless_aws_emulator-*.whl ")}
 _COMMANDS = {"smac": " or ".join(PACKAGES.values()), "overcooked": f"pip install {TASK_PACKAGES['overcooked_ai_py']}"}
 
 
-def installed(extra: str) -> bool:
+def is_installed(extra: str) -> bool:
     """Whether everything of the extra is here."""
-    return all(any(_found(name) for name in either.split("|")) for either in EXTRAS[extra][1])
+    return all(any(_is_importable(name) for name in either.split("|")) for either in EXTRAS[extra][1])
 
 
-def _found(name: str) -> bool:
+def _is_importable(name: str) -> bool:
     """Whether there is a package; a folder of its name without a module, such as wandb's logs, is none."""
     spec = find_spec(name)
     return spec is not None and spec.origin is not None
@@ -69,5 +69,5 @@ def lacking(error: Exception) -> str:
 
 def require(extra: str, what: str) -> None:
     """Raises `UserError` when `what` cannot be for want of the extra."""
-    if not installed(extra):
+    if not is_installed(extra):
         raise UserError(f"{what} needs packages that are not installed: {install(extra)}")

@@ -87,7 +87,7 @@ class _Stream:
             stream.write(_encodable(text, self.encoding))
             self.flush()
         except Exception as error:  # of a stream that a notebook or a test put here, too
-            self._failed(stream, error)
+            self._handle_failure(stream, error)
         return len(text)
 
     def flush(self) -> None:
@@ -97,9 +97,9 @@ class _Stream:
             try:
                 stream.flush()
             except Exception as error:
-                self._failed(stream, error)
+                self._handle_failure(stream, error)
 
-    def _failed(self, stream: object, error: Exception) -> None:
+    def _handle_failure(self, stream: object, error: Exception) -> None:
         """A closed stream (`ValueError`) has no reader either; a full disk may have space later."""
         if isinstance(error, ValueError) or getattr(error, "errno", None) in _NOBODY_READS:
             self._unread = stream
@@ -184,22 +184,22 @@ def say_text(text: str) -> None:
 def say_json(value: Any) -> None:
     """Writes a value as one line of JSON, in ASCII, which every stream can write."""
     text = to_json_text(_plain(msgspec.to_builtins(value, builtin_types=(Decimal,), str_keys=True), redactor()))
-    OUTPUT.write(f"{_NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)}\n")
+    OUTPUT.write(f"{_NOT_ASCII.sub(lambda match: json.dumps(match[0])[1:-1], text)}\n")
 
 
 def progress(text: str) -> None:
     """Replaces the line at which a terminal of standard error stands; '' clears it."""
     if ERROR.isatty():
-        ERROR.write(f"\r\033[K{shown(text)}")
+        ERROR.write(f"\r\033[K{visible_line(text)}")
 
 
-def shown(line: str) -> str:
+def visible_line(line: str) -> str:
     """A line of others as the program may show it, for what draws on a terminal."""
     return visible(redact(line))
 
 
 def console() -> "Console":
-    """Standard output for what rich draws; its texts have to be `shown`."""
+    """Standard output for what rich draws; its texts have to be `visible_line`."""
     from rich.console import Console
 
     return Console(file=cast(IO[str], OUTPUT), highlight=False)
@@ -213,7 +213,7 @@ def ask(question: str) -> str:
         terminal = False
     if not terminal:
         raise LookupError("standard input is no terminal")
-    OUTPUT.write(shown(question))
+    OUTPUT.write(visible_line(question))
     try:
         return sys.stdin.readline().strip()
     except (OSError, ValueError):  # the terminal has gone
@@ -239,7 +239,7 @@ def prepare() -> None:
 
 
 def _lines(lines: tuple[str, ...]) -> str:
-    return "".join(f"{shown(line)}\n" for line in lines)
+    return "".join(f"{visible_line(line)}\n" for line in lines)
 
 
 def _plain(value: Any, hide: Callable[[str], str]) -> Any:

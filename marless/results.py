@@ -155,7 +155,7 @@ def crossplay(
     """
     from marless.comparison import crossplay as tournaments
 
-    played = tournaments.crossplay(playable(runs[0], trust), [os.fspath(each) for each in runs], episodes, sampled)
+    tournament = tournaments.crossplay(playable(runs[0], trust), [os.fspath(each) for each in runs], episodes, sampled)
     if path is not None:
-        tournaments.write(played, Path(path))
-    return played
+        tournaments.write(tournament, Path(path))
+    return tournament

@@ -45,10 +45,10 @@ class Run:
         from marless.runs import summary
         from marless.runs.folder import RunFolder
 
-        found = summary.read(RunFolder(self.path))
-        if found is None:
+        run_summary = summary.read(RunFolder(self.path))
+        if run_summary is None:
             raise UserError(f"{self.path} has no summary yet; it comes with the first evaluation")
-        return found
+        return run_summary
 
     def metrics(self) -> list[dict[str, Any]]:
         """One row per finished round: returns, losses, decisions, dollars.

@@ -28,9 +28,9 @@ def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    handled = [number for number in _HANDLED if number != signal.SIGHUP or not ignored]
-    before = [(number, signal.signal(number, handler)) for number in handled]
+    ignores_hangup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    signal_numbers = [number for number in _HANDLED if number != signal.SIGHUP or not ignores_hangup]
+    before = [(number, signal.signal(number, handler)) for number in signal_numbers]
     try:
         yield
     finally:

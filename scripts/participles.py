@@ -45,7 +45,6 @@ NOT_CLEAN: tuple[str, ...] = (
     "functions/environments",
     "functions/isolation",
     "functions/learner",
-    "marless",
     "marless/ablation",
     "marless/comparison",
     "marless/estimation",

@@ -53,7 +53,7 @@ def valid_keys(algorithm: str | None = None) -> dict[str, str]:
 
 def explained_keys(algorithm: str | None = None) -> dict[str, str]:
     """As `valid_keys`, with the rules of other packages explained too."""
-    return valid_keys(algorithm) | {key: family.described(plug_ins=True) for key, family in RULES.items()}
+    return valid_keys(algorithm) | {key: family.listing(plug_ins=True) for key, family in RULES.items()}
 
 
 def _keys(struct: type[msgspec.Struct], algorithm: AlgorithmSpec, prefix: str) -> dict[str, str]:

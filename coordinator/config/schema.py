@@ -78,7 +78,7 @@ class Actors(Section, frozen=True, kw_only=True):
 class Trend(Section, frozen=True, kw_only=True):
     """The decline of returns on which dynamic sharing is switched on or off."""
 
-    rule: Annotated[str, Meta(description=TRENDS.described())] = "significant"
+    rule: Annotated[str, Meta(description=TRENDS.listing())] = "significant"
     window: Annotated[int, Meta(ge=3, le=100, description="rounds of the trend's window, W of the paper")] = 10
     gamma: Annotated[
         float, Meta(ge=-LARGEST, le=LARGEST, description="threshold of the rules paper and decline, per round")
@@ -92,7 +92,7 @@ class Trend(Section, frozen=True, kw_only=True):
 class Sharing(Section, frozen=True, kw_only=True):
     """Which agents share networks, and how the rules dynamic and roles change that during training."""
 
-    rule: Annotated[str, Meta(description=SHARING_MODES.described())] = "none"
+    rule: Annotated[str, Meta(description=SHARING_MODES.listing())] = "none"
     groups: (
         Annotated[
             tuple[Annotated[tuple[str, ...], Meta(min_length=1)], ...],
@@ -110,8 +110,8 @@ class Sharing(Section, frozen=True, kw_only=True):
     start: Annotated[sharing.Start, Meta(description="how dynamic sharing begins; the MARLess paper begins apart")] = (
         "together"
     )
-    distance: Annotated[str, Meta(description=f"between policies: {DISTANCES.described()}")] = "jsd"
-    grouping: Annotated[str, Meta(description=GROUPINGS.described())] = "linkage"
+    distance: Annotated[str, Meta(description=f"between policies: {DISTANCES.listing()}")] = "jsd"
+    grouping: Annotated[str, Meta(description=GROUPINGS.listing())] = "linkage"
     cap: Annotated[
         Cap | Annotated[int, Meta(ge=1, le=MOST_AGENTS)],
         Meta(description="most groups of kmeans in a class: a number, or by the paper's text or figure"),
@@ -120,7 +120,7 @@ class Sharing(Section, frozen=True, kw_only=True):
         float, Meta(gt=0, le=LARGEST, description="linkage merges agents closer than this, with confidence")
     ] = 0.1
     confidence: Annotated[float, Meta(gt=0, lt=1, description="confidence that a distance is below epsilon")] = 0.95
-    base: Annotated[str, Meta(description=f"networks that a new group starts from: {BASES.described()}")] = "distil"
+    base: Annotated[str, Meta(description=f"networks that a new group starts from: {BASES.listing()}")] = "distil"
     distil_steps: Annotated[int, Meta(ge=1, le=10_000, description="optimiser steps of base distil")] = 200
     trial: Annotated[
         bool, Meta(description="share only if a trial on fresh episodes shows the shared team no worse than margin")
@@ -142,7 +142,7 @@ class Sharing(Section, frozen=True, kw_only=True):
 class Scaling(Section, frozen=True, kw_only=True):
     """How many rollouts a round samples."""
 
-    rule: Annotated[str, Meta(description=SCALING_RULES.described())] = "constant"
+    rule: Annotated[str, Meta(description=SCALING_RULES.listing())] = "constant"
     rollouts: Annotated[
         int, Meta(ge=1, le=MOST_ROLLOUTS, description="rollouts per round; for rules other than constant the most")
     ] = 1
@@ -169,7 +169,7 @@ class Scaling(Section, frozen=True, kw_only=True):
 class Placement(Section, frozen=True, kw_only=True):
     """How work is spread over invocations; it changes no weight, unless a scaling rule reads its list prices."""
 
-    rule: Annotated[str, Meta(description=PLACEMENTS.described())] = "fused"
+    rule: Annotated[str, Meta(description=PLACEMENTS.listing())] = "fused"
     rollouts_per_invocation: Annotated[
         int, Meta(ge=1, le=MOST_ROLLOUTS, description="rollouts in one actor invocation")
     ] = 1
@@ -217,7 +217,7 @@ class Opponents(Section, frozen=True, kw_only=True):
 class League(Section, frozen=True, kw_only=True):
     """Rollouts in which one side of a competitive task learns against earlier policies of the run."""
 
-    rule: Annotated[str, Meta(description=LEAGUE_RULES.described())] = "none"
+    rule: Annotated[str, Meta(description=LEAGUE_RULES.listing())] = "none"
     every: Annotated[
         int, Meta(ge=1, le=MOST_ROUNDS, description="rounds between checkpoints; twice as many once it is full")
     ] = 10

@@ -128,9 +128,9 @@ class Backend(ABC):
 
     def packages(self) -> Part:
         """Whether the packages of its extra are installed, and how to install them."""
-        from marless.extras import install, installed
+        from marless.extras import install, is_installed
 
-        ready = installed(self.extra)
+        ready = is_installed(self.extra)
         return Part(name="packages", ready=ready, text="installed" if ready else install(self.extra))
 
     def latency(self, storage: StorageClass) -> Latency | None:

@@ -10,9 +10,9 @@ _Value = TypeVar("_Value")
 class Names:
     """What a store calls the names that it is given, each by the same name from then on, and no two alike.
 
-    `make_valid` changes a name into one that the store takes, and leaves such a one as it is. Names that `make_valid` makes
-    equal get a number, in the order in which they come; those of one call that need no change come first. A log is
-    written from its first point on, so every command gives the same names.
+    `make_valid` changes a name into one that the store takes, and leaves such a one as it is. Names that `make_valid`
+    makes equal get a number, in the order in which they come; those of one call that need no change come first. A log
+    is written from its first point on, so every command gives the same names.
     """
 
     def __init__(self, make_valid: Callable[[str], str]) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from marless import output
-from marless.output import OUTPUT, note, say, say_json, shown
+from marless.output import OUTPUT, note, say, say_json, visible_line
 from marless.reports.digits import figure
 from marless.reports.text import money, seconds
 from marless.studies.campaign import Campaign, CampaignView
@@ -49,7 +49,7 @@ class LiveTable(CampaignView):
 
     def show_log_failure(self, run: StudyRun, logger: str, problem: str) -> None:
         """Prints above the table, where it stays."""
-        self._console.print(Text(shown(unlogged_line(run, logger, problem)), "yellow"))
+        self._console.print(Text(visible_line(unlogged_line(run, logger, problem)), "yellow"))
 
     def remark(self, run: StudyRun, text: str) -> None:
         """Prints above the table, where it stays."""
@@ -75,9 +75,11 @@ class LiveTable(CampaignView):
         for name in ("round", "return", "dollars", "seconds"):
             table.add_column(name, justify="right", no_wrap=True)
         for run in runs[:room]:
-            table.add_row(*map(Text, map(shown, _cells(run))), style=_STYLES.get(run.status, ""))
+            table.add_row(*map(Text, map(visible_line, _cells(run))), style=_STYLES.get(run.status, ""))
         return Group(
-            Text(shown(title), "bold"), table, *(Text(shown(line), "italic") for line in (rest, self._remark) if line)
+            Text(visible_line(title), "bold"),
+            table,
+            *(Text(visible_line(line), "italic") for line in (rest, self._remark) if line),
         )
 
 

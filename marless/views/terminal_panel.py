@@ -17,7 +17,7 @@ from rich.text import Text
 from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
 from marless import output
-from marless.output import say, shown
+from marless.output import say, visible_line
 from marless.reports.digits import figure
 from marless.reports.text import by_side, env_metrics, money, plus_minus, seconds, sparkline
 from marless.runs.summary import Summary
@@ -75,7 +75,7 @@ class LiveView(View):
         self.close()
         *lines, last = receipt(plan, summary, name, folder)
         for line in lines:
-            self._console.print(Text(shown(line[:14]), "dim") + Text(shown(line[14:])), soft_wrap=True)
+            self._console.print(Text(visible_line(line[:14]), "dim") + Text(visible_line(line[14:])), soft_wrap=True)
         say(last)
 
     def close(self) -> None:
@@ -95,8 +95,8 @@ class LiveView(View):
         grid.add_column()
         for label, content in self._rows(plan, state, seconds_so_far):
             grid.add_row(label, content)
-        body = Group(grid, Text(shown(self._remark), "yellow")) if self._remark else grid
-        title = Text(shown(self._name), "bold")
+        body = Group(grid, Text(visible_line(self._remark), "yellow")) if self._remark else grid
+        title = Text(visible_line(self._name), "bold")
         return Panel(body, title=title, title_align="left", width=min(_WIDTH, self._console.width), padding=(0, 1))
 
     def _rows(self, plan: Plan, state: State, seconds_so_far: float) -> list[tuple[str, Text | Table]]:
@@ -128,7 +128,7 @@ class LiveView(View):
         if self._evaluated is None:
             return Text("no evaluation yet", "dim")
         text = Text(plus_minus(self._evaluated.returns), "bold green")
-        side = f"{shown(self._evaluated.side)}, " if self._evaluated.side else ""
+        side = f"{visible_line(self._evaluated.side)}, " if self._evaluated.side else ""
         text.append(f"  {side}greedy, round {self._evaluated.round:,}  ", "dim")
         return text.append(sparkline(self._means), "green")
 
@@ -136,9 +136,9 @@ class LiveView(View):
         """Other results of the last evaluation."""
         rows: list[tuple[str, Text]] = []
         if self._evaluated is not None and self._evaluated.env_metrics:
-            rows.append(("", Text(shown(env_metrics(self._evaluated.env_metrics)))))
+            rows.append(("", Text(visible_line(env_metrics(self._evaluated.env_metrics)))))
         if self._evaluated is not None and self._evaluated.side_returns:
-            rows.append(("sides", Text(shown(by_side(self._evaluated.side_returns)))))
+            rows.append(("sides", Text(visible_line(by_side(self._evaluated.side_returns)))))
         return rows
 
 

@@ -25,7 +25,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Prints what is installed and what is missing; always 0."""
     if options.json:
-        has_extra = {name: extras.installed(name) for name in extras.EXTRAS}
+        has_extra = {name: extras.is_installed(name) for name in extras.EXTRAS}
         report = {"machine": dict(_machine()), "extras": has_extra, "backends": _backends()}
         say_json(report)
         return 0
@@ -54,7 +54,7 @@ def _backends() -> dict[str, Readiness]:
 
 
 def _extra(name: str) -> tuple[str, str, str]:
-    hint = "installed" if extras.installed(name) else f"missing: {extras.install(name)}"
+    hint = "installed" if extras.is_installed(name) else f"missing: {extras.install(name)}"
     return name, extras.EXTRAS[name][0], hint
 
 

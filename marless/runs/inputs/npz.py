@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.file_reading import opened
+from coordinator.file_reading import open_file
 
 # Where an array's description ends at the latest; numpy's own limit is 10,000 characters.
 _LONGEST_HEADER = 1 << 14
@@ -89,5 +89,5 @@ def _header(start: bytes) -> _Header:
 @contextmanager
 def opened_numbers(path: Path) -> Iterator[Numbers]:
     """The arrays of a regular file; raises `ArrayFault`, and `UnreadableFile` for anything else than a regular file."""
-    with opened(path) as (file, size):
+    with open_file(path) as (file, size):
         yield Numbers(file, size, path.name)

@@ -11,7 +11,7 @@ import msgspec
 
 from coordinator.core.state import State
 from coordinator.drive.ports import Ledger
-from coordinator.file_reading import UnreadableFile, opened, read_file
+from coordinator.file_reading import UnreadableFile, open_file, read_file
 from functions.encoding import from_json, to_json
 from marless.runs.folder import ATTEMPTS, BILL, EVALUATIONS, IDENTITY, METRICS, SUMMARY, Identity, RunFolder, sha256
 
@@ -69,7 +69,7 @@ class _Growing:
     def read(self) -> tuple[int, str] | None:
         """The size and the hash of the file; None if there is none."""
         try:
-            with opened(self._path) as (file, _):
+            with open_file(self._path) as (file, _):
                 file.seek(self._size)
                 more = file.read()
         except UnreadableFile:

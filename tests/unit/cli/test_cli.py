@@ -251,7 +251,7 @@ def test_a_folder_is_no_package(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     known = {"nobody": ("", ("tensorboardX_of_nobody",)), "somebody": ("", ("package_of_somebody",))}
     monkeypatch.setattr("marless.extras.EXTRAS", known)
-    assert not extras.installed("nobody") and extras.installed("somebody")
+    assert not extras.is_installed("nobody") and extras.is_installed("somebody")
 
 
 @pytest.mark.parametrize("command", [["runs"], ["config"]])
