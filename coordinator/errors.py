@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from functions.system_errors import ADVICE, explained
+from functions.system_errors import ADVICE, explain
 from functions.text.redaction import redact
 
 # A command that a signal ended exits with 128 plus the signal's number, as in shells.
@@ -51,7 +51,7 @@ def broken_path(path: Path) -> str:
 
 def _system_text(error: OSError) -> str:
     """What the system refused, with advice."""
-    reason = explained(error, "")
+    reason = explain(error, "")
     if error.filename is None:
         return reason
     path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None

@@ -58,15 +58,15 @@ class ActingGroup:
             legal = self.of(observation.masks[self.index], axis=1).swapaxes(0, 1)
             outputs = mask_logits(outputs, legal)
         if self.script:
-            outputs = mask_logits(outputs, self._scripted(values, observation.masks))
+            outputs = mask_logits(outputs, self._scripted_actions(values, observation.masks))
         return outputs, None if after is None else after.reshape(agents, rows, -1)
 
-    def _scripted(self, values: FloatArray, masks: tuple[BoolArray, ...] | None) -> BoolArray:
+    def _scripted_actions(self, values: FloatArray, masks: tuple[BoolArray, ...] | None) -> BoolArray:
         """What the script chooses among ``[n, E, actions]``, from what the agents see ``[E, n, features]``."""
         shape = (*values.shape[:2], self.kind.actions)
         legal = np.ones(shape, np.bool_) if masks is None else self.of(masks[self.index], axis=1)
-        chosen = choose(self.script, values.reshape(-1, values.shape[2]), legal.reshape(-1, shape[2]))
-        return chosen.reshape(shape).swapaxes(0, 1)
+        actions = choose(self.script, values.reshape(-1, values.shape[2]), legal.reshape(-1, shape[2]))
+        return actions.reshape(shape).swapaxes(0, 1)
 
     def act(
         self,
@@ -84,14 +84,14 @@ class ActingGroup:
         if source is None or self.acting == "greedy":
             return self.head.greedy(outputs), None
         log_std = None if self.networks is None else self.networks.log_std
-        drawn = self.of(source[self.index], axis=0)
+        numbers = self.of(source[self.index], axis=0)
         if self.networks is None and self.kind.continuous:
-            return _uniform(drawn), None
+            return _uniform(numbers), None
         if self.acting != "learning":
-            return self.head.draw(outputs, log_std, drawn)
+            return self.head.draw(outputs, log_std, numbers)
         masks = observation.masks
         legal = None if masks is None else self.of(masks[self.index], axis=1).swapaxes(0, 1)
-        return heads.act(self.head, outputs, log_std, drawn, behaviour, legal)
+        return heads.act(self.head, outputs, log_std, numbers, behaviour, legal)
 
     def of(self, array: NDArray[Any], axis: int) -> NDArray[Any]:
         """The part of these agents in an array of the class, whose agents are along `axis`."""
@@ -104,8 +104,8 @@ def acting_groups(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]
     learning: Acting = "learning"
     opponents: Acting = team.opponents.acting if team.opponents else learning
     for index, kind in enumerate(spec.classes):
-        fixed = np.isin(kind.agents, team.fixed)
-        for members, acting in ((~fixed, learning), (fixed, opponents)):
+        is_fixed = np.isin(kind.agents, team.fixed)
+        for members, acting in ((~is_fixed, learning), (is_fixed, opponents)):
             if not members.any():
                 continue
             # A group that is the whole class uses its arrays without a copy.

@@ -24,8 +24,8 @@ _TABLE_DTYPE = np.dtype("<f4")
 
 def encode(tensors: Mapping[str, NDArray[Any]], header: TaskHeader) -> bytes:
     """The object's bytes; equal inputs give equal bytes."""
-    ordered = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}
-    return bytes(save(ordered, metadata={_HEADER: to_json_text(header)}))
+    sorted_tensors = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}
+    return bytes(save(sorted_tensors, metadata={_HEADER: to_json_text(header)}))
 
 
 def decode(body: bytes, key: str) -> Tensors:
@@ -53,12 +53,12 @@ def metadata(body: bytes) -> dict[str, str]:
 def header(body: bytes, key: str) -> TaskHeader:
     """The header; raises `CorruptObject` naming `key` when there is none or it has another schema."""
     try:
-        decoded = from_json(metadata(body)[_HEADER], TaskHeader)
+        task_header = from_json(metadata(body)[_HEADER], TaskHeader)
     except (Undecodable, KeyError) as error:
         raise CorruptObject(f"{key} carries no header of this version: {error}") from error
-    if decoded.schema != SCHEMA:
-        raise CorruptObject(f"{key} is of schema {decoded.schema}; this version reads {SCHEMA}")
-    return decoded
+    if task_header.schema != SCHEMA:
+        raise CorruptObject(f"{key} is of schema {task_header.schema}; this version reads {SCHEMA}")
+    return task_header
 
 
 def reference(key: str, body: bytes) -> Ref:
@@ -66,7 +66,7 @@ def reference(key: str, body: bytes) -> Ref:
     return Ref(key=key, sha256=hashlib.sha256(body).hexdigest(), size=len(body))
 
 
-def verified(ref: Ref, body: bytes) -> bytes:
+def verify(ref: Ref, body: bytes) -> bytes:
     """`body`; raises `CorruptObject` when its hash is not that of `ref`."""
     if hashlib.sha256(body).hexdigest() != ref.sha256:
         raise CorruptObject(f"{ref.key} is not the object the run recorded (its hash differs)")
@@ -75,7 +75,7 @@ def verified(ref: Ref, body: bytes) -> bytes:
 
 def fetch(blobs: Blobs, ref: Ref) -> bytes:
     """The object's bytes; raises `CorruptObject` when its size or hash is not that of `ref`, and as `Blobs.get`."""
-    return verified(ref, blobs.get(ref.key, ref.size))
+    return verify(ref, blobs.get(ref.key, ref.size))
 
 
 def tensors_sha256(tensors: Mapping[str, NDArray[Any]]) -> str:

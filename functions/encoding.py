@@ -92,19 +92,19 @@ def _encode(encoder: Any, value: Any) -> bytes:
     try:
         return bytes(encoder.encode(value))
     except UnicodeEncodeError:
-        return bytes(encoder.encode(_escaped(value)))
+        return bytes(encoder.encode(_escape(value)))
 
 
-def _escaped(value: Any) -> Any:
+def _escape(value: Any) -> Any:
     """The value with valid text; sequences may be of another type, which is encoded in the same way."""
     match value:
         case str():
             return value.encode(errors="backslashreplace").decode()
         case msgspec.Struct():
-            fields = {name: _escaped(getattr(value, name)) for name in value.__struct_fields__}
+            fields = {name: _escape(getattr(value, name)) for name in value.__struct_fields__}
             return msgspec.structs.replace(value, **fields)
         case Mapping():
-            return {_escaped(key): _escaped(item) for key, item in value.items()}
+            return {_escape(key): _escape(item) for key, item in value.items()}
         case list() | tuple():
-            return [_escaped(item) for item in value]
+            return [_escape(item) for item in value]
     return value

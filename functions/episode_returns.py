@@ -30,27 +30,27 @@ class Episodes:
         # By metric: its values, and the numbers of the episodes that they are of.
         self.env_metrics: dict[str, tuple[list[float], list[int]]] = {}
 
-    def add(self, step: Step, counted: BoolArray | None = None) -> None:
-        """Adds a step's rewards, and the episodes that ended in environments that are `counted` (all by default)."""
+    def add(self, step: Step, mask: BoolArray | None = None) -> None:
+        """Adds a step's rewards, and the episodes that ended in environments of `mask` (all by default)."""
         self._running += step.rewards
         if step.final is None:
             return
-        rows = np.flatnonzero(step.ended if counted is None else step.ended & counted)
+        rows = np.flatnonzero(step.ended if mask is None else step.ended & mask)
         first = sum(map(len, self._rows))
         self._finished.append(self._running[rows])
         self._rows.append(rows)
         self._running[step.ended] = 0.0
         for name, values in step.env_metrics.items():
-            known, of = self.env_metrics.setdefault(name, ([], []))
-            known.extend(values[rows].tolist())
+            metric_values, of = self.env_metrics.setdefault(name, ([], []))
+            metric_values.extend(values[rows].tolist())
             of.extend(range(first, first + len(rows)))
 
     def agent_returns(self) -> NDArray[np.float64]:
         """``[episodes, N]`` in the order of their ends; raises `EnvironmentFault` unless all are finite."""
-        found = np.concatenate([np.empty((0, self._running.shape[1])), *self._finished])
-        if not np.isfinite(found).all():
+        returns = np.concatenate([np.empty((0, self._running.shape[1])), *self._finished])
+        if not np.isfinite(returns).all():
             raise EnvironmentFault("the rewards of an episode do not add up to a finite number")
-        return found
+        return returns
 
     def weights(self) -> NDArray[np.float64]:
         """By finished episode: of mean 1, and such that every environment weighs as much as any other.
@@ -77,8 +77,8 @@ def whole_episodes(parts: Sequence[Episodes]) -> list[NDArray[np.float64]]:
 
     See the top of the module; all parts have as many environments. Raises what `Episodes.weights` raises.
     """
-    own = [part.weights() for part in parts]
-    return [factor * of for factor, of in zip(balancing([len(of) for of in own]), own, strict=True)]
+    part_weights = [part.weights() for part in parts]
+    return [factor * of for factor, of in zip(balancing([len(of) for of in part_weights]), part_weights, strict=True)]
 
 
 class Summary(NamedTuple):
@@ -98,11 +98,11 @@ def summary(parts: Sequence[Episodes], weights: Sequence[NDArray[np.float64]] | 
     weights = [np.ones(len(of)) for of in by_part] if weights is None else weights
     agent_returns, every = np.concatenate(by_part), np.concatenate(weights)
     metrics: dict[str, tuple[list[float], list[float]]] = {}
-    for part, own in zip(parts, weights, strict=True):
+    for part, part_weights in zip(parts, weights, strict=True):
         for name, (values, episodes) in part.env_metrics.items():
-            known, of = metrics.setdefault(name, ([], []))
-            known.extend(values)
-            of.extend(own[episodes].tolist())
+            metric_values, of = metrics.setdefault(name, ([], []))
+            metric_values.extend(values)
+            of.extend(part_weights[episodes].tolist())
     return Summary(
         tuple(agent_returns.sum(axis=1).tolist()),
         tuple((agent_returns * every[:, None]).mean(axis=0).tolist()) if len(agent_returns) else (),

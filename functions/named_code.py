@@ -36,19 +36,19 @@ def refuse_standard(path: str) -> None:
         raise ValueError(f"'{path}' belongs to Python's own library; name a module of yours or of a package")
 
 
-def require_maker(factory: object, wanted: Wanted, names: Sequence[str], needed: str) -> None:
-    """Raises `ValueError` unless it is evident that `factory` makes an object of a class that `wanted` accepts.
+def require_maker(factory: object, predicate: Wanted, names: Sequence[str], product: str) -> None:
+    """Raises `ValueError` unless it is evident that `factory` makes an object of a class that `predicate` accepts.
 
-    `names` are such classes in annotations that are text; `needed` describes one in the message. Raises
+    `names` are such classes in annotations that are text; `product` describes one in the message. Raises
     `ModuleNotFoundError` where the evidence may be in a module that is not installed.
     """
-    search = _Search(wanted, names)
+    search = _Search(predicate, names)
     if search.evident(factory):
         return
     if search.missing is not None:
         raise search.missing
     raise ValueError(
-        f"nothing shows that it makes {needed}, so it was not called: name such a class, or a function whose code"
+        f"nothing shows that it makes {product}, so it was not called: name such a class, or a function whose code"
         f" names one or that is annotated '-> {names[0]}'"
     )
 
@@ -56,9 +56,9 @@ def require_maker(factory: object, wanted: Wanted, names: Sequence[str], needed:
 def require_function(function: object, path: str, arguments: int) -> None:
     """Raises `ValueError` unless the package of `path`, or a module of the user, defines `function`, and it takes so
     many arguments."""
-    inner = _unwrapped(function.func if isinstance(function, partial) else function)
+    inner = _unwrap(function.func if isinstance(function, partial) else function)
     home = inner.__module__ if isinstance(inner, type | FunctionType) else type(inner).__module__
-    if not callable(function) or (_package(home) != _package(path) and (_standard(home) or _installed(home))):
+    if not callable(function) or (_package(home) != _package(path) and (_standard(home) or _is_installed(home))):
         raise ValueError(f"it is no function of '{_package(path)}', so it was not called")
     try:
         inspect.signature(function).bind(*range(arguments))
@@ -72,10 +72,10 @@ def _package(module: str | None) -> str:
 
 def _standard(module: str | None) -> bool:
     """Whether a module belongs to Python's own library, whose tests are not listed."""
-    return _package(module) in sys.stdlib_module_names or (_LIBRARY in _folders(module) and not _installed(module))
+    return _package(module) in sys.stdlib_module_names or (_LIBRARY in _folders(module) and not _is_installed(module))
 
 
-def _installed(module: str | None) -> bool:
+def _is_installed(module: str | None) -> bool:
     """Whether a module belongs to a package that was installed."""
     return any(folder.name in _SITES for folder in _folders(module))
 
@@ -90,7 +90,7 @@ def _folders(module: str | None) -> tuple[Path, ...]:
     return ()
 
 
-def _unwrapped(value: object) -> object:
+def _unwrap(value: object) -> object:
     """The function behind a bound method and behind decorators that say what they wrap."""
     for _ in range(_LAYERS):
         if isinstance(value, MethodType | staticmethod | classmethod):
@@ -115,8 +115,8 @@ def _wrapped_by(value: object) -> object:
 class _Search:
     """Looks for a class of the wanted kind in what the code of a factory names, breadth first."""
 
-    def __init__(self, wanted: Wanted, names: Sequence[str]) -> None:
-        self._wanted, self._names, self._visited = wanted, names, set[int]()
+    def __init__(self, predicate: Wanted, names: Sequence[str]) -> None:
+        self._wanted, self._names, self._visited = predicate, names, set[int]()
         self._held: list[object] = []  # what was visited, so that no other object gets its id
         self.missing: ModuleNotFoundError | None = None
 
@@ -124,11 +124,11 @@ class _Search:
         """Whether the factory makes such an object."""
         values = [factory]
         for calls in range(_CALLS + 1):
-            values = [value for value in map(_unwrapped, values) if self._new(value)]
+            values = [value for value in map(_unwrap, values) if self._new(value)]
             if any(map(self._shows, values)):
                 return True
             # What the factory imports itself it would import at once when called.
-            values = [named for value in values for named in self._named_by(value, importing=not calls)]
+            values = [referent for value in values for referent in self._named_by(value, importing=not calls)]
         return False
 
     def _new(self, value: object) -> bool:
@@ -141,16 +141,16 @@ class _Search:
     def _shows(self, value: object) -> bool:
         if isinstance(value, type):
             return not _standard(value.__module__) and self._wanted(value)
-        return isinstance(value, FunctionType) and not _standard(value.__module__) and self._annotated(value)
+        return isinstance(value, FunctionType) and not _standard(value.__module__) and self._annotation_fits(value)
 
-    def _annotated(self, function: FunctionType) -> bool:
-        said = function.__annotations__.get("return")
-        if isinstance(said, str):
-            text = said.partition("[")[0].strip()
-            known = function.__globals__.get(text)
-            return text.rpartition(".")[2] in self._names or (isinstance(known, type) and self._wanted(known))
-        made = get_origin(said) or said
-        return isinstance(made, type) and self._wanted(made)
+    def _annotation_fits(self, function: FunctionType) -> bool:
+        annotation = function.__annotations__.get("return")
+        if isinstance(annotation, str):
+            text = annotation.partition("[")[0].strip()
+            kind = function.__globals__.get(text)
+            return text.rpartition(".")[2] in self._names or (isinstance(kind, type) and self._wanted(kind))
+        origin = get_origin(annotation) or annotation
+        return isinstance(origin, type) and self._wanted(origin)
 
     def _named_by(self, value: object, importing: bool) -> Iterator[object]:
         """What the code behind a callable names, and what it holds."""
@@ -174,17 +174,19 @@ class _Search:
                 yield cell.cell_contents
         yield from (function.__defaults__ or ()) + tuple((function.__kwdefaults__ or {}).values())
         words = [word for code in _codes(function.__code__) for word in code.co_names]
-        named = [function.__globals__[word] for word in words if word in function.__globals__]
-        named += [module for code in _codes(function.__code__) for module in self._imported(function, code, importing)]
+        referents = [function.__globals__[word] for word in words if word in function.__globals__]
+        referents += [
+            module for code in _codes(function.__code__) for module in self._imports(function, code, importing)
+        ]
         # `package.module.Class` and `Class.build` are several words of the code.
         parts = set[int]()
-        for value in named:
+        for value in referents:
             yield value
             if isinstance(value, type | ModuleType) and id(value) not in parts:
                 parts.add(id(value))
-                named += _parts(value, words, importing)
+                referents += _parts(value, words, importing)
 
-    def _imported(self, function: FunctionType, code: CodeType, importing: bool) -> Iterator[ModuleType]:
+    def _imports(self, function: FunctionType, code: CodeType, importing: bool) -> Iterator[ModuleType]:
         """The modules that a function imports itself; without `importing` those that are imported already."""
         instructions = list(dis.get_instructions(code))
         for before, one in zip(instructions, instructions[2:], strict=False):

@@ -59,7 +59,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def __contains__(self, name: object) -> bool:
         return name in self.built_in or name in self._plug_ins()
 
-    def named(self, name: str) -> T:
+    def lookup(self, name: str) -> T:
         """As indexing, but also raises `error` for a name that nobody knows."""
         if name not in self:
             raise self.error(self.unknown(name))

@@ -34,7 +34,7 @@ class Choice:
     # ``[n, E]`` under the policy; None unless agents that learn sampled from their distributions.
     log_probability: tuple[FloatArray, ...] | None
     # ``[E, n, ...]`` as the environment takes them.
-    played: tuple[ActionArray, ...]
+    env_actions: tuple[ActionArray, ...]
 
 
 class Policy:
@@ -97,35 +97,35 @@ class Policy:
         Agents that act at random need `chance`, noise of the same shapes; without it they take the first legal action.
         """
         outputs, hidden = self._outputs(observation, hidden, blocks)
-        chosen = [
+        choices = [
             group.act(part, observation, noise, chance, behaviour)
             for group, part in zip(self._groups, outputs, strict=True)
         ]
-        actions = [part for part, _ in chosen]
-        played = [group.head.to_environment(part) for group, part in zip(self._groups, actions, strict=True)]
-        known = self._log_probability(chosen) if noise is not None else None
-        return Choice(self._by_class(actions), known, as_environment_actions(self._by_class(played))), hidden
+        actions = [part for part, _ in choices]
+        env_actions = [group.head.to_environment(part) for group, part in zip(self._groups, actions, strict=True)]
+        log_p = self._log_probability(choices) if noise is not None else None
+        return Choice(self._by_class(actions), log_p, as_environment_actions(self._by_class(env_actions))), hidden
 
-    def _log_probability(self, chosen: list[tuple[ActionArray, FloatArray | None]]) -> tuple[FloatArray, ...] | None:
+    def _log_probability(self, choices: list[tuple[ActionArray, FloatArray | None]]) -> tuple[FloatArray, ...] | None:
         """Per class, 0 for opponents without a distribution; None if a learner did not sample from its distribution."""
-        pairs = list(zip(self._groups, chosen, strict=True))
-        if any(group.acting == "learning" and known is None for group, (_, known) in pairs):
+        pairs = list(zip(self._groups, choices, strict=True))
+        if any(group.acting == "learning" and log_p is None for group, (_, log_p) in pairs):
             return None
         return self._by_class(
-            [np.zeros(actions.shape[:2], np.float32) if known is None else known for actions, known in chosen]
+            [np.zeros(actions.shape[:2], np.float32) if log_p is None else log_p for actions, log_p in choices]
         )
 
     def _by_class(self, parts: list[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
         """The arrays ``[n, ...]`` of the acting groups, joined per class."""
-        joined: dict[int, NDArray[Any]] = {}
+        arrays: dict[int, NDArray[Any]] = {}
         for group, part in zip(self._groups, parts, strict=True):
             if group.positions is None:
-                joined[group.index] = part
+                arrays[group.index] = part
                 continue
             agents = len(self.spec.classes[group.index].agents)
-            whole = joined.setdefault(group.index, np.empty((agents, *part.shape[1:]), part.dtype))
+            whole = arrays.setdefault(group.index, np.empty((agents, *part.shape[1:]), part.dtype))
             whole[group.positions] = part
-        return tuple(joined[index] for index in range(len(self.spec.classes)))
+        return tuple(arrays[index] for index in range(len(self.spec.classes)))
 
     def sample(self, observation: Observation, noise: tuple[FloatArray, ...], blocks: int = 1) -> Choice:
         """Samples actions from zero hidden states."""
@@ -147,7 +147,7 @@ class Player:
 
     def act(
         self,
-        seen: Observation,
+        observation: Observation,
         noise: tuple[FloatArray, ...] | None = None,
         chance: tuple[FloatArray, ...] | None = None,
     ) -> Choice:
@@ -156,15 +156,15 @@ class Player:
         Agents that act at random use `chance`, which defaults to the noise.
         """
         chance = noise if chance is None else chance
-        choice, self._hidden = self._policy.act(seen, noise, self._hidden, self._behaviour, self._blocks, chance)
+        choice, self._hidden = self._policy.act(observation, noise, self._hidden, self._behaviour, self._blocks, chance)
         return choice
 
-    def forget(self, ended: BoolArray) -> None:
-        """Resets the hidden states of environments that `ended` ``[E]``; call it after every step."""
-        if self._policy.recurrent and ended.any():
+    def forget(self, episode_ends: BoolArray) -> None:
+        """Resets the hidden states of environments where `episode_ends` ``[E]``; call it after every step."""
+        if self._policy.recurrent and episode_ends.any():
             for part in self._hidden:
                 if part is not None:
-                    part[:, ended] = 0.0
+                    part[:, episode_ends] = 0.0
 
 
 def draws(spec: EnvSpec, steps: int, num_envs: int, rng: np.random.Generator) -> tuple[FloatArray, ...]:

@@ -148,14 +148,14 @@ def _fetch(blobs: Blobs, ref: Ref, lasting: bool) -> bytes:
     if isinstance(blobs, Inlined) and blobs.holds(ref.key):
         return codec.fetch(blobs, ref)
     # The hash is not computed again, which takes ten times as long as reading a file of the object.
-    kept: bytes | None = WARM.get((ref.sha256, ref.size))
-    if kept is None:
-        return _kept(ref, codec.fetch(blobs, ref), lasting)
+    entry: bytes | None = WARM.get((ref.sha256, ref.size))
+    if entry is None:
+        return _keep(ref, codec.fetch(blobs, ref), lasting)
     WARM.hit(1, ref.size)
-    return kept
+    return entry
 
 
-def _kept(ref: Ref, body: bytes, lasting: bool = False) -> bytes:
+def _keep(ref: Ref, body: bytes, lasting: bool = False) -> bytes:
     """`body`, kept for later tasks if they may need it; its hash is that of `ref`."""
     if lasting or KEEPS_OBJECTS:
         WARM.keep((ref.sha256, ref.size), body, len(body))
@@ -168,14 +168,14 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
     `works` maps the types of task that this function serves to their work. Other exceptions are not caught; the
     platform sees a crash.
     """
-    counted = Counted(blobs)
+    meter = Counted(blobs)
     request = _DECODER.decode(body)
-    with Keeper(_owner(request), request.address.run) as kept:
+    with Keeper(_owner(request), request.address.run) as guard:
         try:
             work = works.get(type(request))
             if work is None:
                 raise BadRequest(f"this function does not serve {type(request).__name__}")
-            answer: Answer = _earlier(request, counted) or _answer(request, counted, work)
+            answer: Answer = _earlier(request, meter) or _answer(request, meter, work)
         except tuple(_FAILURES) as error:
             failure, again = next(entry for kind, entry in _FAILURES.items() if isinstance(error, kind))
             message = redact(str(error))
@@ -185,10 +185,10 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
                 kind=failure,
                 message=message,
                 again=again,
-                usage=counted.usage,
+                usage=meter.usage,
             )
-    if kept.changed:
-        answer = msgspec.structs.replace(answer, remarks=kept.remarks())
+    if guard.changed:
+        answer = msgspec.structs.replace(answer, remarks=guard.remarks())
     return to_json(answer)
 
 
@@ -202,13 +202,13 @@ def _owner(request: Request) -> str:
     return request.learning.algorithm
 
 
-def _answer(request: Request, counted: Counted, work: Work) -> Done:
+def _answer(request: Request, meter: Counted, work: Work) -> Done:
     """Does the work, checks its reply, and stores or inlines its objects."""
-    objects, reply = work(request, Inlined(request.inlined, counted))
+    objects, reply = work(request, Inlined(request.inlined, meter))
     process_guard.restore()
     for name in non_finite_fields(reply):
         raise NotFinite(f"the answer's {name} hold NaN or infinity")
-    return (_inline if request.inline_objects else _store)(request, counted, objects, reply)
+    return (_inline if request.inline_objects else _store)(request, meter, objects, reply)
 
 
 def non_finite_fields(value: object, name: str = "") -> Iterator[str]:
@@ -246,7 +246,7 @@ def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
     if last_object(request) == REPLY:
         objects = [*objects, (REPLY, {})]
     for kind, tensors in objects:
-        key, body = keys.object_key(request.address.output, kind), _encoded(request, kind, tensors, refs, reply)
+        key, body = keys.object_key(request.address.output, kind), _encode(request, kind, tensors, refs, reply)
         try:
             blobs.put(key, body)
         except KeyTaken:
@@ -255,24 +255,24 @@ def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
                 return _adopt(request, kind, body, blobs)
             _require_own(request, key, body)
         refs = {**refs, kind: codec.reference(key, body)}
-        _kept(refs[kind], body)
+        _keep(refs[kind], body)
     return Done(id=request.address.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage)
 
 
 def _inline(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
     """The answer with inlined objects; nothing is stored."""
     refs: dict[str, Ref] = {}
-    inlined: dict[str, bytes] = {}
+    bodies: dict[str, bytes] = {}
     for kind, tensors in objects:
         key = keys.object_key(request.address.output, kind)
-        inlined[key] = _encoded(request, kind, tensors, refs, reply)
-        refs = {**refs, kind: codec.reference(key, inlined[key])}
+        bodies[key] = _encode(request, kind, tensors, refs, reply)
+        refs = {**refs, kind: codec.reference(key, bodies[key])}
     return Done(
-        id=request.address.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage, inlined=inlined
+        id=request.address.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage, inlined=bodies
     )
 
 
-def _encoded(request: Request, kind: str, tensors: Tensors, refs: dict[str, Ref], reply: Reply) -> bytes:
+def _encode(request: Request, kind: str, tensors: Tensors, refs: dict[str, Ref], reply: Reply) -> bytes:
     """An object's bytes; `refs` are the objects before it, for the answer in the last object."""
     last = kind == last_object(request)
     # Without attempt, usage and inlined objects, so that every attempt gives the same bytes.

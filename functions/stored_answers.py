@@ -59,17 +59,17 @@ def stored_answer(request: Request, header: TaskHeader, last: Ref, usage: Usage)
     requested kind and name no other keys.
     """
     require_task(request, header, last.key)
-    stored, kind = header.done, last_object(request)
-    if stored is None or kind is None:
+    done, kind = header.done, last_object(request)
+    if done is None or kind is None:
         raise CorruptObject(f"{last.key} holds no answer although it is its task's last object")
-    if not isinstance(stored.reply, _REPLIES[type(request)]):
+    if not isinstance(done.reply, _REPLIES[type(request)]):
         raise CorruptObject(f"{last.key} holds the answer to another kind of task")
-    if isinstance(stored.reply, EvaluateReply) and len(stored.reply.returns) != getattr(request, "episodes", 0):
+    if isinstance(done.reply, EvaluateReply) and len(done.reply.returns) != getattr(request, "episodes", 0):
         raise CorruptObject(f"{last.key} does not hold a return of each episode that was asked for")
-    objects = {**stored.objects, kind: last}
+    objects = {**done.objects, kind: last}
     if any(ref.key != keys.object_key(request.address.output, name) for name, ref in objects.items()):
         raise CorruptObject(f"the answer in {last.key} names an object that its task did not make")
-    return Done(id=request.address.id, attempt=request.attempt, objects=objects, reply=stored.reply, usage=usage)
+    return Done(id=request.address.id, attempt=request.attempt, objects=objects, reply=done.reply, usage=usage)
 
 
 def require_task(request: Request, header: TaskHeader, key: str) -> None:

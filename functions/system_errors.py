@@ -17,7 +17,7 @@ ADVICE = {
 }
 
 
-def explained(error: OSError, otherwise: str = "check the disk and the folder") -> str:
+def explain(error: OSError, otherwise: str = "check the disk and the folder") -> str:
     """Why the system refused, with the advice for that cause, or else with `otherwise`."""
     advice = ADVICE.get(error.errno or 0, otherwise)
     return f"{error.strerror or error}; {advice}" if advice else f"{error.strerror or error}"

@@ -37,17 +37,17 @@ class WarmCache:
         self._held = 0
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Bytes of all entries but the spared one."""
         return self._held
 
     def get(self, content: Hashable) -> Any:
         """The value, which is now the one used last; None if it is not kept."""
-        found = self._entries.get(content)
-        if found is None:
+        entry = self._entries.get(content)
+        if entry is None:
             return None
         self._entries.move_to_end(content)
-        return found[0]
+        return entry[0]
 
     def hit(self, objects: int, size: int) -> None:
         """Counts objects of `size` bytes together that a task had at hand."""
@@ -56,24 +56,24 @@ class WarmCache:
 
     def take(self, content: Hashable) -> Any:
         """The value, which is no longer kept, so that its taker may change it; None if it was not kept."""
-        found = self._entries.pop(content, None)
-        if found is None:
+        entry = self._entries.pop(content, None)
+        if entry is None:
             return None
-        value, size = found
+        value, size = entry
         if content == self._spared:
             self._spared = None
         else:
             self._held -= size
         return value
 
-    def keep(self, content: Hashable, value: Any, size: int, spared: bool = False) -> None:
+    def keep(self, content: Hashable, value: Any, size: int, is_spared: bool = False) -> None:
         """Keeps `value` of `size` bytes and drops what then exceeds the bound; `content` is not None."""
         self.take(content)
-        if spared or size <= self.bound:
+        if is_spared or size <= self.bound:
             # Counted first: a time-out may interrupt any line, and must not leave an entry that is not counted.
             self._held += size
             self._entries[content] = value, size
-        if spared:
+        if is_spared:
             self._spared = content
             self._held = sum(bytes_ for other, (_, bytes_) in self._entries.items() if other != content)
         self._drop()

@@ -40,11 +40,6 @@ WORST = _words("""
 """)
 # Rooms that still have such names; none is added.
 NOT_CLEAN: tuple[str, ...] = (
-    "functions",
-    "functions/data",
-    "functions/environments",
-    "functions/isolation",
-    "functions/learner",
     "marless/ablation",
     "marless/comparison",
     "marless/estimation",
@@ -53,6 +48,9 @@ NOT_CLEAN: tuple[str, ...] = (
 )
 # Names that users' plug-ins and configurations, messages and files hold.
 STORED: tuple[str, ...] = (
+    "Batch.ended",  # algorithms of plug-ins read it
+    "Step.ended",  # environments of plug-ins make it
+    "WorldState.said",  # rounds that are cut into fragments store it
     "gae.ended",  # plug-ins call it
 )
 

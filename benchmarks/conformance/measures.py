@@ -39,7 +39,7 @@ def _played(team: TeamPolicy, seed: int, block: int, num_envs: int) -> Episodes:
         seen = environment.reset(generator(seed, "conformance", block))
         running = np.ones(num_envs, dtype=np.bool_)
         while running.any():
-            step = environment.step(player.act(seen).played)
+            step = environment.step(player.act(seen).env_actions)
             episodes.add(step, running)
             running &= ~step.ended
             player.forget(step.ended)

@@ -22,7 +22,7 @@ from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.similarity import DISTANCES
 from functions.algorithms import registry as algorithms
 from functions.contract import BadRequest
-from functions.environments.task_names import ENVIRONMENTS, known
+from functions.environments.task_names import ENVIRONMENTS, is_known
 from functions.setting_limits import MOST_INT
 
 # What `algorithm.network` may be besides a factory of one's own.
@@ -232,7 +232,7 @@ def _pricing(config: RunConfig) -> Iterator[str]:
 
 def _task(config: RunConfig) -> Iterator[str]:
     """The task exists."""
-    if not known(config.task.name):
+    if not is_known(config.task.name):
         yield f"task.name: {ENVIRONMENTS.unknown(config.task.name)}"
 
 

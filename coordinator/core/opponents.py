@@ -49,7 +49,7 @@ def with_opponents(config: RunConfig, spec: EnvSpec, policies: FixedOpponents | 
     script = ""
     if policies is not None:
         acting = "greedy" if policies.greedy else "drawn"
-    elif script_names.named(config.opponents.policies):
+    elif script_names.is_scripted_name(config.opponents.policies):
         acting, script = "scripted", script_names.reference(config.opponents.policies, config.task.name)
     groups = tuple(agent if agent in agents else group for agent, group in enumerate(team.groups))
     return Team(groups=groups, identity=team.identity, opponents=Opponents(agents=agents, acting=acting, script=script))
@@ -78,7 +78,7 @@ def incompatibility(config: RunConfig, spec: EnvSpec, policies: FixedOpponents |
     if config.evaluation.side == side:
         return f"evaluation.side: side {side} ({sides[side].name}) does not learn; judge the run by another"
     text = config.opponents.policies
-    if script_names.named(text):
+    if script_names.is_scripted_name(text):
         return unscripted("opponents.policies", text, config.task.name, spec)
     if text != RANDOM and policies is None:
         return "opponents.policies: the run was begun without them"
@@ -97,7 +97,7 @@ def unscripted(setting: str, text: str, task: str, spec: EnvSpec) -> str:
         return f"{setting}={text}: scripted players choose among actions, and those of {task} are continuous"
     if any(kind.branches for kind in spec.classes):
         return f"{setting}={text}: scripted players make one choice, and agents of {task} make several at once"
-    if not script_names.named(text):
+    if not script_names.is_scripted_name(text):
         return f"{setting}={text}: a scripted player is named scripted or package.module:function"
     try:
         script_names.reference(text, task)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from functions.actor.rollout import Rollout, collect
 from functions.contract import BadRequest, Behaviour, RegroupTask, SampleTask, WholeTask
-from functions.data.trajectory import named, rollout_prefix
+from functions.data.trajectory import rollout_prefix, tensors_below
 from functions.environments import registry
 from functions.environments.base import EnvTask, Observation
 from functions.environments.resumable import Resumable, SeparateEnvironments, resumable
@@ -102,15 +102,15 @@ def collect_fragment(
     round_: int,
     rollout: int,
     behaviour: Behaviour,
-    unfinished: Mapping[str, NDArray[Any]],
+    open_episodes: Mapping[str, NDArray[Any]],
 ) -> tuple[Rollout, Tensors]:
-    """A rollout that goes on with its `unfinished` episodes, or begins with new ones, and what it leaves unfinished.
+    """A rollout that goes on with its `open_episodes`, or begins with new ones, and what it leaves unfinished.
 
     All random numbers of the round depend on (seed, round, rollout) only. Raises what `registry.make` raises,
     `EnvironmentFault` for an environment that does not repeat its episodes, and `BadRequest` for recurrent policies.
     """
     prefix, sampling, seed = f"{rollout_prefix(rollout)}/", task.sampling, task.address.seed
-    own_tensors = named(unfinished, prefix)
+    own_tensors = tensors_below(open_episodes, prefix)
     environment: Resumable | None = KEPT.take(task, rollout)
     if environment is None:
         environment = resumable(lambda num_envs: registry.make(sampling.environment, num_envs), sampling.num_envs)
@@ -148,7 +148,7 @@ def _first(
 ) -> Observation:
     """The observation with which the round begins."""
     return (
-        environment.resume(named(environment_tensors, _ENVIRONMENT), rng)
+        environment.resume(tensors_below(environment_tensors, _ENVIRONMENT), rng)
         if environment_tensors
         else environment.reset(rng)
     )

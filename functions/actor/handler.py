@@ -35,7 +35,7 @@ class Played(NamedTuple):
 
     trajectories: Tensors
     reply: SampleReply
-    unfinished: Tensors
+    open_episodes: Tensors
 
 
 # Environments of all rollouts that are stepped together; more would not be faster.
@@ -62,26 +62,26 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
 
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
     """Collects the task's rollouts into one object, which `functions.serving` stores."""
-    recorded = task.sampling.recorded
-    if recorded:
-        outcome = Played(*recorded_rollouts(task, recorded, read(blobs, (recorded.dataset,), lasting=True)), {})
+    recording = task.sampling.recorded
+    if recording:
+        outcome = Played(*recorded_rollouts(task, recording, read(blobs, (recording.dataset,), lasting=True)), {})
     elif task.match:
         outcome = play_match(task, task.match, read(blobs, task.policies), read(blobs, task.match.policies))
     else:
-        unfinished = read(blobs, task.sampling.unfinished)
-        outcome = play(task, read(blobs, task.policies), task.address.round, task.behaviour, unfinished)
-    return [*unfinished_object(task, outcome.unfinished), ("trajectory", outcome.trajectories)], outcome.reply
+        open_episodes = read(blobs, task.sampling.unfinished)
+        outcome = play(task, read(blobs, task.policies), task.address.round, task.behaviour, open_episodes)
+    return [*unfinished_object(task, outcome.open_episodes), ("trajectory", outcome.trajectories)], outcome.reply
 
 
-def unfinished_object(task: Playing, unfinished: Tensors) -> Objects:
+def unfinished_object(task: Playing, open_episodes: Tensors) -> Objects:
     """The object of the unfinished episodes, if the rollouts are fragments."""
-    return [("unfinished", unfinished)] if task.sampling.fragments else []
+    return [("unfinished", open_episodes)] if task.sampling.fragments else []
 
 
 def play(
-    task: Playing, weights: Tensors, round_: int, behaviour: Behaviour = SAMPLE, unfinished: Tensors | None = None
+    task: Playing, weights: Tensors, round_: int, behaviour: Behaviour = SAMPLE, open_episodes: Tensors | None = None
 ) -> Played:
-    """The task's rollouts in round `round_` with the policies in `weights`, on from the `unfinished` episodes.
+    """The task's rollouts in round `round_` with the policies in `weights`, on from the `open_episodes`.
 
     The bytes of a rollout do not depend on other rollouts. Raises `BadRequest` when rollouts are shorter than an
     episode and not called fragments, or agents do not support `behaviour`.
@@ -90,7 +90,7 @@ def play(
         return Played(*_trajectories(task, list(_rollouts(task, weights, round_, behaviour))), {})
     rollouts, rest_of_episodes = [], Tensors()
     for number in task.sampling.rollouts:
-        rollout, rest_of_rollout = collect_fragment(task, weights, round_, number, behaviour, unfinished or {})
+        rollout, rest_of_rollout = collect_fragment(task, weights, round_, number, behaviour, open_episodes or {})
         rollouts.append(rollout)
         rest_of_episodes |= rest_of_rollout
     return Played(*_trajectories(task, rollouts), rest_of_episodes)

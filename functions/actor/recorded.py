@@ -9,7 +9,7 @@ from functions.serving import Tensors
 
 
 def recorded_rollouts(
-    task: SampleTask | WholeTask, recorded: Recorded, dataset: Tensors, rounds_later: int = 0
+    task: SampleTask | WholeTask, recording: Recorded, dataset: Tensors, rounds_later: int = 0
 ) -> tuple[Tensors, SampleReply]:
     """The task's rollouts `rounds_later` rounds after its first; pure.
 
@@ -17,7 +17,7 @@ def recorded_rollouts(
     """
     sampling = task.sampling
     count = sampling.num_envs
-    first = recorded.first + rounds_later * len(sampling.rollouts) * count
+    first = recording.first + rounds_later * len(sampling.rollouts) * count
     tensors: Tensors = {}
     returns: list[float] = []
     by_rollout: list[tuple[float, ...]] = []

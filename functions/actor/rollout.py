@@ -96,7 +96,7 @@ def _play(
         returns.running[:] = running
     for t in range(steps):
         choice = player.act(observation, tuple(block[t] for block in noise))
-        step = environment.step(choice.played)
+        step = environment.step(choice.env_actions)
         recorder.record(t, observation, choice.actions, choice.log_probability, step)
         returns.add(step)
         player.forget(step.ended)

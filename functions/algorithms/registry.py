@@ -31,11 +31,11 @@ class _Algorithms(Registry[AlgorithmSpec]):
 
     def load(self, name: str, offer: EntryPoint) -> AlgorithmSpec:
         from functions.algorithms.validation import violation
-        from functions.isolation.process_guard import settled
+        from functions.isolation.process_guard import settling
 
         where = f"algorithm plug-in {name!r} ({offer.value})"
         try:
-            with settled(f"{name}, load"):
+            with settling(f"{name}, load"):
                 spec = offer.load()
         except Exception as error:
             raise load_error(where, offer.value, error) from error
@@ -66,7 +66,7 @@ ALGORITHMS = _Algorithms(
 )
 
 
-algorithm = ALGORITHMS.named
+algorithm = ALGORITHMS.lookup
 
 
 def names() -> tuple[str, ...]:
@@ -77,11 +77,11 @@ def names() -> tuple[str, ...]:
 def implementation(spec: AlgorithmSpec) -> "Implementation":
     """The module with the algorithm's stages, imported now; raises `BadRequest` and `MissingExtra`."""
     from functions.algorithms.validation import missing_stages
-    from functions.isolation.process_guard import settled
+    from functions.isolation.process_guard import settling
 
     where = f"algorithm {spec.name!r} ({spec.implementation})"
     try:
-        with settled(f"{spec.name}, import"):
+        with settling(f"{spec.name}, import"):
             code = importlib.import_module(spec.implementation)
     except Exception as error:
         raise load_error(where, spec.implementation, error) from error

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.data.trajectory import EARLIER, named, rollout_prefix
+from functions.data.trajectory import EARLIER, rollout_prefix, tensors_below
 from functions.environments.base import EnvSpec
 
 Array = NDArray[Any]
@@ -61,32 +61,32 @@ class Batch:
 def join(spec: EnvSpec, tensors: Mapping[str, Array], rollouts: Sequence[int]) -> Batch:
     """Joins the tensors of `rollouts`, which `functions.data.trajectory` names."""
     classes = range(len(spec.classes))
-    rollout_tensors = [living(spec, named(tensors, f"{rollout_prefix(rollout)}/")) for rollout in rollouts]
+    rollout_tensors = [living(spec, tensors_below(tensors, f"{rollout_prefix(rollout)}/")) for rollout in rollouts]
 
-    def joined(name: str, axis: int) -> Array:
+    def concatenate(name: str, axis: int) -> Array:
         parts = [rollout[name] for rollout in rollout_tensors]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
 
-    observations = tuple(joined(f"observation/{c}", 2) for c in classes)
-    cut_observations = tuple(joined(f"cut_observation/{c}", 1) for c in classes)
+    observations = tuple(concatenate(f"observation/{c}", 2) for c in classes)
+    cut_observations = tuple(concatenate(f"cut_observation/{c}", 1) for c in classes)
     own_state = bool(spec.state_size)
     has_log_probability = "log_probability/0" in rollout_tensors[0]
     return Batch(
         spec=spec,
         rollouts=len(rollouts),
         observations=observations,
-        actions=tuple(joined(f"action/{c}", 2) for c in classes),
-        log_probability=tuple(joined(f"log_probability/{c}", 2) for c in classes) if has_log_probability else None,
-        masks=tuple(joined(f"mask/{c}", 2) for c in classes) if spec.masked else None,
-        rewards=joined("reward", 2),
-        terminated=joined("terminated", 2),
-        alive=joined("alive", 2),
-        ended=joined("ended", 1),
-        state=joined("state", 1) if own_state else side_by_side(spec, observations),
+        actions=tuple(concatenate(f"action/{c}", 2) for c in classes),
+        log_probability=tuple(concatenate(f"log_probability/{c}", 2) for c in classes) if has_log_probability else None,
+        masks=tuple(concatenate(f"mask/{c}", 2) for c in classes) if spec.masked else None,
+        rewards=concatenate("reward", 2),
+        terminated=concatenate("terminated", 2),
+        alive=concatenate("alive", 2),
+        ended=concatenate("ended", 1),
+        state=concatenate("state", 1) if own_state else side_by_side(spec, observations),
         cut=_cuts(rollout_tensors),
         cut_observations=cut_observations,
-        cut_masks=tuple(joined(f"cut_mask/{c}", 1) for c in classes) if spec.masked else None,
-        cut_state=joined("cut_state", 0) if own_state else side_by_side(spec, cut_observations),
+        cut_masks=tuple(concatenate(f"cut_mask/{c}", 1) for c in classes) if spec.masked else None,
+        cut_state=concatenate("cut_state", 0) if own_state else side_by_side(spec, cut_observations),
     )
 
 

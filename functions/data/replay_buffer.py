@@ -93,7 +93,7 @@ class ReplayBuffer:
         self._order = np.array([self._kept[key] for key in rollout_keys], np.int64)
         self.rollouts = np.array([(key.round, key.rollout) for key in rollout_keys], np.int64).reshape(-1, 2)
 
-    def cached(self, address: object, draw: Callable[[], Batch]) -> Batch:
+    def memoise(self, address: object, draw: Callable[[], Batch]) -> Batch:
         """The result of `draw`, which is called only when `address` changes."""
         if self._last_minibatch is None or self._last_minibatch[0] != address:
             self._last_minibatch = address, draw()

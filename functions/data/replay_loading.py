@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from functions.contract import Past
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
-from functions.data.trajectory import named, rollout_prefix
+from functions.data.trajectory import rollout_prefix, tensors_below
 from functions.environments.base import EnvSpec
 from functions.keys import round_name
 from functions.ports import Blobs
@@ -44,7 +44,7 @@ def keep(replay_buffer: ReplayBuffer, rounds: Sequence[Past]) -> None:
     with_trajectories = [past for past in rounds if past.trajectories]
     if with_trajectories:
         replay_buffer.drop_unstored()
-        WARM.keep(_content(with_trajectories[-1]), replay_buffer, replay_buffer.nbytes, spared=True)
+        WARM.keep(_content(with_trajectories[-1]), replay_buffer, replay_buffer.nbytes, is_spared=True)
 
 
 def _content(past: Past) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def load_rounds(replay_buffer: ReplayBuffer, rounds: Sequence[Past], here: Mappi
                 if names not in objects:
                     objects[names] = read(blobs, past.trajectories)
                 by_round[past.round] = _without_round(objects[names], past.round)
-        return {key: named(by_round[key.round], f"{rollout_prefix(key.rollout)}/") for key in keys}
+        return {key: tensors_below(by_round[key.round], f"{rollout_prefix(key.rollout)}/") for key in keys}
 
     replay_buffer.load(rollout_keys(rounds), read_missing)
 
@@ -78,4 +78,4 @@ def named_by_round(tensors: Tensors, round_: int) -> Tensors:
 
 def _without_round(tensors: Tensors, round_: int) -> Tensors:
     """The tensors of one round, from an object that holds this round alone or several."""
-    return named(tensors, f"{round_name(round_)}/") or tensors
+    return tensors_below(tensors, f"{round_name(round_)}/") or tensors

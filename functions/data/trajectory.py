@@ -29,7 +29,7 @@ def rollout_prefix(rollout: int) -> str:
     return f"u{rollout:05d}"
 
 
-def named(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+def tensors_below(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     """The tensors whose name begins with `prefix`, by the rest of their name."""
     return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
 

@@ -57,11 +57,11 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
             difflib.get_close_matches(name, package.SUBSTRATES, cutoff=0.4) or sorted(package.SUBSTRATES)
         )
         raise ValueError(f"{task.name}: Melting Pot has no substrate '{name}'; there are: {nearest}")
-    permitted = import_module("meltingpot.scenario").PERMITTED_OBSERVATIONS
+    observation_names = import_module("meltingpot.scenario").PERMITTED_OBSERVATIONS
 
     def create() -> SubstrateGame:
         try:
-            return SubstrateGame(task.name, package, name, permitted, options)
+            return SubstrateGame(task.name, package, name, observation_names, options)
         except ValueError:
             raise
         except Exception as error:
@@ -74,16 +74,17 @@ class SubstrateGame:
     """One substrate, with the interface of PettingZoo's `ParallelEnv`."""
 
     def __init__(
-        self, task: str, package: Any, name: str, permitted: frozenset[str], options: MeltingPotOptions
+        self, task: str, package: Any, name: str, observation_names: frozenset[str], options: MeltingPotOptions
     ) -> None:
-        """`package` is Melting Pot's module `substrate`, `permitted` the names of observations that agents may see."""
+        """`package` is Melting Pot's module `substrate`, `observation_names` the names of observations that agents may
+        see."""
         self._task, self._package, self._name = task, package, name
         with _drawing_from(0):
             config = package.get_config(name)
             self._roles = tuple(config.default_player_roles)
             settings = config.lab2d_settings_builder(roles=self._roles, config=config)
             self._game = package.build(name, roles=self._roles)
-        self._seen = [key for key in config.individual_observation_names if key in permitted]
+        self._seen = [key for key in config.individual_observation_names if key in observation_names]
         self._side = options.downsample
         self.max_cycles = options.horizon or int(settings["maxEpisodeLengthFrames"])
         self.possible_agents = [f"player_{i}" for i in range(len(self._roles))]
@@ -154,10 +155,10 @@ class SubstrateGame:
         }
 
     def _small_picture(self, key: str, value: Any) -> Any:
-        return averaged(value, self._side) if key == "RGB" else value
+        return average(value, self._side) if key == "RGB" else value
 
 
-def averaged(picture: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+def average(picture: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     """`picture` ``[H, W, C]`` as ``[H / side, W / side, C]``, the rounded means of squares."""
     height, width, depth = picture.shape
     # Rows of squares first, whose numbers lie side by side: a ninth of the time of both axes at once.

@@ -11,7 +11,7 @@ from functions.contract import BadRequest
 from functions.environments.base import EnvSpec, EnvTask, VectorEnvironment
 from functions.environments.last_action import LastAction
 from functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make
-from functions.isolation.process_guard import settled
+from functions.isolation.process_guard import settling
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
@@ -24,7 +24,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     if num_envs < 1:
         raise BadRequest(f"{task.name}: num_envs is {num_envs}; at least 1 is needed")
     try:
-        with settled(f"{task.name}, make"):
+        with settling(f"{task.name}, make"):
             environment = _maker(task.name)(task, num_envs)
         if task.name not in BUILT_IN:
             _settle_calls(task.name, environment)
@@ -36,11 +36,11 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
 def _settle_calls(name: str, environment: VectorEnvironment) -> None:
     """Has what the environment did to the arithmetic undone after each of its calls."""
 
-    def settling(method: str) -> Callable[..., Any]:
+    def wrap(method: str) -> Callable[..., Any]:
         call = getattr(environment, method)
 
         def settled_call(*args: object) -> Any:
-            with settled(f"{name}, {method}"):
+            with settling(f"{name}, {method}"):
                 return call(*args)
 
         return settled_call
@@ -48,7 +48,7 @@ def _settle_calls(name: str, environment: VectorEnvironment) -> None:
     for method in ("reset", "reset_blocks", "step", "save", "resume"):
         if hasattr(environment, method):
             with suppress(AttributeError):  # it has slots; then all is put back when the task ends
-                setattr(environment, method, settling(method))
+                setattr(environment, method, wrap(method))
 
 
 def spec(task: EnvTask) -> EnvSpec:

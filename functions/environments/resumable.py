@@ -71,7 +71,7 @@ class SeparateEnvironments:
         self._rng = rng
         for single in self._singles:
             single.begin(self._seed())
-        return self._seen()
+        return self._observation()
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps the environments one after another."""
@@ -83,11 +83,11 @@ class SeparateEnvironments:
         done = np.concatenate([step.ended for step in steps])
         final = None
         if done.any():
-            final = _joined([step.observation if step.final is None else step.final for step in steps])
+            final = _concatenate([step.observation if step.final is None else step.final for step in steps])
             for row in np.flatnonzero(done):
                 self._singles[row].begin(self._seed())
         return Step(
-            observation=self._seen(),
+            observation=self._observation(),
             rewards=np.concatenate([step.rewards for step in steps]),
             terminated=np.concatenate([step.terminated for step in steps]),
             truncated=np.concatenate([step.truncated for step in steps]),
@@ -123,7 +123,7 @@ class SeparateEnvironments:
                             for c, kind in enumerate(self.spec.classes)
                         )
                     )
-        return self._seen()
+        return self._observation()
 
     def close(self) -> None:
         """Closes every environment once."""
@@ -132,8 +132,8 @@ class SeparateEnvironments:
     def _seed(self) -> int:
         return int(self._rng.integers(_SEEDS))
 
-    def _seen(self) -> Observation:
-        return _joined([single.seen for single in self._singles])
+    def _observation(self) -> Observation:
+        return _concatenate([single.seen for single in self._singles])
 
 
 class _Single:
@@ -175,7 +175,7 @@ def _dtype(kind: AgentClass) -> type[np.float32 | np.int64]:
     return np.float32 if kind.continuous else np.int64
 
 
-def _joined(parts: list[Observation]) -> Observation:
+def _concatenate(parts: list[Observation]) -> Observation:
     """The observations of several environments, one after the other."""
     masks = [part.masks for part in parts if part.masks is not None]
     states = [part.state for part in parts if part.state is not None]

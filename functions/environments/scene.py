@@ -55,7 +55,7 @@ class Scene(NamedTuple):
     texts: tuple[str, ...] = ()
 
 
-def faded(colour: Colour) -> Colour:
+def fade(colour: Colour) -> Colour:
     """The colour of what is dead: three quarters of the way to white."""
     red, green, blue = (0.25 * part + 0.75 for part in colour)
     return red, green, blue

@@ -93,11 +93,11 @@ ENVIRONMENTS = _Environments(
 )
 
 
-def known(name: str) -> bool:
+def is_known(name: str) -> bool:
     """Whether `name` is listed, or has the prefix of a family; `make` then checks the rest of the name."""
     return name in ENVIRONMENTS or name.startswith(tuple(FAMILIES))
 
 
-def adapted(name: str) -> bool:
+def is_adapted(name: str) -> bool:
     """Whether agents of this env task observe what the task's own package shows, which need not be vectors."""
     return name.startswith(tuple(start for start, family in FAMILIES.items() if not family.vectors))

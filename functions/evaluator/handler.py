@@ -68,7 +68,7 @@ def play(
     running = np.arange(num_envs) < count
     for t in range(spec.horizon):
         choice = player.act(observation, _at(noise, t), _at(chance, t))
-        step = environment.step(choice.played)
+        step = environment.step(choice.env_actions)
         episodes.add(step, running)
         running &= ~step.ended
         if not running.any():

@@ -3,7 +3,7 @@
 Environments, networks and algorithms of others run in the same process as our mathematics. What they do to it must
 neither reach our numbers and files nor, since a process serves many tasks, depend on how many it has served: or weights
 would depend on the number of workers. So everything that can be put back is put back when such code returns: how the
-processor rounds and numpy's error state after every single call (`settled`), the rest when a piece of work ends
+processor rounds and numpy's error state after every single call (`settling`), the rest when a piece of work ends
 (`restore`). Replaced functions are put back too, but the work during which it happened is refused: nobody knows what
 was computed with them. Code that changes the rounding in some calls only is refused for the same reason.
 """
@@ -155,7 +155,7 @@ def settle(call: str = "") -> None:
 
 
 @contextmanager
-def settled(call: str) -> Iterator[None]:
+def settling(call: str) -> Iterator[None]:
     """Surrounds a `call`, see `settle`."""
     try:
         yield
@@ -171,6 +171,6 @@ def _put_back(parts: tuple[Part, ...], now: list[Any], before: list[Any]) -> lis
     for part, is_, was in zip(parts, now, before, strict=True):
         if not part.same(is_, was):
             part.put_back(was)
-            if part.said:
+            if part.is_reported:
                 names.append(part.name)
     return names

@@ -25,7 +25,7 @@ class Part(NamedTuple):
     name: str
     read: Callable[[], Any]
     put_back: Callable[[Any], object]
-    said: bool = False
+    is_reported: bool = False
     same: Callable[[Any, Any], bool] = eq
 
 
@@ -81,8 +81,8 @@ def _set_filters(filters: list[Any]) -> None:
 
 
 PARTS = (
-    Part("the file mode mask", _umask, os.umask, said=True),
-    Part("the current folder", _folder, _enter, said=True),
+    Part("the file mode mask", _umask, os.umask, is_reported=True),
+    Part("the current folder", _folder, _enter, is_reported=True),
     Part("environment variables", lambda: dict(os.environ), _set_variables),
     Part("signal handlers", _handlers, _handle),
     Part("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
@@ -138,8 +138,8 @@ def _alarm() -> bool:
     return signal.getitimer(signal.ITIMER_REAL)[0] > 0
 
 
-def _silence(armed: bool) -> None:
-    if not armed:
+def _silence(on: bool) -> None:
+    if not on:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
@@ -147,7 +147,7 @@ _threads = _Threads()
 
 COMPUTED_WITH = (
     Part("the number of numerical threads", _threads.read, _threads.put_back, True, _threads.same),
-    Part("torch's defaults", _torch_defaults, _set_torch_defaults, said=True),
+    Part("torch's defaults", _torch_defaults, _set_torch_defaults, is_reported=True),
     Part("the alarm clock", _alarm, _silence),
 )
 """What is put back for good."""

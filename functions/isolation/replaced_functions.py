@@ -44,17 +44,17 @@ class _Functions:
 
     def accept(self) -> None:
         """What has changed should be so from now on."""
-        for index in self._changed():
+        for index in self._changes():
             self._originals[index] = self._spaces[index].get(self._names[index])
 
     def put_back(self) -> list[str]:
         """Undoes what has changed, and returns the names, as ``numpy.exp``."""
-        changed = self._changed()
-        for index in changed:
+        changes = self._changes()
+        for index in changes:
             setattr(self._owners[index], self._names[index], self._originals[index])
-        return [f"{_name(self._owners[index])}.{self._names[index]}" for index in changed]
+        return [f"{_name(self._owners[index])}.{self._names[index]}" for index in changes]
 
-    def _changed(self) -> list[int]:
+    def _changes(self) -> list[int]:
         with suppress(KeyError):  # a name that was deleted
             if all(map(is_, map(getitem, self._spaces, self._names), self._originals)):
                 return []

@@ -32,12 +32,12 @@ def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseR
 
 def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
     """Runs the task's stages for its groups."""
-    trajectories, known = read(blobs, task.trajectories), read(blobs, task.state + task.tensors)
+    trajectories, tensors = read(blobs, task.trajectories), read(blobs, task.state + task.tensors)
     learning, first = task.learning, task.first_update
     share = Share(task.stages, task.groups, range(first, first + learning.updates))
     replay_buffer = _replay_buffer(task, trajectories, blobs)
     data = batch.join(learning.spec, trajectories, task.rollouts)
-    outcome = update(task, task.address.round, share, data, known, replay_buffer, task.progress)
+    outcome = update(task, task.address.round, share, data, tensors, replay_buffer, task.progress)
     policies, learner, round_local = split_by_lifetime(outcome.tensors, algorithms.algorithm(learning.algorithm).parts)
     objects: Objects = [("policies", policies)] if policies else []
     if task.publish_tensors:

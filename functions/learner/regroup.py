@@ -31,7 +31,7 @@ def regroup(task: RegroupTask, blobs: Blobs) -> tuple[Objects, RegroupReply]:
     state = read(blobs, task.state)
     new: Tensors = {}
     for group, base in sorted(task.bases.items()):
-        new |= copied(state, parts, base, group)
+        new |= copy_group(state, parts, base, group)
     metrics: dict[str, float] = {}
     if merges := [group for group in sorted(task.bases) if len(task.team.origins(task.target, group)) > 1]:
         context = _context(task, blobs, state, parts)
@@ -46,16 +46,16 @@ def regroup(task: RegroupTask, blobs: Blobs) -> tuple[Objects, RegroupReply]:
     return [("policies", policies), ("learner", learner)], RegroupReply(metrics=metrics)
 
 
-def copied(state: Known, parts: tuple[str, ...], group: int, to: int) -> Tensors:
+def copy_group(state: Known, parts: tuple[str, ...], group: int, to: int) -> Tensors:
     """All parts of `group` under the name of `to`; raises `BadRequest` when the state lacks one."""
-    renamed: Tensors = {}
+    copies: Tensors = {}
     for part in parts:
         old, new = f"{part}/{group_name(group)}", f"{part}/{group_name(to)}"
-        named = {new + name[len(old) :]: state[name] for name in state if name == old or name.startswith(f"{old}/")}
-        if not named:
+        copy = {new + name[len(old) :]: state[name] for name in state if name == old or name.startswith(f"{old}/")}
+        if not copy:
             raise BadRequest(f"the task's state holds no {old}")
-        renamed |= named
-    return renamed
+        copies |= copy
+    return copies
 
 
 def require_possible(task: RegroupTask) -> None:
@@ -94,7 +94,7 @@ def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, 
     alone: Tensors = {}
     for group in task.bases:
         for agent in {*_members(task.target, group), task.bases[group]}:
-            alone |= copied(state, parts, task.team.groups[agent], agent)
+            alone |= copy_group(state, parts, task.team.groups[agent], agent)
     algorithm = algorithms.algorithm(task.learning.algorithm)
     return Context(
         spec=task.learning.spec,
@@ -111,5 +111,5 @@ def _trajectories(task: RegroupTask, blobs: Blobs) -> Tensors:
     """The round's data; if the task names none, the rollouts are collected again as the actor did."""
     if task.trajectories:
         return read(blobs, task.trajectories)
-    unfinished = read(blobs, task.sampling.unfinished)
-    return play(task, read(blobs, task.policies), task.address.round, task.behaviour, unfinished).trajectories
+    open_episodes = read(blobs, task.sampling.unfinished)
+    return play(task, read(blobs, task.policies), task.address.round, task.behaviour, open_episodes).trajectories

@@ -39,21 +39,21 @@ def run(
     summaries are those of the round's last update. Raises `NotFinite`.
     """
     outcome = Outcome({}, {}, {})
-    known = context.tensors
+    tensors = context.tensors
     stages = [stage for stage in spec.stages if stage.name in share.stages]
     for update in share.updates:
         memo: dict[object, Any] = {}
         calls = [(each, group) for each in stages for group in turns(each, context, share, update)]
         for stage, group in calls:
-            seen = replace(context, tensors={**known, **outcome.tensors}, update=update, memo=memo)
-            result = code.STAGES[stage.name](seen, group)
+            stage_context = replace(context, tensors={**tensors, **outcome.tensors}, update=update, memo=memo)
+            result = code.STAGES[stage.name](stage_context, group)
             settle(f"{spec.name}, {stage.name}")
             require_finite(result.tensors, f"stage {stage.name}, group {group}")
             outcome.tensors.update(result.tensors)
             if update == context.config.updates_per_round - 1:
                 _record_metrics(stage.name, group, result, outcome)
                 for name in summaries if "policy" in stage.writes else ():
-                    _summarise(name, group, code.SUMMARIES[name](seen, result.tensors, group), outcome)
+                    _summarise(name, group, code.SUMMARIES[name](stage_context, result.tensors, group), outcome)
     return outcome
 
 
@@ -81,9 +81,9 @@ def _summarise(summary: SummaryName, group: int, result: SummaryResult, outcome:
 
 def _require_finite_summary(result: SummaryResult, summary: SummaryName, group: int) -> None:
     """Raises `NotFinite` for NaN or infinity in a summary, which the controller's decisions depend on."""
-    named = {agent_name(agent): array for agent, array in result.tables.items()}
+    tables = {agent_name(agent): array for agent, array in result.tables.items()}
     metrics = {name: np.asarray(value) for name, value in result.metrics.items()}
-    require_finite({**named, **metrics}, f"summary {summary}, group {group}")
+    require_finite({**tables, **metrics}, f"summary {summary}, group {group}")
 
 
 def require_finite(tensors: Tensors, where: str) -> None:

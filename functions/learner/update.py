@@ -19,7 +19,7 @@ def update(
     round_: int,
     share: Share,
     data: Batch,
-    known: Tensors,
+    tensors: Tensors,
     replay_buffer: ReplayBuffer | None = None,
     progress: float = 0.0,
 ) -> stages.Outcome:
@@ -36,7 +36,7 @@ def update(
         seed=task.address.seed,
         round=round_,
         batch=data,
-        tensors=known,
+        tensors=tensors,
         replay_buffer=replay_buffer,
         rows=learning.rows,
     )

@@ -28,28 +28,28 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
     sampling, learning = task.sampling, task.learning
     algorithm = algorithms.algorithm(learning.algorithm)
     share = Share([stage.name for stage in algorithm.stages], task.team.learning, range(learning.updates))
-    known = read(blobs, task.state)
+    tensors = read(blobs, task.state)
     dataset = read(blobs, (sampling.recorded.dataset,), lasting=True) if sampling.recorded else {}
     replay = _Replay(task, blobs) if task.replayed_steps else None
     samples: list[SampleReply] = []
     learns: list[LearnReply] = []
     progress = task.progress or (0.0,) * task.rounds
-    played = Played({}, SampleReply(env_steps=0), read(blobs, sampling.unfinished))
+    rollouts = Played({}, SampleReply(env_steps=0), read(blobs, sampling.unfinished))
     for round_, (behaviour, over) in enumerate(zip(task.behaviours, progress, strict=True), start=task.address.round):
         if sampling.recorded:
-            played = Played(*recorded_rollouts(task, sampling.recorded, dataset, round_ - task.address.round), {})
+            rollouts = Played(*recorded_rollouts(task, sampling.recorded, dataset, round_ - task.address.round), {})
         else:
-            played = play(task, known, round_, behaviour, played.unfinished)
+            rollouts = play(task, tensors, round_, behaviour, rollouts.open_episodes)
         restore()
-        replay_buffer = replay.with_round(round_, played.trajectories) if replay else None
-        data = batch.join(learning.spec, played.trajectories, sampling.rollouts)
-        outcome = update(task, round_, share, data, known, replay_buffer, over)
+        replay_buffer = replay.with_round(round_, rollouts.trajectories) if replay else None
+        data = batch.join(learning.spec, rollouts.trajectories, sampling.rollouts)
+        outcome = update(task, round_, share, data, tensors, replay_buffer, over)
         policies, learner, _ = split_by_lifetime(outcome.tensors, algorithm.parts)
-        known = {**known, **as_stored(policies), **as_stored(learner)}
-        samples.append(played.reply)
+        tensors = {**tensors, **as_stored(policies), **as_stored(learner)}
+        samples.append(rollouts.reply)
         learns.append(LearnReply(metrics=outcome.metrics, tables=outcome.tables))
-    policies, learner, _ = split_by_lifetime(_learned(known, task.team), algorithm.parts)
-    objects = unfinished_object(task, played.unfinished)
+    policies, learner, _ = split_by_lifetime(_learner_tensors(tensors, task.team), algorithm.parts)
+    objects = unfinished_object(task, rollouts.open_episodes)
     if replay:
         replay.keep()
         objects.append(("played", replay.played))
@@ -57,10 +57,10 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
     return [*objects, ("policies", policies), ("learner", learner)], reply
 
 
-def _learned(known: Tensors, team: Team) -> Tensors:
+def _learner_tensors(tensors: Tensors, team: Team) -> Tensors:
     """The tensors without the policies of opponents, which do not change."""
     opponents = {group_name(agent) for agent in team.fixed}
-    return {name: array for name, array in known.items() if name.split("/")[1] not in opponents}
+    return {name: array for name, array in tensors.items() if name.split("/")[1] not in opponents}
 
 
 class _Replay:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from functions.contract import BadRequest
-from functions.isolation.process_guard import settled
+from functions.isolation.process_guard import settling
 from functions.named_code import refuse_standard, require_maker
 from functions.nn.shape import MixerShape, NetworkShape
 
@@ -146,7 +146,7 @@ def _factory(shape: NetworkShape | MixerShape) -> Callable[..., object]:
     module, _, attribute = shape.factory.partition(":")
     try:
         refuse_standard(module)
-        with settled(f"{shape.factory}, import"):
+        with settling(f"{shape.factory}, import"):
             make_module: Callable[..., object] = getattr(importlib.import_module(module), attribute)
     except Exception as error:
         others = f"mlp, {', '.join(built_in)}, or " if built_in else ""

@@ -56,9 +56,9 @@ def redactor() -> Callable[[str], str]:
     return _replacing((*here, *_learned.items()))
 
 
-def redacted(values: Mapping[str, Any]) -> dict[str, Any]:
+def redact_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that may be given away: texts by `redact`, and the names of secrets in place of their values."""
-    return {name: _redacted(name, value) for name, value in values.items()}
+    return {name: _redact_value(name, value) for name, value in values.items()}
 
 
 def placeholder(name: str) -> str:
@@ -66,13 +66,13 @@ def placeholder(name: str) -> str:
     return f"<{name}>"
 
 
-def _redacted(name: str, value: Any) -> Any:
+def _redact_value(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
-        return redacted(value)
+        return redact_settings(value)
     if is_secret(name) and isinstance(value, str | bytes | list | tuple):
         return placeholder(name)
     if isinstance(value, list | tuple):
-        return [_redacted("", each) for each in value]
+        return [_redact_value("", each) for each in value]
     return redact(value) if isinstance(value, str) else value
 
 

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFault
-from functions.system_errors import explained
+from functions.system_errors import explain
 from infra.object_keys import check_key, check_prefix
 
 # Far more than folders that others remove in a moment.
@@ -164,4 +164,4 @@ def sync(path: Path) -> None:
 
 
 def _fault(doing: str, path: str, error: OSError) -> StorageFault:
-    return StorageFault(f"cannot {doing} {path}: {explained(error)}")
+    return StorageFault(f"cannot {doing} {path}: {explain(error)}")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from functions.contract import Record, StaleVersion, StorageFault
-from functions.system_errors import explained
+from functions.system_errors import explain
 from infra.local.file_storage import sync
 
 # How long a statement waits for another process's write.
@@ -115,7 +115,7 @@ class SqliteLedger:
                 advice = _refusal(self._path.parent) or advice
             raise StorageFault(f"cannot {doing} {self._path}: {error}; {advice}") from error
         except OSError as error:
-            raise StorageFault(f"cannot {doing} {self._path}: {explained(error)}") from error
+            raise StorageFault(f"cannot {doing} {self._path}: {explain(error)}") from error
 
 
 def _refusal(folder: Path) -> str:
@@ -123,7 +123,7 @@ def _refusal(folder: Path) -> str:
     try:
         os.close(os.open(folder, os.O_RDONLY))
     except OSError as error:
-        return explained(error)
+        return explain(error)
     return ""
 
 

@@ -43,7 +43,7 @@ def backend(name: str) -> Backend:
 def lookup(name: str) -> Backend:
     """The back-end of that name, whose packages may be missing; raises `UserError` for one that nobody knows or that
     cannot be loaded."""
-    return BACKENDS.named(name)
+    return BACKENDS.lookup(name)
 
 
 def remote(name: str) -> RemoteBackend:

@@ -69,8 +69,8 @@ def _play(
     for t in range(spec.horizon):
         luck_now = tuple(block[t] for block in chance)
         choice = player.act(observation, None if noise is None else tuple(block[t] for block in noise), luck_now)
-        step = environment.step(choice.played)
-        recorder.record(observation, choice.played, step, running)
+        step = environment.step(choice.env_actions)
+        recorder.record(observation, choice.env_actions, step, running)
         running &= ~step.ended
         if not running.any():
             return

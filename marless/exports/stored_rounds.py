@@ -7,7 +7,7 @@ import numpy as np
 from coordinator.errors import UserError
 from functions import codec
 from functions.contract import Past
-from functions.data.trajectory import Array, named
+from functions.data.trajectory import Array, tensors_below
 from functions.environments.base import EnvSpec
 from functions.keys import round_name
 from functions.nn.heads import head_of
@@ -26,9 +26,9 @@ def stored_episodes(run: Stored, team: TeamPolicy, first: int, last: int) -> lis
         tensors: codec.Tensors = {}
         for ref in past.trajectories:
             tensors |= codec.decode(codec.fetch(run.storage, ref), ref.key)
-        tensors = named(tensors, f"{round_name(past.round)}/") or tensors
+        tensors = tensors_below(tensors, f"{round_name(past.round)}/") or tensors
         for name in sorted({name.split("/")[0] for name in tensors}):
-            episodes += _pieces(team, named(tensors, f"{name}/"))
+            episodes += _pieces(team, tensors_below(tensors, f"{name}/"))
     return episodes
 
 
@@ -56,7 +56,7 @@ def _pieces(team: TeamPolicy, rollout: Mapping[str, Array]) -> Iterator[Episode]
     """
     steps, done = _steps(team, rollout), rollout["ended"]
     cuts = {(int(t), int(e)): place for place, (t, e) in enumerate(rollout["cut"])}
-    after = _observation_arrays(team.spec, named(rollout, "cut_"))
+    after = _observation_arrays(team.spec, tensors_below(rollout, "cut_"))
     for e in range(done.shape[1]):
         ends = sorted({*np.flatnonzero(done[:, e]).tolist(), len(done) - 1})
         for start, end in zip([0, *(t + 1 for t in ends)], ends, strict=False):

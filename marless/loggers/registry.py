@@ -33,7 +33,7 @@ def names() -> list[str]:
 
 def logger(name: str) -> Logger:
     """The logger of that name; raises `UserError` for one that nobody knows or that cannot be loaded."""
-    return LOGGERS.named(name)
+    return LOGGERS.lookup(name)
 
 
 def require(loggers: Iterable[str]) -> None:

@@ -103,7 +103,7 @@ def _episode(environment: VectorEnvironment, player: Player, seed: int, number: 
     while not done:
         image = picture(environment)
         yield Frame(image, step, total)
-        result = environment.step(player.act(observation, chance=tuple(part[step] for part in chance)).played)
+        result = environment.step(player.act(observation, chance=tuple(part[step] for part in chance)).env_actions)
         observation, done, total = result.observation, bool(result.ended[0]), total + float(result.rewards.sum())
         step += 1
     yield Frame(last[0] if last else image, step, total)

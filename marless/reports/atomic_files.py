@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coordinator.errors import UserError
 from functions.contract import StorageFault
-from functions.system_errors import explained
+from functions.system_errors import explain
 
 
 def replace(path: Path, body: bytes, durable: bool = False) -> None:
@@ -43,7 +43,7 @@ def storage_errors(where: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageFault(f"cannot write {where}: {explained(error)}") from error
+        raise StorageFault(f"cannot write {where}: {explain(error)}") from error
 
 
 def sync(path: Path) -> None:

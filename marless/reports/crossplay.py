@@ -186,7 +186,7 @@ class _Match:
     def _actions(self, observation: Observation) -> tuple[ActionArray, ...]:
         """Actions by class, as the environment takes them."""
         actions = [
-            None if player is None else player.act(observation, self._now(noise), self._now(chance)).played
+            None if player is None else player.act(observation, self._now(noise), self._now(chance)).env_actions
             for player, noise, chance in zip(self._players, self._noise, self._chance, strict=True)
         ]
         self._step += 1

@@ -33,12 +33,12 @@ from functions.environments.spaces.agent import AgentCodec, Seen
 from functions.environments.spaces.observations import SpaceError
 from functions.environments.spaces.space_types import AgentSpaces
 from functions.environments.spaces.team import TeamCodec
-from functions.environments.task_names import adapted
+from functions.environments.task_names import is_adapted
 from functions.keys import group_name
 from functions.nn.batched_acting import ActingNetworks, batch_networks, single_agent_policy
 from functions.nn.losses import mask_logits
 from functions.policies import Player, Policy
-from functions.text.redaction import redacted
+from functions.text.redaction import redact_settings
 
 FILE = "policies.safetensors"
 _HEADER = "marless-policies"
@@ -153,7 +153,7 @@ class TeamPolicy:
 
     def _warn_of_old_file(self) -> None:
         """Warns once when the task's own spaces, which older files do not hold, may be others than vectors."""
-        if self._warned or not adapted(self.task.name):
+        if self._warned or not is_adapted(self.task.name):
             return
         self._warned = True
         if any(kind.spaces is None for kind in self.spec.classes):
@@ -215,7 +215,7 @@ class _Actor:
 
 def without_secrets(task: EnvTask) -> EnvTask:
     """The task as files have it that may be given away: options that are secrets by their name have none of it."""
-    return msgspec.structs.replace(task, options=redacted(task.options))
+    return msgspec.structs.replace(task, options=redact_settings(task.options))
 
 
 def same_task(one: EnvTask, other: EnvTask) -> bool:

@@ -113,7 +113,7 @@ def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
     Raises `UserError` with a message that begins with `where`.
     """
     try:
-        if script_names.named(text):
+        if script_names.is_scripted_name(text):
             scripted = scripted_policy(task, script_names.reference(text, task.name))
             if problem := unscripted(where, text, task.name, scripted.spec):
                 raise UserError(problem)
@@ -129,7 +129,7 @@ def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
 def with_absolute_policies(config: RunConfig) -> RunConfig:
     """The configuration with an absolute path to the opponents' policies; raises `UserError` when there are none."""
     text = config.opponents.policies
-    if text == RANDOM or script_names.named(text):
+    if text == RANDOM or script_names.is_scripted_name(text):
         return config
     path = Path(text) if Path(text).is_file() else RunFolder.find(text).path
     return replace(config, opponents=replace(config.opponents, policies=str(path.resolve())))
@@ -141,7 +141,7 @@ def store_opponents(config: RunConfig, run: str, storage: Storage) -> FixedOppon
     Raises `UserError` for policies that cannot play, and `StorageFault`.
     """
     wanted = config.opponents
-    if wanted.side is None or wanted.policies == RANDOM or script_names.named(wanted.policies):
+    if wanted.side is None or wanted.policies == RANDOM or script_names.is_scripted_name(wanted.policies):
         return None
     team = find_policies(wanted.policies, config.task, "opponents.policies")
     tensors = team.apart(_side(team, wanted.side).agents, opponents.takes_identity(config.sharing))

@@ -10,7 +10,7 @@ from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import RoundLine
 from coordinator.errors import UserError, one_line
-from functions.text.redaction import redacted
+from functions.text.redaction import redact_settings
 from marless.loggers import registry
 from marless.loggers.background import Background
 from marless.loggers.base import LoggedRun, Point
@@ -127,7 +127,7 @@ def logged_run(folder: RunFolder, identity: Identity, config: RunConfig) -> Logg
         created=datetime.fromisoformat(identity.created).timestamp(),
         group=study.name if study else "",
         # An option of a task may be a key, of this machine's environment or by its name.
-        settings=redacted(flatten(msgspec.to_builtins(config))),
+        settings=redact_settings(flatten(msgspec.to_builtins(config))),
     )
 
 

@@ -148,7 +148,7 @@ def test_a_function_to_which_no_word_of_success_comes_answers_all_the_same(servi
     assert isinstance(answered, Done)
     assert sorted(answered.objects) == ["learner", "policies"]
     for ref in answered.objects.values():
-        codec.verified(ref, storage.get(ref.key))
+        codec.verify(ref, storage.get(ref.key))
 
 
 @pytest.mark.parametrize("damage", [torn, flipped], ids=["torn", "flipped"])

@@ -52,7 +52,7 @@ def returned(task, policy):
     environment = registry.make(task, 1)
     seen, total = environment.reset(np.random.default_rng(0)), 0.0
     for _ in range(environment.spec.horizon):
-        step = environment.step(policy.act(seen, None)[0].played)
+        step = environment.step(policy.act(seen, None)[0].env_actions)
         seen, total = step.observation, total + float(step.rewards.sum())
         if step.ended.all():
             break

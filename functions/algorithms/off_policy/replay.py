@@ -54,7 +54,7 @@ def with_minibatch(context: Context[M], indices: Indices | None = None) -> Conte
 
     # All groups that learn from the same minibatch share it, stage after stage.
     which = None if indices is None else indices.tobytes()
-    return replace(context, batch=replay_buffer.cached((address, size, length, which), draw))
+    return replace(context, batch=replay_buffer.memoise((address, size, length, which), draw))
 
 
 def require_replay_buffer(context: Context[MinibatchConfig]) -> tuple[ReplayBuffer, int]:

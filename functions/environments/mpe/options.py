@@ -42,7 +42,7 @@ def flag(what: str, value: Any) -> bool:
     return value
 
 
-def checked(task: EnvTask, checks: Mapping[str, Check]) -> dict[str, Any]:
+def check_options(task: EnvTask, checks: Mapping[str, Check]) -> dict[str, Any]:
     """`task.options`, each passed by its check; raises `ValueError` for one that has none."""
     unknown = sorted(set(task.options) - set(checks))
     if unknown:
@@ -107,7 +107,7 @@ def maker(
     own_checks = dict(checks or {})
 
     def make(task: EnvTask, num_envs: int) -> Engine:
-        options = checked(task, {**_COMMON, **own_checks})
+        options = check_options(task, {**_COMMON, **own_checks})
         arguments = {name: value for name, value in options.items() if name in own_checks}
         world = scenario(**arguments | size(task, options))
         return Engine(world, num_envs, options.get("max_cycles", _MAX_CYCLES), options.get("continuous_actions", False))

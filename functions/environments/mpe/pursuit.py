@@ -39,7 +39,7 @@ class Pursuit(Scenario):
         super().start(world, rng)
         world.position[world.agents : world.bodies] *= _LANDMARK_REACH
 
-    def caught(self, world: World) -> BoolArray:
+    def contacts(self, world: World) -> BoolArray:
         """Whether chasers touch prey: ``[prey, chasers, E]``."""
         contacts: BoolArray = world.distance[self.chasers :, : self.chasers] < self._touching
         return contacts

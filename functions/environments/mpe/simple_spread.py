@@ -56,14 +56,14 @@ class SimpleSpread(Scenario):
     def reward(self, world: World, out: Real) -> None:
         """The mean of the shared distance term and of each agent's own collisions, weighted by `local_ratio`."""
         nearest = world.distance[:, world.agents :].min(axis=0)
-        uncovered = nearest[0]
+        distance_sum = nearest[0]
         # Landmark by landmark, as mpe2 adds: the order of a reduction would depend on the number of environments.
         for distance in nearest[1:]:
-            uncovered += distance
+            distance_sum += distance
         collisions = world.distance[:, : world.agents] < self._touching
         np.subtract(1, collisions.view(np.int8).sum(axis=1, dtype=np.int16), out=out)
         out *= self._local_ratio
-        out -= uncovered * (1 - self._local_ratio)
+        out -= distance_sum * (1 - self._local_ratio)
 
 
 make = maker(SimpleSpread, any_number(default=3, least=1), {"local_ratio": ratio, "entities": flag})

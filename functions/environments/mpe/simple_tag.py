@@ -39,7 +39,7 @@ class SimpleTag(Pursuit):
         prey[:, self._seen :] = speeds[self.fellows].reshape(prey[:, self._seen :].shape)
 
     def reward(self, world: World, out: Real) -> None:
-        touches = self.caught(world).sum(axis=1, dtype=np.int16)
+        touches = self.contacts(world).sum(axis=1, dtype=np.int16)
         astray = self.astray(world)
         out[: self.chasers] = 10.0 * touches.sum(axis=0)
         prey = out[self.chasers :]

@@ -71,7 +71,7 @@ class SimpleWorldComm(Pursuit):
 
     def reward(self, world: World, out: Real) -> None:
         """Chasers gain by touches and lose by distance; prey lose by touches and far outside, and gain by food."""
-        contacts = self.caught(world)
+        contacts = self.contacts(world)
         chasers, prey = out[: self.chasers], out[self.chasers :]
         np.multiply(world.distance[: self.chasers, self.chasers : world.agents].min(axis=1), -0.1, out=chasers)
         # Touch by touch and food by food, as mpe2 adds: sums of fractions depend on their order.

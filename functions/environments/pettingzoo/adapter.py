@@ -161,7 +161,7 @@ class PettingZooEnvironment:
         Raises `Unsupported` for an environment without `render`, and `EnvironmentFault`.
         """
         if not hasattr(self._guards[index].environment, "render"):
-            raise self._guards[index].unsupported("render", "the environment has no such method, so it cannot be drawn")
+            raise self._guards[index].refusal("render", "the environment has no such method, so it cannot be drawn")
         return self._guards[index].call("render")
 
     def close(self) -> None:

@@ -171,7 +171,7 @@ class EnvironmentCopy:
             self._set_alive(before & ~terminated)
         if truncated_agents.any() and not truncated_agents[self.alive].all():
             names = [self._agents[i].name for i in np.flatnonzero(truncated_agents)]
-            raise guard.unsupported("step", f"agents {names} are truncated while others go on")
+            raise guard.refusal("step", f"agents {names} are truncated while others go on")
         if not truncated_agents.any():
             self._check_current_agents()
         truncated = bool(truncated_agents.any() or (guard.steps >= self._horizon and self._alive_indices))
@@ -184,7 +184,7 @@ class EnvironmentCopy:
         if not (isinstance(agents, list) and agents == self._initial_agents):
             current_agents = self._current_agents("reset")
             if missing := [agent.name for agent in self._agents if agent.key not in current_agents]:
-                raise self._guard.unsupported("reset", f"an episode starts without agents {missing} of possible_agents")
+                raise self._guard.refusal("reset", f"an episode starts without agents {missing} of possible_agents")
             self._initial_agents = self._expected_agents
         self._expected_agents = self._initial_agents
 
@@ -194,7 +194,7 @@ class EnvironmentCopy:
         if missing:
             raise self._guard.fault("step", f"agents {missing} are gone, but neither terminated nor truncated")
         if returned_agents := [agent.name for agent in self._agents if agent.key in current_agents & self._gone_agents]:
-            raise self._guard.unsupported(
+            raise self._guard.refusal(
                 "step",
                 f"agents {returned_agents} are back in `agents`, which they left in this episode; who is away for a"
                 " while stays in `agents` and sees something (zeros, say)",
@@ -206,7 +206,7 @@ class EnvironmentCopy:
         agents = getattr(self._guard.environment, "agents", ())
         current_agents = {*agents}
         if unknown := sorted(str(key) for key in current_agents - {agent.key for agent in self._agents}):
-            raise self._guard.unsupported(method, f"agents {unknown} are not in possible_agents")
+            raise self._guard.refusal(method, f"agents {unknown} are not in possible_agents")
         self._expected_agents = [*agents]
         return current_agents
 

@@ -54,7 +54,7 @@ class Guard:
         """An error of the environment, for the caller to raise."""
         return EnvironmentFault(f"{self._where}, step {self.steps}, {method}: {what}")
 
-    def unsupported(self, method: str, what: str) -> Unsupported:
+    def refusal(self, method: str, what: str) -> Unsupported:
         """What the adapter does not support, for the caller to raise."""
         return Unsupported(f"{self._where}, step {self.steps}, {method}: {what}")
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from functions.contract import BadRequest
 from functions.environments.base import BoolArray, FloatArray
-from functions.isolation.process_guard import settled
+from functions.isolation.process_guard import settling
 from functions.named_code import refuse_standard, require_function
 
 ScriptedPlayer = Callable[[FloatArray, BoolArray], BoolArray]
@@ -25,7 +25,7 @@ def load(reference: str) -> ScriptedPlayer:
     module, _, name = reference.partition(":")
     try:
         refuse_standard(module)
-        with settled(f"{reference}, import"):
+        with settling(f"{reference}, import"):
             player: ScriptedPlayer = getattr(import_module(module), name)
         require_function(player, module, 2)
     except ValueError as error:
@@ -44,7 +44,7 @@ def choose(reference: str, observations: FloatArray, legal: BoolArray) -> BoolAr
     observations, legal = observations.view(), legal.view()
     observations.flags.writeable = legal.flags.writeable = False  # actors record what agents see
     try:
-        with settled(f"{reference}, call"):
+        with settling(f"{reference}, call"):
             actions = np.asarray(load(reference)(observations, legal), np.bool_)
     except Exception as error:
         if isinstance(error, BadRequest):

@@ -13,7 +13,7 @@ BUILT_IN = {
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*")
 
 
-def named(text: str) -> bool:
+def is_scripted_name(text: str) -> bool:
     """Whether `text` names a scripted player, and not a run or a file."""
     return text == SCRIPTED or _REFERENCE.fullmatch(text) is not None
 
@@ -26,8 +26,8 @@ def reference(text: str, task: str) -> str:
     if text != SCRIPTED:
         return text
     if task not in BUILT_IN:
-        listed = " and ".join(BUILT_IN)
+        built_in = " and ".join(BUILT_IN)
         raise ValueError(
-            f"{task} has no scripted player of its own ({listed} have one); name yours as package.module:function"
+            f"{task} has no scripted player of its own ({built_in} have one); name yours as package.module:function"
         )
     return BUILT_IN[task]

@@ -55,13 +55,13 @@ class ActionCodec:
     def decode(self, numbers: Array) -> Array:
         """The environment's actions ``[..., *shape]`` for a network's."""
         if self.continuous:
-            return self.typed(numbers.reshape((*numbers.shape[:-1], *self.shape)))
+            return self.cast(numbers.reshape((*numbers.shape[:-1], *self.shape)))
         lead = numbers.shape[:-1] if self.branches else numbers.shape
         if self.joined:
             numbers = np.stack(np.unravel_index(numbers, self.joined), axis=-1)
-        return self.typed(numbers.reshape((*lead, *self.shape)) + self.start)
+        return self.cast(numbers.reshape((*lead, *self.shape)) + self.start)
 
-    def typed(self, actions: Array) -> Array:
+    def cast(self, actions: Array) -> Array:
         """Actions ``[..., *shape]`` in the space's type of numbers, and within its bounds."""
         numbers = actions.astype(self.dtype)
         # Actions at a bound may exceed it by a rounding error, and some environments check.

@@ -52,11 +52,11 @@ class AgentCodec:
     def decode(self, numbers: Array, batch: tuple[int, ...]) -> Any:
         """The environment's actions for a network's ``[rows, ...]``: an int for one discrete action, else an array
         (of one number without axes, NumPy's number)."""
-        return self.typed(self.action.decode(numbers), batch)
+        return self.cast(self.action.decode(numbers), batch)
 
-    def typed(self, actions: Array, batch: tuple[int, ...]) -> Any:
+    def cast(self, actions: Array, batch: tuple[int, ...]) -> Any:
         """Actions ``[rows, *shape]`` in the space's type of numbers, in the shape of the batch."""
-        typed_actions = self.action.typed(actions).reshape((*batch, *self.action.shape))
+        typed_actions = self.action.cast(actions).reshape((*batch, *self.action.shape))
         if typed_actions.shape:
             return typed_actions
         return typed_actions[()] if self.action.continuous else typed_actions.item()

@@ -98,7 +98,7 @@ class SmacEnvironment:
         for row in np.flatnonzero(done):
             frames[row] = self._games[row].again()
         self._alive = self._alive | done[:, None]
-        env_metrics = {"win": np.array([float(outcome.won) for outcome in outcomes])}
+        env_metrics = {"win": np.array([float(outcome.victory) for outcome in outcomes])}
         return Step(_observation(frames, self._alive), rewards, terminated, cut, done, final, env_metrics)
 
     def close(self) -> None:

@@ -40,11 +40,11 @@ class Frame:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A step's team `reward`, and whether the battle is `over`, was `won`, or was `cut` by the time limit."""
+    """A step's team `reward`, and whether the battle is `over`, was a `victory`, or was `cut` by the time limit."""
 
     reward: float
     over: bool
-    won: bool
+    victory: bool
     cut: bool
 
 
@@ -79,7 +79,7 @@ class Game:
 
     def again(self) -> Frame:
         """The next episode of the running game; raises `EnvironmentFault`."""
-        guard = self._started()
+        guard = self._start()
         guard.steps = 0
         with self._own_numbers():
             guard.call("reset")
@@ -87,7 +87,7 @@ class Game:
 
     def step(self, actions: list[int]) -> tuple[Frame, Outcome]:
         """Steps the game; raises `EnvironmentFault`."""
-        guard = self._started()
+        guard = self._start()
         guard.steps += 1
         with self._own_numbers():
             answer = guard.call("step", actions)
@@ -95,7 +95,7 @@ class Game:
             raise guard.fault("step", f"returned {type(answer).__name__}, not (reward, terminated, info)")
         reward, done, info = answer
         if "battle_won" not in info:
-            raise self._crashed(guard, "step")
+            raise self._crash_error(guard, "step")
         reward_sum = guard.numbers("step", reward, (), "the reward", np.float64)[0]
         cut = bool(done) and bool(info.get("episode_limit", False))
         frame = self._frame(guard, "step")
@@ -110,7 +110,7 @@ class Game:
         if guard is not None:
             guard.call("close")
 
-    def _started(self) -> Guard:
+    def _start(self) -> Guard:
         if self._guard is None:
             raise RuntimeError(f"{self._where}: step before reset")
         return self._guard
@@ -132,7 +132,7 @@ class Game:
         sizes = self._sizes
         # Counts the restarts of StarCraft by the package itself, after which the output is of the old battle.
         if getattr(guard.environment, "force_restarts", 0):
-            raise self._crashed(guard, method)
+            raise self._crash_error(guard, method)
         with self._own_numbers():
             observations, legal, state = (guard.call(name) for name in ("get_obs", "get_avail_actions", "get_state"))
         masks = guard.numbers(method, legal, (sizes.agents, sizes.actions), "the available actions")
@@ -146,7 +146,7 @@ class Game:
             guard.numbers(method, state, (sizes.state,), "the state"),
         )
 
-    def _crashed(self, guard: Guard, method: str) -> Exception:
+    def _crash_error(self, guard: Guard, method: str) -> Exception:
         self.goes_on = False
         return guard.fault(method, "StarCraft II crashed or lost its connection")
 

@@ -31,7 +31,7 @@ from functions.environments.base import (
     Step,
     VectorEnvironment,
 )
-from functions.environments.scene import Box, Colour, Disc, Scene, Shape, faded
+from functions.environments.scene import Box, Colour, Disc, Scene, Shape, fade
 from functions.environments.starcraft.smax_engine import Engine, Look, Units, engine
 
 PREFIX = "smax/"
@@ -100,7 +100,7 @@ class SmaxEnvironment:
         final = _observation(self._look, self._alive)
         self._keys, self._battles, self._look = self._engine.renew(self._keys, self._battles, self._look, done)
         self._alive = self._alive | done[:, None]
-        env_metrics = {"win": np.asarray(outcome.won, dtype=np.float64)}
+        env_metrics = {"win": np.asarray(outcome.victory, dtype=np.float64)}
         return Step(_observation(self._look, self._alive), **step, final=final, env_metrics=env_metrics)
 
     def save(self) -> dict[str, NDArray[Any]]:
@@ -133,7 +133,7 @@ def _shapes(units: Units, colours: list[Colour]) -> list[Shape]:
         (x, up), radius, share = units.position[unit], float(units.radius[unit]), float(units.health[unit])
         x, y = float(x), units.height - float(up)
         if not units.alive[unit]:
-            shapes.append(Disc(x, y, radius, faded(colours[unit]), outline=_LOST))
+            shapes.append(Disc(x, y, radius, fade(colours[unit]), outline=_LOST))
             continue
         x_left, top = x - radius, y - radius - 0.4
         shapes.append(Disc(x, y, radius, colours[unit]))

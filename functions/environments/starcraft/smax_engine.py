@@ -39,12 +39,12 @@ class Look(NamedTuple):
 
 class Moved(NamedTuple):
     """The result of a step per environment: the team's `reward`, `alive` agents ``[E, n]``, whether the battle is
-    `over`, was `won`, and whether it was `cut` by the time limit."""
+    `over`, was a `victory`, and whether it was `cut` by the time limit."""
 
     reward: Any
     alive: Any
     over: Any
-    won: Any
+    victory: Any
     cut: Any
 
 
@@ -178,7 +178,7 @@ def _functions(jax: Any, environment: Any) -> tuple[Callable[..., Any], Callable
     def fresh(key: Any) -> tuple[Any, Any, Look]:
         key, draw = jax.random.split(key)
         observations, battle = environment.reset(draw)
-        return key, _settled(jax, battle), look(observations, battle)
+        return key, _fix_types(jax, battle), look(observations, battle)
 
     def move(key: Any, battle: Any, choices: Any) -> tuple[Any, Any, Look, Moved]:
         key, draw = jax.random.split(key)
@@ -188,7 +188,7 @@ def _functions(jax: Any, environment: Any) -> tuple[Callable[..., Any], Callable
         beaten = ~battle.state.unit_alive[len(agents) :].any()
         over = beaten | ~alive.any()
         outcome = Moved(rewards[agents[0]], alive, over, beaten & alive.any(), dones["__all__"] & ~over)
-        return key, _settled(jax, battle), look(observations, battle), outcome
+        return key, _fix_types(jax, battle), look(observations, battle), outcome
 
     def blank(seeds: Any) -> Any:
         keys = jax.random.wrap_key_data(jnp.asarray(seeds), impl="threefry2x32")
@@ -236,6 +236,6 @@ def _state_sizes(environment: Any) -> list[float]:
     return each * units + [1.0] * (int(environment.state_size) - units * len(each))
 
 
-def _settled(jax: Any, battle: Any) -> Any:
+def _fix_types(jax: Any, battle: Any) -> Any:
     """`battle` with types that do not change between steps, because every change causes a compilation."""
     return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), battle)

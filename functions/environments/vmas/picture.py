@@ -44,7 +44,7 @@ def _body(shape: Any, x: float, y: float, turn: float, colour: Colour) -> Iterat
         return
     width = shape.width if hasattr(shape, "hollow") else 0.0
     corners = [
-        _turned(x, y, turn, across * shape.length / 2, up * width / 2)
+        _rotate(x, y, turn, across * shape.length / 2, up * width / 2)
         for across, up in ((-1, -1), (-1, 1), (1, 1), (1, -1))
     ]
     if not width:
@@ -54,7 +54,7 @@ def _body(shape: Any, x: float, y: float, turn: float, colour: Colour) -> Iterat
         yield Line(x1, y1, x2, y2, colour)
 
 
-def _turned(x: float, y: float, turn: float, across: float, up: float) -> tuple[float, float]:
+def _rotate(x: float, y: float, turn: float, across: float, up: float) -> tuple[float, float]:
     """The point `across` and `up` from (x, y), in a system that is turned; y grows downwards."""
     return (
         x + across * math.cos(turn) - up * math.sin(turn),

@@ -120,7 +120,7 @@ def simulate(
     settings = {"num_envs": num_envs, "max_steps": horizon, "continuous_actions": continuous, **_FIXED, **options}
 
     def make() -> Any:
-        return _made(vmas, scenario, settings)
+        return _make(vmas, scenario, settings)
 
     try:
         environment = make()
@@ -138,7 +138,7 @@ def simulate(
     return Simulation(name, environment, make)
 
 
-def _made(vmas: Any, scenario: str, settings: dict[str, Any]) -> Any:
+def _make(vmas: Any, scenario: str, settings: dict[str, Any]) -> Any:
     with warnings.catch_warnings():
         # VMAS warns of arguments that the scenario does not use.
         warnings.filterwarnings("error", "Scenario kwargs")

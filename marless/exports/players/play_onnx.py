@@ -41,7 +41,7 @@ class Player:
                 inputs["mask"] = encoding.legal
             names = [output.name for output in self.networks[name].get_outputs()]
             outputs = dict(zip(names, self.networks[name].run(names, inputs), strict=True))
-            actions[encoding.key] = self.team.codecs[name].typed(outputs["action"], encoding.batch)
+            actions[encoding.key] = self.team.codecs[name].cast(outputs["action"], encoding.batch)
             self.states[name] = {key[5:]: value for key, value in outputs.items() if key.startswith("next_")}
         return actions
 

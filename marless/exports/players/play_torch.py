@@ -38,7 +38,7 @@ class Player:
                 legal = torch.ones(rows, widths["mask"]) if encoding.legal is None else torch.tensor(encoding.legal)
                 inputs["mask"] = legal.to(torch.bool)
             outputs = self.networks[name](inputs)
-            actions[encoding.key] = self.team.codecs[name].typed(outputs["action"].numpy(), encoding.batch)
+            actions[encoding.key] = self.team.codecs[name].cast(outputs["action"].numpy(), encoding.batch)
             self.states[name] = {key[5:]: value for key, value in outputs.items() if key.startswith("next_")}
         return actions
 

@@ -24,7 +24,7 @@ def _require_scripts(config: RunConfig) -> None:
     """Raises `UserError` when a scripted player of the user is not there; the core knows those of the task."""
     named = {"opponents.policies": config.opponents.policies, "league.script": config.league.script or ""}
     for setting, text in named.items():
-        if script_names.named(text) and text != script_names.SCRIPTED:
+        if script_names.is_scripted_name(text) and text != script_names.SCRIPTED:
             try:
                 load(text)
             except BadRequest as error:

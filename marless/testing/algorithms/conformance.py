@@ -20,7 +20,7 @@ from functions.contract import BadRequest, Behaviour, Hyperparameters, MissingEx
 from functions.data import batch
 from functions.data.past_rounds import newest_rounds
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
-from functions.data.trajectory import named, rollout_prefix
+from functions.data.trajectory import rollout_prefix, tensors_below
 from functions.encoding import from_json, to_json
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
@@ -211,7 +211,8 @@ def _replay_buffer(case: _Case, trajectories: dict[int, Tensors]) -> ReplayBuffe
 
     def read(rollouts: Sequence[RolloutKey]) -> dict[RolloutKey, Tensors]:
         return {
-            rollout: named(trajectories[rollout.round], f"{rollout_prefix(rollout.rollout)}/") for rollout in rollouts
+            rollout: tensors_below(trajectories[rollout.round], f"{rollout_prefix(rollout.rollout)}/")
+            for rollout in rollouts
         }
 
     replay_buffer.load(rollout_keys(newest_rounds(rounds, _NUM_ENVS * _steps(case), case.config.replayed_steps)), read)

@@ -7,7 +7,7 @@ import pytest
 from commands import Commands
 
 from functions.environments import registry
-from functions.environments.task_names import known
+from functions.environments.task_names import is_known
 from marless.ablation import suite_file
 from marless.ablation.arms import arms_by_name, configuration
 from marless.environments import roles_of
@@ -87,7 +87,7 @@ def test_the_suite_that_is_shipped_has_eight_tasks_and_more_and_every_arm_can_ru
     assert len(shipped.tasks) >= 8
     for task in shipped.tasks:
         base = suite_file.configuration(shipped, task, ())
-        assert known(base.task.name)
+        assert is_known(base.task.name)
         for arm in arms_by_name([*shipped.arms, *task.arms]):
             configuration(arm, base)
         if base.task.name.startswith("roles/"):

@@ -13,7 +13,7 @@ from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.pettingzoo.adapter import assemble
 from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered_environment
-from functions.environments.task_names import known
+from functions.environments.task_names import is_known
 from marless.testing.environments import check
 
 
@@ -207,7 +207,7 @@ def test_a_family_whose_package_is_missing_says_so_in_one_line(monkeypatch, name
     ],
 )
 def test_a_name_is_known_when_it_is_listed_or_of_a_family(name, listed):
-    assert known(name) == listed
+    assert is_known(name) == listed
 
 
 def test_a_name_that_nobody_knows_is_answered_with_the_families():

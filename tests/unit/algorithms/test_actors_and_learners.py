@@ -12,7 +12,7 @@ from functions.algorithms.stage import Context
 from functions.contract import Team
 from functions.data import batch
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
-from functions.data.trajectory import named, rollout_prefix
+from functions.data.trajectory import rollout_prefix, tensors_below
 from functions.environments.base import AgentClass, EnvSpec, Observation, Step
 from functions.evaluator.handler import play
 from functions.learner import stages
@@ -90,7 +90,7 @@ def trained(environment, name, settings, rounds, steps, seed=2):
     for number in range(rounds):
         behaviour = config.behaviour(number * steps * environment.num_envs)
         rollouts = collect(environment, Policy(spec, team, state), steps, seed, number, 0, behaviour).tensors
-        played[RolloutKey(number, 0, "")] = named(rollouts, f"{rollout_prefix(0)}/")
+        played[RolloutKey(number, 0, "")] = tensors_below(rollouts, f"{rollout_prefix(0)}/")
         replay_buffer.load(list(played), lambda missing: {rollout: played[rollout] for rollout in missing})
         context = Context(spec, team, config, seed, number, batch.join(spec, rollouts, (0,)), state, replay_buffer)
         outcome = stages.run(algorithm, code, context, share)

@@ -47,7 +47,7 @@ def test_opponents_that_draw_do_what_they_did_as_learners_to_the_last_bit(spec, 
     tensors = tensors_of(spec, team(), (8,), recurrent)
     together = acted(spec, team(), tensors, Behaviour())
     for own, other in zip(acted(spec, team("drawn", agents), tensors, Behaviour()), together, strict=True):
-        for field in ("actions", "log_probability", "played"):
+        for field in ("actions", "log_probability", "env_actions"):
             for part, expected in zip(getattr(own, field), getattr(other, field), strict=True):
                 np.testing.assert_array_equal(part, expected)
 
@@ -126,7 +126,7 @@ def test_a_script_that_cannot_play_is_refused_when_the_task_is_known(settings, m
 def test_who_acts_in_numbers_at_random_has_every_number_within_the_bounds_as_often():
     choice = acted(NUMBERS, team("random"), tensors_of(NUMBERS, team(), (8,)), Behaviour(), num_envs=30_000)[0]
     low, high = np.array([-1.0, 0.0]), np.array([1.0, 8.0])
-    shares = np.sort((choice.played[0][:, 1] - low) / (high - low), axis=0)
+    shares = np.sort((choice.env_actions[0][:, 1] - low) / (high - low), axis=0)
     # Kolmogorov: the largest distance stays below 1.95 / sqrt(n) in 999 of 1,000 samples.
     assert np.all(np.abs(shares - np.linspace(0, 1, len(shares))[:, None]).max(axis=0) < 1.95 / len(shares) ** 0.5)
 

@@ -17,7 +17,7 @@ from functions.contract import BadRequest, MissingExtra, Past
 from functions.data import batch
 from functions.data.past_rounds import newest_rounds
 from functions.data.replay_buffer import ReplayBuffer, rollout_keys
-from functions.data.trajectory import named, rollout_prefix
+from functions.data.trajectory import rollout_prefix, tensors_below
 from functions.learner import stages
 from functions.policies import Policy
 from marless.testing.algorithms.conformance import check
@@ -74,7 +74,7 @@ def trained(name, precision, task="", **settings):
         rounds = [Past(round=ROUND, rollouts=ROLLOUTS, trajectories=())]
         replay.load(
             rollout_keys(newest_rounds(rounds, NUM_ENVS * 10, config.replayed_steps)),
-            lambda keys: {key: named(played, f"{rollout_prefix(key.rollout)}/") for key in keys},
+            lambda keys: {key: tensors_below(played, f"{rollout_prefix(key.rollout)}/") for key in keys},
         )
     context = Context(
         spec=spec, team=team, config=config, seed=1, round=ROUND,

@@ -18,7 +18,7 @@ from functions.environments.base import EnvTask
 from functions.environments.pettingzoo import factory
 from functions.environments.pettingzoo.tuple_environment import registered_environment
 from functions.environments.roles import apprentices, blind_spread
-from functions.environments.task_names import ENVIRONMENTS, known
+from functions.environments.task_names import ENVIRONMENTS, is_known
 from scripts.reference import environments, markdown
 
 ROOT = Path(__file__).parents[3]
@@ -102,7 +102,7 @@ def starcraft(monkeypatch):
 @pytest.mark.parametrize("name", each(EXAMPLES))
 @pytest.mark.filterwarnings("ignore")
 def test_every_name_in_the_text_is_a_task(starcraft, name):
-    assert known(name)
+    assert is_known(name)
     # Only SMAC knows its maps.
     if not name.startswith("smac/"):
         assert spec(name).agents

@@ -12,7 +12,7 @@ from drawing_commands import with_pictures
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.environments.scene import Box, Disc, faded
+from functions.environments.scene import Box, Disc, fade
 from marless.testing import environments as conformance
 
 STOP, FIRST_ENEMY = 4, 5
@@ -48,8 +48,8 @@ def test_options_that_are_ours_are_refused(option):
 
 def test_naming_a_task_does_not_load_jax():
     code = (
-        "import sys; from functions.environments import names\n"
-        "from functions.environments.starcraft import smac, smax; names.known('smax/3m')\n"
+        "import sys; from functions.environments import task_names\n"
+        "from functions.environments.starcraft import smac, smax; task_names.is_known('smax/3m')\n"
         "print([m for m in ('jax', 'jaxmarl', 'flax', 'smac', 'smacv2') if m in sys.modules])"
     )
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -114,7 +114,7 @@ def test_a_picture_has_every_unit_in_its_place_and_fades_the_dead():
     np.testing.assert_allclose([(disc.x, scene.height - disc.y) for disc in (dead, *alive)], places, rtol=1e-6)
     ally, enemy = alive[0].colour, alive[-1].colour
     assert [disc.colour for disc in alive] == [ally] * 3 + [enemy] * 2 and ally != enemy
-    assert dead.colour == faded(enemy)
+    assert dead.colour == fade(enemy)
     # A bar of health, whole at first, for every unit alive.
     bars = [shape for shape in scene.shapes if isinstance(shape, Box)]
     assert len(bars) == 2 * 5 and all(bar.width == 2 * alive[0].radius for bar in bars)

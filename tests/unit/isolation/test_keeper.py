@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from functions.isolation import foreign_imports
 from functions.isolation.arithmetic import ARITHMETIC
-from functions.isolation.process_guard import Keeper, ProcessChanged, restore, settle, settled
+from functions.isolation.process_guard import Keeper, ProcessChanged, restore, settle, settling
 from functions.nn import layers
 
 pytestmark = pytest.mark.usefixtures("code_of_others")
@@ -65,7 +65,7 @@ def test_the_process_rounds_outside_as_it_did():
 @known_layout
 def test_what_a_library_sets_when_it_is_loaded_is_put_back():
     flush = {"x86_64": 0x8040, "aarch64": 1 << 24, "arm64": 1 << 24}[os.uname().machine]
-    with Keeper("theirs", "one") as kept, settled("theirs, make"):
+    with Keeper("theirs", "one") as kept, settling("theirs, make"):
         *rest, control = ARITHMETIC.read()
         ARITHMETIC.write((*rest, control | flush))
         assert SUBNORMAL * np.float32(1) == 0
@@ -76,11 +76,11 @@ def test_what_a_library_sets_when_it_is_loaded_is_put_back():
 def test_rounding_that_changes_in_some_calls_only_is_refused():
     with Keeper("theirs", "one"):
         for _ in range(2):  # as ever: its numbers do not depend on how long the process has lived
-            with settled("theirs, always"):
+            with settling("theirs, always"):
                 round_upwards()
-        with settled("theirs, seldom"):
+        with settling("theirs, seldom"):
             pass
-        with pytest.raises(ProcessChanged, match="in some calls and not in others"), settled("theirs, seldom"):
+        with pytest.raises(ProcessChanged, match="in some calls and not in others"), settling("theirs, seldom"):
             round_upwards()
         assert third() == -11184811.0
 

@@ -113,7 +113,9 @@ def test_a_policy_acts_with_its_means_and_standard_deviations():
     # Standard errors are std / sqrt(count), and less for the standard deviation.
     np.testing.assert_allclose(drawn.mean(axis=0), (0.5, -1.0), atol=5 / np.sqrt(count))
     np.testing.assert_allclose(drawn.std(axis=0), (np.exp(-1), 1), atol=5 / np.sqrt(count))
-    np.testing.assert_allclose(choice.played[0][:, 0, 1], 5 * (1 + choice.actions[0][0, :, 1]), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        choice.env_actions[0][:, 0, 1], 5 * (1 + choice.actions[0][0, :, 1]), rtol=1e-5, atol=1e-5
+    )
     np.testing.assert_allclose(policy_of(bias).greedy(seen)[0][0, 0], np.tanh([0.5, -1.0]), rtol=1e-6)
 
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from functions.text import redaction
-from functions.text.redaction import is_secret, redact, redacted
+from functions.text.redaction import is_secret, redact, redact_settings
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,7 @@ def test_what_was_learned_is_a_secret_too():
 
 def test_settings_that_are_given_away_keep_all_but_secrets():
     given = {"horizon": 25, "api_key": "opensesame", "inner": {"password": "x", "name": "n"}, "has_key": True}
-    assert redacted(given) == {
+    assert redact_settings(given) == {
         "horizon": 25,
         "api_key": "<api_key>",
         "inner": {"password": "<password>", "name": "n"},

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from functions.contract import StorageFault
-from functions.system_errors import ADVICE, explained
+from functions.system_errors import ADVICE, explain
 from infra.local.file_storage import FileStorage
 from infra.local.sqlite_ledger import SqliteLedger
 from marless.runs.folder import RunFolder
@@ -61,11 +61,11 @@ def test_a_run_that_cannot_even_be_locked_names_the_file(tmp_path):
 
 @pytest.mark.parametrize("cause", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_says_so(cause):
-    assert "free disk space" in explained(OSError(cause, os.strerror(cause)))
+    assert "free disk space" in explain(OSError(cause, os.strerror(cause)))
 
 
 def test_a_cause_without_advice_of_its_own_has_the_caller_s():
     fault = OSError(errno.EIO, "Input/output error")
-    assert explained(fault) == "Input/output error; check the disk and the folder"
-    assert explained(fault, "") == "Input/output error"
+    assert explain(fault) == "Input/output error; check the disk and the folder"
+    assert explain(fault, "") == "Input/output error"
     assert len(set(ADVICE.values())) == len(ADVICE)

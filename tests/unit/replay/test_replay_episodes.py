@@ -52,7 +52,7 @@ def test_the_last_frame_is_the_state_after_the_last_step_with_the_whole_return(t
     chance = draws(spec, spec.horizon, 1, generator(3, "replay", 0, "actions"))
     for step in range(horizon):
         assert (picture(longer) == episode[step].picture).all()
-        result = longer.step(player.act(seen, chance=tuple(part[step] for part in chance)).played)
+        result = longer.step(player.act(seen, chance=tuple(part[step] for part in chance)).env_actions)
         seen, total = result.observation, total + float(result.rewards.sum())
         assert episode[step + 1].total == pytest.approx(total)
     assert (picture(longer) == episode[-1].picture).all()

@@ -30,7 +30,7 @@ def test_a_recurrent_team_plays_step_by_step_as_in_training_and_forgets_at_start
             loaded.start()
             player.forget(np.ones(5, bool))
         seen = seen_at(values, t)
-        expected = by_agent(spec, player.act(seen).played)
+        expected = by_agent(spec, player.act(seen).env_actions)
         found = loaded.act(by_agent(spec, seen.values))
         for agent in spec.agents:
             np.testing.assert_allclose(found[agent], expected[agent], rtol=1e-4, atol=1e-5)

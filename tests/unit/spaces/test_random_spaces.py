@@ -46,7 +46,7 @@ class Case:
         DONE.clear()
         player, seen = Player(self.policy, 1), self.environment.reset(np.random.default_rng(SEED))
         for _ in range(STEPS):
-            step = self.environment.step(player.act(seen).played)
+            step = self.environment.step(player.act(seen).env_actions)
             seen = step.observation
         return list(DONE)
 

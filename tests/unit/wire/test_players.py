@@ -77,7 +77,7 @@ def test_a_block_of_environments_has_the_actions_and_hidden_states_that_it_has_a
             for index in range(2):
                 assert single.actions[index].tobytes() == choice.actions[index][:, part].tobytes()
                 assert single.log_probability[index].tobytes() == choice.log_probability[index][:, part].tobytes()
-                assert single.played[index].tobytes() == choice.played[index][part].tobytes()
+                assert single.env_actions[index].tobytes() == choice.env_actions[index][part].tobytes()
 
 
 def test_what_recurrent_agents_do_has_the_same_bytes_whoever_plays_beside_them():

@@ -194,10 +194,10 @@ def test_what_was_drawn_for_an_address_is_drawn_once_and_never_of_another_buffer
         asked.append(marks_of(buffer.segments_from(np.zeros(1, int)))[0, 0])
         return buffer.segments_from(np.zeros(1, int))
 
-    assert buffer.cached((1, 0), draw) is buffer.cached((1, 0), draw)
-    assert buffer.cached((1, 1), draw) is not buffer.cached((1, 0), draw)
+    assert buffer.memoise((1, 0), draw) is buffer.memoise((1, 0), draw)
+    assert buffer.memoise((1, 1), draw) is not buffer.memoise((1, 0), draw)
     buffer_with(spec, 1, buffer=buffer)
-    assert marks_of(buffer.cached((1, 0), draw))[0, 0] == mark(1, 0, 0)
+    assert marks_of(buffer.memoise((1, 0), draw))[0, 0] == mark(1, 0, 0)
     assert asked == [0, 0, 0, mark(1, 0, 0)]
 
 

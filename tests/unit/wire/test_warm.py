@@ -155,7 +155,7 @@ def test_any_sequence_gives_the_bytes_of_a_cold_read_or_its_error(bound, steps):
             else:
                 np.testing.assert_array_equal(array, np.full(ROWS, number))
                 array[:] = 99
-        assert 0 <= WARM.held <= bound
+        assert 0 <= WARM.held_bytes <= bound
 
 
 TASK = make_task(InitialiseTask,
@@ -214,26 +214,26 @@ def test_the_value_not_used_for_the_longest_time_is_dropped_first():
     assert cache.get("a") == "a"
     cache.keep("d", "d", 3)
     assert [cache.get(content) for content in "abcd"] == ["a", None, "c", "d"]
-    assert cache.held == 9
+    assert cache.held_bytes == 9
 
 
 def test_a_value_larger_than_the_bound_is_not_kept_and_drops_nothing():
     cache = WarmCache(10)
     cache.keep("a", "a", 3)
     cache.keep("b", "b", 11)
-    assert (cache.get("a"), cache.get("b"), cache.held) == ("a", None, 3)
+    assert (cache.get("a"), cache.get("b"), cache.held_bytes) == ("a", None, 3)
 
 
 def test_one_value_is_spared_until_another_is():
     cache = WarmCache(10)
-    cache.keep("a", "a", 100, spared=True)
+    cache.keep("a", "a", 100, is_spared=True)
     for content in "bcde":
         cache.keep(content, content, 5)
-    assert (cache.get("a"), cache.held) == ("a", 10)
-    cache.keep("z", "z", 50, spared=True)
+    assert (cache.get("a"), cache.held_bytes) == ("a", 10)
+    cache.keep("z", "z", 50, is_spared=True)
     assert (cache.get("a"), cache.get("z")) == (None, "z")
     assert cache.take("z") == "z" and cache.get("z") is None
-    assert cache.held <= 10
+    assert cache.held_bytes <= 10
 
 
 @settings(max_examples=100, deadline=None)
@@ -247,14 +247,14 @@ def test_the_bytes_held_are_those_of_the_values_and_never_above_the_bound(steps)
     cache, sizes, spared = WarmCache(20), {}, None
     for step, content, size in steps:
         if step in ("keep", "spare"):
-            cache.keep(content, size, size, spared=step == "spare")
+            cache.keep(content, size, size, is_spared=step == "spare")
             sizes[content] = size
             spared = content if step == "spare" else None if spared == content else spared
         elif step == "take" and cache.take(content) is not None and spared == content:
             spared = None
         there = [each for each in sizes if each in cache._entries]
         assert spared is None or spared in there
-        assert cache.held == sum(sizes[each] for each in there if each != spared) <= 20
+        assert cache.held_bytes == sum(sizes[each] for each in there if each != spared) <= 20
 
 
 def test_the_bound_is_a_share_of_a_lambda_functions_memory():

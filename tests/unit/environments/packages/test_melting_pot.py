@@ -12,7 +12,7 @@ import pytest
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.environments.meltingpot import averaged
+from functions.environments.meltingpot import average
 from marless.testing import environments as conformance
 
 MODULES = ("meltingpot", "meltingpot.substrate", "meltingpot.scenario")
@@ -99,8 +99,8 @@ def test_without_melting_pot_one_line_says_how_to_get_it(monkeypatch):
 
 def test_naming_a_task_loads_nothing_of_it():
     code = (
-        "import sys; from functions.environments import names\n"
-        "from functions.environments import meltingpot; names.known('meltingpot/coins')\n"
+        "import sys; from functions.environments import task_names\n"
+        "from functions.environments import meltingpot; task_names.is_known('meltingpot/coins')\n"
         "print([m for m in ('meltingpot', 'tensorflow', 'dmlab2d') if m in sys.modules])"
     )
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -110,8 +110,8 @@ def test_naming_a_task_loads_nothing_of_it():
 def test_squares_of_pixels_are_averaged_and_rounded():
     picture = np.zeros((4, 2, 1), dtype=np.uint8)
     picture[0, 0], picture[3] = 255, 254
-    assert averaged(picture, 2).tolist() == [[[64]], [[127]]]  # 255 / 4 and 508 / 4
-    assert np.array_equal(averaged(picture, 1), picture)
+    assert average(picture, 2).tolist() == [[[64]], [[127]]]  # 255 / 4 and 508 / 4
+    assert np.array_equal(average(picture, 1), picture)
 
 
 def test_agents_see_the_smaller_picture_and_what_melting_pot_permits(stand_in):

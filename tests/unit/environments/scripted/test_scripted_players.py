@@ -10,7 +10,7 @@ from functions.environments import registry as environments
 from functions.environments.base import EnvTask
 from functions.environments.scripted import connect_four, leduc_holdem
 from functions.environments.scripted.players import choose
-from functions.environments.scripted.script_names import BUILT_IN, named, reference
+from functions.environments.scripted.script_names import BUILT_IN, is_scripted_name, reference
 from marless.runs.policies import find_policies
 
 LEDUC = "pettingzoo:pettingzoo.classic.leduc_holdem_v4:env"
@@ -119,8 +119,8 @@ def test_a_built_in_player_chooses_legal_actions_of_its_game_and_beats_random_pl
 
 
 def test_names_of_players_are_told_from_runs_and_files():
-    assert named("scripted") and named("my_players:careful") and named("package.module:player")
-    assert not any(map(named, ("latest", "runs/first", "policies.safetensors", "random", "a/b:c")))
+    assert all(map(is_scripted_name, ("scripted", "my_players:careful", "package.module:player")))
+    assert not any(map(is_scripted_name, ("latest", "runs/first", "policies.safetensors", "random", "a/b:c")))
 
 
 def test_a_task_without_a_player_of_its_own_is_named_with_those_that_have_one():
