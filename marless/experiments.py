@@ -59,8 +59,11 @@ def study(
     if cloud_study.place_of(folder):
         raise UserError(f"{folder} holds a study in the cloud, which the command marless study goes on with")
     folder.mkdir(parents=True, exist_ok=True)
+    from marless.views.study import choose_study_view
+
+    view = CampaignView() if quiet else choose_study_view(json=False)
     with Signals() as signals, RunFolder(folder).driving():
-        return train_study(open_study(folder, settings), signals, _study_view(quiet))
+        return train_study(open_study(folder, settings), signals, view)
 
 
 def ablate(
@@ -101,8 +104,11 @@ def ablate(
     folder, arm_list = None if out is None else Path(out), choose_arms(arms, {}, list(ARMS))
     opponents = None if reference is None else os.fspath(reference)
     ablation = plan(base, arm_list, seeds_of(seeds), folder, random, headlines, list(overrides(settings)), opponents)
+    from marless.views.ablation import AblationLines
+
     with Signals() as signals:
-        return run_ablation(ablation, jobs or cores(), signals, _ablation_view(quiet, signals))
+        view = AblationView() if quiet else AblationLines(signals)
+        return run_ablation(ablation, jobs or cores(), signals, view)
 
 
 def compare(
@@ -149,15 +155,3 @@ def _study_file(
         return begun_study(os.fspath(file)), None
     require_name(path.stem, "the name of the file")
     return ROOT / path.stem if out is None else Path(out), load(path)
-
-
-def _study_view(quiet: bool) -> CampaignView:
-    from marless.views.study import choose_study_view
-
-    return CampaignView() if quiet else choose_study_view(json=False)
-
-
-def _ablation_view(quiet: bool, signals: Signals) -> AblationView:
-    from marless.views.ablation import AblationLines
-
-    return AblationView() if quiet else AblationLines(signals)

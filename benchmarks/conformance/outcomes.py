@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.conformance import record
+from benchmarks.conformance.bounded_interval import bounded_ci95
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.record import Record
 from marless.comparison.finished_run import Point
@@ -61,7 +62,7 @@ class Outcome:
             return None
         if self.case.bounds is None:
             return statistics.ci95(self.returns)
-        return statistics.bounded_ci95(self.returns, self._episodes, self.case.bounds)
+        return bounded_ci95(self.returns, self._episodes, self.case.bounds)
 
     @property
     def _episodes(self) -> int:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from benchmarks.conformance.bounded_interval import bounded_ci95
 from benchmarks.conformance.cases import REFERENCE, Case
 from benchmarks.conformance.measures import EPISODES, SHARES
 from benchmarks.conformance.outcomes import Outcome, typical, verdict
@@ -140,7 +141,7 @@ def _spread(values: Sequence[float], bounds: statistics.Interval | None) -> str:
     elif bounds is None:
         found = statistics.ci95(values)
     else:
-        found = statistics.bounded_ci95(values, EPISODES, bounds)
+        found = bounded_ci95(values, EPISODES, bounds)
     return f"{statistics.mean(values):.2f}{_interval(found)}"
 
 

@@ -42,6 +42,11 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     changed: int
     agreement: float | None
 
+    @property
+    def misses(self) -> bool:
+        """Whether some run does not reach the target."""
+        return self.reached < self.runs
+
 
 class TaskCosts(msgspec.Struct, frozen=True, kw_only=True):
     """A task: its target, the static arm with the best final return, and every arm that has runs."""
@@ -172,9 +177,7 @@ def _logarithms(task: TaskCosts, name: str, other: str) -> list[float]:
 
 def _bound(tasks: Iterable[TaskCosts], name: str, other: str) -> str:
     """How the ratio relates to that of runs that would all have gone on to the target."""
-    missed = [
-        any(task.arms[of].reached < task.arms[of].runs for task in tasks if of in task.arms) for of in (name, other)
-    ]
+    missed = [any(task.arms[of].misses for task in tasks if of in task.arms) for of in (name, other)]
     return {(False, False): "", (True, False): "≥", (False, True): "≤", (True, True): "~"}[missed[0], missed[1]]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from marless.ablation.suite_costs import Cost, TaskCosts, geometric_mean, is_static, regrets
+from marless.ablation.suite_costs import TaskCosts, geometric_mean, is_static, regrets
 from marless.reports.plot_style import COLOURS, finish, save, sheet
 from marless.studies.cells import Arm
 
@@ -36,7 +36,7 @@ def draw(tasks: Sequence[TaskCosts], arms: Sequence[Arm], folder: Path, title: s
     turbo = [*colormaps["turbo"](np.linspace(0, 1, len(tasks)))]
     for task, colour in zip(tasks, COLOURS if len(tasks) <= len(COLOURS) else turbo, strict=False):
         for missed, marker in ((False, "o"), (True, ">")):
-            rows = [row for row, name in enumerate(order) if _missed(task.arms[name]) == missed]
+            rows = [row for row, name in enumerate(order) if task.arms[name].misses == missed]
             across = [task.arms[order[row]].regret or np.nan for row in rows]
             label = None if missed else task.task
             axes.scatter(across, rows, s=26, color=colour, marker=marker, alpha=0.8, label=label)
@@ -56,7 +56,3 @@ def draw(tasks: Sequence[TaskCosts], arms: Sequence[Arm], folder: Path, title: s
     figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=9, handlelength=1)
     save(figure, folder / FILE)
     return [FILE]
-
-
-def _missed(cost: Cost) -> bool:
-    return cost.reached < cost.runs

@@ -80,8 +80,7 @@ def _regret(task: TaskCosts, name: str) -> str:
     cost = task.arms.get(name)
     if cost is None or cost.regret is None:
         return NONE
-    missed = cost.reached < cost.runs
-    return f"≥ {cost.regret:.2f} ({cost.reached} of {cost.runs})" if missed else f"{cost.regret:.2f}"
+    return f"≥ {cost.regret:.2f} ({cost.reached} of {cost.runs})" if cost.misses else f"{cost.regret:.2f}"
 
 
 def _overall(tasks: Sequence[TaskCosts], name: str) -> tuple[str, str]:
@@ -89,7 +88,7 @@ def _overall(tasks: Sequence[TaskCosts], name: str) -> tuple[str, str]:
     found = regrets(tasks, name)
     if len(found) < len(tasks):
         return NONE, NONE
-    bound = "≥ " if any(task.arms[name].reached < task.arms[name].runs for task in tasks) else ""
+    bound = "≥ " if any(task.arms[name].misses for task in tasks) else ""
     return f"{bound}{geometric_mean(found):.2f}", f"{bound}{max(found):.2f}"
 
 

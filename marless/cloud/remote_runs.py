@@ -4,7 +4,6 @@ from argparse import Namespace
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from coordinator.config import toml_dump
 from coordinator.drive import lease, run_manifest
 from coordinator.drive.ledger_items import CHECKPOINT, STATE
 from coordinator.errors import UserError
@@ -12,7 +11,7 @@ from functions.contract import StorageFault
 from functions.encoding import Undecodable
 from marless.backends import registry
 from marless.backends.base import LocatedDeployment
-from marless.runs.folder import CONFIG, Identity, RunFolder, decode_identity, require_name
+from marless.runs.folder import Identity, RunFolder, decode_identity, require_name
 
 if TYPE_CHECKING:
     from infra.aws.detached_ports import Outside
@@ -61,6 +60,5 @@ def _create_folder(run: str, deployment: LocatedDeployment) -> RunFolder:
     if manifest is None or identity is None:
         raise UserError(f"tenant {deployment.deployment_ref.tenant} has no run {run}")
     folder = RunFolder.create(run, run)
-    folder.write(CONFIG, toml_dump.document(manifest.config).encode(), durable=True)
-    folder.identify(identity)
+    folder.adopt(manifest)
     return folder

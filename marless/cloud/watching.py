@@ -2,6 +2,8 @@
 
 import time
 
+from msgspec.structs import replace
+
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive import lease
 from coordinator.drive.ledger_items import LedgerJournal, load_state
@@ -11,14 +13,13 @@ from marless.backends import registry
 from marless.backends.base import Connection
 from marless.reports.journal import JsonLines
 from marless.reports.text import event, next_step_hint
-from marless.runs import summary
 from marless.runs.folder import METRICS, Identity, RunFolder
 from marless.runs.plateau_monitor import PlateauMonitor
 from marless.runs.run_files import Documents
 from marless.runs.run_log import RunLog
 from marless.runs.session import Stopping
 from marless.runs.stored_run import plan_of
-from marless.runs.summary import Measured
+from marless.runs.summary import measured_before
 from marless.runs.view import View
 
 # Every poll costs a read or two of the ledger: a twentieth of a cent an hour.
@@ -90,12 +91,8 @@ class Watch:
             self._view.remark(f"round {self._last_round:5d}  {warning}")
 
     def _finish(self, state: State, problem: str) -> Ending:
-        earlier = summary.earlier(self._folder)
-        measurements = Measured(
-            wall_seconds=earlier.wall_seconds if earlier else state.seconds,
-            start_up_seconds=earlier.start_up_seconds if earlier else None,
-            peak_mb=summary.peaks(earlier) | state.peaks,
-        )
+        before = measured_before(self._folder, state.seconds)
+        measurements = replace(before, peak_mb=before.peak_mb | state.peaks)
         self._folder.become_latest()
         status = "interrupted" if state.status == "running" else state.status
         documents = Documents(self._folder, self._plan, self._identity, self._backend.storage)

@@ -49,13 +49,9 @@ def optimality_gap(scores: FloatArray) -> FloatArray:
     return gaps
 
 
-def improvement(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Probability that a run of the first arm scores higher than one of the second, mean over tasks."""
-    return improvement_of_ranks(*ranks(first, second))
-
-
-def improvement_of_ranks(first: Ranks, second: Ranks) -> FloatArray:
-    """`improvement` from the `ranks` of the scores.
+def improvement(first: Ranks, second: Ranks) -> FloatArray:
+    """Probability that a run of the first arm scores higher than one of the second, mean over tasks; from the `ranks`
+    of their scores.
 
     The share of all pairs, ties counting half: Mann and Whitney's U divided by the number of pairs. It is counted by
     ranks, as pairs of many seeds in many resamples fill the memory.

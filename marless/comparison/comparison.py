@@ -228,7 +228,7 @@ def _against(scores: FloatArray, base: FloatArray, same: bool, address: tuple[st
         return Estimate(value=float(statistic(*arms)), ci95=interval, runs=seeds)
 
     difference = estimate(bootstrap.iqm_difference, (scores, base), same)
-    improvement = estimate(bootstrap.improvement_of_ranks, bootstrap.ranks(scores, base), False)
+    improvement = estimate(bootstrap.improvement, bootstrap.ranks(scores, base), False)
     by_seed = estimate(bootstrap.improvement_by_seed, (scores, base), True) if same else None
     return Against(
         difference=difference,

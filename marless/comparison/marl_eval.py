@@ -21,7 +21,7 @@ def arms_of_files(paths: Sequence[Path], metric: str = METRIC) -> tuple[list[Com
     """
     whole: dict[str, dict[str, dict[int, ComparedRun]]] = {}
     for path in paths:
-        for environment, scenarios in _document(path).items():
+        for environment, scenarios in read_json(path, Document).items():
             for scenario, algorithms in scenarios.items():
                 task = f"{environment}/{scenario}"
                 own = whole.setdefault(task, {})
@@ -36,10 +36,6 @@ def arms_of_files(paths: Sequence[Path], metric: str = METRIC) -> tuple[list[Com
     arms = [ComparedArm(name, {task: whole[task][name] for task in sorted(whole)}) for name in kept]
     equal, left_out = with_equal_seeds(arms)
     return equal, {name: f"it is not on {task}" for name, task in missing.items() if task} | left_out
-
-
-def _document(path: Path) -> Document:
-    return read_json(path, Document)
 
 
 def _runs(path: Path, name: str, seeds: dict[str, RunEntries], metric: str) -> list[ComparedRun]:

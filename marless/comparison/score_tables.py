@@ -42,7 +42,7 @@ def headline(comparison: Comparison) -> str:
 
 def sections(comparison: Comparison) -> list[Section]:
     """The tables, the most important first."""
-    usual = 2 if comparison.normalised or _largest(comparison) < 10 else 1
+    usual = 2 if comparison.normalised or max(abs(row.iqm.value) for row in comparison.equal) < 10 else 1
     of = "" if comparison.metric == METRIC else f" of {comparison.metric}"
     what = {"return": "Return", "score": f"Score{of}"}.get(measured(comparison), measured(comparison))
     measures = [(f"{what} at equal {comparison.axis}", comparison.equal)]
@@ -157,10 +157,6 @@ def comma_separated(comparison: Comparison) -> str:
     return text.getvalue()
 
 
-def _largest(comparison: Comparison) -> float:
-    return max(abs(row.iqm.value) for row in comparison.equal)
-
-
 def _settings(comparison: Comparison) -> Section:
     """In what arms differ that have names of their own."""
     keys = list(dict.fromkeys(key for own in comparison.settings.values() for key in own))
@@ -175,7 +171,13 @@ def _aggregates(title: str, rows: Sequence[Row], usual: int) -> Section:
     cells = []
     for row in rows:
         estimates = [row.iqm, row.mean, row.median, *([row.optimality_gap] if row.optimality_gap else [])]
-        cells.append((row.arm, _flagged(row.seeds), *(estimate_cell(estimate, digits) for estimate in estimates)))
+        cells.append(
+            (
+                row.arm,
+                _flagged(row.seeds),
+                *(estimate_cell(estimate, digits) for estimate in estimates),
+            )
+        )
     return Section(title, (*header, "optimality gap") if gaps else header, tuple(cells))
 
 

@@ -1,7 +1,7 @@
 """attempts.jsonl: one line per attempt that ended while a process drove the run, in order of their ends."""
 
 import time
-from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -53,12 +53,8 @@ class AttemptLog:
 
 def read(path: Path) -> list[AttemptRecord]:
     """The records of a file, without lines that a killed writer left incomplete."""
-    return list(_records(read_file(path).splitlines())) if path.exists() else []
-
-
-def _records(lines: Iterable[bytes]) -> Iterable[AttemptRecord]:
-    for line in lines:
-        try:
-            yield _DECODER.decode(line)
-        except Undecodable:
-            continue
+    records: list[AttemptRecord] = []
+    for line in read_file(path).splitlines() if path.exists() else ():
+        with suppress(Undecodable):
+            records.append(_DECODER.decode(line))
+    return records

@@ -9,6 +9,8 @@ is measured alone, against opponents that stay the same from run to run. The sid
     scores(load_policy("runs/first"), load_policy("runs/reference"), episodes=3200, seed=1)
 """
 
+from collections.abc import Iterator, Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,15 +35,23 @@ def scores(team: TeamPolicy, reference: TeamPolicy | None, episodes: int, seed: 
     """Mean return per agent of every side of `team`, as ``<side> against random`` and ``<side> against reference``.
 
     Equal `seed`s give equal start states and random actions. A side that acted at random in training is left out.
-    Raises `ValueError` as `play` and `sides` do.
+    Raises `ValueError` as `agent_returns` and `sides` do.
     """
     opponents = {"random": None} if reference is None else {"random": None, "reference": reference}
     return {
-        f"{side} against {name}": float(play(team.task, team, side, opponent, episodes, seed).mean())
-        for side in sides(team.task)
-        if all(team.plays(agent) for agent in members(team.task, side))
-        for name, opponent in opponents.items()
+        f"{side} against {name}": float((returns / len(members(team.task, side))).mean())
+        for side, name, returns in play_sides(team, opponents, episodes, seed)
     }
+
+
+def play_sides(
+    team: TeamPolicy, opponents: Mapping[str, TeamPolicy | None], episodes: int, seed: int
+) -> Iterator[tuple[str, str, FloatArray]]:
+    """The `totals` of every side that did not act at random in training against every opponent, with their names."""
+    for side in sides(team.task):
+        if all(team.plays(agent) for agent in members(team.task, side)):
+            for name, opponent in opponents.items():
+                yield side, name, totals(team.task, team, side, opponent, episodes, seed)
 
 
 def sides(task: EnvTask) -> tuple[str, ...]:
@@ -55,13 +65,6 @@ def sides(task: EnvTask) -> tuple[str, ...]:
 def members(task: EnvTask, side: str) -> tuple[int, ...]:
     """The agents of a side, ascending; raises `ValueError` for an unknown side."""
     return _side(registry.spec(task), side).agents
-
-
-def play(
-    task: EnvTask, team: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
-) -> FloatArray:
-    """Undiscounted return of every episode, mean over the agents of `side`; otherwise as `totals`."""
-    return totals(task, team, side, opponent, episodes, seed) / len(members(task, side))
 
 
 def totals(

@@ -81,7 +81,7 @@ def draw_lines(axes: "Axes", lines: Mapping[str, Line], among: Sequence[str] = (
         axes.plot(line.x, line.y, style if len(line.x) > 1 else "o", color=colour, linewidth=1.8)
     bottom, top = _limits([line for _, line, *_ in styled_lines])
     axes.set_ylim(bottom, top)
-    texts = [_name_lines(names) for names, *_ in styled_lines]
+    texts = [",\n".join(names) for names, *_ in styled_lines]
     ends = [(float(line.y[-1]) - bottom) / (top - bottom) for _, line, *_ in styled_lines]
     positions = spread(ends, [_height(axes, text) for text in texts])
     for (_, line, colour, _), text, position in zip(styled_lines, texts, positions, strict=True):
@@ -165,10 +165,6 @@ def _together(lines: Mapping[str, Line]) -> list[list[str]]:
         else:
             home.append(name)
     return groups
-
-
-def _name_lines(names: Sequence[str]) -> str:
-    return ",\n".join(names)
 
 
 def _height(axes: "Axes", text: str) -> float:

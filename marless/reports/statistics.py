@@ -80,28 +80,6 @@ def ci95(values: ArrayLike) -> Interval:
     return mean(array) - half, mean(array) + half
 
 
-def bounded_ci95(means: ArrayLike, episodes: int, bounds: Interval = (0.0, 1.0)) -> Interval:
-    """95 % confidence interval of the mean of values within `bounds`, such as shares of battles won; it stays there.
-
-    `means` are of independent runs, at least two, each over so many `episodes`. Wilson's score interval ("Probable
-    Inference, the Law of Succession, and Statistical Inference", JASA 1927) with Student's quantile and the number of
-    independent values that have the same standard error as the runs, as for shares in samples of clusters (Franco,
-    Little, Louis and Slud, "Comparative Study of Confidence Intervals for Proportions in Complex Sample Surveys",
-    Journal of Survey Statistics and Methodology, 2019). Runs are taken to vary at least as their episodes do, so that
-    runs that agree by chance, as where all always win, leave an interval.
-    """
-    low, high = bounds
-    shares = np.clip((_values(means, 2) - low) / (high - low), 0.0, 1.0)
-    share, runs = mean(shares), shares.size
-    # The variance of a value within [0, 1] is at most that of a coin.
-    largest = share * (1 - share)
-    variance = max(float(shares.var(ddof=1)), largest / episodes)
-    spread = t_quantile(0.975, runs - 1) ** 2 / (runs * largest / variance if largest else runs * episodes)
-    middle, half = share + spread / 2, math.sqrt(spread * largest + spread**2 / 4)
-    ends = (max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread)))
-    return low + (high - low) * ends[0], low + (high - low) * ends[1]
-
-
 def summary(returns: ArrayLike) -> FinalReturn:
     """Summarises one evaluation from its returns per episode."""
     array = _values(returns, 1)
@@ -121,8 +99,15 @@ def tost_paired(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:
         raise ValueError(f"pairs need as many values on both sides, not {first.size} and {second.size}")
     if not margin > 0:
         raise ValueError(f"the margin must be positive, not {margin}")
-    differences = first - second
-    return _two_one_sided(mean(differences), sd(differences) / math.sqrt(first.size), first.size - 1, margin)
+    difference, error, freedom = mean(first - second), sd(first - second) / math.sqrt(first.size), first.size - 1
+    if error == 0:
+        certain = 0.0 if abs(difference) < margin else 1.0
+        return Equivalence(p_value=certain, difference=difference, ci90=(difference, difference))
+    above_lower = t_cdf(-(difference + margin) / error, freedom)
+    below_upper = t_cdf((difference - margin) / error, freedom)
+    half = t_quantile(0.95, freedom) * error
+    interval = difference - half, difference + half
+    return Equivalence(p_value=max(above_lower, below_upper), difference=difference, ci90=interval)
 
 
 def paired_p_value(differences: ArrayLike) -> float:
@@ -157,18 +142,6 @@ def adjusted_rand(one: Sequence[int], other: Sequence[int]) -> float:
 
 def _together(labels: Sequence[object]) -> float:
     return float(sum(labels.count(label) - 1 for label in labels)) / 2
-
-
-def _two_one_sided(difference: float, error: float, freedom: float, margin: float) -> Equivalence:
-    """The tests for a difference with this standard error, t-distributed with these degrees of freedom."""
-    if error == 0:
-        certain = 0.0 if abs(difference) < margin else 1.0
-        return Equivalence(p_value=certain, difference=difference, ci90=(difference, difference))
-    above_lower = t_cdf(-(difference + margin) / error, freedom)
-    below_upper = t_cdf((difference - margin) / error, freedom)
-    half = t_quantile(0.95, freedom) * error
-    interval = difference - half, difference + half
-    return Equivalence(p_value=max(above_lower, below_upper), difference=difference, ci90=interval)
 
 
 def _values(values: ArrayLike, least: int) -> FloatArray:

@@ -23,7 +23,6 @@ from marless.runs.integrity.ledger_loss import refuse_lost
 from marless.runs.integrity.origin import seal
 from marless.runs.run_files import Documents
 from marless.runs.stored_run import plan_of
-from marless.runs.summary import Measured
 
 
 def begin_run(
@@ -97,11 +96,7 @@ def _outstanding(
         return None
     earlier = summary.earlier(folder)
     if earlier is None or earlier.status != "finished":
-        measured = Measured(
-            wall_seconds=earlier.wall_seconds if earlier else state.seconds,
-            start_up_seconds=earlier.start_up_seconds if earlier else None,
-            peak_mb=summary.peaks(earlier),
-        )
+        measured = summary.measured_before(folder, state.seconds)
         hashes = hashes_of(folder, identity, backend.ledger)
         Documents(folder, plan, identity, backend.storage, hashes).complete(state, measured, "finished")
         return Ending(FINISHED, f"{folder.name} had finished; wrote its summary and policies")

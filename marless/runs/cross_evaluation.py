@@ -48,12 +48,8 @@ def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> Cr
     count = episodes or config.evaluation.final_episodes
     try:
         played = tuple(
-            SideReturn(
-                side=side, against=text, returns=statistics.summary(_totals(own, side, team, count, config.seed))
-            )
-            for side in crossplay.sides(own.task)
-            if all(own.plays(agent) for agent in crossplay.members(own.task, side))
-            for text, team in opponents.items()
+            SideReturn(side=side, against=text, returns=statistics.summary(returns))
+            for side, text, returns in crossplay.play_sides(own, opponents, count, config.seed)
         )
     except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
         raise UserError(f"--against: {error}") from error
@@ -73,8 +69,3 @@ def lines(found: CrossEvaluation) -> list[str]:
     title = f"{found.run}, policies of round {found.round:,}, greedy, {found.episodes:,} episodes per line"
     rows = [(play.side, play.against, plus_minus(play.returns)) for play in found.plays]
     return [title, table(_HEADER, rows), "(undiscounted, summed over the side's agents, with 95 % interval)"]
-
-
-def _totals(own: TeamPolicy, side: str, team: TeamPolicy | None, episodes: int, seed: int) -> list[float]:
-    returns: list[float] = crossplay.totals(own.task, own, side, team, episodes, seed).tolist()
-    return returns

@@ -15,10 +15,11 @@ from typing import Self
 
 import msgspec
 
+from coordinator.config import toml_dump
 from coordinator.config.loading import load
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import NO_INPUTS, RunInputs
-from coordinator.drive.run_manifest import with_inputs_together
+from coordinator.drive.run_manifest import RunManifest, with_inputs_together
 from coordinator.errors import UserError, broken_path
 from coordinator.file_reading import UnreadableFile, read_file
 from functions.contract import StorageFault
@@ -136,6 +137,13 @@ class RunFolder:
         self.write(IDENTITY, to_json_file(identity), durable=True)
         with storage_errors(self.path.parent):
             sync(self.path.parent)
+
+    def adopt(self, manifest: RunManifest) -> None:
+        """Makes the folder that of a run which was begun elsewhere; raises `Undecodable` and `StorageFault`."""
+        identity = decode_identity(manifest.identity)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.write(CONFIG, toml_dump.document(manifest.config).encode(), durable=True)
+        self.identify(identity)
 
     def identity(self) -> Identity:
         """The content of plan.json; raises `UserError` when it cannot be read."""

@@ -80,7 +80,7 @@ def _beside(parent: Path, folders: Iterable[RunFolder]) -> list[Row]:
     now: dict[str, _Known] = {}
     found: list[Row] = []
     for folder in folders:
-        files = _statuses(folder)
+        files = tuple(_status(folder.path / name) for name in _FILES)
         known = before.get(folder.path.name)
         if known is None or known.files != files or folder.driven():
             row, lasts = _row(folder)
@@ -132,10 +132,6 @@ def _read(path: Path, code: str) -> dict[str, _Known]:
     except UnreadableFile:
         return {}
     return found.runs if found.code_sha256 == code else {}
-
-
-def _statuses(folder: RunFolder) -> tuple[_Status, ...]:
-    return tuple(_status(folder.path / name) for name in _FILES)
 
 
 def _status(path: Path) -> _Status:

@@ -8,7 +8,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.core import budget
 from coordinator.core.decide import Stop, decide
 from coordinator.core.round_graph import PHASES
-from coordinator.core.state import Plan, State
+from coordinator.core.state import State
 from coordinator.drive.driver import PATIENCE_S, Driver
 from coordinator.drive.ledger_items import load_state
 from coordinator.drive.ports import Ports
@@ -54,7 +54,7 @@ class Stopping(Protocol):
 
 
 class Session:
-    """Drives `plan` until it ends or a signal comes. `started` is the monotonic clock when the command began.
+    """Drives a run until it ends or a signal comes. `started` is the monotonic clock when the command began.
 
     `alone`: a step may wait for a report, and the run's end for its picture and its log; otherwise other runs go on
     meanwhile, and who drives them ends the log.
@@ -63,7 +63,7 @@ class Session:
     def __init__(
         self,
         folder: RunFolder,
-        plan: Plan,
+        config: RunConfig,
         identity: Identity,
         backend: Connection,
         view: View,
@@ -71,7 +71,9 @@ class Session:
         started: float,
         alone: bool = True,
     ) -> None:
+        plan = plan_of(identity, config, backend)
         self._folder, self._plan, self._view, self._signals, self._started = folder, plan, view, signals, started
+        self._is_new = load_state(backend.ledger) is None
         self._invoker = InstrumentedInvoker(backend.invoker)
         journal = JsonLines(folder.path / METRICS)
         attempts = AttemptLog(folder.path / ATTEMPTS)
@@ -116,6 +118,14 @@ class Session:
     def allow(self, concurrency: int, dollars: float | None) -> None:
         """See `Driver.allow`."""
         self._driver.allow(concurrency, dollars)
+
+    def refusal(self) -> Ending | None:
+        """The ending of a new run whose cap is too low to begin."""
+        if not self._is_new or not isinstance(decide(self._plan, State()), Stop):
+            return None
+        cap = self._plan.config.stop.dollars
+        too_low = f"stop.dollars = {cap:g} is less than a first attempt may cost; raise it"
+        return Ending(USER_ERROR, too_low, keeps_folder=False)
 
     def begin(self) -> None:
         """Starts the run, or resumes it from its ledger. Raises `StorageFault` and `Unresumable`; also after these the
@@ -245,24 +255,6 @@ class Session:
         )
 
 
-def open_session(
-    folder: RunFolder,
-    config: RunConfig,
-    identity: Identity,
-    backend: Connection,
-    view: View,
-    signals: Stopping,
-    started: float,
-    alone: bool = True,
-) -> Session | Ending:
-    """The session of a run, see `Session`; its ending where it is new and its cap is too low to begin."""
-    plan = plan_of(identity, config, backend)
-    if load_state(backend.ledger) is None and isinstance(decide(plan, State()), Stop):
-        too_low = f"stop.dollars = {config.stop.dollars:g} is less than a first attempt may cost; raise it"
-        return Ending(USER_ERROR, too_low, keeps_folder=False)
-    return Session(folder, plan, identity, backend, view, signals, started, alone)
-
-
 def launch(
     folder: RunFolder,
     config: RunConfig,
@@ -273,9 +265,9 @@ def launch(
     started: float,
 ) -> Ending:
     """Drives the run; a full disk ends it resumably. `started` is the monotonic clock when the command began."""
-    session = open_session(folder, config, identity, backend, view, signals, started)
-    if isinstance(session, Ending):
-        return session
+    session = Session(folder, config, identity, backend, view, signals, started)
+    if refusal := session.refusal():
+        return refusal
     try:
         with renew_lease(identity, config, backend) as renew:
             view.start(folder.name, str(folder.path))

@@ -171,6 +171,16 @@ def earlier(folder: RunFolder) -> Summary | None:
     return None
 
 
+def measured_before(folder: RunFolder, seconds: float) -> Measured:
+    """What earlier commands of the run measured; where they wrote nothing, these `seconds` are all that is known."""
+    before = earlier(folder)
+    return Measured(
+        wall_seconds=before.wall_seconds if before else seconds,
+        start_up_seconds=before.start_up_seconds if before else None,
+        peak_mb=peaks(before),
+    )
+
+
 def peaks(summary: Summary | None) -> dict[str, float]:
     """Peak memory by function, without functions that were never called."""
     return {name: peak for name, peak in summary.peak_mb.items() if peak is not None} if summary else {}

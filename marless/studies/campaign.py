@@ -66,7 +66,7 @@ class CellCampaign(Campaign):
 
     def ask(self) -> list[StudyRun]:
         """The run of the next cell that waits for no other."""
-        while cell := next(filter(self._is_ready, self._waiting), None):
+        while cell := next((cell for cell in self._waiting if all(map(self.is_over, self.waits_for(cell)))), None):
             self._waiting.remove(cell)
             if run := self.begin(cell):
                 return [run]
@@ -87,9 +87,6 @@ class CellCampaign(Campaign):
     def cell(self, run: StudyRun) -> Cell:
         """The cell of a run."""
         return next(cell for cell in self.cells if cell.run == run.name)
-
-    def _is_ready(self, cell: Cell) -> bool:
-        return all(map(self.is_over, self.waits_for(cell)))
 
 
 class CampaignView:

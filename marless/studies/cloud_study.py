@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coordinator.config import toml_dump
 from coordinator.config.schema import Pricing, RunConfig
 from coordinator.drive import run_manifest, study_governor
 from coordinator.drive.ledger_items import Unresumable
@@ -23,7 +22,7 @@ from marless.backends.base import LocatedDeployment, RemoteBackend
 from marless.cloud.watching import Watch
 from marless.runs import summary
 from marless.runs.beginning import begin_run
-from marless.runs.folder import CONFIG, IDENTITY, RunFolder, decode_identity, require_name
+from marless.runs.folder import IDENTITY, RunFolder, decode_identity, require_name
 from marless.runs.lease_renewal import manifest_of
 from marless.runs.train_and_resume import priced
 from marless.runs.view import View
@@ -230,7 +229,5 @@ def _run_folder(path: Path, name: str, there: "Deployed") -> RunFolder:
     if not (folder.path / IDENTITY).is_file():
         manifest = run_manifest.read(there.outside(name).ledger)
         assert manifest is not None
-        folder.path.mkdir(parents=True, exist_ok=True)
-        folder.write(CONFIG, toml_dump.document(manifest.config).encode(), durable=True)
-        folder.identify(decode_identity(manifest.identity))
+        folder.adopt(manifest)
     return folder

@@ -19,7 +19,7 @@ from marless.backends.local import LocalBackend
 from marless.runs.beginning import begin_run, continue_run
 from marless.runs.folder import ERRORS, IDENTITY, RunFolder
 from marless.runs.run_log import LEAST_PATIENCE_S
-from marless.runs.session import Session, Stopping, open_session
+from marless.runs.session import Session, Stopping
 from marless.runs.summary import Summary
 from marless.runs.train_and_resume import unchanged, with_limits
 from marless.runs.view import View
@@ -143,9 +143,9 @@ class PooledRun:
             config = self.run.config
             identity = begin_run(folder, config, self._backend.name, None, connection.storage)
         view, started = _Progress(self.run), time.monotonic()
-        session = open_session(folder, config, identity, connection, view, self._stopping, started, alone=False)
-        if isinstance(session, Ending):
-            return session
+        session = Session(folder, config, identity, connection, view, self._stopping, started, alone=False)
+        if refusal := session.refusal():
+            return refusal
         self._session = session
         self._open_files.callback(session.close)
         session.begin()

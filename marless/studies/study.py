@@ -93,8 +93,8 @@ class Study(Campaign):
 
     def halve(self) -> list[Halved]:
         """Compares the settings whose runs wait, and applies what was decided."""
-        made = []
-        for index, rung in enumerate(self.file.halving.rungs if self.file.halving else []):
+        halving, applied = self.file.halving, list[Halved]()
+        for index, rung in enumerate(halving.rungs) if halving else ():
             waiting = {
                 name: {run.seed: run.score for run in one.runs if run.score is not None}
                 for name, one in self._candidates.items()
@@ -102,13 +102,14 @@ class Study(Campaign):
             }
             if not waiting:
                 continue
-            known, settled = self._settled(rung)
-            found = decide(waiting | known, self._keep(), self._coming(index), settled)
-            if found.promoted or found.stopped:
-                scores = {name: waiting[name] for name in (*found.promoted, *found.stopped)}
-                made.append(Halved(rung=rung, promoted=found.promoted, stopped=found.stopped, scores=scores))
-                self._apply(made[-1])
-        return made
+            earlier_scores, settled = self._settled(rung)
+            assert halving is not None
+            promoted, stopped = decide(waiting | earlier_scores, halving.keep, self._coming(index), settled)
+            if promoted or stopped:
+                scores = {name: waiting[name] for name in (*promoted, *stopped)}
+                applied.append(Halved(rung=rung, promoted=promoted, stopped=stopped, scores=scores))
+                self._apply(applied[-1])
+        return applied
 
     def ended(self, run: StudyRun) -> None:
         """Lets the search learn from the settings that are over."""
@@ -168,9 +169,6 @@ class Study(Campaign):
             if isinstance(decision, Halved) and decision.rung == rung:
                 known |= decision.scores
         return known, frozenset(known)
-
-    def _keep(self) -> float:
-        return self.file.halving.keep if self.file.halving else 1.0
 
     def _coming(self, index: int) -> int:
         """How many settings may still arrive at a rung."""

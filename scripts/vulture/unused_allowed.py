@@ -15,9 +15,6 @@ _.storage_class
 _.env_steps_per_second  # summary.json
 _.dead_letters  # of a deployment
 
-# Names that the benchmarks call.
-bounded_ci95
-
 # Names that libraries call or read.
 __dir__  # dir(marless), completion in notebooks
 _.transient  # rich.live.Live

@@ -49,8 +49,8 @@ def test_with_one_task_the_median_is_over_seeds():
         (bootstrap.optimality_gap, (OWN,), (0.345, 0.63)),
         (bootstrap.iqm, (C,), (2.2, 6.8)),
         (bootstrap.mean, (D,), (1.42857143, 4.07142857)),
-        (bootstrap.improvement, (OWN, BASE), (0.4, 0.9)),
-        (bootstrap.improvement, (C, D), (0.37755102, 0.93877551)),
+        (bootstrap.improvement, bootstrap.ranks(OWN, BASE), (0.4, 0.9)),
+        (bootstrap.improvement, bootstrap.ranks(C, D), (0.37755102, 0.93877551)),
     ],
 )
 def test_intervals_are_rliables(statistic, arms, expected):
@@ -60,10 +60,10 @@ def test_intervals_are_rliables(statistic, arms, expected):
 
 
 def test_probability_of_improvement_counts_pairs():
-    assert bootstrap.improvement(OWN, BASE) == pytest.approx(0.67)  # rliable
-    assert bootstrap.improvement(C, D) == pytest.approx(0.6836734693877551)
+    assert bootstrap.improvement(*bootstrap.ranks(OWN, BASE)) == pytest.approx(0.67)  # rliable
+    assert bootstrap.improvement(*bootstrap.ranks(C, D)) == pytest.approx(0.6836734693877551)
     wins = [(own > base) + (own == base) / 2 for own in C[:, 0] for base in D[:, 0]]
-    assert bootstrap.improvement(C, D) == pytest.approx(sum(wins) / len(wins))
+    assert bootstrap.improvement(*bootstrap.ranks(C, D)) == pytest.approx(sum(wins) / len(wins))
     # By seed: 3 > 2, 1 < 1.5, 7 > 6, 4 = 4, 9 > 3, 2 < 2.5, 5 > 0.
     assert bootstrap.improvement_by_seed(C, D) == pytest.approx(4.5 / 7)
 
@@ -136,14 +136,14 @@ def test_the_probability_of_improvement_counts_pairs():
         [(a > b) + 0.5 * (a == b) for task in range(2) for a in own[draw, :, task] for b in base[draw, :, task]]
         for draw in range(4)
     ]
-    assert bootstrap.improvement(own, base).tolist() == [sum(wins) / 36 for wins in pairs]
-    assert bootstrap.improvement(own[0], base[0]) == sum(pairs[0]) / 36
+    assert bootstrap.improvement(*bootstrap.ranks(own, base)).tolist() == [sum(wins) / 36 for wins in pairs]
+    assert bootstrap.improvement(*bootstrap.ranks(own[0], base[0])) == sum(pairs[0]) / 36
 
 
 def test_hundreds_of_seeds_of_two_arms_are_compared_without_all_their_pairs():
     # 1,000 resamples of 10^6 pairs would be gigabytes.
     rng = np.random.default_rng(0)
     own, base = rng.normal(0.5, 1.0, (1_000, 1)), rng.normal(0.0, 1.0, (1_000, 1))
-    low, high = bootstrap.interval(bootstrap.improvement, (own, base), ("here",), repetitions=1_000)
+    low, high = bootstrap.interval(bootstrap.improvement, bootstrap.ranks(own, base), ("here",), repetitions=1_000)
     # The normal distribution function at 0.5 / sqrt(2) is 0.638.
     assert low < 0.638 < high and high - low < 0.1

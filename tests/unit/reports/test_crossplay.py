@@ -9,11 +9,16 @@ from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observatio
 from functions.evaluator.handler import play as evaluate
 from functions.policies import Policy
 from functions.randomness import generator
-from marless.reports.crossplay import _Match, play, scores, sides, totals
+from marless.reports.crossplay import _Match, members, scores, sides, totals
 from marless.reports.policy import TeamFile, TeamPolicy, scripted_policy
 
 MIXED = EnvTask(name="toy/signal", options={"mixed": True})
 ADVERSARY = EnvTask(name="mpe/simple_adversary", agents=3)
+
+
+def play(task, team, side, opponent, episodes, seed):
+    """The mean return over the agents of the side, by episode."""
+    return totals(task, team, side, opponent, episodes, seed) / len(members(task, side))
 
 
 def a_team(task, networks, identity=False):

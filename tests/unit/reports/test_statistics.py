@@ -5,12 +5,12 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.conformance.bounded_interval import bounded_ci95
 from marless.comparison import bootstrap
 from marless.comparison.bootstrap import interval
 from marless.reports.statistics import (
     FinalReturn,
     adjusted_rand,
-    bounded_ci95,
     ci95,
     iqm,
     mean,
