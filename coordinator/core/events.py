@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from coordinator.core.round_graph import Attempt
 from coordinator.core.state import Status
 from coordinator.pricing.bill import Meter
 from functions.contract import Answer, Report
+from functions.encoding import JsonDecoder, Undecodable
+
+_ANSWERS = JsonDecoder[Answer](Answer)
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,17 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     work: str
     report: Report
     answer: Answer | None
+
+
+def decode_answer(report: Report) -> tuple[Report, Answer | None]:
+    """The report with its answer, None if it has none; an unreadable answer counts as a crash: functions run
+    environments that are not ours and may write anything."""
+    if report.outcome != "answered":
+        return report, None
+    try:
+        return report, _ANSWERS.decode(report.body, "its answer")
+    except Undecodable as error:
+        return replace(report, outcome="crash", detail=str(error)), None
 
 
 @dataclass(frozen=True)

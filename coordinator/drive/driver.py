@@ -22,10 +22,10 @@ from coordinator.core.events import (
     Reported,
     Resumed,
     Stopped,
+    decode_answer,
 )
 from coordinator.core.rounds import to_checkpoint
 from coordinator.core.state import Plan, State, WorkItem
-from coordinator.drive.answers import decode_answer
 from coordinator.drive.attempt_record import record_of
 from coordinator.drive.completion_reports import Detached, report_addresses
 from coordinator.drive.inlined_objects import InlinedObjects

@@ -16,10 +16,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from coordinator.placement.candidates import Terms, is_possible, options, update_rounds, whole_tasks
-from coordinator.placement.durations import is_measured, milliseconds, span
-from coordinator.placement.round_placement import RoundPlacement
-from coordinator.placement.rules import LEARNER_PLACEMENTS, PACKED
-from coordinator.placement.timings import Fit
+from coordinator.placement.rules import LEARNER_PLACEMENTS, PACKED, RoundPlacement
+from coordinator.placement.timings import Fit, is_measured, milliseconds, span
 from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.planning_prices import Parts

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from coordinator.drive.answers import decode_answer
+from coordinator.core.events import decode_answer
 from coordinator.drive.ledger_items import load_state
 from coordinator.drive.ports import Ledger
 from coordinator.errors import UserError

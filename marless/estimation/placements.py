@@ -10,7 +10,7 @@ from coordinator.core import next_placement
 from coordinator.core.controller import looks_at_rounds
 from coordinator.placement import planner
 from coordinator.placement.planner import Forecast
-from coordinator.placement.round_placement import RoundPlacement
+from coordinator.placement.rules import RoundPlacement
 from coordinator.pricing.prices import load_prices
 from marless.estimation.recording import BRIEF, record
 from marless.estimation.targets import Target

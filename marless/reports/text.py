@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from coordinator.core.state import RoundLine, State
-from coordinator.placement.round_placement import RoundPlacement
-from coordinator.placement.rules import PLACEMENTS
+from coordinator.placement.rules import PLACEMENTS, RoundPlacement
 from functions.text.visible import visible
 from marless.reports.digits import digits_of, figure
 from marless.reports.statistics import FinalReturn, Interval, summary

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import msgspec
 
+from coordinator.core.events import decode_answer
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.requests import address
 from coordinator.core.state import Plan, State
-from coordinator.drive.answers import decode_answer
 from coordinator.drive.ports import Invoker
 from coordinator.errors import UserError
 from functions.contract import Done, EvaluateReply, EvaluateTask, Failed, MissingExtra, Report, Team

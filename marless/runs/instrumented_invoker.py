@@ -4,7 +4,7 @@ functions took, why tasks fail."""
 import re
 import time
 
-from coordinator.drive.answers import decode_answer
+from coordinator.core.events import decode_answer
 from coordinator.drive.ports import Invoker
 from functions.contract import Failed, FailureKind, Report
 

@@ -12,11 +12,10 @@ from coordinator.core.apply import apply, problem
 from coordinator.core.budget import load_meter
 from coordinator.core.controller import ControllerState
 from coordinator.core.decide import Dispatch, decide
-from coordinator.core.events import Checkpointed, Committed, Dispatched, Ended, Reported, Resumed
+from coordinator.core.events import Checkpointed, Committed, Dispatched, Ended, Reported, Resumed, decode_answer
 from coordinator.core.round_graph import MOST_PUTS
 from coordinator.core.state import Slot, State, WorkItem
 from coordinator.drive import driver as loop
-from coordinator.drive.answers import decode_answer
 from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.drive.ledger_items import StateEncoder
 from coordinator.pricing import bill

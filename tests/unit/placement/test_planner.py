@@ -21,8 +21,7 @@ from coordinator.placement.planner import (
     pareto_front,
     plan,
 )
-from coordinator.placement.round_placement import RoundPlacement
-from coordinator.placement.rules import LEARNER_PLACEMENTS, packs
+from coordinator.placement.rules import LEARNER_PLACEMENTS, RoundPlacement, packs
 from coordinator.placement.timings import Fit, add_observation
 from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.bill import Charge, Meter, bill
