@@ -13,7 +13,7 @@ from safetensors.numpy import load, save
 
 from functions.contract import SCHEMA, CorruptObject, Ref, Table, TaskHeader
 from functions.encoding import JsonDecoder, Undecodable, from_json, to_json_text
-from functions.ports import Blobs
+from functions.storage_port import Blobs
 
 Tensors = dict[str, NDArray[Any]]
 

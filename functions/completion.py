@@ -17,7 +17,7 @@ import msgspec
 
 from functions.contract import Answer, Failed, FailureKind, ReportTo, Usage
 from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
-from functions.ports import Completions
+from functions.storage_port import Completions
 
 # A position in a set fits in a byte, and a full set of ordinary members in two write capacity units of 1 KB.
 FAN = 64

@@ -1,4 +1,4 @@
-"""What is known by name: ours, and what other packages offer by entry points."""
+"""A registry of things by name: built-in ones, and plug-ins that other packages offer by entry points."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping

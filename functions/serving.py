@@ -49,7 +49,7 @@ from functions.encoding import JsonDecoder, to_json
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.isolation import process_guard
 from functions.isolation.process_guard import Keeper, ProcessChanged
-from functions.ports import Blobs
+from functions.storage_port import Blobs
 from functions.stored_answers import REPLY, last_object, require_task, stored_answer
 from functions.text.redaction import redact
 from functions.warm_cache import KEEPS_OBJECTS, WARM

@@ -1,4 +1,4 @@
-"""The largest numbers that settings take. Each follows from what the program or its platform can do."""
+"""The largest numbers that settings may have. Each follows from what the program or its platform can do."""
 
 # Rounds have six digits in the keys of objects and of the ledger's items, which are read in the order of their names.
 MOST_ROUNDS = 999_999

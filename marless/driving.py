@@ -15,7 +15,7 @@ from marless.run import Run
 from marless.runs import train_and_resume
 from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import RunFolder
-from marless.runs.integrity.origin import require_trust
+from marless.runs.integrity.trusted_origin import require_trust
 from marless.runs.view import View
 
 __all__ = ["Config", "RunFailed", "configuration", "overrides", "playable", "resume", "train"]

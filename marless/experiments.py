@@ -15,7 +15,7 @@ from marless.ablation.arms import ARMS, choose_arms
 from marless.comparison.compare_runs import RunComparison, compare_runs
 from marless.driving import Config, configuration, overrides
 from marless.runs.folder import RunFolder, require_name
-from marless.runs.policies import with_absolute_policies
+from marless.runs.run_policies import with_absolute_policies
 from marless.signals import Signals
 from marless.studies import cloud_study
 from marless.studies.campaign import CampaignView
@@ -59,7 +59,7 @@ def study(
     if cloud_study.place_of(folder):
         raise UserError(f"{folder} holds a study in the cloud, which the command marless study goes on with")
     folder.mkdir(parents=True, exist_ok=True)
-    from marless.views.study import choose_study_view
+    from marless.views.study_views import choose_study_view
 
     view = CampaignView() if quiet else choose_study_view(json=False)
     with Signals() as signals, RunFolder(folder).driving():
@@ -104,7 +104,7 @@ def ablate(
     folder, arm_list = None if out is None else Path(out), choose_arms(arms, {}, list(ARMS))
     opponents = None if reference is None else os.fspath(reference)
     ablation = plan(base, arm_list, seeds_of(seeds), folder, random, headlines, list(overrides(settings)), opponents)
-    from marless.views.ablation import AblationLines
+    from marless.views.ablation_views import AblationLines
 
     with Signals() as signals:
         view = AblationView() if quiet else AblationLines(signals)

@@ -21,7 +21,7 @@ import msgspec
 
 from functions.encoding import to_json_text
 from functions.text.redaction import redact, redactor
-from functions.text.visible import visible, visible_text
+from functions.text.terminal_text import visible, visible_text
 
 if TYPE_CHECKING:
     from rich.console import Console

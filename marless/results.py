@@ -153,7 +153,7 @@ def crossplay(
         >>> marless.crossplay("chase", "scripted", "random").ratings
         (1200.0, 1134.2, 871.5)
     """
-    from marless.comparison import crossplay as tournaments
+    from marless.comparison import run_crossplay as tournaments
 
     tournament = tournaments.crossplay(playable(runs[0], trust), [os.fspath(each) for each in runs], episodes, sampled)
     if path is not None:

@@ -10,7 +10,7 @@ Examples:
     >>> HALF = Rule("half of the most", ScalingRule(lambda history, bounds, rng: bounds.most // 2, adapts=False))
 """
 
-from coordinator.placement.rules import PlacementRule, Work
+from coordinator.placement.placement_rules import PlacementRule, Work
 from coordinator.rule_families import Rule
 from coordinator.rules.grouping import GroupingRule
 from coordinator.rules.league import LeagueRule

@@ -33,7 +33,7 @@ from functions.contract import (
 )
 from functions.environments.base import EnvTask
 from functions.learner.handler import handle as learn
-from functions.ports import Blobs
+from functions.storage_port import Blobs
 from infra.packaging.package_build import ROOT
 
 EVENTS = ROOT / "events"

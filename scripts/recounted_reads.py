@@ -19,7 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from coordinator.placement.rules import Work, split
+from coordinator.placement.placement_rules import Work, split
 from coordinator.pricing.prices import load_prices
 from functions.algorithms.registry import algorithm
 from marless.ablation import result_tables

@@ -3,7 +3,7 @@
 import json
 import time
 
-from functions.ports import Blobs
+from functions.storage_port import Blobs
 
 _held: set[str] = set()
 

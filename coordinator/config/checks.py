@@ -1,4 +1,4 @@
-"""What the types of a configuration do not say: values that do not exist, and settings that exclude each other.
+"""Checks of a configuration beyond its types: values that do not exist, and settings that exclude each other.
 
 A check is a generator of messages, the key first; the first message of the first check that has one is the user's.
 """
@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from coordinator.config.keys import RULES
+from coordinator.config.config_keys import RULES
 from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import RANDOM, RunConfig
-from coordinator.placement.rules import PLACEMENTS
+from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.pricing.prices import load_prices
 from coordinator.rules import scaling
 from coordinator.rules.league import LEAGUE_RULES

@@ -13,7 +13,7 @@ import msgspec
 from coordinator.config.nested_tables import nest
 from coordinator.config.schema import RunConfig, algorithm_name
 from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM, FEW, PPO_TASKS
-from coordinator.placement.rules import fused
+from coordinator.placement.placement_rules import fused
 from functions.algorithms import registry as algorithms
 
 

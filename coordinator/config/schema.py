@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import msgspec
 from msgspec import Meta, field
 
-from coordinator.placement.rules import PLACEMENTS
+from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.pricing.prices import Architecture, StorageClass
 from coordinator.rules import sharing
 from coordinator.rules.grouping import GROUPINGS, Cap

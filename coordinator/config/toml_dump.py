@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.keys import explained_keys, valid_keys
+from coordinator.config.config_keys import explained_keys, valid_keys
 from coordinator.config.schema import RunConfig
 
 

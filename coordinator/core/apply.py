@@ -24,7 +24,7 @@ from coordinator.core.events import (
 from coordinator.core.round_graph import MOST_PUTS, PHASES, served_after
 from coordinator.core.state import Plan, Slot, State, WorkItem
 from coordinator.core.warm_functions import NOTHING, billed, keeps
-from coordinator.placement.rules import PLACEMENTS
+from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.placement.timings import add_observation, whole_core_ms
 from coordinator.pricing.bill import LOG_BYTES, Invocation
 from functions.contract import Answer, Done, Failed, Report, Usage

@@ -5,7 +5,7 @@ from coordinator.core import league_matches, memory_bound, opponents, sides
 from coordinator.core.memory_bound import Footprint
 from coordinator.core.next_placement import rollout_bytes
 from coordinator.core.opponents import FixedOpponents
-from coordinator.placement.rules import PLACEMENTS
+from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.rules import similarity
 from coordinator.rules.sharing import SHARING_MODES, invalid_groups
 from functions.environments.base import EnvSpec

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from coordinator.config.schema import RunConfig
-from coordinator.placement.rules import PACKED, PLACEMENTS, Work
+from coordinator.placement.placement_rules import PACKED, PLACEMENTS, Work
 from functions.algorithms.registry import algorithm
 from functions.algorithms.specification import AlgorithmSpec
 from functions.contract import BadRequest, Team

@@ -11,7 +11,7 @@ from coordinator.placement import coordination_cost, planner
 from coordinator.placement.candidates import Terms, reduce_to_limits
 from coordinator.placement.coordination_cost import CoordinationCost
 from coordinator.placement.list_price import PricedRound, RoundPrice, list_price
-from coordinator.placement.rules import PLACEMENTS, Packs, RoundPlacement, balance, list_overhead
+from coordinator.placement.placement_rules import PLACEMENTS, Packs, RoundPlacement, balance, list_overhead
 from coordinator.placement.workload import Workload
 from coordinator.pricing.aws_latency import EMULATED, STORAGE
 from coordinator.pricing.planning_prices import Tariff

@@ -26,7 +26,7 @@ from coordinator.core.state_location import (
     spec_of,
 )
 from coordinator.core.warm_functions import NOTHING, kept_dataset, kept_past, served_by
-from coordinator.placement.rules import PLACEMENTS, Work
+from coordinator.placement.placement_rules import PLACEMENTS, Work
 from coordinator.rules.sharing_trial import schedule
 from functions import keys
 from functions.contract import EvaluateTask, LearnTask, Ref, Request, SampleTask, Team, Usage

@@ -1,4 +1,4 @@
-"""What a round is, from plan and state alone: its rollouts, its share of the run, and what it goes on from."""
+"""What makes a round, from plan and state alone: its rollouts, its share of the run, and what it continues from."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coordinator.core import controller
 from coordinator.core.state import Plan, State
 from coordinator.core.state_location import WHOLE
-from coordinator.placement.rules import PLACEMENTS, packs
+from coordinator.placement.placement_rules import PLACEMENTS, packs
 from functions import keys
 from functions.contract import Behaviour, Past, Ref, Team, Unfinished
 from functions.data.past_rounds import newest_rounds

@@ -13,7 +13,7 @@ from coordinator.config.schema import Function, RunConfig
 from coordinator.core.controller import ControllerState, Decision, Proposal
 from coordinator.core.league_matches import LeagueState
 from coordinator.core.opponents import FixedOpponents
-from coordinator.placement.rules import RoundPlacement
+from coordinator.placement.placement_rules import RoundPlacement
 from coordinator.placement.timings import Timings
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices

@@ -4,7 +4,7 @@ from functools import cache
 
 from coordinator.core import opponents
 from coordinator.core.state import Plan, State
-from coordinator.placement.rules import PLACEMENTS, Packs, Work, object_kind
+from coordinator.placement.placement_rules import PLACEMENTS, Packs, Work, object_kind
 from functions import keys
 from functions.algorithms.registry import algorithm
 from functions.algorithms.specification import AlgorithmSpec

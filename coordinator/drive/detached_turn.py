@@ -39,7 +39,7 @@ from functions.contract import (
     Usage,
 )
 from functions.encoding import to_json
-from functions.ports import Completions, Head, Heads
+from functions.storage_port import Completions, Head, Heads
 from functions.stored_answers import last_object, stored_answer
 
 # How long the platform may reject events before they are given up.

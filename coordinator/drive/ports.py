@@ -8,7 +8,7 @@ from coordinator.core.state import RoundLine
 from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.pricing.bill import Meter
 from functions.contract import Record, Report
-from functions.ports import Blobs
+from functions.storage_port import Blobs
 
 
 class Storage(Blobs, Protocol):

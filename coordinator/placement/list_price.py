@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from coordinator.placement.rules import LEARNER_PLACEMENTS, PLACEMENTS, RoundPlacement
+from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PLACEMENTS, RoundPlacement
 from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.planning_prices import Tariff
 from functions.algorithms.specification import StageSpec

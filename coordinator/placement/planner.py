@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from coordinator.placement.candidates import Terms, is_possible, options, update_rounds, whole_tasks
-from coordinator.placement.rules import LEARNER_PLACEMENTS, PACKED, RoundPlacement
+from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PACKED, RoundPlacement
 from coordinator.placement.timings import Fit, is_measured, milliseconds, span
 from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.bill import Meter

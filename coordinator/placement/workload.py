@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from coordinator.placement import message_size
-from coordinator.placement.rules import PACKED, PLACEMENTS, WHOLE, Packs, RoundPlacement, Work, object_kind
+from coordinator.placement.placement_rules import PACKED, PLACEMENTS, WHOLE, Packs, RoundPlacement, Work, object_kind
 from coordinator.pricing.bill import Charge, Meter
 from functions.algorithms.specification import StageSpec
 from functions.function_specs import PLACED

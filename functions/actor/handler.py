@@ -26,8 +26,8 @@ from functions.environments import native_spaces, registry
 from functions.environments.base import EnvironmentFault, VectorEnvironment
 from functions.episode_returns import Episodes, summary, whole_episodes
 from functions.policies import SAMPLE, Policy
-from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read, serve
+from functions.storage_port import Blobs
 
 
 class Played(NamedTuple):

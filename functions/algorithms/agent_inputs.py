@@ -1,4 +1,4 @@
-"""What a network sees of the data of an agent, and how wide that is, which is known before there is data."""
+"""The inputs of a network from the data of an agent, and their width, which is known before there is data."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple

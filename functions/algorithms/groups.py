@@ -1,4 +1,4 @@
-"""Who learns together: the agents of a group, of a side, and the groups of a side."""
+"""The agents of a group, the agents of a side, and the groups of a side, which learn together."""
 
 from functions.contract import BadRequest, Team
 from functions.environments.base import EnvSpec

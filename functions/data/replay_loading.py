@@ -11,8 +11,8 @@ from functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
 from functions.data.trajectory import rollout_prefix, tensors_below
 from functions.environments.base import EnvSpec
 from functions.keys import round_name
-from functions.ports import Blobs
 from functions.serving import Tensors, read
+from functions.storage_port import Blobs
 from functions.warm_cache import WARM
 
 

@@ -7,9 +7,9 @@ from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvSpec, FloatArray, VectorEnvironment
 from functions.episode_returns import Episodes, summary
 from functions.policies import Player, Policy, draws
-from functions.ports import Blobs
 from functions.randomness import generator
 from functions.serving import Objects, read, serve
+from functions.storage_port import Blobs
 
 # Environments stepped together; more would not be faster.
 BLOCK = 160

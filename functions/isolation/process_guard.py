@@ -1,4 +1,4 @@
-"""Keeps what this package computes apart from what other code does to the process.
+"""Guards this process against foreign code: what it changes is put back, or refused.
 
 Environments, networks and algorithms of others run in the same process as our mathematics. What they do to it must
 neither reach our numbers and files nor, since a process serves many tasks, depend on how many it has served: or weights

@@ -9,8 +9,8 @@ from functions.data.replay_loading import keep, load_rounds, replay_buffer_of
 from functions.learner.regroup import regroup
 from functions.learner.update import split_by_lifetime, update
 from functions.learner.whole import whole
-from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read, serve
+from functions.storage_port import Blobs
 
 
 def handle(body: bytes, blobs: Blobs) -> bytes:

@@ -20,8 +20,8 @@ from functions.contract import BadRequest, RegroupReply, RegroupTask, Team
 from functions.data import batch
 from functions.keys import group_name
 from functions.learner.stages import require_finite
-from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read
+from functions.storage_port import Blobs
 
 
 def regroup(task: RegroupTask, blobs: Blobs) -> tuple[Objects, RegroupReply]:

@@ -16,8 +16,8 @@ from functions.data.replay_loading import keep, load_rounds, named_by_round, rep
 from functions.isolation.process_guard import restore
 from functions.keys import group_name
 from functions.learner.update import as_stored, split_by_lifetime, update
-from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read
+from functions.storage_port import Blobs
 
 
 def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from functions.ports import Head
+from functions.storage_port import Head
 from infra.aws.clients import Cloud
 from infra.aws.error_messages import code, storage_errors
 from infra.aws.s3 import SHA256

@@ -23,7 +23,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from functions.completion import LONGEST_MESSAGE, CompletionReport, completion_report, report_completion
 from functions.contract import Answer, Failed, Request
 from functions.encoding import JsonDecoder, from_json, to_json
-from functions.ports import Blobs
+from functions.storage_port import Blobs
 from functions.text.redaction import redact
 from infra.aws.clients import Cloud
 from infra.aws.completion_sets import DynamoCompletions, wake

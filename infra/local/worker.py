@@ -18,9 +18,9 @@ from pathlib import Path
 from functions.encoding import MessagePackDecoder
 from functions.isolation.foreign_imports import IMPORTS
 from functions.isolation.process_guard import spoilt, state_of_process
-from functions.ports import Blobs
+from functions.storage_port import Blobs
 from functions.text.redaction import redact
-from functions.text.visible import visible_text
+from functions.text.terminal_text import visible_text
 from infra.local.file_storage import FileStorage
 from infra.local.lifeline import end_with
 from infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb

@@ -23,7 +23,7 @@ from marless.loggers import registry as loggers
 from marless.reports import TeamPolicy, crossplay
 from marless.reports.plot_style import draw_if_possible
 from marless.runs.folder import ERRORS, RunFolder, suggestion
-from marless.runs.policies import find_policies
+from marless.runs.run_policies import find_policies
 from marless.runs.session import Stopping
 from marless.studies.campaign import CampaignView
 from marless.studies.cells import Arm

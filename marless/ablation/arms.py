@@ -17,7 +17,7 @@ import msgspec
 from coordinator.config.loading import convert, override
 from coordinator.config.nested_tables import flatten, merge, nest
 from coordinator.config.schema import ConfigError, RunConfig
-from coordinator.placement.rules import PLACEMENTS
+from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
 from coordinator.rules.sharing import SHARING_MODES
 from marless.studies.cells import Arm, Settings, Value

@@ -1,4 +1,4 @@
-"""What a back-end is: the place where a run's functions, objects and ledger are.
+"""The interface of back-ends: where a run's functions, objects and ledger are.
 
 Commands ask the back-end and never name it. A back-end is one object in a module of its own, registered by one line in
 `marless.backends.registry` or by an entry point of the group `marless.backends`.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from threadpoolctl import ThreadpoolController
 
 from functions.contract import Platform, Report
-from functions.ports import Blobs
+from functions.storage_port import Blobs
 from infra.local.file_storage import FileStorage
 from infra.local.own_process import peak_mb
 from infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, one_line
 from functions.text.redaction import redact
-from functions.text.visible import visible_text
+from functions.text.terminal_text import visible_text
 from infra.local.own_process import age_s
 from marless.output import ERROR, OUTPUT, alone, note, prepare, say_text
 from marless.signals import Interrupted, end, handle_signals

@@ -5,7 +5,7 @@ from contextlib import suppress
 from coordinator.errors import Ending, UserError
 from marless.output import ask, note
 from marless.runs.folder import RunFolder
-from marless.runs.integrity.origin import doubt_of, require_trust
+from marless.runs.integrity.trusted_origin import doubt_of, require_trust
 
 
 def confirm(question: str, yes: bool) -> None:

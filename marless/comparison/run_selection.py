@@ -1,4 +1,4 @@
-"""Which runs the user means: runs and folders of runs, without those that have not come to an end."""
+"""Selects the runs that a user names: runs and folders of runs, without those that have not finished."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ from functions.completion import completion_report, report_completion
 from functions.contract import Done, Report, Request, TaskHeader
 from functions.encoding import JsonDecoder
 from functions.keys import object_key
-from functions.ports import Head
+from functions.storage_port import Head
 from functions.stored_answers import last_object
 from marless.estimation.virtual_functions import VirtualClock, VirtualFunctions, work_of
 

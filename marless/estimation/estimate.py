@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from coordinator.config.schema import RANDOM, RunConfig
 from coordinator.core import budget
 from coordinator.core.state import Plan, State
-from coordinator.placement.rules import PLACEMENTS
+from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.pricing.bill import Bill, Meter
 from marless.backends import registry
 from marless.estimation.placements import PlacementPlan, plan_placement

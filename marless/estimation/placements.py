@@ -9,8 +9,8 @@ from coordinator.config.schema import Placement, RunConfig
 from coordinator.core import next_placement
 from coordinator.core.controller import looks_at_rounds
 from coordinator.placement import planner
+from coordinator.placement.placement_rules import RoundPlacement
 from coordinator.placement.planner import Forecast
-from coordinator.placement.rules import RoundPlacement
 from coordinator.pricing.prices import load_prices
 from marless.estimation.recording import BRIEF, record
 from marless.estimation.targets import Target

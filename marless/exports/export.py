@@ -15,7 +15,7 @@ from marless.exports.episode_recording import Episode, play_episodes
 from marless.exports.stored_rounds import stored_episodes
 from marless.reports.policy import TeamPolicy, load_policy, without_secrets
 from marless.runs.folder import BEST_POLICIES, RunFolder
-from marless.runs.policies import load_team
+from marless.runs.run_policies import load_team
 from marless.runs.stored_run import look
 
 FORMATS = (*policy_files.FORMATS, *dataset_files.FORMATS)

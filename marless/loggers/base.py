@@ -1,4 +1,4 @@
-"""What a logger is: it writes the scalars of a run where users look at them, such as TensorBoard."""
+"""The interface of loggers, which write the scalars of a run where users look at them, such as TensorBoard."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence

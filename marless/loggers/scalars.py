@@ -6,7 +6,7 @@ docs/how-to/log.md lists them.
 from collections.abc import Mapping, Sequence
 
 from coordinator.core.state import Evaluated, RoundLine
-from functions.text.visible import visible
+from functions.text.terminal_text import visible
 from marless.loggers.base import Point
 
 # Parts of our own names after ``return/``.

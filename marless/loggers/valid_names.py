@@ -1,4 +1,4 @@
-"""Names for a store that does not take every name."""
+"""Makes names of metrics valid for a store that does not take every name."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, count

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.keys import valid_keys
+from coordinator.config.config_keys import valid_keys
 from coordinator.config.loading import convert, load
 from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import ConfigError, RunConfig

@@ -12,7 +12,7 @@ from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported, VectorEnvironment
 from functions.policies import Player, draws
 from functions.randomness import generator
-from marless.replays.picture import Picture, drawn_environment, picture
+from marless.replays.environment_picture import Picture, drawn_environment, picture
 from marless.reports.policy import TeamFile, TeamPolicy
 
 # How long a frame stays where the environment does not say, and at least: browsers show a GIF's frames no faster.

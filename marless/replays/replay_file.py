@@ -1,4 +1,4 @@
-"""A run's team at play, written to a file."""
+"""Writes episodes of a run's team to a file: a picture, an animation or a video."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain

@@ -1,4 +1,4 @@
-"""A run's team at play, in a window."""
+"""Plays a run's team in a window: `marless replay --live`."""
 
 from coordinator.errors import UserError
 from infra.local.pygame_window import CLOSED, NoDisplay, Window

@@ -1,4 +1,4 @@
-"""Scenes as pictures."""
+"""Draws scenes, what an environment's `render` may return as shapes, as pictures."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -9,7 +9,7 @@ from marless.replays.animation import Animation, Panel
 from marless.replays.greedy_episodes import Stage, random_team
 from marless.reports.policy import TeamPolicy
 from marless.runs.folder import RunFolder
-from marless.runs.policies import find_policies, load_team
+from marless.runs.run_policies import find_policies, load_team
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What pictures share: colours, lines with their name at the end, a quiet frame, and the file they become.
+"""The style of all plots: colours, lines with their name at the end, a quiet frame, and the file that is written.
 
 matplotlib comes with the extra 'report' and is imported when a picture is drawn.
 """

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from coordinator.core.state import RoundLine, State
-from coordinator.placement.rules import PLACEMENTS, RoundPlacement
-from functions.text.visible import visible
+from coordinator.placement.placement_rules import PLACEMENTS, RoundPlacement
+from functions.text.terminal_text import visible
 from marless.reports.digits import digits_of, figure
 from marless.reports.statistics import FinalReturn, Interval, summary
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from coordinator.core.state import State
 from functions import codec
-from functions.ports import Blobs
+from functions.storage_port import Blobs
 
 Tensors = dict[str, NDArray[Any]]
 

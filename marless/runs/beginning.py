@@ -20,7 +20,7 @@ from marless.runs.folder import CONFIG, Identity, RunFolder, now, sha256
 from marless.runs.inputs.stored_inputs import store_inputs
 from marless.runs.integrity.file_hashes import hashes_of
 from marless.runs.integrity.ledger_loss import refuse_lost
-from marless.runs.integrity.origin import seal
+from marless.runs.integrity.trusted_origin import seal
 from marless.runs.run_files import Documents
 from marless.runs.stored_run import plan_of
 

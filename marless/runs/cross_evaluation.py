@@ -14,7 +14,7 @@ from marless.reports.policy import TeamPolicy
 from marless.reports.statistics import FinalReturn
 from marless.reports.text import plus_minus, table
 from marless.runs.folder import RunFolder
-from marless.runs.policies import find_policies, load_team
+from marless.runs.run_policies import find_policies, load_team
 
 _HEADER = ("side", "against", "return")
 

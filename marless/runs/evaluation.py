@@ -15,7 +15,7 @@ from marless.reports import statistics
 from marless.reports.statistics import FinalReturn
 from marless.runs.evaluator_episodes import play, tasks, with_agents
 from marless.runs.folder import RunFolder
-from marless.runs.policies import temporary_download
+from marless.runs.run_policies import temporary_download
 
 
 class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):

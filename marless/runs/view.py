@@ -1,4 +1,4 @@
-"""What shows a run while it trains."""
+"""The interface of views, which show a run while it trains."""
 
 from coordinator.config.schema import Stop
 from coordinator.core.state import Plan, RoundLine, State

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.keys import description
+from coordinator.config.config_keys import description
 from coordinator.config.loading import load
 from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
 from functions.algorithms.registry import ALGORITHMS, implementation

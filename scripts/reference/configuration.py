@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.keys import valid_keys
+from coordinator.config.config_keys import valid_keys
 from coordinator.config.schema import RunConfig
 from scripts.reference import markdown
 

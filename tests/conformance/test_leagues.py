@@ -8,7 +8,7 @@ from training_runs import train
 
 from marless.comparison import tournament
 from marless.runs.folder import RunFolder
-from marless.runs.policies import load_checkpoints, load_team
+from marless.runs.run_policies import load_checkpoints, load_team
 
 pytestmark = pytest.mark.conformance
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from functions.ports import Blobs
+from functions.storage_port import Blobs
 from infra.local.pipe_messages import Ended, Ready, frame
 
 mark = "fresh"

@@ -1,4 +1,4 @@
-"""The contract of every storage adapter: `functions.ports.Blobs` and `coordinator.drive.ports.Storage`."""
+"""The contract of every storage adapter: `functions.storage_port.Blobs` and `coordinator.drive.ports.Storage`."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

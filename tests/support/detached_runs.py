@@ -22,7 +22,7 @@ from functions.completion import completion_report, report_completion
 from functions.contract import Answer, Platform, Record, Request, StaleVersion
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
-from functions.ports import Head
+from functions.storage_port import Head
 from marless.reports.weights import weights_sha256
 
 HANDLES = {"actor": act, "learner": learn, "evaluator": evaluate}

@@ -3,7 +3,7 @@
 import numpy as np
 from synthetic import episodes
 
-from coordinator.placement.rules import LEARNER_PLACEMENTS
+from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from functions.environments.base import EnvTask, VectorEnvironment
 from functions.environments.overcooked.distances import Distances
-from functions.environments.overcooked.scenery import draw
+from functions.environments.overcooked.kitchen_shapes import draw
 from functions.environments.pettingzoo.adapter import assemble
 from functions.environments.pettingzoo.factory import build, quiet_module_of
 from functions.environments.scene import Scene
@@ -108,7 +108,7 @@ class Kitchen:
         return {"sparse_return": self._sparse}
 
     def render(self) -> Scene:
-        """The kitchen as `scenery` draws it."""
+        """The kitchen as `kitchen_shapes` draws it."""
         self._open()
         return draw(self._gridworld, self._state)
 

@@ -38,9 +38,9 @@ from functions.environments.base import (
 from functions.environments.pettingzoo.agents import agents_of, classes_of, keys_of, sides_of
 from functions.environments.pettingzoo.environment_copy import EnvironmentCopy, Transition
 from functions.environments.pettingzoo.factory import build, factory_of
+from functions.environments.pettingzoo.global_state import state_encoder
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.horizon import horizon_of
-from functions.environments.pettingzoo.state import state_encoder
 from functions.environments.pettingzoo.turns import TurnEnvironment
 
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes

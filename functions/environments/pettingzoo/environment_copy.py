@@ -13,8 +13,8 @@ import numpy as np
 
 from functions.environments.base import AgentClass, BoolArray, FloatArray, Observation, RewardArray
 from functions.environments.pettingzoo.agents import Agent
+from functions.environments.pettingzoo.global_state import StateWriter
 from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.state import StateWriter
 from functions.environments.spaces.actions import ActionCodec
 from functions.environments.spaces.observations import ObservationCodec, is_finite
 

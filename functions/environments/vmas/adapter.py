@@ -29,7 +29,7 @@ from functions.environments.base import (
     VectorEnvironment,
 )
 from functions.environments.scene import Scene
-from functions.environments.vmas.picture import draw
+from functions.environments.vmas.scenario_shapes import draw
 from functions.environments.vmas.simulation import Agent, Simulation, simulate
 
 PREFIX = "vmas/"

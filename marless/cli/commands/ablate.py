@@ -9,7 +9,7 @@ from pathlib import Path
 from coordinator.config.loading import load
 from coordinator.config.schema import ConfigError
 from coordinator.errors import UserError
-from coordinator.placement.rules import PLACEMENTS
+from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
 from infra.local.own_process import cores
 from marless.ablation import suite_file
@@ -18,11 +18,11 @@ from marless.ablation.arms import ARMS, SHARING, choose_arms
 from marless.cli import arguments as common
 from marless.cli.console import report_ending
 from marless.output import say, say_text
-from marless.runs.policies import with_absolute_policies
+from marless.runs.run_policies import with_absolute_policies
 from marless.signals import Signals
 from marless.studies.cells import Arm
 from marless.studies.seeds import seeds_of
-from marless.views.ablation import AblationEvents, AblationLines
+from marless.views.ablation_views import AblationEvents, AblationLines
 
 EXAMPLES = f"""examples:
   marless ablate scaling.rollouts=8 stop.rounds=100 --seeds 1-3

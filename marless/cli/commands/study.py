@@ -22,7 +22,7 @@ from marless.studies.study import FILE, Study
 from marless.studies.study_file import StudyFile, load
 from marless.studies.study_run import StudyRun
 from marless.studies.train_study import ROOT, StudyResult, begun_study, open_study, train_study
-from marless.views.study import choose_study_view, summary, unlogged_runs
+from marless.views.study_views import choose_study_view, summary, unlogged_runs
 
 EXAMPLES = """examples:
   marless study lr.toml                      all runs of the file at once, in studies/lr

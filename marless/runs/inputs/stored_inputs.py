@@ -1,4 +1,4 @@
-"""What is stored for a new run before it begins."""
+"""Stores the inputs of a new run before it begins: opponents' policies and a dataset."""
 
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import RunInputs
@@ -8,7 +8,7 @@ from functions.contract import BadRequest
 from functions.environments.scripted import script_names
 from functions.environments.scripted.players import load
 from marless.runs.inputs.datasets import store_dataset
-from marless.runs.policies import store_opponents
+from marless.runs.run_policies import store_opponents
 
 
 def store_inputs(config: RunConfig, run: str, storage: Storage) -> RunInputs:

@@ -12,7 +12,7 @@ from coordinator.errors import UserError
 from marless.cli.app import main
 from marless.driving import configuration
 from marless.runs.folder import RunFolder, sha256
-from marless.runs.integrity.origin import named_code
+from marless.runs.integrity.trusted_origin import named_code
 
 SETTINGS = ("actors.num_envs=2", "algorithm.hidden=[8]", "evaluation.episodes=2", "evaluation.final_episodes=2")
 PLAYS = (

@@ -9,7 +9,7 @@ import pytest
 from simulated import SPEC as TASK
 from simulated import make_plan
 
-from coordinator.config.keys import valid_keys
+from coordinator.config.config_keys import valid_keys
 from coordinator.config.loading import convert, load
 from coordinator.config.schema import ConfigError, RunConfig
 from coordinator.config.toml_dump import document
@@ -17,7 +17,7 @@ from coordinator.core.round_graph import in_flight
 from coordinator.core.state import State
 from coordinator.drive import run_manifest
 from coordinator.drive.run_manifest import RunManifest
-from coordinator.placement.rules import LEARNER_PLACEMENTS
+from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
 from functions.algorithms import registry
 from functions.algorithms.ppo.specs import MAPPO
 from functions.algorithms.schedule import SCHEDULES

@@ -12,7 +12,7 @@ from ablated_runs import empty_line
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.config.keys import valid_keys
+from coordinator.config.config_keys import valid_keys
 from coordinator.config.loading import convert, load
 from coordinator.config.schema import Stop
 from coordinator.config.toml_dump import document

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from coordinator.config.keys import valid_keys
+from coordinator.config.config_keys import valid_keys
 from coordinator.config.loading import convert, load
 from coordinator.config.renamed_keys import RENAMED
 from coordinator.config.schema import DEFAULT_ROUNDS, ConfigError, RunConfig, Stop

@@ -13,7 +13,7 @@ from simulated import World, make_plan
 from coordinator.config.loading import load
 from coordinator.core import next_placement
 from coordinator.core.state import Plan
-from coordinator.placement.rules import LEARNER_PLACEMENTS, Work, balance, fused, packed, split, whole
+from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, Work, balance, fused, packed, split, whole
 from coordinator.placement.workload import Layout
 from coordinator.pricing.prices import load_prices
 from functions.algorithms.specification import StageSpec

@@ -10,7 +10,7 @@ from simulated import World, answered, failed, make_plan, said
 from coordinator.core import next_placement
 from coordinator.core.controller import ControllerState, Proposal, accept_proposal
 from coordinator.core.round_graph import learns
-from coordinator.placement.rules import list_overhead
+from coordinator.placement.placement_rules import list_overhead
 from functions.algorithms.ppo.specs import PPO_STAGES
 from functions.codec import pack_table
 from functions.contract import (

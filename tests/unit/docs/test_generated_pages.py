@@ -5,7 +5,7 @@ import re
 import msgspec
 import pytest
 
-from coordinator.config.keys import RULES, valid_keys
+from coordinator.config.config_keys import RULES, valid_keys
 from coordinator.config.loading import load
 from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
 from functions.algorithms.registry import ALGORITHMS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from seeds import each_seed, slow
 
-from coordinator.placement.rules import fused, split
+from coordinator.placement.placement_rules import fused, split
 from functions.algorithms import registry as algorithms
 from functions.algorithms.ddpg.policy_actions import current_actions, next_actions
 from functions.algorithms.off_policy.critic_inputs import recorded_actions

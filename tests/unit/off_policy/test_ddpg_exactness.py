@@ -9,7 +9,7 @@ from plain_ddpg import Agents
 from plain_sac import SoftAgents
 from synthetic import SIZE, meddled, rollout_of
 
-from coordinator.placement.rules import LEARNER_PLACEMENTS
+from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from functions.text.visible import visible
+from functions.text.terminal_text import visible
 from marless import output
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -12,7 +12,7 @@ from coordinator.core import next_placement
 from coordinator.core.league_matches import Checkpoint, LeagueState
 from coordinator.core.round_graph import EXTRA_GETS, in_flight
 from coordinator.core.state import RunInputs
-from coordinator.placement.rules import LEARNER_PLACEMENTS
+from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
 from coordinator.placement.workload import Layout
 from functions.contract import LearnTask, Ref, Unfinished
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.placement.rules import (
+from coordinator.placement.placement_rules import (
     LEARNER_PLACEMENTS,
     PLACEMENTS,
     Work,

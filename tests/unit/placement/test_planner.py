@@ -11,6 +11,7 @@ from coordinator.placement import candidates as choices
 from coordinator.placement import coordination_cost, planner
 from coordinator.placement.candidates import Terms, reduce_to_limits
 from coordinator.placement.message_size import ASYNCHRONOUS_BYTES, SYNCHRONOUS_BYTES
+from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, RoundPlacement, packs
 from coordinator.placement.planner import (
     Forecast,
     Unmeasured,
@@ -21,7 +22,6 @@ from coordinator.placement.planner import (
     pareto_front,
     plan,
 )
-from coordinator.placement.rules import LEARNER_PLACEMENTS, RoundPlacement, packs
 from coordinator.placement.timings import Fit, add_observation
 from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.bill import Charge, Meter, bill

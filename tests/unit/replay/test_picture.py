@@ -11,7 +11,7 @@ from coordinator.errors import UserError
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.mpe.engine import WorldState
-from marless.replays.picture import picture
+from marless.replays.environment_picture import picture
 from marless.replays.scene_drawing import SIZE
 
 FOOD, PLAYER = [242, 128, 115], [115, 153, 242]

@@ -13,8 +13,8 @@ from functions.contract import Opponents, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.randomness import generator
+from marless.replays.environment_picture import picture
 from marless.replays.greedy_episodes import Stage, random_team
-from marless.replays.picture import picture
 from marless.reports.policy import TeamFile, TeamPolicy
 
 SPREAD = EnvTask(name="mpe/simple_spread", options={"max_cycles": 5})

@@ -5,7 +5,7 @@ import pytest
 
 from coordinator.config.loading import load
 from coordinator.config.schema import ConfigError, Stop
-from coordinator.placement.rules import PLACEMENTS
+from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
 from marless.ablation.arms import (
     ARMS,

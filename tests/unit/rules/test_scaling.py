@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from coordinator.placement.rules import list_overhead
+from coordinator.placement.placement_rules import list_overhead
 from coordinator.pricing.bill import Meter, bill
 from coordinator.pricing.prices import load_prices
 from coordinator.rules.scaling import HISTORY, SCALING_RULES, Bounds, add_round, clear_windows, needs, rollouts

@@ -8,7 +8,7 @@ import pytest
 from simulated import MemoryStorage
 from task_fields import changed, make_task
 
-from coordinator.placement.rules import LEARNER_PLACEMENTS, packs
+from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, packs
 from functions import codec, keys
 from functions.actor.handler import handle as act
 from functions.algorithms import registry as algorithms

@@ -6,7 +6,7 @@ from pathlib import Path
 from coordinator.errors import FINISHED
 from marless.cli import arguments as common
 from marless.cli.console import playable
-from marless.comparison.crossplay import crossplay, write
+from marless.comparison.run_crossplay import crossplay, write
 from marless.comparison.tournament import Tournament
 from marless.output import progress, say_json, say_text
 from marless.reports.text import table

@@ -11,7 +11,7 @@ from functions.environments.base import EnvTask
 from functions.environments.scripted import connect_four, leduc_holdem
 from functions.environments.scripted.players import choose
 from functions.environments.scripted.script_names import BUILT_IN, is_scripted_name, reference
-from marless.runs.policies import find_policies
+from marless.runs.run_policies import find_policies
 
 LEDUC = "pettingzoo:pettingzoo.classic.leduc_holdem_v4:env"
 JACK, QUEEN, KING, HIDDEN = 0, 1, 2, None

@@ -14,7 +14,7 @@ from marless.reports.atomic_files import replace
 from marless.reports.policy import TeamPolicy
 from marless.runs import cross_evaluation
 from marless.runs.folder import RunFolder
-from marless.runs.policies import load_checkpoints, load_team
+from marless.runs.run_policies import load_checkpoints, load_team
 
 
 def crossplay(

@@ -1,4 +1,4 @@
-"""Kitchens drawn: tiles, what lies on them and what cooks hold."""
+"""A kitchen as shapes: tiles, what lies on them and what cooks hold."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from coordinator.config.renamed_keys import RENAMED
 from coordinator.config.schema import DEFAULT_ALGORITHM, RunConfig
-from coordinator.placement.rules import PLACEMENTS
+from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.rule_families import Family
 from coordinator.rules.grouping import GROUPINGS
 from coordinator.rules.league import LEAGUE_RULES

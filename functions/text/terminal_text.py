@@ -1,4 +1,4 @@
-"""Text of others as a terminal may show it: what a terminal would obey is written as an escape.
+"""Foreign text for a terminal: control characters, which a terminal would obey, become escapes.
 
 Names of agents and metrics, messages of environments and keys of files come from others. ``ESC [2J`` in one of them
 clears the screen, a line break forges a line of ours, and the marks of right-to-left text change the order in which a

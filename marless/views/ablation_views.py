@@ -13,7 +13,7 @@ from marless.reports.text import table as aligned
 from marless.runs.session import Stopping
 from marless.studies.campaign import Campaign
 from marless.studies.study_run import StudyRun
-from marless.views.study import unlogged_line
+from marless.views.study_views import unlogged_line
 
 
 class AblationLines(AblationView):
