@@ -16,7 +16,7 @@ PUBLIC = {
     "marless": "ConfigError Run RunFailed UserError ablate compare crossplay estimate evaluate export load_policy"
     " open_run replay report resume simulate study train",
     "marless.algorithms": "PPO_PARTS PPO_STAGES PPO_SUMMARIES CriticView Merging Ppo PpoConfig"
-    " AlgorithmConfig AlgorithmSpec BadRequest Context Implementation Network NetworkConfig Relu StageResult"
+    " AlgorithmConfig AlgorithmSpec BadRequest Context Implementation LayerNorm Network NetworkConfig Relu StageResult"
     " StageSpec SummaryResult Team Trainable as_base check distribution gae generator group_name mask_logits members"
     " minibatches moments names observations pooling recurrent torch_loss training_samples updated_statistics",
     "marless.environments": "AgentClass EnvSpec EnvTask EnvironmentFault MissingExtra Observation Resumable Step"
