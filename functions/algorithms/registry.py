@@ -76,6 +76,7 @@ def names() -> tuple[str, ...]:
 
 def implementation(spec: AlgorithmSpec) -> "Implementation":
     """The module with the algorithm's stages, imported now; raises `BadRequest` and `MissingExtra`."""
+    from functions.algorithms.stage import Implementation
     from functions.algorithms.validation import missing_stages
     from functions.isolation.process_guard import settling
 
@@ -87,7 +88,7 @@ def implementation(spec: AlgorithmSpec) -> "Implementation":
         raise load_error(where, spec.implementation, error) from error
     if missing := missing_stages(spec, code):
         raise BadRequest(f"{where} cannot be used: {missing}")
-    return cast("Implementation", code)
+    return Implementation(**{name: getattr(code, name) for name in Implementation._fields if hasattr(code, name)})
 
 
 def configuration(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> AlgorithmConfig:

@@ -71,25 +71,36 @@ class SummaryResult(NamedTuple):
     tables: dict[int, NDArray[Any]]
 
 
+class Initialise(Protocol):
+    """The parts of round 0 for one group, drawn at the address (seed, 'initialise', group)."""
+
+    def __call__(self, spec: EnvSpec, team: Team, config: Any, seed: int, group: int) -> dict[str, NDArray[Any]]: ...
+
+
+class Merge(Protocol):
+    """The tensors that change in a copy of the base's parts when the members of `group` in the team `target` merge.
+
+    In `context` every agent is a separate group with the networks of its old group; `base` is one of these groups.
+    With `distil_steps` the new networks are distilled for this many steps from the members' own networks on the
+    round's data, and the metrics `distil_kl_before` and `distil_kl_after` are the mean KL divergence from the members'
+    policies. Tensors are under the name of `group`; pure.
+    """
+
+    def __call__(
+        self, context: Context[Any], target: Team, group: int, base: int, distil_steps: int
+    ) -> StageResult: ...
+
+
 def as_base(context: Context[AlgorithmConfig], target: Team, group: int, base: int, distil_steps: int) -> StageResult:
-    """`Implementation.merge` of algorithms whose merged groups continue with an unchanged copy of the base."""
+    """`Merge` of algorithms whose merged groups continue with an unchanged copy of the base."""
     return StageResult({}, {})
 
 
-class Implementation(Protocol):
-    """The attributes of the module that `AlgorithmSpec.implementation` names."""
+class Implementation(NamedTuple):
+    """What the module that `AlgorithmSpec.implementation` names defines under these names; those with a default it may
+    leave out."""
 
     STAGES: Mapping[str, Stage]
-    SUMMARIES: Mapping[SummaryName, Summary]
-
-    def initialise(self, spec: EnvSpec, team: Team, config: Any, seed: int, group: int) -> dict[str, NDArray[Any]]:
-        """The parts of round 0 for one group, drawn at the address (seed, 'initialise', group)."""
-
-    def merge(self, context: Context[Any], target: Team, group: int, base: int, distil_steps: int) -> StageResult:
-        """The tensors that change in a copy of the base's parts when the members of `group` in the team `target` merge.
-
-        In `context` every agent is a separate group with the networks of its old group; `base` is one of these groups.
-        With `distil_steps` the new networks are distilled for this many steps from the members' own networks on the
-        round's data, and the metrics `distil_kl_before` and `distil_kl_after` are the mean KL divergence from the
-        members' policies. Tensors are under the name of `group`; pure.
-        """
+    initialise: Initialise
+    SUMMARIES: Mapping[SummaryName, Summary] = {}
+    merge: Merge = as_base

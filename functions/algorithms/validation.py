@@ -9,7 +9,6 @@ from functions.contract import SummaryName
 
 # Names are part of object keys, tensor names and run names.
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-_ATTRIBUTES = ("STAGES", "SUMMARIES", "initialise", "merge")
 
 
 def violation(spec: object) -> str:
@@ -21,13 +20,13 @@ def violation(spec: object) -> str:
 
 def missing_stages(spec: AlgorithmSpec, code: Any) -> str:
     """The first attribute or stage that the implementing module lacks; '' when it is complete."""
-    missing = [name for name in _ATTRIBUTES if not hasattr(code, name)]
+    missing = [name for name in ("STAGES", "initialise") if not hasattr(code, name)]
     if missing:
         return f"it has no {missing[0]}"
     stages = [stage.name for stage in spec.stages]
     if sorted(code.STAGES) != sorted(stages):
         return f"STAGES has {', '.join(code.STAGES)}, and the specification {', '.join(stages)}"
-    missing = [name for name in spec.summaries if name not in code.SUMMARIES]
+    missing = [name for name in spec.summaries if name not in getattr(code, "SUMMARIES", ())]
     return f"SUMMARIES has no {missing[0]}, which the specification lists" if missing else ""
 
 

@@ -15,8 +15,7 @@ from functions.algorithms.groups import members
 from functions.algorithms.metrics import due
 from functions.algorithms.off_policy.replay import with_minibatch
 from functions.algorithms.off_policy.specs import OWN_VIEW
-from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
-from functions.contract import SummaryName
+from functions.algorithms.stage import Context, Stage, StageResult
 
 
 def critic(context: Context[DdpgConfig], group: int) -> StageResult:
@@ -29,5 +28,3 @@ def critic(context: Context[DdpgConfig], group: int) -> StageResult:
 
 initialise = partial(ddpg.initialise, OWN_VIEW)
 STAGES: Mapping[str, Stage] = {"critic": critic, "policy": policy}
-SUMMARIES: Mapping[SummaryName, Summary] = {}
-merge = as_base

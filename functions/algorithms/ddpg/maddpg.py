@@ -17,8 +17,7 @@ from functions.algorithms.groups import members
 from functions.algorithms.metrics import OWN, due
 from functions.algorithms.off_policy.replay import with_minibatch
 from functions.algorithms.off_policy.specs import TEAM_VIEW
-from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
-from functions.contract import SummaryName
+from functions.algorithms.stage import Context, Stage, StageResult
 from functions.keys import group_name
 from functions.nn.layers import Array
 
@@ -52,5 +51,3 @@ def _by_agent(context: Context[DdpgConfig], part: str) -> dict[int, Array]:
 
 initialise = partial(ddpg.initialise, TEAM_VIEW)
 STAGES: Mapping[str, Stage] = {"actors": actors, "critic": critic, "policy": policy}
-SUMMARIES: Mapping[SummaryName, Summary] = {}
-merge = as_base

@@ -19,9 +19,9 @@ from functions.algorithms.groups import members
 from functions.algorithms.imitation.specs import BcConfig, policy_network
 from functions.algorithms.metrics import ByAgent
 from functions.algorithms.new_networks import Part, new_network
-from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
+from functions.algorithms.stage import Context, Stage, StageResult
 from functions.algorithms.trainable import Trainable, last_epoch, minibatches
-from functions.contract import SummaryName, Team
+from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.heads import Distribution, Head, head_of
@@ -104,5 +104,3 @@ def policy(context: Context[BcConfig], group: int) -> StageResult:
 
 
 STAGES: Mapping[str, Stage] = {"policy": policy}
-SUMMARIES: Mapping[SummaryName, Summary] = {}
-merge = as_base

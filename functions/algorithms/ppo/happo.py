@@ -20,8 +20,7 @@ from functions.algorithms.groups import groups_of, members, side_of
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import PolicyRows, Ppo, train_policy
 from functions.algorithms.ppo.specs import TEAM, HappoConfig
-from functions.algorithms.stage import Context, Stage, StageResult, Summary
-from functions.contract import SummaryName
+from functions.algorithms.stage import Context, Stage, StageResult
 from functions.keys import group_name
 from functions.nn.heads import distribution
 from functions.nn.layers import Array
@@ -66,6 +65,5 @@ def _ratio(context: Context[HappoConfig], group: int, weights: Weights) -> Array
 
 _PPO = Ppo(TEAM)
 STAGES: Mapping[str, Stage] = {**_PPO.stages, "policy": policy}
-SUMMARIES: Mapping[SummaryName, Summary] = {}
 initialise = _PPO.initialise
 merge = Merging(TEAM).merge

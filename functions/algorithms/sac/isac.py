@@ -15,8 +15,7 @@ from functions.algorithms.sac.critics import Followed, train_step
 from functions.algorithms.sac.policy_actions import actions_after, current_actions
 from functions.algorithms.sac.sac import policy
 from functions.algorithms.sac.specs import SacConfig
-from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
-from functions.contract import SummaryName
+from functions.algorithms.stage import Context, Stage, StageResult
 
 
 def critic(context: Context[SacConfig], group: int) -> StageResult:
@@ -34,5 +33,3 @@ def _policy_actions(context: Context[SacConfig], group: int, address: str = "") 
 
 initialise = partial(sac.initialise, OWN_VIEW)
 STAGES: Mapping[str, Stage] = {"critic": critic, "policy": policy}
-SUMMARIES: Mapping[SummaryName, Summary] = {}
-merge = as_base

@@ -17,8 +17,7 @@ from functions.algorithms.sac.critics import Followed, train_step
 from functions.algorithms.sac.policy_actions import After, actions_after, current_actions
 from functions.algorithms.sac.sac import policy
 from functions.algorithms.sac.specs import SacConfig
-from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
-from functions.contract import SummaryName
+from functions.algorithms.stage import Context, Stage, StageResult
 from functions.keys import group_name
 from functions.nn.layers import Array
 
@@ -55,5 +54,3 @@ def _policy_actions(context: Context[SacConfig], group: int, of: str = "") -> Fo
 
 initialise = partial(sac.initialise, TEAM_VIEW)
 STAGES: Mapping[str, Stage] = {"actors": actors, "critic": critic, "policy": policy}
-SUMMARIES: Mapping[SummaryName, Summary] = {}
-merge = as_base

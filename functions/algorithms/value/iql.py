@@ -15,13 +15,12 @@ from functions.algorithms.off_policy.priorities import Draw, PriorityUpdate
 from functions.algorithms.off_policy.replay import learning_signal
 from functions.algorithms.off_policy.reward_scale import scale_rewards, value_scale
 from functions.algorithms.off_policy.td import multi_step_returns, td_loss
-from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
+from functions.algorithms.stage import Context, Stage, StageResult
 from functions.algorithms.value.specs import IqlConfig
 from functions.algorithms.value.utilities import agent_utilities, initialise, train_step
-from functions.contract import SummaryName
 from functions.keys import group_name
 
-__all__ = ["STAGES", "SUMMARIES", "initialise", "merge"]
+__all__ = ["STAGES", "initialise"]
 
 
 def policy(context: Context[IqlConfig], group: int) -> StageResult:
@@ -56,5 +55,3 @@ def _overestimation(context: Context[IqlConfig], group: int) -> dict[str, float]
 
 
 STAGES: Mapping[str, Stage] = {"policy": policy}
-SUMMARIES: Mapping[SummaryName, Summary] = {}
-merge = as_base

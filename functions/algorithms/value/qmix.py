@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.engine import engine_of
-from functions.algorithms.stage import Context, Stage, Summary, as_base
+from functions.algorithms.stage import Context, Stage
 from functions.algorithms.value.decomposition_stages import policy, utility
 from functions.algorithms.value.joint_values import MixedValue, MixingNetwork
 from functions.algorithms.value.mixer import Mixer, mixer_of
 from functions.algorithms.value.specs import QmixConfig
-from functions.contract import BadRequest, SummaryName, Team
+from functions.contract import BadRequest, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.layers import Array
@@ -65,5 +65,3 @@ def _by_torch(config: QmixConfig) -> ModuleType:
 _QMIX = _Qmix(Mixer.of)
 initialise = _QMIX.initialise
 STAGES: Mapping[str, Stage] = {"utility": utility, "mix": _QMIX.mix, "policy": policy}
-SUMMARIES: Mapping[SummaryName, Summary] = {}
-merge = as_base

@@ -13,14 +13,13 @@ from functions.algorithms.advantages import Flags
 from functions.algorithms.groups import members
 from functions.algorithms.off_policy.replay import learning_signal
 from functions.algorithms.off_policy.target_networks import by_agent
-from functions.algorithms.stage import Context, Stage, Summary, as_base
+from functions.algorithms.stage import Context, Stage
 from functions.algorithms.value import decomposition_stages
 from functions.algorithms.value.decomposition_stages import policy, sent_by, utility
 from functions.algorithms.value.duelling_mixer import DuellingMixer, duelling_mixer_of
 from functions.algorithms.value.joint_values import MixedValue, columns
 from functions.algorithms.value.specs import QplexConfig, UtilityConfig, choices
 from functions.algorithms.value.utilities import Utilities
-from functions.contract import SummaryName
 from functions.nn.gumbel import one_hot
 from functions.nn.layers import Array
 from functions.nn.losses import mask_logits
@@ -70,5 +69,3 @@ def _one_hots(context: Context[QplexConfig], side: list[int], actions: Array, al
 _QPLEX = _Qplex(DuellingMixer.of)
 initialise = _QPLEX.initialise
 STAGES: Mapping[str, Stage] = {"utility": partial(utility, message_of=_duelling), "mix": _QPLEX.mix, "policy": policy}
-SUMMARIES: Mapping[SummaryName, Summary] = {}
-merge = as_base

@@ -13,7 +13,7 @@ from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.replay import joint_signal, learning_signal
 from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.off_policy.td import joint_sum, multi_step_returns
-from functions.algorithms.stage import Context, Stage, StageResult, Summary, as_base
+from functions.algorithms.stage import Context, Stage, StageResult
 from functions.algorithms.value.decomposition_stages import (
     Mixing,
     SideUtilities,
@@ -23,10 +23,9 @@ from functions.algorithms.value.decomposition_stages import (
     utility,
 )
 from functions.algorithms.value.specs import VdnConfig
-from functions.contract import SummaryName
 from functions.keys import group_name
 
-__all__ = ["STAGES", "SUMMARIES", "initialise", "merge"]
+__all__ = ["STAGES", "initialise"]
 
 
 def mix(context: Context[VdnConfig], group: int) -> StageResult:
@@ -63,5 +62,3 @@ def _overestimation(context: Context[VdnConfig], side: list[int], group: int) ->
 
 
 STAGES: Mapping[str, Stage] = {"utility": utility, "mix": mix, "policy": policy}
-SUMMARIES: Mapping[SummaryName, Summary] = {}
-merge = as_base

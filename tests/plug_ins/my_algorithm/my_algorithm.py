@@ -13,7 +13,6 @@ from marless.algorithms import (
     StageResult,
     StageSpec,
     Trainable,
-    as_base,
     distribution,
     gae,
     generator,
@@ -99,8 +98,6 @@ def _rows(context, group):
 _BASELINE, _POLICY = ("baseline", "baseline_optimiser"), ("policy", "policy_optimiser")
 
 STAGES = {"baseline": baseline, "policy": policy}
-SUMMARIES = {}
-merge = as_base
 SPEC = AlgorithmSpec(
     name="reinforce",
     config=ReinforceConfig,

@@ -8,7 +8,6 @@ from marless.algorithms import (
     Ppo,
     StageResult,
     Trainable,
-    as_base,
     group_name,
     minibatches,
     observations,
@@ -66,5 +65,3 @@ def policy(context, group):
 
 
 STAGES = {**PPO.stages, "policy": policy}
-SUMMARIES = {}
-merge = as_base

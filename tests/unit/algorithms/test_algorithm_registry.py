@@ -52,7 +52,7 @@ MODULES = {
     "house_heavy": HEADER
     + CONFIG.replace("house", "heavy")
     + SPEC.replace('"house"', '"heavy"').replace("__name__", '"house_lacks"'),
-    "house_loose": HEADER + CONFIG.replace("house", "loose") + SPEC.replace('"house"', '"loose"') + "del merge\n",
+    "house_loose": HEADER + CONFIG.replace("house", "loose") + SPEC.replace('"house"', '"loose"') + "del initialise\n",
     "house_wide": HEADER
     + CONFIG.replace("house", "wide").replace("tuple[int, ...]", "tuple[float, ...]").replace("(3, 4)", "(0.5, 0.25)")
     + SPEC.replace('"house"', '"wide"'),
@@ -149,7 +149,7 @@ def test_what_the_stages_need_is_asked_for_only_where_they_run():
 
 
 def test_a_module_of_stages_that_lacks_something_is_named():
-    with pytest.raises(BadRequest, match=r"algorithm 'loose' \(house_loose\) cannot be used: it has no merge"):
+    with pytest.raises(BadRequest, match=r"algorithm 'loose' \(house_loose\) cannot be used: it has no initialise"):
         registry.implementation(registry.algorithm("loose"))
 
 
