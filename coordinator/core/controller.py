@@ -288,16 +288,16 @@ def _bounds(
     if "noise" in rule.needs:
         least = max(2, least)  # the variance over rollouts needs two
     limits = scaling.Bounds(
-        most=most, least=min(least, most), beta=config.scaling.beta, overhead=price.overhead, target=_target(config)
+        most=most,
+        least=min(least, most),
+        beta=config.scaling.beta,
+        overhead=price.overhead,
+        target=math.inf if config.stop.return_ is None else config.stop.return_,
     )
     dollars, rounds = config.stop.dollars, config.stop.rounds
     if not rule.spends or dollars is None or rounds is None:
         return limits
     return dataclasses.replace(limits, left=(dollars - spent_dollars) / price.rollout, rounds=rounds - finished_rounds)
-
-
-def _target(config: RunConfig) -> float:
-    return math.inf if config.stop.return_ is None else config.stop.return_
 
 
 def _propose(

@@ -7,9 +7,10 @@ import msgspec
 
 from coordinator.core.budget import affordable, allowed_s
 from coordinator.core.controller import is_payable
+from coordinator.core.events import Abandoned, Finishing, Stopped
 from coordinator.core.next_placement import round_price
 from coordinator.core.round_graph import PHASES, Attempt, Node, coming_learners, in_flight
-from coordinator.core.state import Plan, Slot, State, Status
+from coordinator.core.state import Plan, State
 
 
 @dataclass(frozen=True)
@@ -29,46 +30,29 @@ class Advance:
     """Every task of the phase is answered: continue with the next phase."""
 
 
-@dataclass(frozen=True)
-class Abandon:
-    """Abandon the proposed team and end the round with the present one; `event` as in `RoundLine`."""
-
-    event: str
-
-
-@dataclass(frozen=True)
-class Finish:
-    """Train no more rounds: evaluate the policies and end."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Stop:
-    """End now; `stopped` and `failed` runs can be resumed."""
-
-    status: Status
-    reason: str
-
-
-Command = Dispatch | Wait | Advance | Abandon | Finish | Stop
+Command = Dispatch | Wait | Advance | Abandoned | Finishing | Stopped
+"""What a driver does next; where that only changes the state, the event that it applies."""
 
 
 def decide(plan: Plan, state: State) -> Command:
     """The next command. The same plan and state always give the same one."""
     if state.status != "running":
-        return Stop(state.status, state.reason)
+        return Stopped(state.status, state.reason)
     open_slots = [slot for slot in state.slots.values() if slot.done is None]
     if open_slots and all(slot.waiting for slot in open_slots):
         return Wait()
     nodes = in_flight(plan, state)
     if state.phase == "sample" and not state.slots and (reason := limit_reached(plan, state, nodes)):
-        return Finish(reason)
-    ready = [node for node in nodes if node.name not in state.slots or _may_be_dispatched(state.slots[node.name])]
+        return Finishing(reason)
+    ready = [
+        node
+        for node in nodes
+        if (slot := state.slots.get(node.name)) is None or (slot.done is None and not slot.waiting)
+    ]
     if not ready:
         return Advance()
     if PHASES[state.phase].optional and (event := _abandon_reason(plan, state, ready)):
-        return Wait() if any(slot.waiting for slot in open_slots) else Abandon(event)
+        return Wait() if any(slot.waiting for slot in open_slots) else Abandoned(event)
     if ending := _stop_reason(plan, state, ready):
         # The attempts in flight are paid for: their reports are awaited first.
         return Wait() if any(slot.waiting for slot in open_slots) else ending
@@ -93,10 +77,6 @@ def limit_reached(plan: Plan, state: State, nodes: list[Node]) -> str:
     return ""
 
 
-def _may_be_dispatched(slot: Slot) -> bool:
-    return slot.done is None and not slot.waiting
-
-
 def _abandon_reason(plan: Plan, state: State, ready: list[Node]) -> str:
     """Why the proposed team, which the run can do without, is abandoned; '' when it is not."""
     if any(_give_up_reason(plan, state, node) for node in ready):
@@ -104,15 +84,15 @@ def _abandon_reason(plan: Plan, state: State, ready: list[Node]) -> str:
     return "" if affordable(plan, state, ready) else "unaffordable"
 
 
-def _stop_reason(plan: Plan, state: State, ready: list[Node]) -> Stop | None:
+def _stop_reason(plan: Plan, state: State, ready: list[Node]) -> Stopped | None:
     """Why the run must end instead of dispatching the ready tasks; None when it need not."""
     for node in ready:
         if problem := _give_up_reason(plan, state, node):
-            return Stop("failed", problem)
+            return Stopped("failed", problem)
     if affordable(plan, state, ready):
         return None
     cap = plan.config.stop.dollars
-    return Stop("stopped", f"the next attempt could pass stop.dollars ({cap}); raise it to go on")
+    return Stopped("stopped", f"the next attempt could pass stop.dollars ({cap}); raise it to go on")
 
 
 def _give_up_reason(plan: Plan, state: State, node: Node) -> str:

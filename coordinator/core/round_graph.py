@@ -220,7 +220,8 @@ def learns(plan: Plan, state: State, wave: int) -> list[Node]:
     """The tasks of one wave of the round's learning; earlier waves must be answered."""
     waves = learner_schedule(plan, state)
     before = [work for works in waves[:wave] for work in works]
-    tensors = _tensors_of(state, [work for work in before if work.first == waves[wave][0].first])
+    publishers = [work.name for work in before if work.publish and work.first == waves[wave][0].first]
+    tensors = tuple(done.objects["tensors"] for name in publishers if (done := state.slots[name].done))
     if wave:
         objects, parts = locations_after_learning(plan, state, wave)
         served_before = served_by(state, "learner", max(map(len, waves[:wave])), state.round)
@@ -261,11 +262,6 @@ def _learn(plan: Plan, state: State, work: Work, number: int, like: LearnTask) -
         )
 
     return Node(work.name, item, make)
-
-
-def _tensors_of(state: State, works: list[Work]) -> tuple[Ref, ...]:
-    names = [work.name for work in works if work.publish]
-    return tuple(done.objects["tensors"] for name in names if (done := state.slots[name].done))
 
 
 def _regrouping(plan: Plan, state: State) -> list[Gate]:

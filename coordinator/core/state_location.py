@@ -18,15 +18,13 @@ Locations = tuple[tuple[Ref, ...], dict[str, int]]
 """Objects in the order of their keys, and for each `part/group` the position of the object that holds it."""
 
 
+_without_idle_parts = cache(AlgorithmSpec.without)
+
+
 def spec_of(plan: Plan) -> AlgorithmSpec:
     """The algorithm of the run, with the parts that its settings need."""
     config = plan.config.algorithm
     return _without_idle_parts(algorithm(config.name), config.idle_parts)
-
-
-@cache
-def _without_idle_parts(spec: AlgorithmSpec, idle: tuple[str, ...]) -> AlgorithmSpec:
-    return spec.without(idle)
 
 
 def learner_schedule(plan: Plan, state: State) -> list[list[Work]]:

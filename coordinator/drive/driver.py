@@ -7,7 +7,7 @@ import msgspec
 
 from coordinator.core.apply import apply
 from coordinator.core.budget import item_bytes, load_meter, turn_meter
-from coordinator.core.decide import Abandon, Advance, Dispatch, Finish, Stop, Wait, decide
+from coordinator.core.decide import Advance, Dispatch, Wait, decide
 from coordinator.core.events import (
     Abandoned,
     Advanced,
@@ -108,7 +108,7 @@ class Driver:
             self._apply(Resumed())
             self.state = intact_state(self._plan, self.state, self._ports.storage, ledger)
         # A run that cannot go on stays as it is, so that repeated resumes cost nothing.
-        if record is None or not isinstance(decide(self._plan, self.state), Stop):
+        if record is None or not isinstance(decide(self._plan, self.state), Stopped):
             self._bill(load_meter(self._plan, record))
             if record is None:
                 for ref in self._plan.inputs.refs():
@@ -191,12 +191,12 @@ class Driver:
                 self._dispatch(command)
             case Advance():
                 self._advance(dispatching, pause_at)
-            case Abandon(event):
-                self._advance(dispatching, pause_at, Abandoned(event))
-            case Finish(reason):
-                self._apply(Finishing(reason))
-            case Stop(status, reason):
-                self._apply(Stopped(status, reason))
+            case Abandoned():
+                self._advance(dispatching, pause_at, command)
+            case Finishing():
+                self._apply(command)
+            case Stopped():
+                self._apply(command)
                 return self._leave()
             case _:
                 self._listen()

@@ -95,12 +95,9 @@ def advance(plan: StudyPlan, state: StudyState, outcomes: Mapping[str, Outcome])
         for purse in _purses_of(plan, purses, following):
             purse.begin(following, 0.0)
     widths = divide({run: plan.owners[run] for run in live}, plan.weights, plan.width)
-    grants = {run: Grant(width=widths[run], dollars=_allowance(plan, purses, run)) for run in live}
+    allowances = {run: least(purse.allowance(run) for purse in _purses_of(plan, purses, run)) for run in live}
+    grants = {run: Grant(width=widths[run], dollars=allowances[run]) for run in live}
     return StudyState(live=grants, over=over, purses=purses, stopping=state.stopping)
-
-
-def _allowance(plan: StudyPlan, purses: dict[str, Purse], run: str) -> float | None:
-    return least(purse.allowance(run) for purse in _purses_of(plan, purses, run))
 
 
 def _purses_of(plan: StudyPlan, purses: dict[str, Purse], run: str) -> list[Purse]:

@@ -200,13 +200,9 @@ class Layout:
             if location.work != "initialise"
         ]
         unfinished_bytes = self.workload.rollouts * self.workload.unfinished_bytes
-        puts = len(sizes) + (self._players(round_placement) if unfinished_bytes else 0)
+        players = sum(task.number for task in self.schedule(round_placement)[0])
+        puts = len(sizes) + (players if unfinished_bytes else 0)
         return meter + Meter(puts=puts, bytes_written=round(sum(sizes) + unfinished_bytes))
-
-    def _players(self, round_placement: RoundPlacement) -> int:
-        """Tasks that play rollouts."""
-        tasks = self.schedule(round_placement)[0]
-        return sum(task.number for task in tasks if task.kind in ("sample", "whole"))
 
     def _works(self, rule: str) -> list[list[Work]]:
         workload = self.workload

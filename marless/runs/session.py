@@ -6,7 +6,8 @@ from typing import Protocol
 
 from coordinator.config.schema import RunConfig
 from coordinator.core import budget
-from coordinator.core.decide import Stop, decide
+from coordinator.core.decide import decide
+from coordinator.core.events import Stopped
 from coordinator.core.round_graph import PHASES
 from coordinator.core.state import State
 from coordinator.drive.driver import PATIENCE_S, Driver
@@ -121,7 +122,7 @@ class Session:
 
     def refusal(self) -> Ending | None:
         """The ending of a new run whose cap is too low to begin."""
-        if not self._is_new or not isinstance(decide(self._plan, State()), Stop):
+        if not self._is_new or not isinstance(decide(self._plan, State()), Stopped):
             return None
         cap = self._plan.config.stop.dollars
         too_low = f"stop.dollars = {cap:g} is less than a first attempt may cost; raise it"

@@ -4,7 +4,7 @@ from simulated import World, answered, failed, make_plan, report
 from task_fields import make_task
 
 from coordinator.core.apply import apply
-from coordinator.core.decide import Advance, Dispatch, Finish, Stop, Wait, decide
+from coordinator.core.decide import Advance, Dispatch, Wait, decide
 from coordinator.core.events import Ended, Finishing, Reported, Resumed, Stopped
 from coordinator.core.state import State
 from coordinator.drive import driver as loop
@@ -60,7 +60,7 @@ def test_a_run_asks_for_its_phases_in_order():
         (3, ["final/000"]),
         (3, ["absolute/000"]),
     ]
-    assert isinstance(met[-1][1], Stop) and met[-1][1] == Stop("finished", "rounds")
+    assert isinstance(met[-1][1], Stopped) and met[-1][1] == Stopped("finished", "rounds")
 
 
 @pytest.mark.parametrize("phase", ["describe", "initialise", "sample", "learn", "final", "absolute"])
@@ -160,7 +160,7 @@ def test_the_first_limit_that_is_met_ends_the_run():
 
 def test_a_limit_of_seconds_is_met_by_the_training_time():
     _, met, _ = journey("stop.seconds=5", limit=2000)
-    finish = next(state for state, command in met if isinstance(command, Finish))
+    finish = next(state for state, command in met if isinstance(command, Finishing))
     before = [state.seconds for state, _ in met if state.round == finish.round - 1]
     assert finish.seconds >= 5 > before[0]
 
@@ -185,7 +185,7 @@ def test_a_failed_attempt_is_dispatched_again_with_the_next_number_up_to_the_lim
     _, met, world = journey("stop.rounds=3", "attempts=4", script=script)
     tries = [r.attempt for r in world.invoker.asked if isinstance(r, SampleTask) and r.address.round == 1]
     assert tries == [0, 1, 2, 3]
-    assert met[-1][1] == Stop(
+    assert met[-1][1] == Stopped(
         "failed", "sample/00000-00000 of round 1 failed after 4 attempts, last: the actor died: exit status 1"
     )
 
@@ -212,7 +212,7 @@ def test_a_failure_that_no_attempt_can_better_stops_the_run_at_once():
         return [answered(function, request)]
 
     plan, met, world = journey("stop.rounds=3", script=script)
-    assert met[-1][1] == Stop("failed", "learn/all of round 0: policy/g00/w0 is not finite")
+    assert met[-1][1] == Stopped("failed", "learn/all of round 0: policy/g00/w0 is not finite")
     assert [r.attempt for r in world.invoker.asked if isinstance(r, LearnTask)] == [0]
     assert met[-1][0].diverged
     resumed = apply(plan, met[-1][0], Resumed())
@@ -244,7 +244,7 @@ def test_one_failure_among_several_is_dispatched_again_alone():
 def test_a_run_that_ended_stays_ended(status):
     plan, state = state_in("sample", Wait)
     ended = apply(plan, state, Stopped(status, "why"))
-    assert decide(plan, ended) == Stop(status, "why")
+    assert decide(plan, ended) == Stopped(status, "why")
 
 
 def test_a_late_report_wakes_nothing():
