@@ -60,7 +60,7 @@ _ROUNDING = 1e-9
 @dataclass(frozen=True, slots=True)
 class Task:
     number: int
-    """Unique, in the order of arrival."""
+    """Unique in its lane, in the order of arrival."""
     module: str
     """What serves it."""
     expected_s: float
@@ -244,26 +244,37 @@ def choose(
     """
     if sum(slot.idle_since is None for slot in slots) >= capacity.slots:
         return None
-    # The tag from which on resources are reserved for a task that did not fit, and how much of each every task that is
-    # backfilled may need.
-    reserved_from, backfill_limit = inf, dict[str, float]()
+    reservation = _Reservation(capacity)
     for start, lane in sorted((shares.start_tag(lane), lane) for lane, queue in queues.items() if queue):
         too_large = None
-        limits = backfill_limit if start >= reserved_from else {}
+        limits = reservation.backfill_limit if start >= reservation.reserved_from else {}
         pool = _Pool(lane, slots, in_use, capacity, now)
         for task in pool.by_net_duration(list(islice(queues[lane], WINDOW)), (alike or {}).get(lane)):
-            if not _fits(task, pool.free):
+            # Tasks of a kind need the same, so one look answers for all.
+            if (too_large and task.need is too_large.need) or not _fits(task, pool.free):
                 too_large = too_large or task
             elif _fits(task, limits) and not pool.waits_for_data(task):
                 return Choice(lane, task, pool.slot_for(task))
         if too_large:
             share_s = dominant_share(too_large, capacity) * too_large.expected_s
-            reserved_from = min(reserved_from, shares.finish_tag(lane, share_s))
-            # A slot is not reserved: there are as many as backfilled tasks, and the next that is free serves it.
-            for resource in too_large.need.keys() - {SLOTS}:
-                limit = (capacity.of(resource) - too_large.need[resource]) / capacity.slots
-                backfill_limit[resource] = min(backfill_limit.get(resource, inf), limit)
+            reservation.add(too_large, shares.finish_tag(lane, share_s))
     return None
+
+
+class _Reservation:
+    """What is reserved for tasks that did not fit: from the start tag `reserved_from` on a task is backfilled only if
+    it needs at most `backfill_limit` of each resource."""
+
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
+        self.reserved_from, self.backfill_limit = inf, dict[str, float]()
+
+    def add(self, task: Task, finish_tag: float) -> None:
+        """Reserves what the task needs, but for a slot: the next that is free serves it."""
+        self.reserved_from = min(self.reserved_from, finish_tag)
+        for resource in task.need.keys() - {SLOTS}:
+            limit = (self._capacity.of(resource) - task.need[resource]) / self._capacity.slots
+            self.backfill_limit[resource] = min(self.backfill_limit.get(resource, inf), limit)
 
 
 class _Pool:

@@ -4,6 +4,8 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
@@ -11,7 +13,7 @@ import msgspec
 
 from functions.contract import Ref, RegroupTask, Report, Request, SampleTask, WholeTask
 from functions.encoding import JsonDecoder, Undecodable
-from infra.local.dispatch import CORES, SLOTS, Capacity, Task, Waiting
+from infra.local.dispatch import CORES, SLOTS, Capacity, Need, Task, Waiting
 from infra.local.worker_process import WorkerProcess
 
 # The predicted duration of a task while none like it has ended.
@@ -86,8 +88,6 @@ class SharedPool(Protocol):
     capacity: Capacity
     usual_cores: dict[str, float]
 
-    def next_number(self) -> int: ...
-
     def prewarm(self, function: str) -> None: ...
 
     def waits(self, lane: "Lane") -> None: ...
@@ -113,6 +113,7 @@ class Lane:
         self.foreign: set[str] = set()
         """The groups of its tasks that import code which is not ours."""
         self.waiting = Waiting()
+        self._numbers = count()
         self._pending: dict[int, Pending] = {}
         self._seconds: dict[str, float] = {}
         self._cores: dict[str, float] = {}
@@ -136,10 +137,7 @@ class Lane:
         pending = Pending(
             self._task(function, id, body), self, function, id, attempt, body, timeout_s, time.monotonic()
         )
-        if not self.waiting:
-            self._pool.waits(self)
-        self.waiting.add(pending.task)
-        self._pending[pending.task.number] = pending
+        self._add(pending)
         self._pool.dispatch()
 
     def wait(self, timeout_s: float) -> list[Report]:
@@ -162,6 +160,9 @@ class Lane:
     def again(self, pending: Pending) -> None:
         """A task that has begun waits again, and is served alone."""
         pending.alone = True
+        self._add(pending)
+
+    def _add(self, pending: Pending) -> None:
         if not self.waiting:
             self._pool.waits(self)
         self.waiting.add(pending.task)
@@ -192,7 +193,7 @@ class Lane:
         def update(task: Task) -> Task:
             pending = self._pending[task.number]
             if pending.kind == kind:
-                pending.task = replace(task, need={**task.need, CORES: max(cores, _LEAST_CORES)})
+                pending.task = replace(task, need=_need(max(cores, _LEAST_CORES)))
             return pending.task
 
         self.waiting.change(update)
@@ -208,8 +209,13 @@ class Lane:
             reads = {}
         # What plays must not reach what learns.
         group = _LEARNS if function == _LEARNS else "plays"
-        need = {SLOTS: 1.0, CORES: cores}
-        return Task(self._pool.next_number(), module, max(seconds, 1e-4), need, reads, group, group in self.foreign)
+        return Task(next(self._numbers), module, max(seconds, 1e-4), _need(cores), reads, group, group in self.foreign)
+
+
+@lru_cache(maxsize=64)
+def _need(cores: float) -> Need:
+    """Cached, so that the dispatcher tells by the object that tasks need the same."""
+    return {SLOTS: 1.0, CORES: cores}
 
 
 def _work(id: str) -> str:

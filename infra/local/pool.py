@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Mapping
-from itertools import count
 from pathlib import Path
 from typing import Literal, Self
 
@@ -60,7 +59,6 @@ class Pool:
         self._shares = FairShares()
         # Tasks that are to be served with none of another lane beside them.
         self._alone: list[Pending] = []
-        self._numbers = count()
         # When it was measured how many cores tasks keep busy, and how many.
         self._measured = 0.0, 0.0
         self.usual_cores: dict[str, float] = {}
@@ -109,10 +107,6 @@ class Pool:
     def busy_share(self) -> float:
         """The part of the time since the pool was made for which its slots ran tasks that have ended."""
         return sum(self.busy_s.values()) / (self.capacity.slots * (time.monotonic() - self._began))
-
-    def next_number(self) -> int:
-        """The number of the next task."""
-        return next(self._numbers)
 
     def prewarm(self, function: str) -> None:
         """Imports the function's module ahead of its first task, in an idle worker or a new one below the limit."""
