@@ -5,6 +5,7 @@ from collections import Counter
 
 import drawing_commands
 import pytest
+from shell import Shell
 
 from functions.contract import MissingExtra
 from functions.isolation.foreign_imports import IMPORTS
@@ -24,10 +25,17 @@ drawing_commands.without_pictures()
 @pytest.fixture(scope="session", autouse=True)
 def _own_state(tmp_path_factory):
     """The key with which runs are sealed, and what lists remember of runs, are not those of who runs the tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    state, cache = tmp_path_factory.mktemp("state"), tmp_path_factory.mktemp("cache")
+    with Shell() as shell:
+        shell.export(XDG_STATE_HOME=str(state), XDG_CACHE_HOME=str(cache))
         yield
+
+
+@pytest.fixture
+def shell():
+    """Changes the current folder, environment variables and the import path, for one test."""
+    with Shell() as shell:
+        yield shell
 
 
 def pytest_collection_finish(session):

@@ -10,8 +10,8 @@ SMALL = {
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch, no_processes):
-    monkeypatch.chdir(tmp_path)
+def home(tmp_path, shell, no_processes):
+    shell.cd(tmp_path)
     return tmp_path
 
 

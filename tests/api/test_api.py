@@ -137,7 +137,7 @@ def test_a_recorded_run_is_simulated_with_more_rollouts(small):
         marless.simulate(run, rounds=2)
 
 
-def test_a_run_that_fails_is_named_with_its_run(small, home, monkeypatch):
+def test_a_run_that_fails_is_named_with_its_run(small, home, shell):
     (home / "failing.py").write_text(
         "from mpe2 import simple_spread_v3\n"
         "def make(**options):\n"
@@ -145,6 +145,6 @@ def test_a_run_that_fails_is_named_with_its_run(small, home, monkeypatch):
         "    env.step = lambda actions: 1 / 0\n"
         "    return env\n"
     )
-    monkeypatch.syspath_prepend(home)
+    shell.import_from(home)
     with pytest.raises((marless.RunFailed, marless.UserError), match="division by zero"):
         marless.train({**small, "task": {"name": "pettingzoo:failing:make"}}, quiet=True, attempts=1)

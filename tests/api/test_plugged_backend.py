@@ -8,8 +8,8 @@ from marless.cli.app import main
 
 
 @pytest.fixture
-def installed(home, monkeypatch):
-    install(home / "site", monkeypatch, "my_backend")
+def installed(home, shell):
+    install(home / "site", shell, "my_backend")
 
 
 def test_a_run_trains_there_and_is_resumed_and_looked_at(installed, small, capsys):

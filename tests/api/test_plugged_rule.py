@@ -14,8 +14,8 @@ SCALED = {"rule": "ramp", "rollouts": 5, "min_rollouts": 2}
 
 
 @pytest.fixture
-def installed(home, monkeypatch):
-    install(home / "site", monkeypatch, "my_rule")
+def installed(home, shell):
+    install(home / "site", shell, "my_rule")
 
 
 def test_a_run_is_scaled_by_it(installed, small):
@@ -32,9 +32,9 @@ def test_help_texts_explain_it(installed, capsys):
     assert "ramp" in capsys.readouterr().out
 
 
-def test_an_ablation_takes_it(installed, home, monkeypatch, capsys):
+def test_an_ablation_takes_it(installed, home, shell, capsys):
     paths = (home / "site", PLUG_INS / "my_rule", ROOT)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))  # its runs are processes
+    shell.export(PYTHONPATH=os.pathsep.join(map(str, paths)))  # its runs are processes
     small = ["actors.num_envs=2", "evaluation.episodes=2", "evaluation.final_episodes=2", "scaling.rollouts=3"]
     axes = ["--sharing", "none", "--scaling", "ramp", "--placement", "fused", "--seeds", "1", "--jobs", "1"]
     assert main(["ablate", *small, "stop.rounds=2", *axes]) == 0
@@ -56,7 +56,7 @@ def test_without_it_the_rule_is_unknown(small):
         ("my_rule:THREE_DOWN", "is no Rule of a ScalingRule"),
     ],
 )
-def test_one_that_cannot_be_used_is_a_line(home, monkeypatch, small, value, problem):
-    install(home / "site", monkeypatch, "my_rule", **{"scaling.ramp": value})
+def test_one_that_cannot_be_used_is_a_line(home, shell, small, value, problem):
+    install(home / "site", shell, "my_rule", **{"scaling.ramp": value})
     with pytest.raises(marless.ConfigError, match=problem):
         marless.train(small, scaling=SCALED)

@@ -22,9 +22,9 @@ GAMES = {
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("game", GAMES)
-def test_a_league_forgets_nothing(tmp_path, monkeypatch, game, seed):
+def test_a_league_forgets_nothing(tmp_path, shell, game, seed):
     train(tmp_path, *GAMES[game], *LEAGUE, f"seed={seed}")
-    monkeypatch.chdir(tmp_path)
+    shell.cd(tmp_path)
     folder = RunFolder.find("run")
     found, checkpoints = load_checkpoints(folder)
     teams = {**checkpoints, "newest": load_team(folder)[1]}

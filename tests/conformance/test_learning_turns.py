@@ -24,11 +24,11 @@ def test_connect_four_against_itself_beats_random_play_for_every_seed(tmp_path):
         assert rate - half > 0.5, seed
 
 
-def test_leduc_holdem_against_itself_takes_chips_from_random_play_as_either_player(tmp_path, monkeypatch):
+def test_leduc_holdem_against_itself_takes_chips_from_random_play_as_either_player(tmp_path, shell):
     pytest.importorskip("rlcard")
     game = ("task.name=pettingzoo:pettingzoo.classic.leduc_holdem_v4:env", "task.options.horizon=12")
     train(tmp_path, str(EXAMPLE), *game, "seed=1", *FEW_EVALUATIONS)
-    monkeypatch.chdir(tmp_path)
+    shell.cd(tmp_path)
     found = plays(RunFolder.find("run"), ["random"], episodes=2000).plays
     print([(play.side, play.returns.mean, play.returns.ci95) for play in found])
     assert [play.side for play in found] == ["player_0", "player_1"]
@@ -36,9 +36,9 @@ def test_leduc_holdem_against_itself_takes_chips_from_random_play_as_either_play
 
 
 @pytest.mark.parametrize("fixed", [0, 1])
-def test_a_player_of_connect_four_learns_to_beat_the_script_and_random_play(tmp_path, monkeypatch, fixed):
+def test_a_player_of_connect_four_learns_to_beat_the_script_and_random_play(tmp_path, shell, fixed):
     train(tmp_path, str(SCRIPTED), f"opponents.side={fixed}", "seed=1", *FEW_EVALUATIONS)
-    monkeypatch.chdir(tmp_path)
+    shell.cd(tmp_path)
     found = plays(RunFolder.find("run"), ["scripted", "random"], episodes=1600).plays
     print([(play.side, play.against, play.returns.mean, play.returns.ci95) for play in found])
     assert [(play.side, play.against) for play in found] == [

@@ -54,8 +54,8 @@ def marless(folder, *argv):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_simulation_takes_as_long_as_the_run(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_simulation_takes_as_long_as_the_run(name, tmp_path, shell):
+    shell.cd(tmp_path)
     emulated = "--backend" in RUNS[name]
     if emulated:
         marless(tmp_path, "deploy", "--backend", "emulated")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,7 @@ def long_alone(tmp_path_factory):
 
 
 def weights_alone(folder, base):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with chdir(folder):
         train_alone(range(1, 5), base)
     found = hashes(folder)
     assert len(found) == 32

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from asking import begin
 from emulated import Emulated, emulated
+from shell import Shell
 
 from infra.aws.awslambda import LambdaInvoker
 from infra.aws.dynamodb import DynamoLedger
@@ -109,9 +110,9 @@ def ledger(ledgers: Backend) -> Iterator[Any]:
 
 
 @pytest.fixture
-def local_invokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Backend:
+def local_invokers(tmp_path: Path, shell: Shell) -> Backend:
     """Two workers; 'actor' is served by `echo`, 'learner' by a module that does not exist."""
-    monkeypatch.syspath_prepend(Path(__file__).parent)
+    shell.import_from(Path(__file__).parent)
     root = tmp_path / "blobs"
     modules = {"actor": "echo", "learner": "no_such_module"}
     source = (

@@ -240,10 +240,10 @@ blobs.put("rounds/b", b"x" * 1000)
             assert list(pool.map(work, range(8))) == [None] * 8
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_change_of_the_current_folder_does_not_move_the_root(self, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
+    def test_a_change_of_the_current_folder_does_not_move_the_root(self, tmp_path, shell):
+        shell.cd(tmp_path)
         blobs = FileStorage(Path("run/blobs"))
         (tmp_path / "elsewhere").mkdir()
-        monkeypatch.chdir(tmp_path / "elsewhere")
+        shell.cd(tmp_path / "elsewhere")
         blobs.put("a", b"body")
         assert (tmp_path / "run/blobs/a").read_bytes() == b"body"

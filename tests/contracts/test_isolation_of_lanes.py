@@ -17,10 +17,10 @@ MODULES = {"actor": "echo", "learner": "echo_too"}
 
 
 @pytest.fixture
-def pool(tmp_path, monkeypatch):
+def pool(tmp_path, shell):
     """A pool of two slots; its functions are `echo` and the same by another name."""
     for folder in (Path(__file__).parent, tmp_path):
-        monkeypatch.syspath_prepend(folder)
+        shell.import_from(folder)
     (tmp_path / "echo_too.py").write_text("from echo import handle\n")
     (tmp_path / "somebodys_simulator.py").write_text("")
     with Pool(Capacity(2, 2), MODULES, tmp_path / "workers") as pool:

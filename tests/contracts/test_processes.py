@@ -203,10 +203,10 @@ def test_numerical_libraries_get_the_threads_they_were_given(tmp_path, local_inv
         assert {said(ask(pool, "environment", name)) for name in names} == {"3"}
 
 
-def test_a_module_in_the_current_folder_is_found_but_hides_nothing_of_ours(tmp_path, monkeypatch):
+def test_a_module_in_the_current_folder_is_found_but_hides_nothing_of_ours(tmp_path, shell):
     (tmp_path / "mine.py").write_text("import infra\ndef handle(body, blobs): return infra.__file__.encode()\n")
     (tmp_path / "infra.py").write_text("")
-    monkeypatch.chdir(tmp_path)
+    shell.cd(tmp_path)
     with WorkerPool(1, tmp_path / "blobs", {"actor": "mine"}) as pool:
         assert ask(pool, "echo").body.endswith(b"infra/__init__.py")
 

@@ -100,9 +100,9 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture
-def marless(place, capfd, monkeypatch):
+def marless(place, capfd, shell):
     """The command line, in the folder of the account."""
-    monkeypatch.chdir(place.home)
+    shell.cd(place.home)
     yield Commands(capfd)
     place.inject()
 
@@ -144,10 +144,8 @@ def expected(place):
 
 
 @pytest.fixture
-def as_aws(place, monkeypatch):
+def as_aws(place, shell):
     """The SDK's own variables, with which the user's account is the emulated one."""
     where = place.account.whereabouts
-    variables = {"ENDPOINT_URL": where.endpoint, "ACCESS_KEY_ID": where.key, "SECRET_ACCESS_KEY": where.secret}
-    for name, value in {**variables, "DEFAULT_REGION": where.region}.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setenv("NO_PROXY", "*")
+    shell.export(AWS_ENDPOINT_URL=where.endpoint, AWS_DEFAULT_REGION=where.region, NO_PROXY="*")
+    shell.export(AWS_ACCESS_KEY_ID=where.key, AWS_SECRET_ACCESS_KEY=where.secret)

@@ -32,10 +32,10 @@ SECRETS = (
 
 
 @pytest.fixture
-def planted(place, as_aws, monkeypatch):
+def planted(place, as_aws, shell):
     (place.home / "telling.py").write_text(TELLING)
-    monkeypatch.syspath_prepend(place.home)
-    monkeypatch.setenv("PLANTED_API_KEY", PLANTED)
+    shell.import_from(place.home)
+    shell.export(PLANTED_API_KEY=PLANTED)
     return place.account.whereabouts.secret
 
 
@@ -75,16 +75,14 @@ def test_a_detached_run_that_fails_tells_nothing(place, marless, planted, finish
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "[bad"])
-def test_an_address_with_a_password_is_shown_without(marless, planted, monkeypatch, host):
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://user:{PLANTED}@{host}")
+def test_an_address_with_a_password_is_shown_without(marless, planted, shell, host):
+    shell.export(AWS_ENDPOINT_URL=f"http://user:{PLANTED}@{host}")
     said = marless("deploy", "--backend", "aws", "--yes")
     assert said.code == 2
     assert_hidden("\n".join([*said.out, *said.err]), planted, "deploy")
 
 
-def test_neither_a_proxy_nor_a_profile_that_is_missing_keeps_anybody_out(place, monkeypatch):
-    monkeypatch.setenv("AWS_PROFILE", "of-nobody")
-    for name in ("http_proxy", "HTTP_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
+def test_neither_a_proxy_nor_a_profile_that_is_missing_keeps_anybody_out(place, shell):
+    shell.export(AWS_PROFILE="of-nobody", http_proxy="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9")
     cloud = cloud_at(place.account.whereabouts)
     assert cloud.client("sts").get_caller_identity()["Account"] == "123456789012"

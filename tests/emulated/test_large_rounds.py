@@ -87,10 +87,10 @@ def test_a_round_of_a_thousand_rollouts_loses_and_doubles_none(place, marless, f
 
 
 @pytest.fixture
-def new_account(tmp_path, capfd, monkeypatch):
+def new_account(tmp_path, capfd, shell):
     """The command line in a folder whose account has the ten concurrent executions of new accounts."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(CONCURRENCY, "10")
+    shell.cd(tmp_path)
+    shell.export(**{CONCURRENCY: "10"})
     yield Commands(capfd)
     if running := account.find(account_folder()):
         running.stop()

@@ -30,9 +30,9 @@ def test_every_example_is_run():
 
 
 @pytest.mark.parametrize("name", SHORT)
-def test_an_example_runs(name, tmp_path, monkeypatch, capsys, no_processes):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(EXAMPLES)
+def test_an_example_runs(name, tmp_path, shell, capsys, no_processes):
+    shell.cd(tmp_path)
+    shell.import_from(EXAMPLES)
     importlib.import_module(name).main(**SHORT[name])
     assert capsys.readouterr().out.strip()
 

@@ -33,14 +33,14 @@ def cloud():
 
 
 @pytest.fixture
-def engine(tmp_path, monkeypatch):
+def engine(tmp_path, shell):
     """Returns the calls of docker so far."""
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin/docker"
     program.write_text(ENGINE)
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
-    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    shell.export(PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    shell.export(CALLS=str(tmp_path / "calls"))
 
     def calls():
         return [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
@@ -97,26 +97,26 @@ def test_images_of_deployed_versions_are_out_of_reach_of_the_rule_that_expires_i
     assert expired["selection"]["tagStatus"] == "any"
 
 
-def test_an_engine_that_does_not_know_of_provenance_builds_without(engine, tmp_path, monkeypatch):
-    monkeypatch.setenv("REFUSED", "--provenance")
+def test_an_engine_that_does_not_know_of_provenance_builds_without(engine, tmp_path, shell):
+    shell.export(REFUSED="--provenance")
     containers.build("docker", tmp_path, "name:tag")
     first, second = engine()
     assert set(first) - set(second) == {"--provenance=false"}
 
 
-def test_a_flag_that_no_try_can_do_without_is_reported(engine, tmp_path, monkeypatch):
-    monkeypatch.setenv("REFUSED", "--provenance --platform")
+def test_a_flag_that_no_try_can_do_without_is_reported(engine, tmp_path, shell):
+    shell.export(REFUSED="--provenance --platform")
     with pytest.raises(ContainerFault, match=r"^docker build failed: See 'docker build --help'\.$"):
         containers.build("docker", tmp_path, "name:tag")
 
 
-def test_a_push_that_fails_is_one_line(cloud, engine, tmp_path, monkeypatch):
-    monkeypatch.setenv("FAILS", "push")
+def test_a_push_that_fails_is_one_line(cloud, engine, tmp_path, shell):
+    shell.export(FAILS="push")
     with pytest.raises(DeploymentFault, match=r"^docker push failed: no room left$"):
         of_team(cloud, Packages(image=Image(tmp_path, "89ab")))
 
 
-def test_without_an_engine_there_is_no_image(cloud, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_without_an_engine_there_is_no_image(cloud, tmp_path, shell):
+    shell.export(PATH=str(tmp_path))
     with pytest.raises(ContainerFault, match=r"^none of docker, podman, finch is installed; one of them builds"):
         of_team(cloud, Packages(image=Image(tmp_path, "cdef")))

@@ -237,12 +237,10 @@ def test_an_endpoint_that_nobody_serves_is_named(give_up_after):
     assert "cannot be reached; check the network" in line
 
 
-def test_missing_credentials_are_missed_in_one_line(service, monkeypatch, tmp_path):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-        monkeypatch.setenv(name, str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+def test_missing_credentials_are_missed_in_one_line(service, shell, tmp_path):
+    shell.unset("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_DEFAULT_REGION")
+    nowhere = str(tmp_path / "none")
+    shell.export(AWS_CONFIG_FILE=nowhere, AWS_SHARED_CREDENTIALS_FILE=nowhere, AWS_EC2_METADATA_DISABLED="true")
     storage = S3Storage(Cloud("us-east-1", service.address), BUCKET, "run")
     assert "no usable credentials were found" in fault(lambda: storage.get("a"))
     line = fault(lambda: S3Storage(Cloud(profile="nobody"), BUCKET, "run"))

@@ -50,10 +50,9 @@ def variables():
 
 
 @pytest.fixture
-def serving(variables, monkeypatch):
+def serving(variables, shell):
     """Serves an event with a new worker around a handle; further events with the same one."""
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
+    shell.export(**variables)
 
     def of(handle):
         handler = instrument(Worker(handle), {})
@@ -89,8 +88,8 @@ def test_an_attempt_without_an_answer_is_reported_once_and_the_function_returns(
     assert kind == "crash" or report.duration_ms >= 400
 
 
-def test_an_end_that_cannot_be_reported_is_an_error_of_the_function(serving, monkeypatch):
-    monkeypatch.setenv("MARLESS_TABLE", "no-such-table")
+def test_an_end_that_cannot_be_reported_is_an_error_of_the_function(serving, shell):
+    shell.export(MARLESS_TABLE="no-such-table")
     with pytest.raises(StorageFault):
         serving(crash)(report_to=ReportTo(ask=3, index=0, count=2, coordinator="c:1"))
 
@@ -127,8 +126,8 @@ def test_an_answer_is_never_taken_for_an_error():
     assert parse_result(False, answer, log="") == InvocationResult("answered", answer)
 
 
-def test_a_line_names_its_invocation_and_nothing_of_the_one_before(serving, capsys, monkeypatch):
-    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "logged")  # a service's logger keeps its first stream
+def test_a_line_names_its_invocation_and_nothing_of_the_one_before(serving, capsys, shell):
+    shell.export(POWERTOOLS_SERVICE_NAME="logged")  # a service's logger keeps its first stream
     serve = serving(crash)
     serve("r-1")
     Logger().append_keys(left="behind")
@@ -147,9 +146,9 @@ def test_a_line_names_its_invocation_and_nothing_of_the_one_before(serving, caps
 
 
 @pytest.mark.parametrize(("level", "messages"), [("DEBUG", ["answered"]), ("INFO", [])])
-def test_an_answer_is_logged_where_the_deployment_asks_for_it(serving, capsys, monkeypatch, level, messages):
-    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", f"logged-{level}")
-    monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", level)
+def test_an_answer_is_logged_where_the_deployment_asks_for_it(serving, capsys, shell, level, messages):
+    shell.export(POWERTOOLS_SERVICE_NAME=f"logged-{level}")
+    shell.export(POWERTOOLS_LOG_LEVEL=level)
     assert serving(handle)("r-3")["type"] == "done"
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(line["message"], line["function_request_id"]) for line in lines] == [(one, "r-3") for one in messages]

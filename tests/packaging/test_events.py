@@ -44,12 +44,11 @@ def test_a_function_answers_its_events_without_a_bucket(name):
     assert {ref.key for ref in answer.objects.values()} == answer.inlined.keys()
 
 
-def test_the_coordinator_answers_its_events(monkeypatch):
+def test_the_coordinator_answers_its_events(shell):
     schedule = yaml_parse(template.text())["Resources"]["Coordinator"]["Properties"]["Events"]["Sweep"]["Properties"]
     assert json.loads(FILES["coordinator/sweep.json"]) == json.loads(schedule["Input"])
     with account() as variables:
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
+        shell.export(**variables)
         handler = import_module("coordinator.drive.handler").Coordinator(variables)
         assert handler(json.loads(FILES["coordinator/sweep.json"]), None) == {"woken": 0}
         # A run of that name is not in the account.

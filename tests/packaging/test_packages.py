@@ -14,6 +14,7 @@ from commands import Commands
 from fake_wheels import project, wheel
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from shell import Shell
 
 from aws_emulator import account
 from functions.algorithms.registry import ALGORITHMS
@@ -80,10 +81,8 @@ def offline(tmp_path_factory):
     wheel(folder, "sympy", "1.0", {"sympy.py": ""})
     wheel(folder, "deep", "3.1", {"deep.py": ""}, ["torch>=2.2", "needed"])
     wheel(folder, "torchlight", "1.0", {"torchlight.py": ""}, ['torch; extra == "gpu"'])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PIP_CONFIG_FILE", "/dev/null")
-        patch.setenv("PIP_NO_INDEX", "1")
-        patch.setenv("PIP_FIND_LINKS", str(folder))
+    with pytest.MonkeyPatch.context() as patch, Shell() as shell:
+        shell.export(PIP_CONFIG_FILE="/dev/null", PIP_NO_INDEX="1", PIP_FIND_LINKS=str(folder))
         patch.setattr(packages_module, "PINS", pins)
         yield pins
 
@@ -306,17 +305,16 @@ def test_the_image_of_a_plug_in_that_needs_torch_holds_both_and_every_build_has_
     assert second == first
 
 
-def test_a_deployment_needs_no_container_engine(offline, tmp_path, monkeypatch, capfd):
+def test_a_deployment_needs_no_container_engine(offline, tmp_path, shell, capfd):
     (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.chdir(tmp_path)
+    shell.export(PATH=str(tmp_path / "bin"))
+    shell.cd(tmp_path)
     marless = Commands(capfd)
     assert marless("deploy", "--backend", "emulated", "--yes").code == 0
     try:
         where = account.find(account_folder()).whereabouts
-        for name, value in (("ENDPOINT_URL", where.endpoint), ("ACCESS_KEY_ID", where.key)):
-            monkeypatch.setenv(f"AWS_{name}", value)
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", where.secret)
+        shell.export(AWS_ENDPOINT_URL=where.endpoint)
+        shell.export(AWS_ACCESS_KEY_ID=where.key, AWS_SECRET_ACCESS_KEY=where.secret)
         made = marless("deploy", "--region", where.region, "--plugin", "with-needs", "--yes")
         assert (made.code, made.err) == (0, [])
         assert "learner     a zip archive, as no plug-in needs torch" in made.out

@@ -20,8 +20,8 @@ KEPT = {"ablation.json", "base.toml", "runs", "results.csv", "table.json", "tabl
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd):
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,8 @@ PETTINGZOO = "pettingzoo:bad_environments:"
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd, no_processes):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd, no_processes):
+    shell.cd(tmp_path)
     (tmp_path / "broken.toml").write_text("seed = = 1\n")
     (tmp_path / "latin.toml").write_bytes("# Kräne\nseed = 1\n".encode("latin-1"))
     (tmp_path / "unknown.toml").write_text("[algorithm]\nlearning_rate = 1e-3\n")
@@ -86,11 +87,11 @@ def test_a_run_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(marless,
     assert not Path("runs").exists() or list(Path("runs").iterdir()) == []
 
 
-def test_a_missing_package_is_named_with_what_to_install(marless, processes, tmp_path, monkeypatch):
+def test_a_missing_package_is_named_with_what_to_install(marless, processes, tmp_path, shell):
     shim = tmp_path / "shim" / "pettingzoo.py"
     shim.parent.mkdir()
     shim.write_text("raise ModuleNotFoundError(\"No module named 'pettingzoo'\", name='pettingzoo')\n")
-    monkeypatch.syspath_prepend(shim.parent)
+    shell.import_from(shim.parent)
     said = marless.train("extra", "task.name=pettingzoo:mpe2.simple_spread_v3:parallel_env")
     assert said.code == 2
     assert "pip install" in the_line(said)
@@ -204,8 +205,7 @@ DAMAGES = {
 def trained(tmp_path_factory):
     """A folder of runs with one finished run, `first`."""
     folder = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with chdir(folder):
         assert main(["train", *SMALL, "--run", "first", "--workers", "1"]) == 0
     return folder / "runs"
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,9 @@ ON = ("--backend", "emulated")
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
+def marless(tmp_path, shell, capfd):
     """Commands in a fresh folder; ends the account that they leave."""
-    monkeypatch.chdir(tmp_path)
+    shell.cd(tmp_path)
     yield Commands(capfd)
     if (running := account.find(account_folder())) is not None:
         running.stop()
@@ -32,17 +33,16 @@ def marless(tmp_path, monkeypatch, capfd):
 def deployed(tmp_path_factory):
     """A folder whose account has the default deployment; its account ends with the tests."""
     folder = tmp_path_factory.mktemp("deployed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with chdir(folder):
         assert main(["deploy", *ON]) == 0
         yield folder
         account.find(account_folder()).stop()
 
 
 @pytest.fixture
-def there(deployed, monkeypatch, capfd):
+def there(deployed, shell, capfd):
     """Commands in the folder of the shared account."""
-    monkeypatch.chdir(deployed)
+    shell.cd(deployed)
     return Commands(capfd)
 
 
@@ -54,7 +54,7 @@ def small(marless, name, *settings):
     return marless("train", *SMALL, *ON, *settings, "--run", name)
 
 
-def test_a_deployment_is_made_kept_renewed_and_removed_without_a_trace(marless, monkeypatch):
+def test_a_deployment_is_made_kept_renewed_and_removed_without_a_trace(marless):
     made = marless("deploy", *ON, "--actor-memory", "2048", "--budget", "7")
     assert (made.code, made.err) == (0, ["starting an emulated AWS account in runs/.emulated"])
     assert "actor        version 1, 2,048 MB, 300 s" in made.out
@@ -133,8 +133,8 @@ def test_a_detached_run_is_not_torn_down_by_accident(marless):
     assert "and 1 run with all data: far" in removed.out
 
 
-def test_an_account_of_ten_executions_keeps_its_quota_and_reserves_none(marless, monkeypatch):
-    monkeypatch.setenv(CONCURRENCY, "10")
+def test_an_account_of_ten_executions_keeps_its_quota_and_reserves_none(marless, shell):
+    shell.export(**{CONCURRENCY: "10"})
     assert marless("deploy", *ON).code == 0
     running = account.find(account_folder())
     quotas = cloud_at(running.whereabouts).client("lambda").get_account_settings()["AccountLimit"]
@@ -142,7 +142,7 @@ def test_an_account_of_ten_executions_keeps_its_quota_and_reserves_none(marless,
     refused = marless("deploy", *ON, "--concurrency", "1")
     assert refused.code == 2
     assert "below its minimum value of [10]" in refused.err[-1]
-    monkeypatch.setenv(CONCURRENCY, "20")
+    shell.export(**{CONCURRENCY: "20"})
     other = marless("deploy", *ON)
     assert (other.code, other.err) == (
         2,
@@ -168,8 +168,8 @@ def test_a_deployment_that_is_only_shown_stays_as_it_is(there):
 
 
 @pytest.mark.parametrize("quota", ["0", "ten", "-1", "1.5"])
-def test_a_quota_that_is_no_number_starts_no_account(marless, monkeypatch, quota):
-    monkeypatch.setenv(CONCURRENCY, quota)
+def test_a_quota_that_is_no_number_starts_no_account(marless, shell, quota):
+    shell.export(**{CONCURRENCY: quota})
     said = marless("deploy", *ON)
     assert (said.code, said.err) == (2, [f"marless: {CONCURRENCY}: {quota!r} is not a whole number above 0"])
     assert account.find(account_folder()) is None

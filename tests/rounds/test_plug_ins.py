@@ -122,11 +122,11 @@ def test_the_guides_leave_no_account_behind(home):
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
+def marless(tmp_path, shell, capfd):
     """Both plug-ins, in this process."""
     for name in ("my_task", "my_algorithm"):
-        install(tmp_path / "site", monkeypatch, name)
-    monkeypatch.chdir(tmp_path)
+        install(tmp_path / "site", shell, name)
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 
@@ -154,16 +154,16 @@ def test_a_plug_in_s_placements_have_the_same_weights(marless):
 
 
 @pytest.mark.parametrize("engine", ["numpy", "torch"])
-def test_an_algorithm_with_a_loss_in_torch_keeps_its_promises(tmp_path, monkeypatch, engine):
-    install(tmp_path, monkeypatch, "my_loss")
+def test_an_algorithm_with_a_loss_in_torch_keeps_its_promises(tmp_path, shell, engine):
+    install(tmp_path, shell, "my_loss")
     settings = {"hidden": [8], "epochs": 1, "num_minibatches": 2, "engine": engine, "recurrent": engine == "torch"}
     settings["normalise_observations"] = True
     assert check(algorithm("spo"), settings, [TASKS["unequal agents with masks and a state"]]) == ()
 
 
-def test_an_algorithm_with_a_loss_in_torch_learns(tmp_path, monkeypatch, capfd):
-    install(tmp_path / "site", monkeypatch, "my_loss")
-    monkeypatch.chdir(tmp_path)
+def test_an_algorithm_with_a_loss_in_torch_learns(tmp_path, shell, capfd):
+    install(tmp_path / "site", shell, "my_loss")
+    shell.cd(tmp_path)
     settings = ("task.name=toy/signal", "algorithm.name=spo", "actors.num_envs=16", "stop.rounds=30")
     said = Commands(capfd)("train", *settings, "--run", "learned", "--workers", "1")
     assert said.code == 0, said.err
@@ -171,9 +171,8 @@ def test_an_algorithm_with_a_loss_in_torch_learns(tmp_path, monkeypatch, capfd):
     assert json.loads(Path("runs/learned/summary.json").read_text())["final_return"]["mean"] > 8
 
 
-def test_an_algorithm_travels_to_functions_with_its_entry_point(tmp_path, monkeypatch):
-    for name, value in (("PIP_NO_INDEX", "1"), ("PIP_NO_BUILD_ISOLATION", "0"), ("PIP_CONFIG_FILE", os.devnull)):
-        monkeypatch.setenv(name, value)
+def test_an_algorithm_travels_to_functions_with_its_entry_point(tmp_path, shell):
+    shell.export(PIP_NO_INDEX="1", PIP_NO_BUILD_ISOLATION="0", PIP_CONFIG_FILE=os.devnull)
     project = shutil.copytree(PLUG_INS / "my_algorithm", tmp_path / "my_algorithm")
     (wheel,) = prepare([str(project)], tmp_path / "wheels").requirements
     with zipfile.ZipFile(wheel) as packed:

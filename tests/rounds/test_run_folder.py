@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import tomllib
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
@@ -63,8 +64,8 @@ FILES = {
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd, no_processes):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd, no_processes):
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 
@@ -72,8 +73,7 @@ def marless(tmp_path, monkeypatch, capfd, no_processes):
 def trained(tmp_path_factory):
     """A folder of runs with one finished run, `first`."""
     folder = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with chdir(folder):
         assert main(["train", *SMALL, "--run", "first", "--workers", "1"]) == 0
     return folder / "runs"
 

@@ -10,8 +10,8 @@ LONGER = ("stop.rounds=8", "scaling.rollouts=3", "placement.rule=packed")
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd, no_processes):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd, no_processes):
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 

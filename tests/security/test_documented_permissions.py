@@ -63,9 +63,9 @@ def deployed(operator, packages):
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
+def marless(tmp_path, shell, capfd):
     """Commands with a principal's credentials, as in a shell where these are set."""
-    monkeypatch.chdir(tmp_path)
+    shell.cd(tmp_path)
     nowhere = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
     commands = Commands(capfd)
 
@@ -73,8 +73,7 @@ def marless(tmp_path, monkeypatch, capfd):
         key, secret, token = cloud.credentials
         credentials = {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": token}
         place = {"AWS_ENDPOINT_URL": cloud.endpoint, "AWS_DEFAULT_REGION": cloud.region}
-        for name, value in {**nowhere, **credentials, **place}.items():
-            monkeypatch.setenv(name, value)
+        shell.export(**{**nowhere, **credentials, **place})
         return commands(*argv)
 
     return call

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from samtranslator.yaml_helper import yaml_parse
+from shell import Shell
 from two_tenants import ROLES, TEMPLATE, resources, roles_of, scope
 
 from aws_emulator.cloudformation.intrinsics import Scope
@@ -481,7 +482,7 @@ def test_a_days_spending_is_taken_for_a_months() -> None:
 
 @pytest.mark.parametrize("name", ["Spend", "FailedRuns"])
 def test_an_alarm_uses_the_names_that_the_coordinator_emits(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, shell: Shell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from aws_lambda_powertools import Metrics
     from aws_lambda_powertools.metrics import MetricUnit
@@ -489,7 +490,7 @@ def test_an_alarm_uses_the_names_that_the_coordinator_emits(
     stack = scope("alpha")
     variables = dict(resources(stack, "AWS::Lambda::Function"))["Coordinator"]["Environment"]["Variables"]
     for variable in ("POWERTOOLS_SERVICE_NAME", "POWERTOOLS_METRICS_NAMESPACE"):
-        monkeypatch.setenv(variable, variables[variable])
+        shell.export(**{variable: variables[variable]})
     metrics = Metrics()
     metrics.set_default_dimensions(Tenant="alpha")
     metrics.add_metric(name=name, unit=MetricUnit.NoUnit, value=0.5)

@@ -6,7 +6,7 @@ from pathlib import Path
 PLUG_INS = Path(__file__).parents[1] / "plug_ins"
 
 
-def install(site, monkeypatch, name, **entry_points):
+def install(site, shell, name, **entry_points):
     """Puts the package on the path, and its entry points, or `entry_points` of its group, into a .dist-info."""
     project = tomllib.loads((PLUG_INS / name / "pyproject.toml").read_text())["project"]
     ((group, offered),) = project["entry-points"].items()
@@ -15,5 +15,5 @@ def install(site, monkeypatch, name, **entry_points):
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
     lines = [f"{key} = {value}" for key, value in (entry_points or offered).items()]
     (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
-    monkeypatch.syspath_prepend(site)
-    monkeypatch.syspath_prepend(PLUG_INS / name)
+    shell.import_from(site)
+    shell.import_from(PLUG_INS / name)

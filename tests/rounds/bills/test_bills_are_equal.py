@@ -29,8 +29,8 @@ PACKED_READS = 3 * (2 * 1 + 2 + 2) + 3
 
 
 @pytest.fixture
-def marless(capfd, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def marless(capfd, tmp_path, shell):
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 

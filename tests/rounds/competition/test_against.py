@@ -37,8 +37,8 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def marless(folder, monkeypatch, capfd, no_processes):
-    monkeypatch.chdir(folder)
+def marless(folder, shell, capfd, no_processes):
+    shell.cd(folder)
     return Commands(capfd)
 
 

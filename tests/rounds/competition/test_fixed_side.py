@@ -3,6 +3,7 @@
 import json
 import shlex
 import shutil
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
@@ -91,8 +92,7 @@ def sources(tmp_path_factory):
     def of(*settings):
         if settings not in known:
             path = tmp_path_factory.mktemp("source")
-            with pytest.MonkeyPatch.context() as patch:
-                patch.chdir(path)
+            with chdir(path):
                 from marless.cli.app import main
 
                 options = [*SMALL, "stop.rounds=1", *settings]
@@ -141,8 +141,8 @@ def same(own, other):
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd, no_processes):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd, no_processes):
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 

@@ -84,8 +84,8 @@ def test_a_killed_league_goes_on_with_its_checkpoints(tmp_path, phase):
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd, no_processes):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd, no_processes):
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 

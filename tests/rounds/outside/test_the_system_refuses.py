@@ -13,8 +13,8 @@ from marless.output import OUTPUT
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd):
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 
@@ -33,10 +33,10 @@ def test_a_folder_of_runs_that_is_a_file_is_named(marless, command):
 
 
 @pytest.mark.parametrize("command", [["train"], ["runs"], ["doctor"], ["config"], ["deploy", "--yes"]])
-def test_a_current_folder_that_was_deleted_is_named(marless, tmp_path, monkeypatch, command):
+def test_a_current_folder_that_was_deleted_is_named(marless, tmp_path, shell, command):
     gone = tmp_path / "gone"
     gone.mkdir()
-    monkeypatch.chdir(gone)
+    shell.cd(gone)
     gone.rmdir()
     said = marless(*command)
     assert said.code == 2 and "current folder was deleted" in said.err[0]

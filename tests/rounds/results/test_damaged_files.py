@@ -5,6 +5,7 @@
 
 import random
 import shutil
+from contextlib import chdir
 
 import pytest
 from commands import SMALL, Commands
@@ -35,8 +36,7 @@ KINDS = (
 def finished(tmp_path_factory):
     """A folder with a finished run."""
     folder = tmp_path_factory.mktemp("finished")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with chdir(folder):
         assert main(["train", *SMALL, "stop.rounds=2", 'log.to=["csv"]', "--run", "r", "--workers", "1"]) == 0
     return folder
 
@@ -47,14 +47,14 @@ def test_the_files_of_a_run_are_those_that_are_damaged_here(finished):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_file_is_one_line_whoever_reads_it(finished, tmp_path, monkeypatch, capfd, kind):
+def test_a_damaged_file_is_one_line_whoever_reads_it(finished, tmp_path, shell, capfd, kind):
     files = kinds_of_files(finished / "runs/r")
     path = files.get(kind, [next(path for paths in files.values() for path in paths if "learner" in path.name)])[0]
     marless, asked = Commands(capfd), {**(SLOW if kind in IN_PAGES else {}), **COMMANDS}
     for how in WAYS[KINDS.index(kind) % len(WAYS)]:
         folder = tmp_path / how
         shutil.copytree(finished, folder, symlinks=True)
-        monkeypatch.chdir(folder)
+        shell.cd(folder)
         damage(random.Random(1), folder / "runs/r" / path, how)
         for name, argv in asked.items():
             said = marless(*argv)
@@ -62,9 +62,9 @@ def test_a_damaged_file_is_one_line_whoever_reads_it(finished, tmp_path, monkeyp
             assert not any("internal error" in line for line in said.err), f"{name} of {kind}, {how}: {said.err}"
 
 
-def test_a_damaged_summary_is_said_and_does_not_keep_a_run_from_going_on(finished, tmp_path, monkeypatch, capfd):
+def test_a_damaged_summary_is_said_and_does_not_keep_a_run_from_going_on(finished, tmp_path, shell, capfd):
     shutil.copytree(finished, tmp_path / "copy", symlinks=True)
-    monkeypatch.chdir(tmp_path / "copy")
+    shell.cd(tmp_path / "copy")
     summary = tmp_path / "copy/runs/r/summary.json"
     summary.write_bytes(summary.read_bytes() + b"\xff")
     marless = Commands(capfd)
@@ -75,10 +75,10 @@ def test_a_damaged_summary_is_said_and_does_not_keep_a_run_from_going_on(finishe
     assert marless("verify", "r").code == 0
 
 
-def test_a_configuration_that_was_edited_is_no_longer_that_of_the_run(finished, tmp_path, monkeypatch, capfd):
+def test_a_configuration_that_was_edited_is_no_longer_that_of_the_run(finished, tmp_path, shell, capfd):
     """Even one that is valid, such as an empty file, of which commands would read the defaults."""
     shutil.copytree(finished, tmp_path / "copy", symlinks=True)
-    monkeypatch.chdir(tmp_path / "copy")
+    shell.cd(tmp_path / "copy")
     marless = Commands(capfd)
     assert marless("verify", "r").code == 0
     (tmp_path / "copy/runs/r/config.toml").write_bytes(b"")
@@ -86,9 +86,9 @@ def test_a_configuration_that_was_edited_is_no_longer_that_of_the_run(finished, 
     assert said.code == 1 and "config.toml was edited after the run began" in said.out[0]
 
 
-def test_a_damaged_line_between_others_is_named_and_one_at_the_end_was_cut_off(finished, tmp_path, monkeypatch, capfd):
+def test_a_damaged_line_between_others_is_named_and_one_at_the_end_was_cut_off(finished, tmp_path, shell, capfd):
     shutil.copytree(finished, tmp_path / "copy", symlinks=True)
-    monkeypatch.chdir(tmp_path / "copy")
+    shell.cd(tmp_path / "copy")
     path = tmp_path / "copy/runs/r/metrics.jsonl"
     first, second, _ = path.read_bytes().split(b"\n")
     marless = Commands(capfd)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from contextlib import chdir
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ from marless.reports import load_policy
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd):
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 
@@ -131,16 +132,15 @@ WRONG = {
 def trained(tmp_path_factory):
     """A folder with a run, and a file that nothing may touch."""
     folder = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with chdir(folder):
         assert main(["train", *SMALL, "--run", "a", "--workers", "1"]) == 0
     (folder / "file").write_text("kept")
     return folder
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG.values(), ids=WRONG)
-def test_a_mistake_is_one_line_and_nothing_is_written(trained, monkeypatch, capfd, arguments, message):
-    monkeypatch.chdir(trained)
+def test_a_mistake_is_one_line_and_nothing_is_written(trained, shell, capfd, arguments, message):
+    shell.cd(trained)
     said = Commands(capfd)("export", "a", *arguments)
     assert (said.code, len(said.err)) == (2, 1)
     assert message in said.err[0]
@@ -148,8 +148,8 @@ def test_a_mistake_is_one_line_and_nothing_is_written(trained, monkeypatch, capf
     assert (trained / "file").read_text() == "kept"
 
 
-def test_a_missing_package_is_named_with_its_extra(trained, monkeypatch, capfd):
-    monkeypatch.chdir(trained)
+def test_a_missing_package_is_named_with_its_extra(trained, shell, monkeypatch, capfd):
+    shell.cd(trained)
     monkeypatch.setattr("marless.extras.find_spec", lambda name: None)
     said = Commands(capfd)("export", "a", "--to", "onnx")
     assert (said.code, said.out) == (2, [])

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,7 @@ def make(render_mode=None):
 def trained(tmp_path_factory):
     """A folder with the module `my_game` and the run `mine` of it."""
     folder = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with chdir(folder):
         (folder / "my_game.py").write_text(GAME)
         name = "task.name=pettingzoo:my_game:make"
         assert main(["train", name, *SETTINGS, "stop.rounds=1", "--run", "mine", "--workers", "1"]) == 0
@@ -57,9 +57,9 @@ def trained(tmp_path_factory):
 
 
 @pytest.fixture
-def marless(trained, tmp_path, monkeypatch, capfd, no_processes):
+def marless(trained, tmp_path, shell, capfd, no_processes):
     shutil.copytree(trained, tmp_path / "copy", symlinks=True)
-    monkeypatch.chdir(tmp_path / "copy")
+    shell.cd(tmp_path / "copy")
     Path("called").unlink()
     return Commands(capfd)
 
@@ -138,13 +138,13 @@ def test_the_same_in_python(marless):
     assert api.evaluate("gift", workers=1, trust=True).round == 1
 
 
-def test_without_a_place_for_the_key_runs_are_asked_about(marless, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+def test_without_a_place_for_the_key_runs_are_asked_about(marless, shell):
+    shell.export(XDG_STATE_HOME="/dev/null")
     assert "not made by you" in marless("evaluate", "mine").err[0]
 
 
-def test_the_key_is_the_users_alone(marless, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def test_the_key_is_the_users_alone(marless, shell, tmp_path):
+    shell.export(XDG_STATE_HOME=str(tmp_path / "state"))
     somebody_elses()
     assert marless("evaluate", "gift", "--workers", "1", "--trust").code == 0
     (key,) = (tmp_path / "state/marless").iterdir()

@@ -23,8 +23,8 @@ KEYED = [
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd):
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 

@@ -24,9 +24,9 @@ sys.addaudithook(_hear)
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd, no_processes):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def marless(tmp_path, shell, capfd, no_processes):
+    shell.cd(tmp_path)
+    shell.export(XDG_CACHE_HOME=str(tmp_path / "cache"))
     found = Commands(capfd)
     for name, rounds in (("a", 2), ("b", 3)):
         assert found.train(name, f"stop.rounds={rounds}").code == 0

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,7 @@ from marless.cli.app import main
 def trained(tmp_path_factory):
     """A folder with the runs `four`, of four rounds, and `six`, the same resumed for two more."""
     folder = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with chdir(folder):
         assert main(["train", *SMALL, "--run", "four", "--workers", "1"]) == 0
         shutil.copytree("runs/four", "runs/six")
         assert main(["resume", "six", "stop.rounds=6", "--workers", "1"]) == 0
@@ -28,8 +28,8 @@ def trained(tmp_path_factory):
 
 
 @pytest.fixture
-def marless(trained, tmp_path, monkeypatch, capfd, no_processes):
-    monkeypatch.chdir(tmp_path)
+def marless(trained, tmp_path, shell, capfd, no_processes):
+    shell.cd(tmp_path)
     shutil.copytree(trained, "runs", symlinks=True)
     return Commands(capfd)
 

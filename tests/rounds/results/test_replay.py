@@ -21,8 +21,8 @@ TAG = ("task.name=mpe/simple_tag", "task.options.max_cycles=4")
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd):
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 
@@ -106,22 +106,21 @@ def test_fixed_opponents_play_their_policies(marless):
     ],
     ids=lambda part: " ".join(part) if isinstance(part, tuple) else "",
 )
-def test_a_mistake_is_one_line_and_writes_nothing(marless, monkeypatch, words, line):
+def test_a_mistake_is_one_line_and_writes_nothing(marless, shell, words, line):
     trained(marless, "a", *MPE, "stop.rounds=1")
     trained(marless, "toy", "stop.rounds=1")
-    monkeypatch.setenv("PATH", "")
-    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
-        monkeypatch.delenv(name, raising=False)
+    shell.export(PATH="")
+    shell.unset("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
     said = marless("replay", *words)
     assert (said.code, len(said.err)) == (2, 1)
     assert said.err[0].startswith(line)
     assert not list(Path().glob("*.*")) and not Path("runs/a/replay.gif").exists()
 
 
-def test_a_window_plays_until_it_is_closed_and_then_the_file_is_written(marless, monkeypatch):
+def test_a_window_plays_until_it_is_closed_and_then_the_file_is_written(marless, shell):
     pygame = pytest.importorskip("pygame")
     trained(marless, "a", *MPE)
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    shell.export(SDL_VIDEODRIVER="dummy")
     sizes = []
 
     def close_it():
@@ -173,18 +172,18 @@ def program(folder, text):
     return os.pathsep.join([str(path.parent), os.environ["PATH"]])
 
 
-def test_every_pixel_of_a_video_reaches_ffmpeg(marless, monkeypatch, tmp_path):
+def test_every_pixel_of_a_video_reaches_ffmpeg(marless, shell, tmp_path):
     trained(marless, "a", *MPE)
     # The last argument is the file.
-    monkeypatch.setenv("PATH", program(tmp_path, 'for file; do :; done; cat > "$file"'))
+    shell.export(PATH=program(tmp_path, 'for file; do :; done; cat > "$file"'))
     assert marless("replay", "a", "--episodes", "1", "--out", "team.mp4").out == ["team.mp4"]
     # Four frames, and the last for ten times as long, of 328 x 358 pixels.
     assert Path("team.mp4").stat().st_size == (4 + 10) * 328 * 358 * 3
 
 
-def test_ffmpegs_own_error_is_the_line(marless, monkeypatch, tmp_path):
+def test_ffmpegs_own_error_is_the_line(marless, shell, tmp_path):
     trained(marless, "a", *MPE)
-    monkeypatch.setenv("PATH", program(tmp_path, "echo no such encoder >&2; exit 1"))
+    shell.export(PATH=program(tmp_path, "echo no such encoder >&2; exit 1"))
     said = marless("replay", "a", "--out", "team.mp4")
     assert (said.code, said.err) == (2, ["marless: ffmpeg: no such encoder"])
     assert not Path("team.mp4").exists()

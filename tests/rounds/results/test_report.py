@@ -16,8 +16,8 @@ METRICS = ("policy/entropy", "policy/kl", "policy/clip_fraction", "postprocess/e
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd):
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import sqlite3
+from contextlib import chdir
 from pathlib import Path
 
 import msgspec
@@ -19,15 +20,14 @@ from marless.runs.integrity.file_hashes import COVERED, plan_hash
 def trained(tmp_path_factory):
     """A folder with the finished run `run`."""
     folder = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with chdir(folder):
         assert main(["train", *SMALL, "--run", "run", "--workers", "1"]) == 0
     return folder / "runs"
 
 
 @pytest.fixture
-def marless(trained, tmp_path, monkeypatch, capfd, no_processes):
-    monkeypatch.chdir(tmp_path)
+def marless(trained, tmp_path, shell, capfd, no_processes):
+    shell.cd(tmp_path)
     shutil.copytree(trained, "runs", symlinks=True)
     return Commands(capfd)
 

@@ -21,8 +21,8 @@ LONG = ("stop.rounds=16", "evaluation.every=1")
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd):
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 

@@ -5,6 +5,7 @@ import json
 import random
 import threading
 import time
+from contextlib import chdir
 
 import pytest
 from commands import Commands
@@ -16,8 +17,8 @@ from marless.runs import run_log
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd):
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 
@@ -25,8 +26,7 @@ def marless(tmp_path, monkeypatch, capfd):
 def alone(tmp_path_factory):
     """The weights of the runs of `everything`, each trained by itself."""
     folder = tmp_path_factory.mktemp("alone")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with chdir(folder):
         train_alone((1, 2))
     return hashes(folder)
 

@@ -35,8 +35,8 @@ SHIPPED = Path(__file__).parents[3] / "benchmarks" / "suite.toml"
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd):
+    shell.cd(tmp_path)
     Path("small.toml").write_text(SUITE)
     return Commands(capfd)
 

@@ -269,9 +269,9 @@ def test_a_long_error_leaves_room_for_its_line():
         ),
     ],
 )
-def test_a_module_or_factory_that_raises_says_in_which_line(tmp_path, monkeypatch, source, says):
+def test_a_module_or_factory_that_raises_says_in_which_line(tmp_path, shell, monkeypatch, source, says):
     (tmp_path / "sour_games.py").write_text(source)
-    monkeypatch.syspath_prepend(tmp_path)
+    shell.import_from(tmp_path)
     monkeypatch.delitem(sys.modules, "sour_games", raising=False)
     with pytest.raises(EnvironmentFault, match=says):
         adapter.make(EnvTask(name="pettingzoo:sour_games:Game"), 1)
@@ -332,9 +332,9 @@ def test_environments_that_are_not_supported_are_refused_by_name(task, message):
     assert "\n" not in str(refused.value)
 
 
-def test_a_package_that_an_environment_needs_is_named(tmp_path, monkeypatch):
+def test_a_package_that_an_environment_needs_is_named(tmp_path, shell):
     (tmp_path / "lame_games.py").write_text("import nobody_has_this")
-    monkeypatch.syspath_prepend(tmp_path)
+    shell.import_from(tmp_path)
     with pytest.raises(MissingExtra, match=r"needs the package 'nobody_has_this', .*: pip install nobody_has_this$"):
         adapter.make(EnvTask(name="pettingzoo:lame_games:Game"), 1)
 
@@ -352,10 +352,10 @@ def test_a_package_that_an_environment_needs_is_named(tmp_path, monkeypatch):
     ],
 )
 def test_a_module_that_is_missing_in_a_package_that_is_there_is_named_with_who_imports_it(
-    tmp_path, monkeypatch, source, says
+    tmp_path, shell, monkeypatch, source, says
 ):
     (tmp_path / "tame_games.py").write_text(source)
-    monkeypatch.syspath_prepend(tmp_path)
+    shell.import_from(tmp_path)
     monkeypatch.delitem(sys.modules, "tame_games", raising=False)
     with pytest.raises(ValueError, match=f"^pettingzoo:tame_games:Game: .*{says}"):
         adapter.make(EnvTask(name="pettingzoo:tame_games:Game"), 1)

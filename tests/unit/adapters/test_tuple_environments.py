@@ -152,10 +152,10 @@ def test_a_tuple_of_another_length_is_a_fault():
 
 
 @pytest.fixture
-def registered_pot(tmp_path, monkeypatch):
+def registered_pot(tmp_path, shell):
     """A package that registers pots of two sizes."""
     (tmp_path / "pot_package.py").write_text("")
-    monkeypatch.syspath_prepend(tmp_path)
+    shell.import_from(tmp_path)
     for size in ("small", "large"):
         gymnasium.register(id=f"Pot-{size}-v1", entry_point=f"{__name__}:Pot", kwargs={"steps": len(size)})
     yield

@@ -75,12 +75,12 @@ mappo = house_raises:SPEC
 
 
 @pytest.fixture(autouse=True)
-def plug_ins(tmp_path, monkeypatch):
+def plug_ins(tmp_path, shell):
     """A distribution with plug-ins, installed for this test."""
     for name, text in MODULES.items():
         (tmp_path / f"{name}.py").write_text(text)
     install(tmp_path, "houses", ENTRIES)
-    monkeypatch.syspath_prepend(tmp_path)
+    shell.import_from(tmp_path)
     yield tmp_path
     registry.ALGORITHMS._loaded.clear()
     for name in MODULES:
@@ -133,9 +133,9 @@ def test_an_algorithm_that_cannot_be_is_refused_in_one_line_by_registry_and_comm
     assert str(report.value) == f"the command line: algorithm.name: {refused.value}"
 
 
-def test_two_packages_with_one_name_are_both_named(plug_ins, monkeypatch):
+def test_two_packages_with_one_name_are_both_named(plug_ins, shell):
     install(plug_ins, "more", "[marless.algorithms]\nhouse = house_wide:SPEC\n")
-    monkeypatch.syspath_prepend(plug_ins / "elsewhere")  # another path is searched again
+    shell.import_from(plug_ins / "elsewhere")  # another path is searched again
     with pytest.raises(BadRequest, match=r"several packages offer the algorithm 'house': .*; uninstall all but one"):
         registry.algorithm("house")
 

@@ -115,22 +115,22 @@ def test_any_option_of_a_task_survives_being_printed(text, number):
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "/tmp/x", "a b", "a\n", "latest", "ä", "x" * 101])
-def test_a_run_never_leaves_its_place(tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_never_leaves_its_place(tmp_path, shell, name):
+    shell.cd(tmp_path)
     with pytest.raises(UserError):
         RunFolder.create(name, "suggestion")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_runs_without_a_name_get_one_each(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_runs_without_a_name_get_one_each(tmp_path, shell):
+    shell.cd(tmp_path)
     folders = [RunFolder.create(None, "spread-mappo-s1") for _ in range(3)]
     assert len({folder.name for folder in folders}) == 3
     assert all(folder.name.startswith("spread-mappo-s1-2") for folder in folders)
 
 
-def test_a_folder_with_anything_of_a_user_s_is_not_taken_for_a_run_s(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_folder_with_anything_of_a_user_s_is_not_taken_for_a_run_s(tmp_path, shell):
+    shell.cd(tmp_path)
     (tmp_path / "runs/notes").mkdir(parents=True)
     assert RunFolder.create("notes", "").path.name == "notes"
     (tmp_path / "runs/notes/thoughts.txt").write_text("")
@@ -138,8 +138,8 @@ def test_a_folder_with_anything_of_a_user_s_is_not_taken_for_a_run_s(tmp_path, m
         RunFolder.create("notes", "")
 
 
-def test_the_fingerprint_of_a_run_names_the_code_of_its_environment(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
+def test_the_fingerprint_of_a_run_names_the_code_of_its_environment(tmp_path, shell):
+    shell.import_from(tmp_path)
     package = tmp_path / "my_package"
     package.mkdir()
     (package / "__init__.py").write_text("raise RuntimeError('looking must not run it')")
@@ -153,8 +153,8 @@ def test_the_fingerprint_of_a_run_names_the_code_of_its_environment(tmp_path, mo
     assert environment_fingerprint(ours, "ippo").environment is None
 
 
-def test_the_fingerprint_of_a_run_names_the_code_of_its_algorithm(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
+def test_the_fingerprint_of_a_run_names_the_code_of_its_algorithm(tmp_path, shell):
+    shell.import_from(tmp_path)
     (tmp_path / "an_algorithm.py").write_text("raise RuntimeError('looking must not run it')")
     (tmp_path / "an_algorithm-1.dist-info").mkdir()
     (tmp_path / "an_algorithm-1.dist-info/METADATA").write_text("Name: an_algorithm\nVersion: 1\n")
@@ -244,11 +244,11 @@ def test_a_value_that_cloudformation_would_refuse_is_refused_at_once(options, me
     assert (printed.out, printed.err.startswith(f"marless: {message}"), printed.err.count("\n")) == ("", True, 1)
 
 
-def test_a_folder_is_no_package(tmp_path, monkeypatch):
+def test_a_folder_is_no_package(tmp_path, shell, monkeypatch):
     """Such as the one that Weights & Biases writes its logs to."""
     (tmp_path / "tensorboardX_of_nobody").mkdir()
     (tmp_path / "package_of_somebody.py").write_text("")
-    monkeypatch.syspath_prepend(tmp_path)
+    shell.import_from(tmp_path)
     known = {"nobody": ("", ("tensorboardX_of_nobody",)), "somebody": ("", ("package_of_somebody",))}
     monkeypatch.setattr("marless.extras.EXTRAS", known)
     assert not extras.is_installed("nobody") and extras.is_installed("somebody")

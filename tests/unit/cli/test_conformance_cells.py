@@ -504,11 +504,11 @@ sys.modules.update(smac_stand_in.modules(smac_stand_in.World()))
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("algorithm", ["mappo", "qmix"])
-def test_the_protocol_of_starcraft_runs_up_to_the_game(tmp_path, monkeypatch, algorithm):
+def test_the_protocol_of_starcraft_runs_up_to_the_game(tmp_path, shell, monkeypatch, algorithm):
     """Runs, measures and reports a case of the protocol, shorter and on a map of the stand-in."""
     (tmp_path / "package" / "smac").mkdir(parents=True)
     (tmp_path / "package" / "smac" / "__init__.py").write_text(STAND_IN)
-    monkeypatch.syspath_prepend(tmp_path / "package")
+    shell.import_from(tmp_path / "package")
     monkeypatch.setattr(measures, "EPISODES", 16)
     for name, module in smac_stand_in.modules(smac_stand_in.World()).items():
         module.__spec__ = ModuleSpec(name, None)

@@ -11,8 +11,8 @@ from marless.comparison.run_selection import collect
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def here(tmp_path, shell):
+    shell.cd(tmp_path)
 
 
 def made(name, *settings, seed=1, **how):

@@ -19,8 +19,8 @@ MPE = ("task.name=mpe/simple_spread",)
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def here(tmp_path, shell):
+    shell.cd(tmp_path)
 
 
 def compared(axis="steps"):

@@ -14,8 +14,8 @@ from marless.reports.provenance import written_by
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def here(tmp_path, shell):
+    shell.cd(tmp_path)
 
 
 def a_file(name, task, algorithms):

@@ -17,8 +17,8 @@ SPREAD, TOY = "task.name=mpe/simple_spread", "task.name=toy/signal"
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def here(tmp_path, shell):
+    shell.cd(tmp_path)
 
 
 def made(name, *settings, seed=1, **how):

@@ -72,9 +72,9 @@ def broken(shape) -> torch.nn.Module:
 
 
 @pytest.fixture(autouse=True)
-def my_networks(tmp_path, monkeypatch):
+def my_networks(tmp_path, shell):
     (tmp_path / "my_networks.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(tmp_path)
+    shell.import_from(tmp_path)
     yield
     sys.modules.pop("my_networks", None)
 

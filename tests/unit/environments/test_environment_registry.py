@@ -38,7 +38,7 @@ def make_contradictory(task, num_envs):
 
 
 @pytest.fixture
-def plug_ins(tmp_path, monkeypatch):
+def plug_ins(tmp_path, shell):
     """A distribution with plug-ins, installed for this test."""
     (tmp_path / "marless_plug_in.py").write_text(PLUG_IN)
     (tmp_path / "marless_broken.py").write_text("raise OSError('no licence\\nfound')")
@@ -53,7 +53,7 @@ def plug_ins(tmp_path, monkeypatch):
         "house/half = marless_half:make\nhouse/absent = marless_plug_in:absent\n"
         "house/contradictory = marless_plug_in:make_contradictory\ntoy/signal = marless_broken:make\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
+    shell.import_from(tmp_path)
 
 
 def test_the_names_are_listed_sorted():

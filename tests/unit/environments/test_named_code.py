@@ -15,8 +15,8 @@ SHELL = {"args": "touch called", "shell": True}
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(tmp_path, shell):
+    shell.cd(tmp_path)
     yield tmp_path
     assert not list(tmp_path.iterdir()), "something was called"
 

@@ -97,10 +97,8 @@ def test_numpy_warns_as_by_default_within_and_as_before_outside():
     assert "numpy's error state" in kept.remarks()[0]
 
 
-def test_files_variables_signals_and_filters_are_ours_again_and_theirs_when_they_are_called_again(
-    tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
+def test_files_variables_signals_and_filters_are_ours_again_and_theirs_when_they_are_called_again(tmp_path, shell):
+    shell.cd(tmp_path)
     (tmp_path / "theirs").mkdir()
     stdout, limit, handler = sys.stdout, sys.getrecursionlimit(), signal.getsignal(signal.SIGUSR1)
     variables, filters = dict(os.environ), list(warnings.filters)

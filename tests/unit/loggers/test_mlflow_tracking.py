@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from logged_lines import AGENTS, line, logged, played
+from shell import Shell
 
 from marless.loggers.registry import logger
 from marless.loggers.scalars import evaluation_point, points
@@ -16,15 +17,15 @@ pytestmark = pytest.mark.packages
 def store(tmp_path_factory):
     """One for all tests: making its tables takes seconds."""
     folder = tmp_path_factory.mktemp("mlflow")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
+    with Shell() as shell:
+        shell.cd(folder)
+        shell.export(MLFLOW_TRACKING_URI=f"sqlite:///{folder}/mlflow.db")
         yield folder
 
 
 @pytest.fixture
-def client(store, monkeypatch, request):
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", request.node.name)
+def client(store, shell, request):
+    shell.export(MLFLOW_EXPERIMENT_NAME=request.node.name)
     return mlflow.MlflowClient()
 
 

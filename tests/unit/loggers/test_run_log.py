@@ -22,8 +22,8 @@ CSV = 'log.to=["csv"]'
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd, no_processes):
-    monkeypatch.chdir(tmp_path)
+def marless(tmp_path, shell, capfd, no_processes):
+    shell.cd(tmp_path)
     return Commands(capfd)
 
 
@@ -152,8 +152,8 @@ def test_a_log_that_takes_nothing_holds_up_neither_training_nor_its_end(marless,
     assert json.loads((progress("first").parent / "summary.json").read_text())["rounds"] == 4
 
 
-def test_secrets_of_the_environment_are_no_settings_of_a_log(marless, monkeypatch):
-    monkeypatch.setenv("MY_TOKEN", "correct-horse-battery")
+def test_secrets_of_the_environment_are_no_settings_of_a_log(marless, shell):
+    shell.export(MY_TOKEN="correct-horse-battery")
     marless.train("first")
     folder = RunFolder(Path("runs/first"))
     config = folder.config()
@@ -231,8 +231,8 @@ def test_a_missing_package_is_refused_before_a_run_begins(marless, monkeypatch):
     assert not progress("first").parent.exists()
 
 
-def test_a_logger_of_another_package_is_one_like_ours(marless, tmp_path, monkeypatch):
-    install(tmp_path / "site", monkeypatch, "my_logger")
+def test_a_logger_of_another_package_is_one_like_ours(marless, tmp_path, shell):
+    install(tmp_path / "site", shell, "my_logger")
     assert marless.train("first", 'log.to=["best"]').code == 0
     assert (progress("first").parent / "best.txt").read_text().endswith("steps\n")
     assert "best" in " ".join(marless("log", "--help").out)

@@ -18,10 +18,9 @@ LAST = (1, 4)
 
 
 @pytest.fixture(autouse=True)
-def offline(monkeypatch, tmp_path):
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    for name in ("WANDB_DATA_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / "home"))
+def offline(shell, tmp_path):
+    home = str(tmp_path / "home")
+    shell.export(WANDB_MODE="offline", WANDB_DATA_DIR=home, WANDB_CACHE_DIR=home, WANDB_CONFIG_DIR=home)
 
 
 def write(folder, new, artefacts=(), **settings):

@@ -21,27 +21,24 @@ TOKEN = "FwoGZXIvYXdzEBYfakefake1234567890"
 
 
 @pytest.fixture
-def machine(monkeypatch, tmp_path):
+def machine(shell, monkeypatch, tmp_path):
     """A machine with keys in its environment, no metadata service, and a configuration that the test writes."""
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
-        "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": str(tmp_path / "config"),
-        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none"),
-        "NO_PROXY": "",
-    }.items():
-        monkeypatch.setenv(name, value)
+    shell.unset("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")
+    shell.export(
+        AWS_ACCESS_KEY_ID="AKIAIOSFODNN7EXAMPLE",
+        AWS_SECRET_ACCESS_KEY="wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY",
+        AWS_EC2_METADATA_DISABLED="true",
+        AWS_CONFIG_FILE=str(tmp_path / "config"),
+        AWS_SHARED_CREDENTIALS_FILE=str(tmp_path / "none"),
+        NO_PROXY="",
+    )
     monkeypatch.setattr(redaction, "_learned", {})
 
     def configure(profile="", **environment):
         (tmp_path / "config").write_text(f"[default]\n{profile}\n", encoding="utf-8")
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
+        shell.export(**environment)
         if profile:
-            monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+            shell.unset("AWS_ACCESS_KEY_ID")
 
     return configure
 
@@ -83,9 +80,9 @@ def test_a_credential_process_that_fails_tells_why(machine, tmp_path):
     assert_both_say("token has expired")
 
 
-def test_a_file_of_a_web_identity_that_is_not_there(machine, monkeypatch):
+def test_a_file_of_a_web_identity_that_is_not_there(machine, shell):
     machine("", AWS_WEB_IDENTITY_TOKEN_FILE="/nope/token", AWS_ROLE_ARN="arn:aws:iam::123456789012:role/x")
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    shell.unset("AWS_ACCESS_KEY_ID")
     assert_both_say("/nope/token", "No such file")
 
 

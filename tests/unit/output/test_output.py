@@ -145,8 +145,8 @@ def test_what_a_terminal_would_obey_is_shown(streams, told, shown):
     assert visible(shown) == shown
 
 
-def test_secrets_are_hidden_on_both_streams_and_in_json(streams, monkeypatch):
-    monkeypatch.setenv("A_TOKEN", "abcdefgh\r\nijklmnop")
+def test_secrets_are_hidden_on_both_streams_and_in_json(streams, shell):
+    shell.export(A_TOKEN="abcdefgh\r\nijklmnop")
     stream = Stream()
     streams(stream, stream)
     output.say("abcdefgh\r\nijklmnop"), output.note("ijklmnop"), output.say_text("x\nabcdefgh\n")
@@ -155,8 +155,8 @@ def test_secrets_are_hidden_on_both_streams_and_in_json(streams, monkeypatch):
     assert "abcdefgh" not in text and "ijklmnop" not in text
 
 
-def test_a_secret_of_digits_leaves_numbers_of_json_whole(streams, monkeypatch):
-    monkeypatch.setenv("A_PASSWORD", "12345678")
+def test_a_secret_of_digits_leaves_numbers_of_json_whole(streams, shell):
+    shell.export(A_PASSWORD="12345678")
     stream = Stream()
     streams(stream)
     output.say_json({"steps": 12345678, "word": "12345678"})

@@ -46,28 +46,28 @@ _BROKEN = "FwoGZXIvYXdz\r\nEBYfake/fake+12=="
         f"first line {_BROKEN.splitlines()[0]}",
     ],
 )
-def test_a_secret_is_found_in_every_form_that_a_text_gives_it(monkeypatch, text):
-    monkeypatch.setenv("AWS_SESSION_TOKEN", _BROKEN)
+def test_a_secret_is_found_in_every_form_that_a_text_gives_it(shell, text):
+    shell.export(AWS_SESSION_TOKEN=_BROKEN)
     if "?token=" in text:
-        monkeypatch.setenv("AWS_SESSION_TOKEN", _BROKEN.splitlines()[1])
+        shell.export(AWS_SESSION_TOKEN=_BROKEN.splitlines()[1])
     assert "FwoG" not in redact(text) and "EBYfake" not in redact(text)
     assert "<AWS_SESSION_TOKEN>" in redact(text)
 
 
-def test_of_two_secrets_the_longer_one_goes_first(monkeypatch):
-    monkeypatch.setenv("A_TOKEN", "abcdefgh")
-    monkeypatch.setenv("B_TOKEN", "abcdefghijkl")
+def test_of_two_secrets_the_longer_one_goes_first(shell):
+    shell.export(A_TOKEN="abcdefgh")
+    shell.export(B_TOKEN="abcdefghijkl")
     assert redact("abcdefghijkl abcdefgh") == "<B_TOKEN> <A_TOKEN>"
 
 
-def test_a_short_secret_goes_where_it_stands_alone(monkeypatch):
-    monkeypatch.setenv("SHORT_TOKEN", "s3cr3t!")
+def test_a_short_secret_goes_where_it_stands_alone(shell):
+    shell.export(SHORT_TOKEN="s3cr3t!")
     assert redact("it is s3cr3t! and 's3cr3t!', no xs3cr3t!") == "it is <SHORT_TOKEN> and '<SHORT_TOKEN>', no xs3cr3t!"
 
 
-def test_a_short_word_or_number_goes_only_beside_its_name(monkeypatch):
-    monkeypatch.setenv("MYSQL_PWD", "root")
-    monkeypatch.setenv("DOOR_PIN", "1234")
+def test_a_short_word_or_number_goes_only_beside_its_name(shell):
+    shell.export(MYSQL_PWD="root")
+    shell.export(DOOR_PIN="1234")
     assert redact("root paid 1234.5 for 1234 rounds") == "root paid 1234.5 for 1234 rounds"
     assert redact("MYSQL_PWD=root") == "MYSQL_PWD=<redacted>"
     assert redact(repr({"DOOR_PIN": "1234"})) == "{'DOOR_PIN': '<redacted>'}"

@@ -138,8 +138,8 @@ def test_names_and_settings_are_escaped(tmp_path):
     assert "&lt;script&gt;alert(2)&lt;" in page
 
 
-def test_secrets_are_not_on_the_page(tmp_path, monkeypatch):
-    monkeypatch.setenv("MY_SERVICE_TOKEN", "hunter2hunter2")
+def test_secrets_are_not_on_the_page(tmp_path, shell):
+    shell.export(MY_SERVICE_TOKEN="hunter2hunter2")
     settings = ['task.options.of_variable="hunter2hunter2"', 'task.options.api_key="of-the-key"']
     page = page_of(a_folder(tmp_path / "r", three_rounds(), settings=settings))
     assert "hunter2hunter2" not in page

@@ -69,8 +69,8 @@ def test_keys_pause_step_repeat_and_skip():
 
 
 @pytest.fixture
-def window(monkeypatch):
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+def window(shell):
+    shell.export(SDL_VIDEODRIVER="dummy")
     with Window("a run") as opened:
         yield opened
 
@@ -124,13 +124,11 @@ def test_an_environment_that_ends_pygame_does_not_end_the_window(window):
 
 
 @pytest.mark.parametrize("display", [{}, {"DISPLAY": ":4711"}], ids=["none", "not there"])
-def test_without_a_display_there_is_no_window(monkeypatch, display):
+def test_without_a_display_there_is_no_window(shell, monkeypatch, display):
     # What the window sets is gone afterwards.
-    monkeypatch.setenv("SDL_VIDEODRIVER", "")
-    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
-        monkeypatch.delenv(name, raising=False)
+    shell.export(SDL_VIDEODRIVER="")
+    shell.unset("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
     monkeypatch.setattr("sys.platform", "linux")
-    for name, value in display.items():
-        monkeypatch.setenv(name, value)
+    shell.export(**display)
     with pytest.raises(NoDisplay, match="x11 not available" if display else "neither DISPLAY nor WAYLAND_DISPLAY"):
         Window("a run")

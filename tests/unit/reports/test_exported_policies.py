@@ -95,11 +95,11 @@ CASES = {
 
 
 @pytest.fixture(autouse=True)
-def networks_of_users(tmp_path_factory, monkeypatch):
+def networks_of_users(tmp_path_factory, shell):
     """A module with a factory, which the programs that play do not find."""
     folder = tmp_path_factory.mktemp("networks")
     (folder / "networks_of_users.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(folder)
+    shell.import_from(folder)
     yield
     sys.modules.pop("networks_of_users", None)
 

@@ -41,13 +41,12 @@ def test_a_plus_stands_behind_a_commit_that_the_program_is_not(checkout, file, m
     assert (code_sha256() != sha256) == bool(mark)
 
 
-def test_a_run_depends_on_the_instructions_that_libraries_are_set_to_use(monkeypatch):
-    for name in kernels.VARIABLES:
-        monkeypatch.delenv(name, raising=False)
+def test_a_run_depends_on_the_instructions_that_libraries_are_set_to_use(shell):
+    shell.unset(*kernels.VARIABLES)
     task, found = EnvTask(name="toy/signal"), []
     for setting in (None, "Haswell", "Zen"):
         if setting:
-            monkeypatch.setenv("OPENBLAS_CORETYPE", setting)
+            shell.export(OPENBLAS_CORETYPE=setting)
         found.append(provenance.environment_fingerprint(task, "ippo").machine)
     assert len({*found}) == 3
 

@@ -147,9 +147,9 @@ def test_a_player_of_ones_own_is_a_function():
         ("scripted_players:nothing", "one or more of the legal actions"),
     ],
 )
-def test_what_is_no_player_is_refused_by_name(player, message, tmp_path, monkeypatch):
+def test_what_is_no_player_is_refused_by_name(player, message, tmp_path, shell):
     (tmp_path / "broken_player.py").write_text("def player(:")
-    monkeypatch.syspath_prepend(tmp_path)
+    shell.import_from(tmp_path)
     with pytest.raises(BadRequest, match=f"scripted player {player}.*{message}"):
         choose(player, LEGAL, LEGAL)
 
