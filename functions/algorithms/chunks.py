@@ -66,7 +66,7 @@ class Samples(Protocol):
 
 
 @dataclass(frozen=True)
-class Independent:
+class Independent(Samples):
     """Rows `inputs` ``[B, F]`` for a feed-forward network."""
 
     inputs: Array
@@ -76,21 +76,19 @@ class Independent:
         return len(self.inputs)
 
     def part(self, pieces: RowIndices) -> Minibatch:
-        """See `Samples`."""
         return Minibatch(pieces, np.take(self.inputs, pieces, axis=0))
 
     def parts(self, pieces: RowIndices, bounds: Sequence[int]) -> Iterable[Minibatch]:
-        """See `Samples`. The rows are picked at once, which is faster than minibatch by minibatch."""
+        # The rows are picked at once, which is faster than minibatch by minibatch.
         inputs = np.take(self.inputs, pieces, axis=0)
         return (Minibatch(pieces[start:end], inputs[start:end]) for start, end in itertools.pairwise(bounds))
 
     def containing(self, rows: NDArray[np.bool_]) -> RowIndices:
-        """See `Samples`."""
         return np.flatnonzero(rows)
 
 
 @dataclass(frozen=True)
-class Chunks:
+class Chunks(Samples):
     """C chunks of L steps: `inputs` ``[L, C, F]``, `starts` ``[L, C]``, the hidden states before them `first` ``[C,
     H]``, and the indices of the `rows` ``[L, C]``, -1 at steps that are no rows."""
 
@@ -104,17 +102,14 @@ class Chunks:
         return len(self.first)
 
     def part(self, pieces: RowIndices) -> Minibatch:
-        """See `Samples`."""
         inputs, starts, rows = (np.take(array, pieces, axis=1) for array in (self.inputs, self.starts, self.rows))
         at = rows >= 0
         return Minibatch(rows[at], inputs, starts, self.first[pieces], at)
 
     def parts(self, pieces: RowIndices, bounds: Sequence[int]) -> Iterable[Minibatch]:
-        """See `Samples`."""
         return (self.part(pieces[start:end]) for start, end in itertools.pairwise(bounds))
 
     def containing(self, rows: NDArray[np.bool_]) -> RowIndices:
-        """See `Samples`."""
         return np.flatnonzero(((self.rows >= 0) & rows[self.rows]).any(axis=0))
 
     def living(self) -> "Chunks":

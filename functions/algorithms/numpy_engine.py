@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.chunks import Minibatch
-from functions.algorithms.engine import Engine, L, LossOf, Moments, OptimiserSettings
+from functions.algorithms.engine import Descent, Engine, L, LossOf, Moments, OptimiserSettings
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
 from functions.nn import recurrent
@@ -27,7 +27,7 @@ class LossGradient:
         self._passes = None if network.recurrent else Passes(network, parameters, self._gradient)
 
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
-        """See `engine.LossGradient`."""
+        """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
         if self._passes is not None:
             loss = loss_of(self._passes.forward(part.inputs), self.weights.log_std, part.rows)
             self._passes.backward(loss.grad_output)
@@ -45,8 +45,8 @@ class LossGradient:
         return self._gradient
 
 
-class Descent:
-    """See `engine.Descent`."""
+class NumpyDescent(Descent):
+    """A perceptron or a GRU in training."""
 
     def __init__(self, network: Network, optimiser: Adam) -> None:
         self._network, self._optimiser = network, optimiser
@@ -54,33 +54,27 @@ class Descent:
 
     @property
     def weights(self) -> Weights:
-        """See `engine.Descent`."""
         return self._loss_gradient.weights
 
     @property
     def moments(self) -> Moments:
-        """See `engine.Descent`."""
         return Moments(self._optimiser.first, self._optimiser.second, self._optimiser.steps)
 
     def to_tensors(self) -> dict[str, Array]:
-        """See `engine.Descent`."""
         return self.weights.to_tensors()
 
     def step(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, float]:
-        """See `engine.Descent`."""
         loss, gradient = self._loss_gradient.of(part, loss_of)
         return loss, self._optimiser.step(gradient)
 
     def along(self, trace: Trace, grad_output: Array) -> float:
-        """See `engine.Descent`."""
         return self._optimiser.step(self._loss_gradient.at(trace, grad_output))
 
 
-class NumpyEngine:
-    """See `engine.Engine`."""
+class NumpyEngine(Engine):
+    """Perceptrons and GRUs."""
 
     def weights(self, tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:
-        """See `engine.Engine`."""
         return recurrent.weights_of(tensors, prefix)
 
     def initial_tensors(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
@@ -88,16 +82,14 @@ class NumpyEngine:
         raise BadRequest(f"algorithm.network={shape.factory} needs algorithm.engine=torch")
 
     def loss_gradient(self, tensors: Tensors, prefix: str) -> LossGradient:
-        """See `engine.Engine`."""
         return LossGradient(*recurrent.from_tensors(tensors, prefix))
 
     def descent(
         self, tensors: Tensors, prefix: str, settings: OptimiserSettings, moments: Moments | None = None
-    ) -> Descent:
-        """See `engine.Engine`."""
+    ) -> NumpyDescent:
         network, flat = recurrent.from_tensors(tensors, prefix)
         first, second, steps = moments or Moments(np.zeros_like(flat), np.zeros_like(flat), 0)
-        return Descent(network, Adam(flat, np.array(first), np.array(second), steps, *settings))
+        return NumpyDescent(network, Adam(flat, np.array(first), np.array(second), steps, *settings))
 
 
 def engine(device: str, network: str) -> Engine:

@@ -17,38 +17,36 @@ from torch import Tensor
 from torch.utils import deterministic
 
 from functions.algorithms.chunks import Minibatch
-from functions.algorithms.engine import Engine, L, LossOf, Moments, OptimiserSettings
+from functions.algorithms.engine import Descent, Engine, L, LossOf, Moments, OptimiserSettings
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
 from functions.nn import recurrent, torch_layers, torch_modules
 from functions.nn.adam import BETA_FIRST, BETA_SECOND
 from functions.nn.gru import Flags
 from functions.nn.layers import Array
+from functions.nn.networks import Trace, Weights
 from functions.nn.shape import CLIPPED, GRAPH, PARAMETERS, SHAPE, NetworkShape, tensor_names
 
 LOG_STD = "log_std"
 
 
 @dataclass(frozen=True)
-class Trace:
-    """See `networks.Trace`; `graph` are the outputs with the graph behind them."""
+class TorchTrace(Trace):
+    """A forward pass; `graph` are the outputs with the graph behind them."""
 
     graph: Tensor
     states: tuple[Tensor, Tensor] | None
 
     @cached_property
     def outputs(self) -> Array:
-        """See `networks.Trace`."""
         return _array(self.graph)
 
     @property
     def before(self) -> Array:
-        """See `networks.Trace`."""
         return _array(self._states[0])
 
     @property
     def hidden(self) -> Array:
-        """See `networks.Trace`."""
         return _array(self._states[1])
 
     @property
@@ -58,7 +56,7 @@ class Trace:
         return self.states
 
 
-class Weights:
+class TorchWeights(Weights):
     """A network's parameters as views into the flat vector `flat` ``[parameters]``, which they follow when it changes.
 
     `log_std` is a parameter on which outputs do not depend.
@@ -74,36 +72,30 @@ class Weights:
 
     @property
     def log_std(self) -> Array | None:
-        """See `networks.Weights`."""
         return _array(self.parameters[LOG_STD]) if LOG_STD in self.parameters else None
 
     @property
     def clips_actions(self) -> bool:
-        """See `networks.Weights`."""
         return CLIPPED in self._fixed
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """See `networks.Weights`."""
         return np.dtype(str(self.flat.dtype).removeprefix("torch."))
 
     def to_tensors(self) -> dict[str, Array]:
-        """See `engine.Descent`."""
         return {**{name: _array(tensor) for name, tensor in self.parameters.items()}, **self._fixed}
 
     def forward(
         self, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
-    ) -> Trace:
-        """See `networks.Weights`."""
+    ) -> TorchTrace:
         return self.trace(self.tensor(inputs), starts, first, burn_in)
 
     def input_gradient(self, inputs: Array, grad_output: Array, first: Array | None = None) -> Array:
-        """See `networks.Weights`."""
         values = self.tensor(inputs).requires_grad_()
         (gradient,) = torch.autograd.grad(self.trace(values, None, first, 0).graph, values, self.tensor(grad_output))
         return _array(gradient)
 
-    def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> Trace:
+    def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> TorchTrace:
         """A forward pass."""
         raise NotImplementedError
 
@@ -117,7 +109,7 @@ class Weights:
         return {name: part.view(shape) for (name, shape), part in zip(self.shapes.items(), parts, strict=True)}
 
 
-class LayerWeights(Weights):
+class LayerWeights(TorchWeights):
     """A perceptron, or one with a GRU."""
 
     def __init__(self, tensors: Tensors, prefix: str, device: torch.device) -> None:
@@ -129,14 +121,13 @@ class LayerWeights(Weights):
         names = zip(weights.kinds, tensor_names(weights.kinds), strict=True)
         self._layers = [(kind, [self.parameters[name] for name in of_layer]) for kind, of_layer in names]
 
-    def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> Trace:
-        """See `Weights`."""
+    def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> TorchTrace:
         begins = None if starts is None else torch.tensor(starts, device=self.flat.device)
         state = None if first is None else self.tensor(first)
-        return Trace(*torch_layers.forward(self._layers, inputs, begins, state, burn_in))
+        return TorchTrace(*torch_layers.forward(self._layers, inputs, begins, state, burn_in))
 
 
-class ModuleWeights(Weights):
+class ModuleWeights(TorchWeights):
     """A module of a factory, see `functions.nn.shape`."""
 
     def __init__(self, tensors: Tensors, prefix: str, shape: NetworkShape, device: torch.device) -> None:
@@ -147,8 +138,7 @@ class ModuleWeights(Weights):
         super().__init__(parameters, {name: arrays[name] for name in arrays.keys() - parameters.keys()}, device)
         self._module = torch_modules.stateless(self._shape).to(device)
 
-    def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> Trace:
-        """See `Weights`."""
+    def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> TorchTrace:
         shape, rows = self._shape, inputs.reshape(-1, inputs.shape[-1])
         parts = rows[:, : shape.width].reshape(-1, *shape.observation), rows[:, shape.width :]
         parameters = {
@@ -161,18 +151,18 @@ class ModuleWeights(Weights):
                 f"algorithm.network={shape.factory} gives {result} for {len(rows)} rows, and must give"
                 f" {[len(rows), shape.outputs]}"
             )
-        return Trace(outputs.reshape(*inputs.shape[:-1], -1), None)
+        return TorchTrace(outputs.reshape(*inputs.shape[:-1], -1), None)
 
 
-class LossGradient:
-    """See `engine.LossGradient`."""
+class TorchLossGradient:
+    """The gradient of a loss by automatic differentiation."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: TorchWeights) -> None:
         self.weights, self.gradient = weights, torch.zeros_like(weights.flat)
         self._views = weights.views(self.gradient)
 
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
-        """See `engine.LossGradient`."""
+        """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
         return self.write(part, loss_of), _array(self.gradient)
 
     def write(self, part: Minibatch, loss_of: LossOf[L]) -> L:
@@ -184,7 +174,7 @@ class LossGradient:
             self._views[LOG_STD].copy_(self.weights.tensor(loss.grad_log_std))
         return loss
 
-    def write_along(self, trace: Trace, grad_output: Array) -> None:
+    def write_along(self, trace: TorchTrace, grad_output: Array) -> None:
         """Writes the gradient from d loss / d outputs."""
         parameters = {name: tensor for name, tensor in self.weights.parameters.items() if name != LOG_STD}
         gradients = torch.autograd.grad(
@@ -194,38 +184,38 @@ class LossGradient:
             self._views[name].copy_(gradient)
 
 
-class Descent:
-    """See `engine.Descent`."""
+class TorchDescent(Descent):
+    """A network in training, by torch's Adam."""
 
-    def __init__(self, weights: Weights, settings: OptimiserSettings, moments: Moments | None) -> None:
-        self.weights, self._most = weights, settings.max_grad_norm
-        self._loss_gradient, flat = LossGradient(weights), weights.flat
+    def __init__(self, weights: TorchWeights, settings: OptimiserSettings, moments: Moments | None) -> None:
+        self._weights, self._most = weights, settings.max_grad_norm
+        self._loss_gradient, flat = TorchLossGradient(weights), weights.flat
         self._adam = torch.optim.Adam([flat], settings.lr, (BETA_FIRST, BETA_SECOND), settings.epsilon)
         first, second, steps = moments or Moments(np.zeros(flat.shape), np.zeros(flat.shape), 0)
         state = {"exp_avg": weights.tensor(first), "exp_avg_sq": weights.tensor(second)}
         self._adam.state[flat] = {"step": torch.tensor(float(steps)), **state}
 
     @property
+    def weights(self) -> TorchWeights:
+        return self._weights
+
+    @property
     def moments(self) -> Moments:
-        """See `engine.Descent`."""
-        state = self._adam.state[self.weights.flat]
+        state = self._adam.state[self._weights.flat]
         return Moments(_array(state["exp_avg"]), _array(state["exp_avg_sq"]), int(state["step"]))
 
     def to_tensors(self) -> dict[str, Array]:
-        """See `engine.Descent`."""
-        return self.weights.to_tensors()
+        return self._weights.to_tensors()
 
     def step(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, float]:
-        """See `engine.Descent`."""
         return self._loss_gradient.write(part, loss_of), self._descend()
 
-    def along(self, trace: Trace, grad_output: Array) -> float:
-        """See `engine.Descent`."""
+    def along(self, trace: TorchTrace, grad_output: Array) -> float:
         self._loss_gradient.write_along(trace, grad_output)
         return self._descend()
 
     def _descend(self) -> float:
-        flat = self.weights.flat
+        flat = self._weights.flat
         flat.grad = self._loss_gradient.gradient
         norm = torch.nn.utils.clip_grad_norm_([flat], self._most)
         self._adam.step()
@@ -233,15 +223,15 @@ class Descent:
 
 
 @dataclass(frozen=True)
-class TorchEngine:
-    """See `engine.Engine`."""
+class TorchEngine(Engine):
+    """Networks of any factory on a device."""
 
     device: torch.device
     network: str
 
-    def weights(self, tensors: Tensors, prefix: str) -> Weights:
-        """See `engine.Engine`; raises `BadRequest` for a network of another factory than the run's: no module is
-        imported that only stored bytes name."""
+    def weights(self, tensors: Tensors, prefix: str) -> TorchWeights:
+        """The network, to compute outputs; raises `BadRequest` for a network of another factory than the run's: no
+        module is imported that only stored bytes name."""
         if f"{prefix}/{SHAPE}" not in tensors:
             return LayerWeights(tensors, prefix, self.device)
         shape = NetworkShape.decode(tensors[f"{prefix}/{SHAPE}"])
@@ -250,7 +240,6 @@ class TorchEngine:
         return ModuleWeights(tensors, prefix, shape, self.device)
 
     def initial_tensors(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
-        """See `engine.Engine`."""
         module = torch_modules.build(shape, int(rng.integers(2**63)))
         tensors: dict[str, Array] = {PARAMETERS + name: _array(tensor) for name, tensor in module.named_parameters()}
         tensors[SHAPE] = shape.encode()
@@ -260,15 +249,13 @@ class TorchEngine:
             tensors[GRAPH] = np.frombuffer(export(shape), np.uint8)
         return tensors
 
-    def loss_gradient(self, tensors: Tensors, prefix: str) -> LossGradient:
-        """See `engine.Engine`."""
-        return LossGradient(self.weights(tensors, prefix))
+    def loss_gradient(self, tensors: Tensors, prefix: str) -> TorchLossGradient:
+        return TorchLossGradient(self.weights(tensors, prefix))
 
     def descent(
         self, tensors: Tensors, prefix: str, settings: OptimiserSettings, moments: Moments | None = None
-    ) -> Descent:
-        """See `engine.Engine`."""
-        return Descent(self.weights(tensors, prefix), settings, moments)
+    ) -> TorchDescent:
+        return TorchDescent(self.weights(tensors, prefix), settings, moments)
 
 
 def engine(device: str, network: str) -> Engine:

@@ -178,7 +178,6 @@ class NetworkShape(FactoryShape, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @property
     def setting(self) -> str:
-        """See `FactoryShape`."""
         return f"algorithm.network={self.factory}"
 
     @property
@@ -206,5 +205,4 @@ class MixerShape(FactoryShape, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def setting(self) -> str:
-        """See `FactoryShape`."""
         return f"algorithm.mixer={self.factory}"

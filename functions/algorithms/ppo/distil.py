@@ -53,7 +53,7 @@ def distil_target(
 
 
 @dataclass(frozen=True)
-class ChoiceTarget:
+class ChoiceTarget(DistilTarget):
     """Discrete choices of `sizes` actions each, with the teacher's log-probabilities ``[rows, actions]``."""
 
     sizes: tuple[int, ...]
@@ -65,19 +65,18 @@ class ChoiceTarget:
         return np.exp(self.teacher)
 
     def loss(self, outputs: Array, log_std: Array | None, rows: NDArray[np.int64]) -> DistilLoss:
-        """See `DistilTarget`. (p - t) / B: choices are independent, so their divergences add up."""
+        # (p - t) / B: choices are independent, so their divergences add up.
         gradient = np.exp(branchwise(outputs, self.sizes, None if self.legal is None else self.legal[rows]))
         gradient -= self._probabilities[rows]
         gradient /= len(gradient)
         return DistilLoss(gradient)
 
     def divergence(self, outputs: Array, log_std: Array | None) -> float:
-        """See `DistilTarget`."""
         return divergence(self.teacher, branchwise(outputs, self.sizes, self.legal))
 
 
 @dataclass(frozen=True)
-class GaussianTarget:
+class GaussianTarget(DistilTarget):
     """Gaussian actions with the teacher's `means` and `log_std` ``[rows, d]``.
 
     KL of a row is the sum over d of log(s / t) + (t² + (m - n)²) / (2 s²) - ½ for the student's mean m and standard
@@ -88,14 +87,12 @@ class GaussianTarget:
     log_std: Array
 
     def loss(self, outputs: Array, log_std: Array | None, rows: NDArray[np.int64]) -> DistilLoss:
-        """See `DistilTarget`."""
         precision = np.exp(-2 * _require(log_std))
         apart = outputs - self.means[rows]
         spread = np.exp(2 * self.log_std[rows]) + apart * apart
         return DistilLoss(apart * precision / len(rows), 1 - precision * spread.mean(axis=0))
 
     def divergence(self, outputs: Array, log_std: Array | None) -> float:
-        """See `DistilTarget`."""
         log_std, teacher = _require(log_std).astype(np.float64), self.log_std.astype(np.float64)
         apart = (outputs - self.means).astype(np.float64)
         spread = (np.exp(2 * teacher) + apart * apart) * np.exp(-2 * log_std)

@@ -120,7 +120,6 @@ class CentralisedConfig(PpoConfig, frozen=True, kw_only=True):
     ] = "state"
 
     def critic_view(self, view: CriticView) -> CriticView:
-        """See `PpoConfig`."""
         return _VIEWS[self.critic_input]
 
 

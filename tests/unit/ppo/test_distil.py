@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from functions.algorithms.chunks import Independent
-from functions.algorithms.numpy_engine import Descent
+from functions.algorithms.numpy_engine import NumpyDescent
 from functions.algorithms.ppo import distil
 from functions.algorithms.trainable import Trainable
 from functions.nn.adam import Adam
@@ -86,7 +86,9 @@ def test_lessons_are_adams_steps_on_the_rows_named():
     reference = torch.optim.Adam([parameters], lr=0.05, eps=1e-5)
     student = Adam(flat, np.zeros_like(flat), np.zeros_like(flat), 0, 0.05, 1e-5, max_grad_norm=math.inf)
     distil_target = distil.distil_target(OneChoice(3), teacher, None, LEGAL)
-    Trainable(Descent(NETWORK, student)).learn([Independent(inputs).part(rows) for rows in batches], distil_target.loss)
+    Trainable(NumpyDescent(NETWORK, student)).learn(
+        [Independent(inputs).part(rows) for rows in batches], distil_target.loss
+    )
     for rows in batches:
         reference.zero_grad()
         torch_divergence(torch_outputs(parameters, inputs[rows]), teacher[rows], LEGAL[rows]).backward()
