@@ -40,19 +40,21 @@ class FactoryNetwork:
 
 PolicyLayer = Layer | FactoryNetwork
 
+# The fields of `Choices` and of `Numbers` are keys of policies.json, which players read.
+
 
 @dataclass(frozen=True)
 class Choices:
     """One choice, or several (not `single`), of so many actions each.
 
     The environment counts each of its choices from its `first` and takes them in an array of `shape`; where they are
-    numbered as one, `joint_counts` are their counts.
+    numbered as one, `joined` are their counts.
     """
 
     counts: tuple[int, ...]
     first: tuple[int, ...]
     single: bool
-    joint_counts: tuple[int, ...]
+    joined: tuple[int, ...]
     shape: tuple[int, ...]
 
     @property
@@ -63,13 +65,13 @@ class Choices:
     @property
     def table(self) -> NDArray[np.int64]:
         """The environment's choices ``[actions, choices]`` for every number of several that are numbered as one."""
-        choices = np.stack(np.unravel_index(np.arange(self.width), self.joint_counts), axis=-1)
+        choices = np.stack(np.unravel_index(np.arange(self.width), self.joined), axis=-1)
         return np.asarray(choices + np.array(self.first))
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Continuous actions: the first outputs by tanh, or `is_clipped` to [-1, 1], then rescaled to the bounds; the
+    """Continuous actions: the first outputs by tanh, or `clipped` to [-1, 1], then rescaled to the bounds; the
     environment takes them in an array of `shape`.
 
     The last action is the number in [-1, 1] times `last_scale` plus `last_offset`.
@@ -77,7 +79,7 @@ class Numbers:
 
     low: tuple[float, ...]
     high: tuple[float, ...]
-    is_clipped: bool
+    clipped: bool
     shape: tuple[int, ...]
     last_scale: tuple[float, ...]
     last_offset: tuple[float, ...]

@@ -192,7 +192,7 @@ def _choices(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
     if len(counts) > 1:
         parts = nodes.split("Split", outputs, nodes.integers(*counts), parts=len(counts), axis=-1)
     indices = [nodes.add("ArgMax", part, axis=-1, keepdims=0 if actions.single else 1) for part in parts]
-    if actions.joint_counts:
+    if actions.joined:
         action = nodes.add("Gather", nodes.constant(actions.table), indices[0], axis=0)
     else:
         action = indices[0] if len(indices) == 1 else nodes.add("Concat", *indices, axis=-1)
@@ -216,7 +216,7 @@ def _numbers(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
     assert isinstance(actions, Numbers)
     nodes.name_output(value, "outputs")
     mean = nodes.add("Slice", value, nodes.integers(0), nodes.integers(actions.width), nodes.integers(1))
-    unit_action = _clip(nodes, mean, 1) if actions.is_clipped else nodes.add("Tanh", mean)
+    unit_action = _clip(nodes, mean, 1) if actions.clipped else nodes.add("Tanh", mean)
     low, high = (nodes.numbers(*bound) for bound in (actions.low, actions.high))
     share = nodes.add("Mul", nodes.add("Add", unit_action, nodes.numbers(1)), nodes.numbers(0.5))
     below = nodes.add("Mul", nodes.add("Sub", nodes.numbers(1), share), low)

@@ -120,7 +120,7 @@ def _choices(actions: Choices, values: Tensor, inputs: dict[str, Tensor]) -> tup
     parts = torch.split(outputs, list(actions.counts), dim=1)
     indices = [part.argmax(dim=1) for part in parts]
     one_hots = [nn.functional.one_hot(one, count) for one, count in zip(indices, actions.counts, strict=True)]
-    if actions.joint_counts:
+    if actions.joined:
         action = _tensor(actions.table)[indices[0]]
     else:
         action = torch.stack(indices, dim=1) + torch.tensor(actions.first)
@@ -130,7 +130,7 @@ def _choices(actions: Choices, values: Tensor, inputs: dict[str, Tensor]) -> tup
 def _numbers(actions: Numbers, values: Tensor, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     mean = values[:, : actions.width]
     low, high = torch.tensor(actions.low), torch.tensor(actions.high)
-    unit_action = mean.clamp(-1, 1) if actions.is_clipped else torch.tanh(mean)
+    unit_action = mean.clamp(-1, 1) if actions.clipped else torch.tanh(mean)
     share = 0.5 * (unit_action + 1)
     action = torch.clip((1 - share) * low + share * high, low, high).reshape(-1, *actions.shape)
     return values, action, unit_action * torch.tensor(actions.last_scale) + torch.tensor(actions.last_offset)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import sys
 from importlib.util import find_spec
 
 import numpy as np
@@ -216,11 +215,10 @@ def marked(pairs):
 
 
 @pytest.fixture(autouse=True)
-def starcraft(monkeypatch):
+def starcraft(shell):
     """Replaces the StarCraft packages, which are on no package index."""
     world = smac_stand_in.World()
-    for name, module in smac_stand_in.modules(world).items():
-        monkeypatch.setitem(sys.modules, name, module)
+    shell.provide(smac_stand_in.modules(world))
     yield
     assert world.running == set()
 

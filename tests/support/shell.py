@@ -1,4 +1,4 @@
-"""What a user's shell gives to a command: the current folder, environment variables, where Python finds modules."""
+"""What a user's shell gives to a command: the current folder, environment variables, which modules Python finds."""
 
 import importlib
 import os
@@ -13,11 +13,11 @@ class Shell(ExitStack):
         self.enter_context(chdir(folder))
 
     def export(self, **variables):
-        self._restore_later(variables)
+        self._restore_later(os.environ, variables)
         os.environ.update(variables)
 
     def unset(self, *names):
-        self._restore_later(names)
+        self._restore_later(os.environ, names)
         for name in names:
             os.environ.pop(name, None)
 
@@ -27,9 +27,26 @@ class Shell(ExitStack):
         sys.path.insert(0, str(folder))
         importlib.invalidate_caches()
 
-    def _restore_later(self, names):
-        for name in names:
-            if name in os.environ:
-                self.callback(os.environ.__setitem__, name, os.environ[name])
+    def uninstall(self, *packages):
+        """Python finds neither the packages nor modules in them."""
+        for package in packages:
+            self.forget(*(name for name in sys.modules if name.startswith(f"{package}.")))
+        self.provide(dict.fromkeys(packages))
+
+    def provide(self, modules):
+        """Python finds these modules by their names, as if they were installed."""
+        self._restore_later(sys.modules, modules)
+        sys.modules.update(modules)
+
+    def forget(self, *modules):
+        """Whoever imports the modules next runs them anew."""
+        self._restore_later(sys.modules, modules)
+        for name in modules:
+            sys.modules.pop(name, None)
+
+    def _restore_later(self, mapping, keys):
+        for key in keys:
+            if key in mapping:
+                self.callback(mapping.__setitem__, key, mapping[key])
             else:
-                self.callback(os.environ.pop, name, None)
+                self.callback(mapping.pop, key, None)

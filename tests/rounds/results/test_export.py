@@ -148,9 +148,9 @@ def test_a_mistake_is_one_line_and_nothing_is_written(trained, shell, capfd, arg
     assert (trained / "file").read_text() == "kept"
 
 
-def test_a_missing_package_is_named_with_its_extra(trained, shell, monkeypatch, capfd):
+def test_a_missing_package_is_named_with_its_extra(trained, shell, capfd):
     shell.cd(trained)
-    monkeypatch.setattr("marless.extras.find_spec", lambda name: None)
+    shell.uninstall("onnx")
     said = Commands(capfd)("export", "a", "--to", "onnx")
     assert (said.code, said.out) == (2, [])
     assert "--to onnx needs packages that are not installed" in said.err[0]

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import sys
 import threading
 import time
 from pathlib import Path
@@ -140,9 +139,9 @@ def test_a_window_plays_until_it_is_closed_and_then_the_file_is_written(marless,
     assert not Path("runs/a/replay.gif").exists()
 
 
-def test_a_window_without_its_package_is_one_line(marless, monkeypatch):
+def test_a_window_without_its_package_is_one_line(marless, shell):
     trained(marless, "a", *MPE, "stop.rounds=1")
-    monkeypatch.setitem(sys.modules, "pygame", None)
+    shell.uninstall("pygame")
     said = marless("replay", "a", "--live")
     line = "marless: marless replay --live needs packages that are not installed: .venv/bin/pip install -e '.[live]'"
     assert (said.code, said.out, said.err) == (2, [], [line])

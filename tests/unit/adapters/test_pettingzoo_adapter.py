@@ -1,6 +1,5 @@
 """PettingZoo environments through our protocol, ours through PettingZoo's, and the errors of both adapters."""
 
-import sys
 from importlib import import_module
 
 import msgspec
@@ -269,10 +268,10 @@ def test_a_long_error_leaves_room_for_its_line():
         ),
     ],
 )
-def test_a_module_or_factory_that_raises_says_in_which_line(tmp_path, shell, monkeypatch, source, says):
+def test_a_module_or_factory_that_raises_says_in_which_line(tmp_path, shell, source, says):
     (tmp_path / "sour_games.py").write_text(source)
     shell.import_from(tmp_path)
-    monkeypatch.delitem(sys.modules, "sour_games", raising=False)
+    shell.forget("sour_games")
     with pytest.raises(EnvironmentFault, match=says):
         adapter.make(EnvTask(name="pettingzoo:sour_games:Game"), 1)
 
@@ -352,17 +351,17 @@ def test_a_package_that_an_environment_needs_is_named(tmp_path, shell):
     ],
 )
 def test_a_module_that_is_missing_in_a_package_that_is_there_is_named_with_who_imports_it(
-    tmp_path, shell, monkeypatch, source, says
+    tmp_path, shell, source, says
 ):
     (tmp_path / "tame_games.py").write_text(source)
     shell.import_from(tmp_path)
-    monkeypatch.delitem(sys.modules, "tame_games", raising=False)
+    shell.forget("tame_games")
     with pytest.raises(ValueError, match=f"^pettingzoo:tame_games:Game: .*{says}"):
         adapter.make(EnvTask(name="pettingzoo:tame_games:Game"), 1)
 
 
-def test_a_family_of_pettingzoo_that_is_not_installed_is_named_as_its_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "multi_agent_ale_py", None)
+def test_a_family_of_pettingzoo_that_is_not_installed_is_named_as_its_extra(shell):
+    shell.uninstall("multi_agent_ale_py")
     with pytest.raises(MissingExtra, match=r"needs 'multi_agent_ale_py', .*: pip install 'pettingzoo\[atari\]'$"):
         adapter.make(EnvTask(name="pettingzoo:pettingzoo.atari.pong_v3:parallel_env"), 1)
 

@@ -1,8 +1,6 @@
 """Gymnasium environments of several agents as tasks: one defined here, and level-based foraging and warehouses if their
 packages are installed."""
 
-import sys
-
 import gymnasium
 import numpy as np
 import pytest
@@ -186,8 +184,8 @@ def test_a_label_like_no_other_is_answered_with_how_tasks_are_named(registered_p
 
 
 @pytest.mark.parametrize(("name", "package"), [("lbf/8x8-2p-3f", "lbforaging"), ("rware/tiny-2ag", "rware")])
-def test_a_family_whose_package_is_missing_says_so_in_one_line(monkeypatch, name, package):
-    monkeypatch.setitem(sys.modules, package, None)
+def test_a_family_whose_package_is_missing_says_so_in_one_line(shell, name, package):
+    shell.uninstall(package)
     with pytest.raises(MissingExtra, match=f"^{name} needs the package '{package}', .*: pip install {package}$"):
         registry.make(EnvTask(name=name), 1)
 

@@ -127,14 +127,14 @@ SOUND = {"look": look, "mix": mix, "policy": policy, "summarise": summarise, "st
 SPEC = AlgorithmSpec("sound", Config, (LOOK, MIX, POLICY), PARTS, "sound_algorithm", ("behaviour",))
 
 
-def try_out(monkeypatch, spec=SPEC, tasks=(MIXED,), settings=None, **changed):
+def try_out(shell, spec=SPEC, tasks=(MIXED,), settings=None, **changed):
     """Checks the small algorithm with some of its functions replaced."""
     parts = {**SOUND, **changed}
     code = ModuleType("sound_algorithm")
     code.STAGES = {name: parts[name] for name in ("look", "mix", "policy")}
     code.SUMMARIES = {"behaviour": parts["summarise"]}
     code.initialise, code.merge = parts["start"], parts["merge"]
-    monkeypatch.setitem(sys.modules, "sound_algorithm", code)
+    shell.provide({"sound_algorithm": code})
     return check(spec, settings, tasks)
 
 
@@ -142,8 +142,8 @@ def staged(*stages):
     return replace(SPEC, stages=stages)
 
 
-def test_the_small_algorithm_passes(monkeypatch):
-    assert try_out(monkeypatch, tasks=[TASKS["equal agents"], MIXED, TASKS["two sides"]]) == ()
+def test_the_small_algorithm_passes(shell):
+    assert try_out(shell, tasks=[TASKS["equal agents"], MIXED, TASKS["two sides"]]) == ()
 
 
 def adding(stage, **more):
@@ -351,25 +351,25 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_named(fault, monkeypatch):
+def test_a_planted_fault_is_named(fault, shell):
     changed, says = FAULTS[fault]
     with pytest.raises(AssertionError, match=says):
-        try_out(monkeypatch, **changed)
+        try_out(shell, **changed)
 
 
-def test_a_round_that_is_another_where_nothing_is_stored_is_named(monkeypatch):
+def test_a_round_that_is_another_where_nothing_is_stored_is_named(shell, monkeypatch):
     stored = check_schedule.as_stored
     monkeypatch.setattr(
         check_schedule, "as_stored", lambda made: {name: 2 * array for name, array in stored(made).items()}
     )
     with pytest.raises(AssertionError, match=r"count/g00 has other bytes in placement whole than stage by stage"):
-        try_out(monkeypatch)
+        try_out(shell)
 
 
-def test_a_stage_that_couples_and_does_not_say_so_is_named(monkeypatch):
+def test_a_stage_that_couples_and_does_not_say_so_is_named(shell):
     uncoupled = replace(MIX, couples=False)
     with pytest.raises(AssertionError, match=r"stage 'mix'.*after look, couples=False.*KeyError: 'lived/g01'"):
-        try_out(monkeypatch, staged(LOOK, uncoupled, POLICY))
+        try_out(shell, staged(LOOK, uncoupled, POLICY))
 
 
 class Wordless(AlgorithmConfig, frozen=True, kw_only=True, tag_field="name", tag="sound"):
@@ -413,20 +413,20 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("fault", CONFIGS)
-def test_a_configuration_that_will_not_do_is_named(fault, monkeypatch):
+def test_a_configuration_that_will_not_do_is_named(fault, shell):
     config, settings, says = CONFIGS[fault]
     with pytest.raises(AssertionError, match=says):
-        try_out(monkeypatch, replace(SPEC, config=config), settings=settings)
+        try_out(shell, replace(SPEC, config=config), settings=settings)
 
 
-def test_a_behaviour_that_agents_do_not_have_is_named(monkeypatch):
+def test_a_behaviour_that_agents_do_not_have_is_named(shell):
     with pytest.raises(AssertionError, match=r"actors cannot play with the policies: BadRequest: .*epsilon"):
-        try_out(monkeypatch, replace(SPEC, config=Greedy), tasks=(TASKS["numbers"],))
+        try_out(shell, replace(SPEC, config=Greedy), tasks=(TASKS["numbers"],))
 
 
-def test_a_setting_whose_absence_does_not_travel_is_named(monkeypatch):
+def test_a_setting_whose_absence_does_not_travel_is_named(shell):
     with pytest.raises(AssertionError, match="not the same after it travelled"):
-        try_out(monkeypatch, replace(SPEC, config=Forgetful), settings={"cap": None})
+        try_out(shell, replace(SPEC, config=Forgetful), settings={"cap": None})
 
 
 def grows(context, group):
@@ -434,10 +434,10 @@ def grows(context, group):
     return result._replace(tensors=result.tensors | {name: np.append(context.tensors[name], np.float32(1))})
 
 
-def test_only_a_part_by_the_window_may_grow(monkeypatch):
+def test_only_a_part_by_the_window_may_grow(shell):
     with pytest.raises(AssertionError, match=r"memory/g00 was float32 \(2,\) and is float32 \(3,\)"):
-        try_out(monkeypatch, policy=grows)
-    assert try_out(monkeypatch, replace(SPEC, resizable_parts=("memory",)), policy=grows) == ()
+        try_out(shell, policy=grows)
+    assert try_out(shell, replace(SPEC, resizable_parts=("memory",)), policy=grows) == ()
 
 
 class Forgetting(Config, frozen=True, kw_only=True, tag_field="name", tag="sound"):
@@ -446,9 +446,9 @@ class Forgetting(Config, frozen=True, kw_only=True, tag_field="name", tag="sound
         return ("memory",)
 
 
-def test_a_part_that_is_idle_is_not_there(monkeypatch):
+def test_a_part_that_is_idle_is_not_there(shell):
     with pytest.raises(AssertionError, match="gives memory/g00, which is no <part>/g00"):
-        try_out(monkeypatch, replace(SPEC, config=Forgetting))
+        try_out(shell, replace(SPEC, config=Forgetting))
 
 
 def report(more):
@@ -462,10 +462,10 @@ def report(more):
     return part_bytes
 
 
-def test_more_bytes_than_there_are_are_named(monkeypatch):
-    assert try_out(monkeypatch, replace(SPEC, part_bytes=report(0))) == ()
+def test_more_bytes_than_there_are_are_named(shell):
+    assert try_out(shell, replace(SPEC, part_bytes=report(0))) == ()
     with pytest.raises(AssertionError, match=r"part_bytes, group 0: (\d+) bytes for 'policy', which has \d+"):
-        try_out(monkeypatch, replace(SPEC, part_bytes=report(1)))
+        try_out(shell, replace(SPEC, part_bytes=report(1)))
 
 
 SPECIFICATIONS = {
@@ -502,21 +502,21 @@ SPECIFICATIONS = {
 
 
 @pytest.mark.parametrize("fault", SPECIFICATIONS)
-def test_a_specification_that_cannot_be_is_named(fault, monkeypatch):
+def test_a_specification_that_cannot_be_is_named(fault, shell):
     spec, says = SPECIFICATIONS[fault]
     with pytest.raises(AssertionError, match=says):
-        try_out(monkeypatch, spec)
+        try_out(shell, spec)
 
 
-def test_stages_that_the_specification_does_not_have_are_named(monkeypatch):
+def test_stages_that_the_specification_does_not_have_are_named(shell):
     with pytest.raises(AssertionError, match="STAGES has look, mix, policy, and the specification look, policy"):
-        try_out(monkeypatch, staged(LOOK, replace(POLICY, after=("look",))))
+        try_out(shell, staged(LOOK, replace(POLICY, after=("look",))))
 
 
-def test_tasks_that_are_refused_are_reported(monkeypatch):
+def test_tasks_that_are_refused_are_reported(shell):
     def picky(spec, team, config, seed, group):
         if not spec.masked:
             raise BadRequest("masks only")
         return start(spec, team, config, seed, group)
 
-    assert try_out(monkeypatch, tasks=[TASKS["equal agents"], MIXED], start=picky) == ("masks only",)
+    assert try_out(shell, tasks=[TASKS["equal agents"], MIXED], start=picky) == ("masks only",)

@@ -199,15 +199,13 @@ def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
 
 
 @pytest.mark.parametrize(("package", "task"), [("smac", "smac/8m"), ("smacv2", "smacv2/zerg_5_vs_5")])
-def test_doctor_says_of_starcraft_what_its_tasks_say_and_of_other_packages_the_extra(
-    capsys, monkeypatch, package, task
-):
-    monkeypatch.setitem(sys.modules, package, None)
+def test_doctor_says_of_starcraft_what_its_tasks_say_and_of_other_packages_the_extra(capsys, shell, package, task):
+    shell.uninstall(package)
     with pytest.raises(MissingExtra) as missing:
         environments.make(EnvTask(name=task), 1)
     command = str(missing.value).partition("not installed: ")[2].partition(";")[0]
     assert f"'{package} @ git+https://github.com/oxwhirl/{package}'" in command
-    monkeypatch.setattr("marless.extras.find_spec", lambda name: None)
+    shell.uninstall("smac", "smacv2", "lbforaging")
     assert main(["doctor"]) == 0
     hints = {line.split()[0]: line.partition("missing: ")[2] for line in capsys.readouterr().out.splitlines() if line}
     assert command in hints["smac"].split(" or ")

@@ -1,7 +1,5 @@
 """Both engines train the same networks: a round of every algorithm, on random tasks."""
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -120,10 +118,9 @@ def test_algorithms_keep_their_rules_with_torch(name):
     assert check(algorithms.algorithm(name), settings | more, [TASKS[SETTINGS[name]]]) == ()
 
 
-def test_a_missing_library_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    for module in ("functions.algorithms.torch_engine", "functions.nn.torch_layers"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
+def test_a_missing_library_is_named(shell):
+    shell.uninstall("torch")
+    shell.forget("functions.algorithms.torch_engine", "functions.nn.torch_layers")
     engine._engine.cache_clear()
     with pytest.raises(
         MissingExtra, match=r"algorithm.engine=torch needs the package 'torch': pip install 'marless\[learner\]'"
@@ -131,8 +128,9 @@ def test_a_missing_library_is_named(monkeypatch):
         engine.engine_of(IppoConfig(engine="torch"))
 
 
-def test_a_missing_gpu_is_named(monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+def test_a_missing_gpu_is_named():
+    if pytest.importorskip("torch").cuda.is_available():
+        pytest.skip("there is a GPU")
     with pytest.raises(BadRequest, match=r"algorithm.device=cuda: torch finds no GPU here"):
         engine.engine_of(IppoConfig(engine="torch", device="cuda"))
 

@@ -224,9 +224,9 @@ def test_a_damaged_graph_is_named():
         Policy(task, APART, broken)
 
 
-def test_a_missing_runtime_is_named(monkeypatch):
+def test_a_missing_runtime_is_named(shell):
     _, task, tensors = initial("cnn", APART)
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    shell.uninstall("onnxruntime")
     onnx_acting._graph.cache_clear()
     with pytest.raises(MissingExtra, match=r"acts by ONNX Runtime: pip install 'marless\[networks\]'"):
         Policy(task, APART, {key: array for key, array in tensors.items() if key.startswith("policy/")})

@@ -2,7 +2,6 @@
 
 import inspect
 import re
-import sys
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -91,12 +90,11 @@ def read(default):
 
 
 @pytest.fixture
-def starcraft(monkeypatch):
+def starcraft(shell, monkeypatch):
     """A stand-in for the packages of SMAC and SMACv2, with maps for all races."""
     for race in ("protoss", "zerg"):
         monkeypatch.setitem(smac_stand_in.MAPS, f"10gen_{race}", smac_stand_in.MAPS["10gen_terran"])
-    for name, module in smac_stand_in.modules(smac_stand_in.World()).items():
-        monkeypatch.setitem(sys.modules, name, module)
+    shell.provide(smac_stand_in.modules(smac_stand_in.World()))
 
 
 @pytest.mark.parametrize("name", each(EXAMPLES))

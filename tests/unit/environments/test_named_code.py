@@ -31,8 +31,8 @@ def test_a_factory_may_be_written_in_any_usual_way(name):
 
 
 @pytest.mark.parametrize("name", ["gone", "parallel_env"])
-def test_a_module_that_refuses_a_name_says_why(monkeypatch, name):
-    monkeypatch.setitem(sys.modules, "lazy", named_factories.lazy)
+def test_a_module_that_refuses_a_name_says_why(shell, name):
+    shell.provide({"lazy": named_factories.lazy})
     with pytest.raises(BadRequest, match=rf"module 'lazy' refuses '{name}': ImportError: cannot import name '{name}'"):
         make(f"lazy:{name}")
 

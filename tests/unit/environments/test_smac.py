@@ -18,10 +18,9 @@ STOP, BACK, SHOOT = 1, 2, 6
 
 
 @pytest.fixture
-def world(monkeypatch):
+def world(shell):
     made = stand_in.World()
-    for name, module in stand_in.modules(made).items():
-        monkeypatch.setitem(sys.modules, name, module)
+    shell.provide(stand_in.modules(made))
     return made
 
 
@@ -199,8 +198,8 @@ def test_smacv2_is_set_as_in_its_published_configurations(world, monkeypatch, ra
     ("package", "task"),
     [("smac", "smac/8m"), ("smacv2", "smacv2/zerg_5_vs_5")],
 )
-def test_without_the_package_one_line_says_how_to_get_all_that_is_needed(monkeypatch, package, task):
-    monkeypatch.setitem(sys.modules, package, None)
+def test_without_the_package_one_line_says_how_to_get_all_that_is_needed(shell, package, task):
+    shell.uninstall(package)
     with pytest.raises(MissingExtra) as error:
         registry.make(EnvTask(name=task), 1)
     line = str(error.value)

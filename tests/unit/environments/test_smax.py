@@ -26,13 +26,10 @@ def needs_jaxmarl(test):
 
 
 @pytest.mark.parametrize("package", ["jax", "jaxmarl"])
-def test_without_jaxmarl_one_line_says_how_to_get_it(monkeypatch, package):
+def test_without_jaxmarl_one_line_says_how_to_get_it(shell, package):
     if package == "jaxmarl" and find_spec("jax") is None:
         pytest.skip("without jax, jaxmarl is not asked for")
-    # Modules that another test has loaded would be found without it.
-    for part in [name for name in sys.modules if name.startswith(f"{package}.")]:
-        monkeypatch.delitem(sys.modules, part)
-    monkeypatch.setitem(sys.modules, package, None)
+    shell.uninstall(package)
     with pytest.raises(MissingExtra) as error:
         registry.make(EnvTask(name="smax/27m_vs_30m"), 1)
     assert str(error.value) == (

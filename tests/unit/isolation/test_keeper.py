@@ -1,5 +1,6 @@
 """What code of others does to the process is put back, told, or makes its work worthless."""
 
+import builtins
 import ctypes
 import math
 import os
@@ -139,11 +140,11 @@ def test_numerical_threads_are_as_many_as_before():
     assert "numerical threads" in kept.remarks()[0]
 
 
-def test_to_import_torch_changes_nothing(monkeypatch):
+def test_to_import_torch_changes_nothing(shell):
     torch = pytest.importorskip("torch")
-    monkeypatch.delitem(sys.modules, "torch")
+    shell.forget("torch")
     with Keeper("game") as keeper:
-        monkeypatch.setitem(sys.modules, "torch", torch)
+        shell.provide({"torch": torch})
     assert not keeper.changed
 
 
@@ -194,20 +195,23 @@ def test_a_replaced_function_is_put_back_after_an_error_too():
     assert np.tanh is original
 
 
-def test_functions_that_compute_nothing_may_be_replaced(monkeypatch):
-    with Keeper("theirs", "prints"):
-        monkeypatch.setattr("builtins.print", lambda *_: None)
-        restore()
+def test_functions_that_compute_nothing_may_be_replaced():
+    original = builtins.print
+    try:
+        with Keeper("theirs", "prints"):
+            builtins.print = lambda *_: None
+            restore()
+    finally:
+        builtins.print = original
 
 
-def test_a_process_is_foreign_from_the_first_import_on_that_is_not_ours(monkeypatch):
+def test_a_process_is_foreign_from_the_first_import_on_that_is_not_ours(shell):
     imports = foreign_imports.Imports()
     imports.expect()
     assert not imports.look()
-    monkeypatch.setitem(sys.modules, "functions.late", np)
-    monkeypatch.setitem(sys.modules, "colorsys", np)
+    shell.provide({"functions.late": np, "colorsys": np})
     assert not imports.look()
-    monkeypatch.setitem(sys.modules, "somebodys.simulator", np)
+    shell.provide({"somebodys.simulator": np})
     assert imports.look()
-    monkeypatch.delitem(sys.modules, "somebodys.simulator")
+    shell.forget("somebodys.simulator")
     assert imports.look()

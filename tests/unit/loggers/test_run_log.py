@@ -223,8 +223,8 @@ def test_an_unknown_logger_is_refused_before_a_run_begins(marless):
     assert not progress("first").parent.exists()
 
 
-def test_a_missing_package_is_refused_before_a_run_begins(marless, monkeypatch):
-    monkeypatch.setattr("marless.extras.find_spec", lambda name: None)
+def test_a_missing_package_is_refused_before_a_run_begins(marless, shell):
+    shell.uninstall("tensorboardX")
     said = marless.train("first", 'log.to=["tensorboard"]')
     assert said.code == 2 and len(said.err) == 1
     assert "the logger tensorboard needs packages that are not installed" in said.err[0]

@@ -2,7 +2,6 @@
 
 import itertools
 import struct
-import sys
 
 import numpy as np
 import pytest
@@ -73,8 +72,8 @@ def test_equal_ablations_give_equal_pictures(tmp_path):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
 
 
-def test_without_matplotlib_one_line_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+def test_without_matplotlib_one_line_says_how_to_get_it(tmp_path, shell):
+    shell.uninstall("matplotlib")
     with pytest.raises(MissingExtra, match=r"^[^\n]*marless\[report\][^\n]*$"):
         draw({"a": {1: a_result()}}, tmp_path, "a task")
 

@@ -1,5 +1,4 @@
 import struct
-import sys
 
 import pytest
 
@@ -86,8 +85,8 @@ def test_a_failed_write_leaves_the_old_curve_and_no_litter(tmp_path, monkeypatch
     assert [file.name for file in tmp_path.iterdir()] == ["curve.png"]
 
 
-def test_without_matplotlib_one_line_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+def test_without_matplotlib_one_line_says_how_to_get_it(tmp_path, shell):
+    shell.uninstall("matplotlib")
     with pytest.raises(MissingExtra, match=r"^[^\n]*marless\[report\][^\n]*$"):
         draw(a_run(1), tmp_path / "curve.png", "run")
 

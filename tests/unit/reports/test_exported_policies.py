@@ -268,9 +268,9 @@ def test_an_agent_that_acted_at_random_has_no_policy_and_odd_names_are_no_paths(
     ]
 
 
-def test_a_factory_that_is_gone_leaves_onnx(monkeypatch):
+def test_a_factory_that_is_gone_leaves_onnx(shell):
     team = team_of("ippo", {"network": "networks_of_users:make", "engine": "torch"}, ENTITIES, True)
-    monkeypatch.setitem(sys.modules, "networks_of_users", None)
+    shell.uninstall("networks_of_users")
     with pytest.raises(UserError, match=r"networks_of_users:make cannot be imported.*--to onnx needs no module"):
         policy_files(team, "torch", {})
     assert "a.onnx" in policy_files(team, "onnx", {})

@@ -1,6 +1,5 @@
 """Hanabi behind our protocol. Tests with OpenSpiel carry the mark `packages`; those of names and options always run."""
 
-import sys
 from importlib.util import find_spec
 
 import numpy as np
@@ -22,8 +21,8 @@ def make(variant, num_envs=1, agents=None, **options):
     return registry.make(EnvTask(name=f"hanabi/{variant}", agents=agents, options=options), num_envs)
 
 
-def test_without_open_spiel_one_line_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyspiel", None)
+def test_without_open_spiel_one_line_says_how_to_get_it(shell):
+    shell.uninstall("pyspiel")
     with pytest.raises(MissingExtra) as error:
         make("small")
     assert str(error.value) == (

@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import sys
 
 import numpy as np
 import pytest
@@ -38,10 +37,8 @@ def test_an_unknown_game_is_answered_with_those_that_there_are(name, meant):
         grids(name)
 
 
-def test_a_missing_package_is_named_with_what_installs_it(monkeypatch):
-    for module in [name for name in sys.modules if name.startswith("magent2")]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "magent2", None)
+def test_a_missing_package_is_named_with_what_installs_it(shell):
+    shell.uninstall("magent2")
     with pytest.raises(MissingExtra, match=r"^magent2/battle needs the package 'magent2', .*: pip install magent2$"):
         grids("battle")
 

@@ -41,10 +41,8 @@ def test_an_unknown_robot_is_answered_with_those_that_there_are(name, message):
     assert "\n" not in str(refused.value)
 
 
-def test_a_missing_package_is_named_with_what_installs_it(monkeypatch):
-    for module in [name for name in sys.modules if name.startswith("gymnasium_robotics")]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "gymnasium_robotics", None)
+def test_a_missing_package_is_named_with_what_installs_it(shell):
+    shell.uninstall("gymnasium_robotics")
     with pytest.raises(MissingExtra, match=r"pip install gymnasium-robotics 'mujoco<3.6'$"):
         robots()
 
@@ -118,8 +116,8 @@ def test_other_options_are_the_robots_own(package):
 
 
 @pytest.mark.packages
-def test_a_robot_is_drawn_without_a_screen_by_a_camera_that_follows_it(package, monkeypatch):
-    monkeypatch.setattr("os.environ", {name: value for name, value in os.environ.items() if name != "DISPLAY"})
+def test_a_robot_is_drawn_without_a_screen_by_a_camera_that_follows_it(package, shell):
+    shell.unset("DISPLAY")
     environment = robots(render_mode="rgb_array")
     assert sys.platform != "linux" or os.environ["MUJOCO_GL"] in ("egl", "osmesa")
     assert environment._guards[0].environment.single_agent_env.unwrapped.camera_name == "track"

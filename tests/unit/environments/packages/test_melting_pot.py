@@ -64,7 +64,7 @@ class Pond:
 
 
 @pytest.fixture
-def stand_in(monkeypatch):
+def stand_in(shell):
     """`meltingpot` with one substrate, `pond`, and its games."""
     built = []
     config = SimpleNamespace(
@@ -77,8 +77,7 @@ def stand_in(monkeypatch):
     modules["meltingpot.substrate"].get_config = {"pond": config}.__getitem__
     modules["meltingpot.substrate"].build = lambda name, roles: Pond(roles, built)
     modules["meltingpot.scenario"].PERMITTED_OBSERVATIONS = frozenset({"RGB", "INVENTORY"})
-    for name, module in modules.items():
-        monkeypatch.setitem(sys.modules, name, module)
+    shell.provide(modules)
     return built
 
 
@@ -86,9 +85,8 @@ def make(substrate="pond", num_envs=1, agents=None, **options):
     return registry.make(EnvTask(name=f"meltingpot/{substrate}", agents=agents, options=options), num_envs)
 
 
-def test_without_melting_pot_one_line_says_how_to_get_it(monkeypatch):
-    for name in MODULES:
-        monkeypatch.setitem(sys.modules, name, None)
+def test_without_melting_pot_one_line_says_how_to_get_it(shell):
+    shell.uninstall("meltingpot")
     with pytest.raises(MissingExtra) as error:
         make("coins")
     assert str(error.value) == (

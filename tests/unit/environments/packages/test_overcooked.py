@@ -66,10 +66,8 @@ def test_the_first_of_the_nearest_tiles_counts_and_none_where_none_can_be_reache
     assert distances.min_cost_to_feature(((1, 1), (1, 0)), [(9, 9)]) == (np.inf, None)
 
 
-def test_a_missing_package_is_named_with_what_installs_it_alone(monkeypatch):
-    for module in [name for name in sys.modules if name.startswith("overcooked_ai_py")]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "overcooked_ai_py", None)
+def test_a_missing_package_is_named_with_what_installs_it_alone(shell):
+    shell.uninstall("overcooked_ai_py")
     with pytest.raises(MissingExtra, match=r"needs the package .*: pip install --no-deps overcooked-ai gym$"):
         kitchen()
 

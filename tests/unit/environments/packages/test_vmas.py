@@ -31,8 +31,8 @@ def random_actions(environment, rng):
     return (rng.integers(kind.actions, size=shape),)
 
 
-def test_without_vmas_one_line_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "vmas", None)
+def test_without_vmas_one_line_says_how_to_get_it(shell):
+    shell.uninstall("vmas")
     with pytest.raises(MissingExtra) as error:
         make("balance")
     assert str(error.value) == (
