@@ -595,6 +595,10 @@ class Record(Message, frozen=True, kw_only=True):
     """When it was written, in seconds since 1970; 0 if the back-end does not report it."""
 
 
+LatencyName = Literal["", "aws", "emulated"]
+"""Whose latencies pass between coordinator and functions; '' on one machine."""
+
+
 class Platform(Message, frozen=True, kw_only=True):
     """The properties of a platform that a run relies on, by default those of processes on this machine."""
 
@@ -618,8 +622,8 @@ class Platform(Message, frozen=True, kw_only=True):
     """Whether requests and answers have a largest size."""
     functions_outlive_driver: bool = False
     """Whether functions in flight go on, and store objects, when the process that invoked them has ended."""
-    cloud_latency: bool = False
-    """Whether the latencies of the cloud pass between coordinator and functions, which the planner counts."""
+    latency: LatencyName = ""
+    """Whose latencies the planner counts between coordinator and functions."""
     can_inline: bool = True
     """Whether messages may carry objects, which needs a coordinator process that persists between rounds."""
     cpu_scaling: bool = True
@@ -629,7 +633,7 @@ class Platform(Message, frozen=True, kw_only=True):
     grace_s: float = 0.0
     """How long, beyond time-outs and start-ups, a detached run waits for attempts without a report."""
 
-    def on_lambda(self) -> Self:
+    def on_lambda(self, latency: LatencyName = "aws") -> Self:
         """With the abilities of deployed functions, a table and a bucket."""
         return msgspec.structs.replace(
             self,
@@ -640,7 +644,7 @@ class Platform(Message, frozen=True, kw_only=True):
             requests_billed=True,
             messages_limited=True,
             functions_outlive_driver=True,
-            cloud_latency=True,
+            latency=latency,
         )
 
 

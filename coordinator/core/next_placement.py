@@ -13,7 +13,7 @@ from coordinator.placement.coordination_cost import CoordinationCost
 from coordinator.placement.list_price import PricedRound, RoundPrice, list_price
 from coordinator.placement.placement_rules import PLACEMENTS, Packs, RoundPlacement, balance, list_overhead
 from coordinator.placement.workload import Workload
-from coordinator.pricing.aws_latency import EMULATED, STORAGE
+from coordinator.pricing.aws_latency import LATENCIES
 from coordinator.pricing.planning_prices import Tariff
 from coordinator.rules import similarity
 from coordinator.rules.scaling import SCALING_RULES
@@ -155,9 +155,9 @@ def terms(plan: Plan, state: State) -> Terms:
 
 def coordination(plan: Plan, state: State) -> CoordinationCost:
     """Where the coordinator is, with the clock of AWS where functions run there."""
-    if not plan.platform.cloud_latency:
+    if not plan.platform.latency:
         return coordination_cost.LOCAL
-    latency = EMULATED if plan.platform.cpu_scaling else STORAGE[plan.config.pricing.storage]
+    latency = LATENCIES[plan.platform.latency][plan.config.pricing.storage]
     if plan.platform.can_inline:
         return coordination_cost.outside(latency)
     return coordination_cost.detached(latency, state.item_bytes)

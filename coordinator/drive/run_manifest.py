@@ -74,7 +74,8 @@ def _with_abilities(body: bytes) -> bytes:
         platform = from_json(bytes(fields["platform"]), dict[str, msgspec.Raw])
         if platform.pop("fixed_sizes", None) is None:
             return body
-        abilities = from_json(to_json(platform), Platform).on_lambda()
+        abilities = from_json(to_json(platform), Platform)
+        abilities = abilities.on_lambda("emulated" if abilities.cpu_scaling else "aws")
     except (KeyError, Undecodable):
         return body  # whoever decodes it says what it should have been
     return to_json({**fields, "platform": abilities})

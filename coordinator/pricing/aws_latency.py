@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coordinator.pricing.prices import StorageClass
-from functions.contract import Usage
+from functions.contract import LatencyName, Usage
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,10 @@ EXPRESS = Latency(
 EMULATED = Latency(
     put=5, get=5, per_mb=6, ledger=4, invoke=2, event=2, hand_over=2, away=0, cold=30, init=1000, turn=40
 )
-STORAGE: dict[StorageClass, Latency] = {"standard": STANDARD, "express": EXPRESS}
+LATENCIES: dict[LatencyName, dict[StorageClass, Latency]] = {
+    "aws": {"standard": STANDARD, "express": EXPRESS},
+    "emulated": {"standard": EMULATED, "express": EMULATED},
+}
 
 
 def environments(widths: Sequence[int], concurrency: int) -> int:

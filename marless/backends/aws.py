@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator.errors import UserError
-from coordinator.pricing.aws_latency import STORAGE, Latency
-from coordinator.pricing.prices import StorageClass
 from marless.backends.base import Connection, DeployRequest, LocatedDeployment, Readiness, RemoteBackend
 from marless.output import say_text
 
@@ -35,6 +33,7 @@ class AwsBackend(RemoteBackend):
     summary = "your AWS account"
     runs_here = False
     extra = "aws"
+    latency_name = "aws"
     survives = "this machine may be switched off"
 
     def open(
@@ -45,12 +44,10 @@ class AwsBackend(RemoteBackend):
         from marless.cloud.deployments import connect
 
         assert deployment_ref is not None
-        connection = connect(Cloud(deployment_ref.region), deployment_ref, grace_s=_GRACE_S, cpu_scaling=False)
+        connection = connect(
+            Cloud(deployment_ref.region), deployment_ref, grace_s=_GRACE_S, cpu_scaling=False, latency=self.latency_name
+        )
         return connection.for_reading() if read_only else connection
-
-    def latency(self, storage: StorageClass) -> Latency | None:
-        """See `Backend.latency`."""
-        return STORAGE[storage]
 
     def cloud(self, region: str | None) -> "Cloud":
         """See `RemoteBackend.cloud`."""

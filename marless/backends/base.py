@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from coordinator.drive.ports import Invoker, Ledger, Storage
-from coordinator.pricing.aws_latency import Latency
+from coordinator.pricing.aws_latency import LATENCIES, Latency
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import StorageClass
-from functions.contract import Platform
+from functions.contract import LatencyName, Platform
 from functions.function_specs import FUNCTIONS, PLACED
 from marless.backends.read_only import NoInvoker, ReadOnlyLedger, ReadOnlyStorage
 
@@ -106,6 +106,8 @@ class Backend(ABC):
     """Functions run on this machine's cores, which also measure them."""
     extra: str = ""
     """The extra of this package without which it cannot be used; '' for none."""
+    latency_name: LatencyName = ""
+    """As in `Platform`."""
 
     @abstractmethod
     def open(
@@ -135,7 +137,7 @@ class Backend(ABC):
 
     def latency(self, storage: StorageClass) -> Latency | None:
         """How long requests take beside the work; None where functions and storage are on this machine's disk."""
-        return None
+        return LATENCIES[self.latency_name][storage] if self.latency_name else None
 
 
 class RemoteBackend(Backend):

@@ -5,9 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator.errors import FINISHED, UserError
-from coordinator.pricing import aws_latency as latencies
-from coordinator.pricing.aws_latency import Latency
-from coordinator.pricing.prices import StorageClass
 from marless.backends.base import Connection, DeployRequest, LocatedDeployment, Readiness, RemoteBackend
 from marless.output import say
 
@@ -28,6 +25,7 @@ class EmulatedBackend(RemoteBackend):
     name = "emulated"
     summary = "AWS, emulated on this machine"
     extra = "emulated"
+    latency_name = "emulated"
     survives = "as long as the emulated account runs"
 
     def open(
@@ -39,12 +37,8 @@ class EmulatedBackend(RemoteBackend):
 
         assert deployment_ref is not None
         cloud = cloud_of(account_of(folder))
-        connection = connect(cloud, deployment_ref, grace_s=_GRACE_S, cpu_scaling=True)
+        connection = connect(cloud, deployment_ref, grace_s=_GRACE_S, cpu_scaling=True, latency=self.latency_name)
         return connection.for_reading() if read_only else connection
-
-    def latency(self, storage: StorageClass) -> Latency | None:
-        """See `Backend.latency`."""
-        return latencies.EMULATED
 
     def cloud(self, region: str | None) -> "Cloud":
         """See `RemoteBackend.cloud`."""

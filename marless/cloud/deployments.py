@@ -5,7 +5,7 @@ from msgspec.structs import asdict, replace
 from coordinator.config.schema import Function, Functions, RunConfig
 from coordinator.errors import UserError
 from coordinator.pricing.bill import Meter
-from functions.contract import Platform
+from functions.contract import LatencyName, Platform
 from infra.aws.awslambda import LambdaInvoker
 from infra.aws.clients import Cloud
 from infra.aws.deployment_ref import DeploymentRef
@@ -38,8 +38,10 @@ def deployed_in(cloud: Cloud, deployment_ref: DeploymentRef) -> Deployed:
     return Deployed(Settings(deployment_ref.bucket, deployment_ref.table, deployment_ref.tenant), cloud)
 
 
-def connect(cloud: Cloud, deployment_ref: DeploymentRef, grace_s: float, cpu_scaling: bool) -> Connection:
-    """Connects to a run in a deployment. `grace_s` and `cpu_scaling` as in `Platform`."""
+def connect(
+    cloud: Cloud, deployment_ref: DeploymentRef, grace_s: float, cpu_scaling: bool, latency: LatencyName
+) -> Connection:
+    """Connects to a run in a deployment. `grace_s`, `cpu_scaling` and `latency` as in `Platform`."""
     outside = deployed_in(cloud, deployment_ref).outside(deployment_ref.run)
     width = min(deployment_ref.width, MOST_CALLS)
     return Connection(
@@ -48,7 +50,7 @@ def connect(cloud: Cloud, deployment_ref: DeploymentRef, grace_s: float, cpu_sca
         invoker=LambdaInvoker(cloud, deployment_ref.functions, width),
         platform=Platform(
             concurrency=width, init_limit_ms=INIT_LIMIT_MS, grace_s=grace_s, cpu_scaling=cpu_scaling
-        ).on_lambda(),
+        ).on_lambda(latency),
         repeated=lambda: Meter(**asdict(cloud.retries.take())),
     )
 

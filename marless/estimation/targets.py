@@ -48,7 +48,7 @@ class Target:
             code="",
             prices=load_prices(config.pricing.region),
             inputs=inputs,
-            platform=platform.on_lambda() if deployed else platform,
+            platform=platform.on_lambda(self.backend.latency_name) if deployed else platform,
         )
 
     def times(self, recorded: ServiceTimes, plan: Plan) -> ServiceTimes:

@@ -58,7 +58,7 @@ class World:
                 can_inline=False,
                 coordinator_mb=512,
                 grace_s=30.0,
-            ).on_lambda(),
+            ).on_lambda("emulated"),
         )
         self.storage, self.ledger, self.journal = Storage(self), Ledger(self), Lines()
         self.sets, self.events, self.now, self.twice = {}, deque(), 0.0, twice

@@ -19,7 +19,7 @@ ABILITIES = {
     "requests_billed": True,
     "messages_limited": True,
     "functions_outlive_driver": True,
-    "cloud_latency": True,
+    "latency": "aws",
 }
 # A placement whose answers no deployed function could send, with a hundred rounds in a task.
 PLAN = make_plan(
@@ -72,7 +72,7 @@ def facts(plan, state):
         "requests_billed": lists(plan),
         "messages_limited": next_placement.configured_placement(plan, state).rounds,
         "functions_outlive_driver": keeps_half_written(plan),
-        "cloud_latency": next_placement.coordination(plan, state) != LOCAL,
+        "latency": next_placement.coordination(plan, state) != LOCAL,
     }
 
 

@@ -68,8 +68,8 @@ def test_a_manifest_of_an_earlier_version_is_read(tmp_path):
     assert run_manifest.read(ledger) == manifest
 
 
-@pytest.mark.parametrize("earlier", [{"fixed_sizes": True}, {}])
-def test_a_manifest_that_calls_all_abilities_fixed_sizes_is_read(tmp_path, earlier):
+@pytest.mark.parametrize("latency", ["aws", "emulated", ""])
+def test_a_manifest_that_calls_all_abilities_fixed_sizes_is_read(tmp_path, latency):
     """Programs before the abilities of a platform had names wrote one of that name for them all."""
     manifest = run_manifest.RunManifest(
         run="r",
@@ -78,13 +78,14 @@ def test_a_manifest_that_calls_all_abilities_fixed_sizes_is_read(tmp_path, earli
         code="",
         identity=msgspec.Raw(b"{}"),
         functions={},
-        platform=Platform(concurrency=7, init_limit_ms=10_000, cpu_scaling=False),
+        platform=Platform(concurrency=7, init_limit_ms=10_000, cpu_scaling=latency != "aws"),
     )
     document = json.loads(msgspec.json.encode(manifest))
-    document["platform"] |= earlier
+    document["platform"] |= {"fixed_sizes": True} if latency else {}
     ledger = SqliteLedger(tmp_path / "ledger")
     ledger.commit(run_manifest.MANIFEST, json.dumps(document).encode(), 0)
-    expected = manifest.platform.on_lambda() if earlier else manifest.platform
+    # They told the account that is emulated by whose clock durations are.
+    expected = manifest.platform.on_lambda(latency) if latency else manifest.platform
     stored = run_manifest.read(ledger)
     assert stored == msgspec.structs.replace(manifest, platform=expected)
     run_manifest.write(ledger, stored)

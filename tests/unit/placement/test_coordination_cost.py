@@ -42,6 +42,6 @@ def test_a_plan_says_where_its_coordinator_is():
     gone = promising(driven, can_inline=False)
     assert next_placement.terms(driven, state).coordination_cost == outside(STANDARD)
     assert next_placement.terms(gone, state).coordination_cost == detached(STANDARD, state.item_bytes)
-    assert next_placement.terms(promising(driven, cpu_scaling=True), state).coordination_cost == outside(EMULATED)
+    assert next_placement.terms(promising(driven, latency="emulated"), state).coordination_cost == outside(EMULATED)
     assert (next_placement.terms(gone, state).fixed, next_placement.terms(gone, state).can_inline) == (True, False)
     assert isinstance(next_placement.coordination(plan, state), CoordinationCost)
