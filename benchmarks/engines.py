@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from functions.algorithms.chunks import Minibatch
 from functions.algorithms.engine import Descent, OptimiserSettings, engine_of
+from functions.algorithms.minibatches import Minibatch
 from functions.algorithms.ppo import ippo
 from functions.algorithms.ppo.specs import IppoConfig
 from functions.contract import Team

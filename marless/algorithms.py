@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from functions.algorithms.advantages import gae
 from functions.algorithms.agent_inputs import CriticView
-from functions.algorithms.chunks import training_samples
 from functions.algorithms.group_inputs import observations, pooling
 from functions.algorithms.groups import members
 from functions.algorithms.input_statistics import updated_statistics
-from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES
+from functions.algorithms.minibatches import training_samples
 from functions.algorithms.ppo.merge import Merging
+from functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES
 from functions.algorithms.ppo.ppo import Ppo
 from functions.algorithms.ppo.specs import PPO_PARTS, PPO_STAGES, PpoConfig
 from functions.algorithms.registry import names

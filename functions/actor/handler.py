@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from functions.actor.dataset_rollouts import recorded_rollouts
 from functions.actor.fragments import Playing, collect_fragment
 from functions.actor.match import earlier_agents, mean_score, meet
-from functions.actor.recorded import recorded_rollouts
 from functions.actor.rollout import InBlocks, Rollout, collect, collect_side_by_side
 from functions.contract import (
     BadRequest,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from functions.algorithms.chunks import Minibatch, RowIndices
+from functions.algorithms.minibatches import Minibatch, RowIndices
 from functions.algorithms.stage import Context, Tensors
 from functions.contract import MissingExtra
 from functions.nn.layers import Array

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.chunks import Minibatch
 from functions.algorithms.engine import Descent, Engine, L, LossOf, Moments, OptimiserSettings
+from functions.algorithms.minibatches import Minibatch
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
 from functions.nn import recurrent

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils import deterministic
 
-from functions.algorithms.chunks import Minibatch
 from functions.algorithms.engine import Descent, Engine, L, LossOf, Moments, OptimiserSettings
+from functions.algorithms.minibatches import Minibatch
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
 from functions.nn import recurrent, torch_layers, torch_modules

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from functions.algorithms.chunks import RowIndices
 from functions.algorithms.engine import LossOf
+from functions.algorithms.minibatches import RowIndices
 from functions.nn.layers import Array
 
 TorchLossOf = Callable[[Tensor, Tensor | None, Tensor], Tensor]

@@ -5,8 +5,8 @@ from typing import Generic, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from functions.algorithms.chunks import Minibatch, RowIndices, Samples, shuffled_minibatches
 from functions.algorithms.engine import Descent, EngineConfig, L, LossOf, Moments, OptimiserSettings, engine_of
+from functions.algorithms.minibatches import Minibatch, RowIndices, Samples, shuffled_minibatches
 from functions.algorithms.stage import Context
 from functions.nn.layers import Array
 from functions.nn.networks import Trace, Weights

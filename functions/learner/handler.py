@@ -8,7 +8,7 @@ from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, replay_buffer_of
 from functions.learner.regroup import regroup
 from functions.learner.update import split_by_lifetime, update
-from functions.learner.whole import whole
+from functions.learner.whole_rounds import whole
 from functions.serving import Objects, Tensors, read, serve
 from functions.storage_port import Blobs
 

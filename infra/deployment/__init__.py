@@ -3,12 +3,12 @@
 The same code deploys to AWS and to an emulated account.
 """
 
-from infra.deployment.deploying import deploy, filled_in, preview
+from infra.deployment.deploy import deploy, filled_in, preview
 from infra.deployment.description import Deployment, describe
 from infra.deployment.identity_policy import WHO, identity_policy
 from infra.deployment.package_upload import Image, Packages
-from infra.deployment.removal import teardown
 from infra.deployment.stack import IMAGE_SUFFIX, ROLES, Change, DeploymentFault, stack_name
+from infra.deployment.teardown import teardown
 
 __all__ = [
     "IMAGE_SUFFIX",

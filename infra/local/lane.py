@@ -14,7 +14,7 @@ import msgspec
 from functions.contract import Ref, RegroupTask, Report, Request, SampleTask, WholeTask
 from functions.encoding import JsonDecoder, Undecodable
 from infra.local.dispatch import CORES, SLOTS, Capacity, Need, Task, Waiting
-from infra.local.worker_process import WorkerProcess
+from infra.local.worker_handle import WorkerProcess
 
 # The predicted duration of a task while none like it has ended.
 _UNKNOWN_S = 1.0

@@ -80,7 +80,7 @@ class Spawner:
     def start(self, pipes: Pipes, log: int, memory_mb: int) -> Spawned:
         """Does not wait for the interpreter."""
         arguments = [*map(str, pipes), repr(time.monotonic()), str(memory_mb)]
-        return Spawned(_interpreter("infra.local.worker", arguments, pipes, self._environment, log))
+        return Spawned(_interpreter("infra.local.worker_main", arguments, pipes, self._environment, log))
 
     def close(self) -> None:
         """There is nothing to end."""

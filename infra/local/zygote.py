@@ -19,7 +19,7 @@ from contextlib import suppress
 import msgspec
 
 from functions.encoding import MessagePackDecoder, to_message_pack
-from infra.local import worker
+from infra.local import worker_main
 from infra.local.process_tree import adopt_orphans, end_children
 
 DESCRIPTORS = 4
@@ -130,7 +130,7 @@ class Zygote:
             if "numpy" in sys.modules:
                 # The standard library does so for `random`: no two processes draw the same numbers by themselves.
                 sys.modules["numpy"].random.seed()
-            worker.serve(requests, replies, lifeline, time.monotonic() - self._start_s, order.memory_mb)
+            worker_main.serve(requests, replies, lifeline, time.monotonic() - self._start_s, order.memory_mb)
             exit_code = 0
         except BaseException:
             traceback.print_exc()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from functions import kernels
+from functions import cpu_kernels
 from functions.algorithms.registry import ALGORITHMS
 from functions.environments.base import EnvTask
 from functions.environments.task_names import ENVIRONMENTS
@@ -102,7 +102,7 @@ def _version_of(package: str) -> str | None:
 
 def _machine() -> str:
     """The processor and the variables by which matrix kernels are chosen: another kernel gives other last bits."""
-    variables = [f"{name}={os.environ[name]}" for name in kernels.VARIABLES if name in os.environ]
+    variables = [f"{name}={os.environ[name]}" for name in cpu_kernels.VARIABLES if name in os.environ]
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
     except OSError:

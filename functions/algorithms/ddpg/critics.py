@@ -6,7 +6,7 @@ from functions.algorithms.metrics import due
 from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions
 from functions.algorithms.off_policy.critics import CriticRows, learn_values, least_after, least_value
 from functions.algorithms.off_policy.overestimation import overestimation
-from functions.algorithms.off_policy.replay import learning_signal
+from functions.algorithms.off_policy.replay_minibatch import learning_signal
 from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.off_policy.specs import View
 from functions.algorithms.off_policy.target_networks import NetworkInputs, by_column

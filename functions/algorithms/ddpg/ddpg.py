@@ -12,7 +12,7 @@ from functions.algorithms.groups import members
 from functions.algorithms.metrics import due
 from functions.algorithms.new_networks import Part, as_target, new_network
 from functions.algorithms.off_policy.critics import current_tensors, new_critics, policies_move
-from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
+from functions.algorithms.off_policy.replay_minibatch import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.specs import View, actor_and_critic, kind_of
 from functions.algorithms.off_policy.target_networks import by_column, grad_output_for, update_target

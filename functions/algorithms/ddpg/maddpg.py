@@ -15,7 +15,7 @@ from functions.algorithms.ddpg.policy_actions import current_actions, next_actio
 from functions.algorithms.ddpg.specs import DdpgConfig
 from functions.algorithms.groups import members
 from functions.algorithms.metrics import OWN, due
-from functions.algorithms.off_policy.replay import with_minibatch
+from functions.algorithms.off_policy.replay_minibatch import with_minibatch
 from functions.algorithms.off_policy.specs import TEAM_VIEW
 from functions.algorithms.stage import Context, Stage, StageResult
 from functions.keys import group_name

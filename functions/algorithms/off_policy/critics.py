@@ -17,7 +17,7 @@ from functions.algorithms.groups import members
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.new_networks import Part, as_target, new_network
 from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, values_after
-from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
+from functions.algorithms.off_policy.replay_minibatch import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import scale_rewards
 from functions.algorithms.off_policy.specs import CriticConfig, View
 from functions.algorithms.off_policy.target_networks import (

@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
-from functions.algorithms.off_policy.replay import Indices, M, MinibatchConfig, require_replay_buffer, with_minibatch
+from functions.algorithms.off_policy.replay_minibatch import (
+    Indices,
+    M,
+    MinibatchConfig,
+    require_replay_buffer,
+    with_minibatch,
+)
 from functions.algorithms.off_policy.specs import PRIORITIES
 from functions.algorithms.stage import Context
 from functions.nn.layers import Array

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.chunks import Minibatch
 from functions.algorithms.engine import L, LossOf
+from functions.algorithms.minibatches import Minibatch
 from functions.algorithms.numpy_engine import LossGradient
 from functions.algorithms.ppo.distil import log_probabilities
 from functions.nn.layers import Array

@@ -4,8 +4,8 @@ De Witt et al., "Is Independent Learning All You Need in the StarCraft Multi-Age
 in `ppo.py`; IPPO only adds the independent critic's inputs.
 """
 
-from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES
 from functions.algorithms.ppo.merge import Merging
+from functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES
 from functions.algorithms.ppo.ppo import Ppo
 from functions.algorithms.ppo.specs import OWN
 

@@ -4,8 +4,8 @@ Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games
 `ppo.py`; MAPPO only adds the centralised critic's inputs.
 """
 
-from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES
 from functions.algorithms.ppo.merge import Merging
+from functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES
 from functions.algorithms.ppo.ppo import Ppo
 from functions.algorithms.ppo.specs import TEAM
 

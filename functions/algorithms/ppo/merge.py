@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.agent_inputs import CriticView
-from functions.algorithms.chunks import RowIndices, Samples, training_samples
 from functions.algorithms.engine import LossOf, OptimiserSettings, engine_of, weights_of
 from functions.algorithms.group_inputs import observations, pool_rows, starts
 from functions.algorithms.groups import members
+from functions.algorithms.minibatches import RowIndices, Samples, training_samples
 from functions.algorithms.ppo import distil
 from functions.algorithms.ppo.ppo import Ppo, learning_signal
 from functions.algorithms.ppo.specs import PpoConfig

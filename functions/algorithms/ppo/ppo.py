@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from functions.algorithms.advantages import LearningSignal, gae, next_values
 from functions.algorithms.agent_inputs import CriticView, critic_shape, observation_shape, observation_width
-from functions.algorithms.chunks import RowIndices, training_samples
 from functions.algorithms.engine import weights_of
 from functions.algorithms.group_inputs import (
     after_cuts,
@@ -29,6 +28,7 @@ from functions.algorithms.group_inputs import (
 from functions.algorithms.groups import members
 from functions.algorithms.input_statistics import initial_statistics, updated_statistics
 from functions.algorithms.metrics import ByAgent
+from functions.algorithms.minibatches import RowIndices, training_samples
 from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.ppo.specs import PpoConfig, actor_and_critic, part_bytes
 from functions.algorithms.stage import Context, Stage, StageResult

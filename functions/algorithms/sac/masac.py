@@ -10,7 +10,7 @@ from functools import partial
 
 from functions.algorithms.groups import members
 from functions.algorithms.metrics import OWN, due
-from functions.algorithms.off_policy.replay import with_minibatch
+from functions.algorithms.off_policy.replay_minibatch import with_minibatch
 from functions.algorithms.off_policy.specs import TEAM_VIEW
 from functions.algorithms.sac import sac
 from functions.algorithms.sac.critics import Followed, train_step

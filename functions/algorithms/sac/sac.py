@@ -14,7 +14,7 @@ from functions.algorithms.groups import members
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.off_policy.critics import new_critics
-from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
+from functions.algorithms.off_policy.replay_minibatch import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.specs import View, actor_and_critic
 from functions.algorithms.off_policy.target_networks import by_agent, by_column, grad_output_for

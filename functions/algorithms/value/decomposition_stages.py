@@ -15,7 +15,7 @@ from functions.algorithms.advantages import LearningSignal
 from functions.algorithms.groups import groups_of, leads_side, members, side_of
 from functions.algorithms.metrics import OWN, ByAgent, due
 from functions.algorithms.off_policy.priorities import Draw, PriorityUpdate
-from functions.algorithms.off_policy.replay import joint_signal, with_minibatch
+from functions.algorithms.off_policy.replay_minibatch import joint_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import ScaledRewards, scale_rewards
 from functions.algorithms.off_policy.td import TdLoss, td_loss
 from functions.algorithms.stage import Context, StageResult

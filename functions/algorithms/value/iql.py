@@ -12,7 +12,7 @@ from functions.algorithms.groups import members
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.priorities import Draw, PriorityUpdate
-from functions.algorithms.off_policy.replay import learning_signal
+from functions.algorithms.off_policy.replay_minibatch import learning_signal
 from functions.algorithms.off_policy.reward_scale import scale_rewards, value_scale
 from functions.algorithms.off_policy.td import multi_step_returns, td_loss
 from functions.algorithms.stage import Context, Stage, StageResult

@@ -14,7 +14,7 @@ from functions.algorithms.groups import leads_side
 from functions.algorithms.metrics import OWN, due
 from functions.algorithms.new_networks import as_target
 from functions.algorithms.off_policy.overestimation import overestimation
-from functions.algorithms.off_policy.replay import joint_signal, learning_signal
+from functions.algorithms.off_policy.replay_minibatch import joint_signal, learning_signal
 from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.off_policy.target_networks import update_target
 from functions.algorithms.off_policy.td import multi_step_returns

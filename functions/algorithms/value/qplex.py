@@ -11,7 +11,7 @@ import numpy as np
 
 from functions.algorithms.advantages import Flags
 from functions.algorithms.groups import members
-from functions.algorithms.off_policy.replay import learning_signal
+from functions.algorithms.off_policy.replay_minibatch import learning_signal
 from functions.algorithms.off_policy.target_networks import by_agent
 from functions.algorithms.stage import Context, Stage
 from functions.algorithms.value import decomposition_stages

@@ -10,7 +10,7 @@ import numpy as np
 
 from functions.algorithms.metrics import OWN, ByAgent, due
 from functions.algorithms.off_policy.overestimation import overestimation
-from functions.algorithms.off_policy.replay import joint_signal, learning_signal
+from functions.algorithms.off_policy.replay_minibatch import joint_signal, learning_signal
 from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.off_policy.td import joint_sum, multi_step_returns
 from functions.algorithms.stage import Context, Stage, StageResult

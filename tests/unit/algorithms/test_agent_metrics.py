@@ -9,7 +9,7 @@ from value_scenes import APART, NUM_ENVS, PAIRED, STEPS, TOGETHER, Scene
 
 from functions.algorithms import registry as algorithms
 from functions.algorithms.metrics import MOST_AGENTS, ByAgent, explained_variance
-from functions.algorithms.off_policy.replay import with_minibatch
+from functions.algorithms.off_policy.replay_minibatch import with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.specification import Share
 from functions.learner import stages

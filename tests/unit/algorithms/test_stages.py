@@ -13,7 +13,7 @@ import torch
 from functions import codec
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
-from functions.algorithms.chunks import Independent
+from functions.algorithms.minibatches import Independent
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context, SummaryResult
 from functions.algorithms.trainable import minibatches

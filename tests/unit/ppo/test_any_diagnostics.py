@@ -10,8 +10,8 @@ from plain_ppo import Group, Network
 
 from functions.algorithms import registry as algorithms
 from functions.algorithms.group_inputs import starts
-from functions.algorithms.ppo import diagnostics
-from functions.algorithms.ppo.diagnostics import (
+from functions.algorithms.ppo import policy_summaries
+from functions.algorithms.ppo.policy_summaries import (
     behaviour,
     compress,
     curvature,
@@ -148,9 +148,9 @@ class Dense:
     ],
 )
 def test_curvature_is_of_the_loss_that_the_policy_is_trained_on(kind, remembers, layer_norm, monkeypatch):
-    monkeypatch.setattr(diagnostics, "LEAST", 10_000)  # all rows
-    monkeypatch.setattr(diagnostics, "PRODUCTS", 60)
-    monkeypatch.setattr(diagnostics, "RESIDUAL", 1e-6)
+    monkeypatch.setattr(policy_summaries, "LEAST", 10_000)  # all rows
+    monkeypatch.setattr(policy_summaries, "PRODUCTS", 60)
+    monkeypatch.setattr(policy_summaries, "RESIDUAL", 1e-6)
     context, after, algorithm = scene(kind, remembers, 2, layer_norm, steps=6, num_envs=2)
     dense = Dense(context, algorithm, 0)
     spectrum = np.linalg.eigvalsh(torch.autograd.functional.hessian(dense.loss(dense.pieces), dense.flat).numpy())
@@ -163,19 +163,19 @@ def test_curvature_is_of_a_share_of_the_chunks_which_the_address_picks(monkeypat
     context, after, _ = scene("one choice", True)
     seen = []
 
-    class RecordingHessian(diagnostics.DifferenceHessian):
+    class RecordingHessian(policy_summaries.DifferenceHessian):
         def __init__(self, network, flat, part, loss_of):
             seen.append(part.rows.tolist())
             super().__init__(network, flat, part, loss_of)
 
-    monkeypatch.setattr(diagnostics, "DifferenceHessian", RecordingHessian)
+    monkeypatch.setattr(policy_summaries, "DifferenceHessian", RecordingHessian)
     one, again = (curvature(context, after, 0) for _ in range(2))
     other = curvature(dataclasses.replace(context, round=5), after, 0)
     assert one == again
     assert one != other
     rows = int(context.batch.alive[[0, 2]].sum())
     assert seen[0] == seen[1] != seen[2]
-    assert diagnostics.LEAST / 2 < len(seen[0]) < rows / 2
+    assert policy_summaries.LEAST / 2 < len(seen[0]) < rows / 2
 
 
 @ALL

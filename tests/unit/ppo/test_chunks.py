@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import synthetic
 
-from functions.algorithms.chunks import Independent, shuffled_minibatches, training_samples
 from functions.algorithms.group_inputs import observations, pool_rows, starts
 from functions.algorithms.groups import members
+from functions.algorithms.minibatches import Independent, shuffled_minibatches, training_samples
 from functions.algorithms.trainable import outputs
 from functions.nn import recurrent
 from functions.nn.networks import unroll

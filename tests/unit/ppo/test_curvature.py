@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functions.algorithms.ppo.curvature import Hessian, extremes, policy_derivatives
-from functions.algorithms.ppo.diagnostics import LEAST, PRODUCTS, RESIDUAL
 from functions.algorithms.ppo.distil import log_probabilities
+from functions.algorithms.ppo.policy_summaries import LEAST, PRODUCTS, RESIDUAL
 from functions.nn.losses import clipped_policy_loss
 from functions.nn.recurrent import initialise
 from functions.nn.shape import Network

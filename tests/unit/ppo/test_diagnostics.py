@@ -9,8 +9,8 @@ import torch
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
 from functions.algorithms.groups import members
-from functions.algorithms.ppo import diagnostics, mappo
-from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES, compress, draw_rows, noise_estimate
+from functions.algorithms.ppo import mappo, policy_summaries
+from functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES, compress, draw_rows, noise_estimate
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
 from functions.contract import SummaryName, Team
@@ -242,9 +242,9 @@ class Dense:
 
 @TEAMS
 def test_curvature_is_of_the_groups_loss_at_the_incoming_weights(task, team, monkeypatch):
-    monkeypatch.setattr(diagnostics, "LEAST", 10_000)  # all rows
-    monkeypatch.setattr(diagnostics, "PRODUCTS", 40)
-    monkeypatch.setattr(diagnostics, "RESIDUAL", 1e-3)
+    monkeypatch.setattr(policy_summaries, "LEAST", 10_000)  # all rows
+    monkeypatch.setattr(policy_summaries, "PRODUCTS", 40)
+    monkeypatch.setattr(policy_summaries, "RESIDUAL", 1e-3)
     before, after = scene(task, team)
     metrics, tables = report("curvature", before, after)
     assert tables == {}
@@ -260,14 +260,14 @@ def test_curvature_is_of_few_rows_which_the_address_picks():
     before, after = scene(*SHARED, num_envs=100)  # some two thousand rows a rollout and three rollouts
     seen = []
 
-    class RecordingHessian(diagnostics.Hessian):
+    class RecordingHessian(policy_summaries.Hessian):
         def __init__(self, mlp, flat, inputs, loss):
             seen.append(inputs)
             super().__init__(mlp, flat, inputs, loss)
 
     count = len(before.tensors["advantage/g00"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(diagnostics, "Hessian", RecordingHessian)
+        patch.setattr(policy_summaries, "Hessian", RecordingHessian)
         first, again = (report("curvature", before, after) for _ in range(2))
         other = report("curvature", dataclasses.replace(before, round=10), after)
     assert first == again
@@ -275,7 +275,7 @@ def test_curvature_is_of_few_rows_which_the_address_picks():
     np.testing.assert_array_equal(seen[0], seen[1])
     assert (seen[0] != seen[2]).any()
     assert [len(inputs) for inputs in seen] == 3 * [count // 100]
-    assert count // 100 > diagnostics.LEAST
+    assert count // 100 > policy_summaries.LEAST
 
 
 @TEAMS

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from functions.algorithms.chunks import Independent
+from functions.algorithms.minibatches import Independent
 from functions.algorithms.numpy_engine import NumpyDescent
 from functions.algorithms.ppo import distil
 from functions.algorithms.trainable import Trainable

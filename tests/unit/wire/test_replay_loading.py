@@ -24,7 +24,7 @@ from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.learner import whole
+from functions.learner import whole_rounds
 from functions.learner.handler import handle as learn
 from functions.warm_cache import WARM
 
@@ -274,14 +274,14 @@ def test_rounds_that_are_not_stored_yet_are_not_those_of_another_attempt(monkeyp
     storage = MemoryStorage()
     state = started(storage)
     first = done(learn(msgspec.json.encode(whole_task(state=state)), storage))
-    played_once, play = storage.copy(), whole.play
+    played_once, play = storage.copy(), whole_rounds.play
 
     def otherwise(*given):
         played = play(*given)
         tensors = {k: a + 1 if "reward" in k else a for k, a in played.trajectories.items()}
         return played._replace(trajectories=tensors)
 
-    monkeypatch.setattr(whole, "play", otherwise)
+    monkeypatch.setattr(whole_rounds, "play", otherwise)
     again = whole_task(state=state, output="again")
     learned = done(learn(msgspec.json.encode(again), storage))
     WARM.clear()

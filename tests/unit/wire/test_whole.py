@@ -190,7 +190,7 @@ def test_a_round_gets_arrays_as_they_come_back_from_storage_however_the_one_befo
         outcome = update(task, round_, share, trajectories, known, replay_buffer, progress)
         return outcome._replace(tensors={name: np.asfortranarray(array) for name, array in outcome.tensors.items()})
 
-    monkeypatch.setattr("functions.learner.whole.update", transposed)
+    monkeypatch.setattr("functions.learner.whole_rounds.update", transposed)
     run.done(learn, run.whole())
     wide = [array for known in seen for array in known.values() if min(array.shape) > 1]
     assert len(seen) == ROUNDS

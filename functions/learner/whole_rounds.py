@@ -4,8 +4,8 @@ MARLess (SoCC 2025) has a function for every actor and every learner of a round.
 functions and passing objects between them costs more than the rounds themselves.
 """
 
+from functions.actor.dataset_rollouts import recorded_rollouts
 from functions.actor.handler import Played, play, unfinished_object
-from functions.actor.recorded import recorded_rollouts
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
 from functions.contract import LearnReply, Past, SampleReply, Team, WholeReply, WholeTask

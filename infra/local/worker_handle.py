@@ -28,7 +28,7 @@ Pending = TypeVar("Pending")
 
 
 class WorkerProcess(Generic[Pending]):
-    """One process of ``infra.local.worker``, started at once; raises `OSError` when it cannot be started.
+    """One process of ``infra.local.worker_main``, started at once; raises `OSError` when it cannot be started.
 
     `memory_mb`: the most that it may allocate; 0 is unlimited.
     """

@@ -1,6 +1,6 @@
 """A worker process: serves calls one after the other until its coordinator ends.
 
-A fork of `infra.local.zygote`, or started by the pool as ``python -m infra.local.worker REQUESTS REPLIES LIFELINE
+A fork of `infra.local.zygote`, or started by the pool as ``python -m infra.local.worker_main REQUESTS REPLIES LIFELINE
 STARTED MEMORY_MB``: three pipe descriptors, the pool's monotonic clock at the start, and how much the process may
 allocate (0: without limit).
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 from infra.local.dispatch import Slot
 from infra.local.lane import Pending
 from infra.local.process_starters import Starter
-from infra.local.worker_process import WorkerProcess
+from infra.local.worker_handle import WorkerProcess
 
 Worker = WorkerProcess[Pending]
 

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms import reward_models
-from functions.algorithms.chunks import training_samples
 from functions.algorithms.engine import engine_of, weights_of
 from functions.algorithms.group_inputs import normalise, observations, pool_rows, starts, with_identity
 from functions.algorithms.groups import members
+from functions.algorithms.minibatches import training_samples
 from functions.algorithms.ppo.curvature import Derivatives, DifferenceHessian, Hessian, extremes, policy_derivatives
 from functions.algorithms.ppo.distil import branchwise
 from functions.algorithms.ppo.ppo import PolicyRows
