@@ -52,7 +52,7 @@ from functions.isolation.process_guard import Keeper, ProcessChanged
 from functions.storage_port import Blobs
 from functions.stored_answers import REPLY, last_object, require_task, stored_answer
 from functions.text.redaction import redact
-from functions.warm_cache import KEEPS_OBJECTS, WARM
+from functions.warm_cache import WARM
 
 Tensors = dict[str, NDArray[Any]]
 Objects = list[tuple[str, Tensors]]
@@ -157,7 +157,7 @@ def _fetch(blobs: Blobs, ref: Ref, lasting: bool) -> bytes:
 
 def _keep(ref: Ref, body: bytes, lasting: bool = False) -> bytes:
     """`body`, kept for later tasks if they may need it; its hash is that of `ref`."""
-    if lasting or KEEPS_OBJECTS:
+    if lasting or WARM.keeps_objects:
         WARM.keep((ref.sha256, ref.size), body, len(body))
     return body
 

@@ -29,8 +29,8 @@ class WarmCache:
     `hit_bytes` count the objects that were not read from storage. Not safe for several threads.
     """
 
-    def __init__(self, bound: int) -> None:
-        self.bound = bound
+    def __init__(self, bound: int, keeps_objects: bool = True) -> None:
+        self.bound, self.keeps_objects = bound, keeps_objects
         self.hits = self.hit_bytes = 0
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._spared: Hashable = None
@@ -108,7 +108,5 @@ def keeps_objects(environment: Mapping[str, str]) -> bool:
     return _DEPLOYED not in environment
 
 
-WARM = WarmCache(bound_of(os.environ))
+WARM = WarmCache(bound_of(os.environ), keeps_objects(os.environ))
 """What this process keeps."""
-KEEPS_OBJECTS = keeps_objects(os.environ)
-"""Whether it keeps single objects."""

@@ -40,10 +40,10 @@ _COMMANDS = {"smac": " or ".join(PACKAGES.values()), "overcooked": f"pip install
 
 def is_installed(extra: str) -> bool:
     """Whether everything of the extra is here."""
-    return all(any(_is_importable(name) for name in either.split("|")) for either in EXTRAS[extra][1])
+    return all(any(is_importable(name) for name in either.split("|")) for either in EXTRAS[extra][1])
 
 
-def _is_importable(name: str) -> bool:
+def is_importable(name: str) -> bool:
     """Whether there is a package; a folder of its name without a module, such as wandb's logs, is none."""
     spec = find_spec(name)
     return spec is not None and spec.origin is not None

@@ -97,11 +97,13 @@ def pictures(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def _new_process(monkeypatch):
-    """Each test begins with nothing kept, and may change the bound. What tests import is no code of others."""
+def _new_process():
+    """Each test begins with nothing kept, and may change what is. What tests import is no code of others."""
     IMPORTS.expect()
-    monkeypatch.setattr(WARM, "bound", WARM.bound)
+    bound, keeps_objects = WARM.bound, WARM.keeps_objects
     WARM.clear()
+    yield
+    WARM.bound, WARM.keeps_objects = bound, keeps_objects
 
 
 @pytest.fixture

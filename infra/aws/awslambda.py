@@ -78,9 +78,16 @@ class LambdaInvoker:
     invocation would be billed too.
     """
 
-    def __init__(self, cloud: Cloud, functions: Mapping[str, str], width: int, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        cloud: Cloud,
+        functions: Mapping[str, str],
+        width: int,
+        patience_s: float = PATIENCE_S,
+        answer_s: float = _ANSWER_S,
+    ) -> None:
         self._functions, self._width, self._patience_s = functions, width, patience_s
-        self._client = _client(cloud, width, _ANSWER_S)
+        self._client = _client(cloud, width, answer_s)
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._reports: SimpleQueue[Report] = SimpleQueue()
         self._idle = Semaphore(0)

@@ -42,14 +42,14 @@ class SqliteLedger:
     every commit does, and no file is created.
     """
 
-    def __init__(self, path: Path, read_only: bool = False) -> None:
+    def __init__(self, path: Path, read_only: bool = False, busy_s: float = _BUSY_S) -> None:
         self._path, self._read_only = path.absolute(), read_only
         with self._faults("open"):
             if read_only:
-                self._connection = sqlite3.connect(_read_only_uri(self._path), _BUSY_S, isolation_level=None, uri=True)
+                self._connection = sqlite3.connect(_read_only_uri(self._path), busy_s, isolation_level=None, uri=True)
                 return
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
+            self._connection = sqlite3.connect(self._path, timeout=busy_s, isolation_level=None)
             try:
                 _use_wal(self._connection)
                 self._connection.execute("PRAGMA synchronous = NORMAL")

@@ -22,7 +22,7 @@ class AttemptLog:
     A disk that does not take them ends the log and not the run, which does not need it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, most_lines: int = MOST_LINES) -> None:
         self._path = path
         self._since = time.time() - time.monotonic()
         try:
@@ -30,7 +30,7 @@ class AttemptLog:
         except UnreadableFile:
             text, self._left = b"", 0
         else:
-            self._left = MOST_LINES - text.count(b"\n")
+            self._left = most_lines - text.count(b"\n")
         # A killed writer may have left an incomplete line.
         self._start = b"\n" if text and not text.endswith(b"\n") else b""
 

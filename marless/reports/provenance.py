@@ -44,13 +44,13 @@ class EnvironmentFingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=
 
 
 @cache
-def code_sha256() -> str:
+def code_sha256(root: Path = ROOT) -> str:
     """A hash over every source and price file of the program, names included.
 
     Taken once: a process runs the code that it loaded, whatever is edited since.
     """
-    files = (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*")))
-    return _sha256(ROOT, (path for path in files if path.suffix in (".py", ".toml")))
+    files = (path for package in PACKAGES for path in sorted((root / package).rglob("*")))
+    return _sha256(root, (path for path in files if path.suffix in (".py", ".toml")))
 
 
 def environment_fingerprint(task: EnvTask, algorithm: str, engine: str = "numpy") -> EnvironmentFingerprint:
@@ -72,20 +72,20 @@ def changes(before: EnvironmentFingerprint, now: EnvironmentFingerprint) -> str:
     return ", ".join(f"{name} was {old} and is {new}" for name, old, new in pairs if old != new)
 
 
-def commit() -> str | None:
+def commit(root: Path = ROOT) -> str | None:
     """The commit that is checked out, with `+` appended when the program differs from it; None without git.
 
     Files beside the program, such as results, do not count.
     """
-    head, _, top = (_git("rev-parse", "HEAD", "--show-toplevel") or "").partition("\n")
-    if top != str(ROOT):
+    head, _, top = (_git(root, "rev-parse", "HEAD", "--show-toplevel") or "").partition("\n")
+    if top != str(root):
         return None
-    return head + ("+" if _git("status", "--porcelain", "--", *PACKAGES) else "")
+    return head + ("+" if _git(root, "status", "--porcelain", "--", *PACKAGES) else "")
 
 
-def written_by() -> str:
+def written_by(root: Path = ROOT) -> str:
     """Which program wrote a table, as a sentence: its commit, which is not known outside a checkout."""
-    commit_ = commit()
+    commit_ = commit(root)
     if commit_ is None:
         return "Written by a program that is not in a git checkout, so its commit is not known."
     suffix = ", changed since" if commit_.endswith("+") else ""
@@ -147,10 +147,10 @@ def _sha256(root: Path, files: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def _git(*arguments: str) -> str | None:
+def _git(root: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(
-            ["git", "-C", str(ROOT), *arguments], capture_output=True, encoding="utf-8", errors="replace", timeout=5
+            ["git", "-C", str(root), *arguments], capture_output=True, encoding="utf-8", errors="replace", timeout=5
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

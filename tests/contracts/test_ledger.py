@@ -8,7 +8,6 @@ import time
 import pytest
 
 from functions.contract import Record, StaleVersion, StorageFault
-from infra.local import sqlite_ledger
 from infra.local.sqlite_ledger import SqliteLedger
 
 # A writer process: a hundred commits, each on the version it just loaded; prints how many succeeded.
@@ -184,9 +183,8 @@ class TestSqlite:
         reader.close()
         assert ledger.load("run") == Record(version=2, body=b"b")
 
-    def test_a_ledger_somebody_else_locks_is_a_storage_fault(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(sqlite_ledger, "_BUSY_S", 0.05)
-        ledger = SqliteLedger(tmp_path / "ledger.sqlite")
+    def test_a_ledger_somebody_else_locks_is_a_storage_fault(self, tmp_path):
+        ledger = SqliteLedger(tmp_path / "ledger.sqlite", busy_s=0.05)
         other = sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StorageFault, match=r"cannot write .*ledger.sqlite: database is locked; another process"):

@@ -13,7 +13,6 @@ import time
 import pytest
 from stand_in import answer, json_error, standing, unheard
 
-from infra.aws import awslambda
 from infra.aws.awslambda import EventInvoker, LambdaInvoker
 from infra.aws.clients import Cloud
 
@@ -211,9 +210,8 @@ def test_pauses_grow(service, invoker):
 
 
 @pytest.mark.parametrize("deed", [unheard, answer("500 Internal Server Error"), answer("503 Unavailable"), "stall"])
-def test_where_no_answer_comes_nothing_is_sent_twice_and_the_worst_is_metered(service, monkeypatch, deed):
-    monkeypatch.setattr(awslambda, "_ANSWER_S", 0.2)
-    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, patience_s=0.0)
+def test_where_no_answer_comes_nothing_is_sent_twice_and_the_worst_is_metered(service, deed):
+    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, patience_s=0.0, answer_s=0.2)
     done = threading.Event()
 
     def stall(environ, start, app):

@@ -1,4 +1,4 @@
-"""What a user's shell gives to a command: the current folder, environment variables, which modules Python finds."""
+"""What a command finds where a user gives it: a folder, environment variables, a keyboard, modules of Python."""
 
 import importlib
 import os
@@ -43,6 +43,14 @@ class Shell(ExitStack):
         self._restore_later(sys.modules, modules)
         for name in modules:
             sys.modules.pop(name, None)
+
+    def type(self, text):
+        """Standard input is a terminal at which the user types this."""
+        keyboard, terminal = os.openpty()
+        self.callback(setattr, sys, "stdin", sys.stdin)
+        self.callback(os.close, keyboard)
+        sys.stdin = self.enter_context(os.fdopen(terminal))
+        os.write(keyboard, text.encode())
 
     def _restore_later(self, mapping, keys):
         for key in keys:

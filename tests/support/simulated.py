@@ -80,11 +80,11 @@ def objects(request):
     return {kind: codec.reference(key, key.encode()) for kind, key in named.items()}
 
 
-def reply(request, returns=-1.0):
+def reply(request, returns=-1.0, spec=SPEC):
     """A well-formed reply; every episode returns `returns`, or each of an evaluation its own."""
     match request:
         case DescribeTask():
-            return DescribeReply(spec=SPEC)
+            return DescribeReply(spec=spec)
         case InitialiseTask():
             return InitialiseReply()
         case LearnTask():
@@ -129,16 +129,16 @@ def report(function, request, answer=None, outcome="answered", duration_ms=10.0,
     )
 
 
-def answered(function, request, returns=-1.0, usage=None, **timing):
-    """The report of a successful attempt."""
-    made = objects(request)
-    usage = usage or Usage(puts=0 if request.inline_objects else len(made), gets=1)
-    inlined = {ref.key: ref.key.encode() for ref in made.values()} if request.inline_objects else {}
+def answered(function, request, returns=-1.0, usage=None, spec=SPEC, stored=objects, **timing):
+    """The report of a successful attempt that stores the objects `stored(request)`."""
+    refs = stored(request)
+    usage = usage or Usage(puts=0 if request.inline_objects else len(refs), gets=1)
+    inlined = {ref.key: ref.key.encode() for ref in refs.values()} if request.inline_objects else {}
     done = Done(
         id=request.address.id,
         attempt=request.attempt,
-        objects=made,
-        reply=reply(request, returns),
+        objects=refs,
+        reply=reply(request, returns, spec),
         usage=usage,
         inlined=inlined,
     )
@@ -218,9 +218,10 @@ class ScriptedInvoker:
         assert (request.address.id, request.attempt, request.timeout_s) == (id, attempt, timeout_s)
         self.asked.append(request)
         reports = list(self.script(function, request))
-        stores = not request.inline_objects and any(isinstance(said(item), Done) for item in reports)
-        if stores:
-            self.storage.update({ref.key: ref.key.encode() for ref in objects(request).values()})
+        answers = [] if request.inline_objects else [said(item) for item in reports]
+        for done in answers:
+            if isinstance(done, Done):
+                self.storage.update({ref.key: ref.key.encode() for ref in done.objects.values()})
         self.queue.extend(reports)
 
     def wait(self, timeout_s):

@@ -15,8 +15,8 @@ from coordinator.drive.driver import Driver
 from coordinator.drive.ports import Ports
 from coordinator.pricing.bill import bill
 from coordinator.pricing.prices import load_prices
-from functions import serving
 from functions.contract import Done, Failed, Platform
+from functions.warm_cache import WARM
 from marless.backends import local
 
 MEMORY = {"actor": 1024, "learner": 2386, "evaluator": 1769}
@@ -84,10 +84,8 @@ class Account:
     ],
     ids=["split", "whole", "packed", "roles"],
 )
-def test_every_invocation_summary_trial_and_ledger_write_is_in_the_bill_to_the_last_digit(
-    tmp_path, monkeypatch, settings, kinds
-):
-    monkeypatch.setattr(serving, "KEEPS_OBJECTS", False)  # as where functions are deployed, which the bill supposes
+def test_every_invocation_summary_trial_and_ledger_write_is_in_the_bill_to_the_last_digit(tmp_path, settings, kinds):
+    WARM.keeps_objects = False  # as where functions are deployed, which the bill supposes
     backend = local.BACKEND.open(tmp_path, 1)
     try:
         account = Account(backend)

@@ -93,9 +93,9 @@ def test_trust_is_asked_for_once(marless):
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2), ("", 2)])
-def test_on_a_terminal_the_user_is_asked(marless, monkeypatch, answer, code):
+def test_on_a_terminal_the_user_is_asked(marless, shell, answer, code):
     somebody_elses()
-    monkeypatch.setattr("marless.cli.console.ask", lambda question: answer)
+    shell.type(f"{answer}\n")
     assert marless("evaluate", "gift", "--workers", "1").code == code
 
 

@@ -1,6 +1,7 @@
 """PettingZoo environments with every kind of interface and episode end: `relay(KIND)`; with `fault` they fail."""
 
 import types
+from typing import ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -83,6 +84,16 @@ class Returning(Relay):
         if 2 <= self.steps < 5 if self.stays else self.steps == 3:
             self.agents.insert(0, "runner_0")
         return answer
+
+
+class Closing(Relay):
+    """Remembers all that were made."""
+
+    made: ClassVar = []
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.made.append(self)
 
 
 class Speaking(Relay):

@@ -14,7 +14,7 @@ MAPS = {
     # All units start in reach, with the same health in every episode, so that results can be computed by hand.
     "duel": {"n_agents": 2, "n_enemies": 1, "limit": 5, "start": (0, 0), "health": (2, 3)},
     "3m": {"n_agents": 3, "n_enemies": 3, "limit": 12, "start": (0, 6), "health": (2, 2)},
-    "10gen_terran": {"limit": 12, "start": (0, 6), "health": (2, 2)},
+    **{f"10gen_{race}": {"limit": 12, "start": (0, 6), "health": (2, 2)} for race in ("terran", "protoss", "zerg")},
 }
 
 

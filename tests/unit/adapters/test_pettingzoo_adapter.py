@@ -1,13 +1,14 @@
 """PettingZoo environments through our protocol, ours through PettingZoo's, and the errors of both adapters."""
 
 from importlib import import_module
+from types import ModuleType
 
 import msgspec
 import numpy as np
 import pytest
 import relays
 from mpe2 import simple_adversary_v3, simple_spread_v3
-from relays import FAULTS, Relay, relay
+from relays import FAULTS, relay
 
 from coordinator.core.apply import LONGEST_PROBLEM
 from functions.contract import MissingExtra
@@ -169,15 +170,9 @@ def test_numbers_of_the_particle_environments_lie_between_their_bounds():
     assert undescribed(spec.classes) == (AgentClass("agent", (0, 1, 2), 18, 5, low=(0.0,) * 5, high=(1.0,) * 5),)
 
 
-def test_closing_twice_closes_every_environment_once(monkeypatch):
-    made = []
-
-    class Closing(Relay):
-        def __init__(self):
-            super().__init__()
-            made.append(self)
-
-    monkeypatch.setattr(relays, "Closing", Closing, raising=False)
+def test_closing_twice_closes_every_environment_once():
+    made = relays.Closing.made
+    made.clear()
     environment = adapter.make(relay("Closing"), 2)
     environment.close()
     environment.close()
@@ -366,15 +361,17 @@ def test_a_family_of_pettingzoo_that_is_not_installed_is_named_as_its_extra(shel
         adapter.make(EnvTask(name="pettingzoo:pettingzoo.atari.pong_v3:parallel_env"), 1)
 
 
-def test_a_package_that_an_environment_looks_for_itself_is_missing(monkeypatch):
+def test_a_package_that_an_environment_looks_for_itself_is_missing(shell):
     """As Hanabi does, whose factory raises a plain ImportError."""
 
     def factory() -> "AECEnv":  # noqa: F821
         raise ImportError("depends on nobody_has_this")
 
     module = import_module("pettingzoo.classic.tictactoe_v3")
-    monkeypatch.setattr(factory, "__module__", "pettingzoo.classic.tictactoe.tictactoe")
-    monkeypatch.setattr(module, "env", factory)
+    factory.__module__ = "pettingzoo.classic.tictactoe.tictactoe"
+    stand_in = ModuleType(module.__name__)
+    stand_in.env = factory
+    shell.provide({module.__name__: stand_in})
     with pytest.raises(MissingExtra, match=r"lacks a package .*has_this\): pip install 'pettingzoo\[classic\]'$"):
         adapter.make(EnvTask(name="pettingzoo:pettingzoo.classic.tictactoe_v3:env"), 1)
 

@@ -97,16 +97,21 @@ def test_an_end_that_is_reached_in_the_last_step_is_an_end():
 
 
 class WeighedPot(TupleEnvironment):
-    """Says at an episode's end what the pot weighs, in units of `unit`."""
-
-    unit = 1.0
+    """Says at an episode's end what the pot weighs."""
 
     def episode_metrics(self):
-        return {"weight": self._environment.pot / self.unit}
+        return {"weight": self._environment.pot}
 
 
-def weighed_pots(num_envs):
-    return assemble(EnvTask(name="house/pot"), num_envs, lambda: WeighedPot(Pot(), 4, lambda pot: pot.pot < 6))
+class MislabelledPot(TupleEnvironment):
+    """Says its unit in place of its weight."""
+
+    def episode_metrics(self):
+        return {"weight": "kg"}
+
+
+def weighed_pots(num_envs, kind=WeighedPot):
+    return assemble(EnvTask(name="house/pot"), num_envs, lambda: kind(Pot(), 4, lambda pot: pot.pot < 6))
 
 
 def test_metrics_are_those_of_the_episodes_that_ended():
@@ -120,10 +125,8 @@ def test_metrics_are_those_of_the_episodes_that_ended():
     assert steps[3].env_metrics["weight"][1] == pytest.approx(start[1] + 4)
 
 
-def test_a_metric_that_is_no_number_is_a_fault(monkeypatch):
-    monkeypatch.setattr(WeighedPot, "unit", "kg")
-    monkeypatch.setattr(WeighedPot, "episode_metrics", lambda pot: {"weight": pot.unit})
-    environment = weighed_pots(1)
+def test_a_metric_that_is_no_number_is_a_fault():
+    environment = weighed_pots(1, MislabelledPot)
     environment.reset(np.random.default_rng(0))
     environment.step(put(2, 2))
     with pytest.raises(

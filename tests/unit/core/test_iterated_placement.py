@@ -2,12 +2,11 @@
 
 import functools
 
-import marked_rollouts
 import pytest
-import simulated
 from driver import train
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marked_rollouts import well
 from simulated import World, make_plan
 
 from coordinator.config.loading import load
@@ -196,13 +195,13 @@ def test_who_has_all_stages_or_the_only_one_goes_through_all_updates(name, rule)
     assert [request.groups for request in requests] == ([(0, 1)] if rule == "packed" else [(0,), (1,)])
 
 
-def test_exploration_is_part_of_the_task_and_falls_with_the_steps(monkeypatch):
+def test_exploration_is_part_of_the_task_and_falls_with_the_steps():
     """Epsilon from 1 to 0.5 in 80 steps; a round has 20. A task of several rounds has it for each."""
     more = ("algorithm.epsilon_steps=80", "algorithm.epsilon_end=0.5", "evaluation.every=9", "placement.rounds=4")
     behaviours = {}
-    monkeypatch.setattr(simulated, "objects", marked_rollouts.objects)
     for rule in ("packed", "whole"):
-        world = World(make_plan("algorithm.name=iql", f"placement.rule={rule}", *SETTINGS[:-1], "stop.rounds=6", *more))
+        settings = (f"placement.rule={rule}", *SETTINGS[:-1], "stop.rounds=6", *more)
+        world = World(make_plan("algorithm.name=iql", *settings), well)
         world.finish()
         samples = [request for request in world.invoker.asked if hasattr(request, "behaviour")]
         wholes = [request for request in world.invoker.asked if isinstance(request, WholeTask)]

@@ -3,20 +3,19 @@ functions."""
 
 import msgspec
 import pytest
-import simulated
-from simulated import World, answered, make_plan, said
+from simulated import SPEC, World, answered, make_plan, said
 
 from coordinator.core.apply import apply
 from coordinator.core.events import Resumed
 from functions import codec, keys
 from functions.contract import EvaluateTask, WholeTask
 
-COMPETING = msgspec.structs.replace(simulated.SPEC, sides=(0, 1))
+COMPETING = msgspec.structs.replace(SPEC, sides=(0, 1))
 
 
 def competing(function, request):
     """Every sampled episode gives each agent -0.5; evaluated ones give agent a 1 and agent b -3."""
-    item = answered(function, request)
+    item = answered(function, request, spec=COMPETING)
     if not isinstance(request, EvaluateTask):
         return [item]
     done = said(item)
@@ -25,12 +24,7 @@ def competing(function, request):
     return [msgspec.structs.replace(item, body=body)]
 
 
-@pytest.fixture
-def sides(monkeypatch):
-    monkeypatch.setattr(simulated, "SPEC", COMPETING)
-
-
-def test_lines_say_what_each_side_got(sides):
+def test_lines_say_what_each_side_got():
     world = World(make_plan("stop.rounds=4", "sharing.rule=none"), competing)
     world.finish()
     assert [line.side_returns for line in world.journal] == [{"a": -0.5, "b": -0.5}] * 4
@@ -38,7 +32,7 @@ def test_lines_say_what_each_side_got(sides):
     assert evaluated == [{"a": 1.0, "b": -3.0}]
 
 
-def test_parts_of_an_evaluation_weigh_as_many_as_their_episodes(sides):
+def test_parts_of_an_evaluation_weigh_as_many_as_their_episodes():
     def uneven(function, request):
         item = competing(function, request)[0]
         if isinstance(request, EvaluateTask) and request.part:

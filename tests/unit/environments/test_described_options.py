@@ -90,10 +90,8 @@ def read(default):
 
 
 @pytest.fixture
-def starcraft(shell, monkeypatch):
+def starcraft(shell):
     """A stand-in for the packages of SMAC and SMACv2, with maps for all races."""
-    for race in ("protoss", "zerg"):
-        monkeypatch.setitem(smac_stand_in.MAPS, f"10gen_{race}", smac_stand_in.MAPS["10gen_terran"])
     shell.provide(smac_stand_in.modules(smac_stand_in.World()))
 
 

@@ -171,14 +171,14 @@ def test_what_smacv2_draws_neither_follows_nor_moves_the_generators_of_the_proce
         ("zerg", ["zergling", "baneling", "hydralisk"], [0.45, 0.1, 0.45], ["baneling"]),
     ],
 )
-def test_smacv2_is_set_as_in_its_published_configurations(world, monkeypatch, race, units, weights, exceptions):
+def test_smacv2_is_set_as_in_its_published_configurations(world, race, units, weights, exceptions):
     asked = []
 
     def wrapper(**keywords):
         asked.append(keywords)
         return stand_in.StarCraftCapabilityEnvWrapper(**(keywords | {"map_name": "10gen_terran"}))
 
-    monkeypatch.setattr(sys.modules["smacv2.env.starcraft2.wrapper"], "StarCraftCapabilityEnvWrapper", wrapper)
+    sys.modules["smacv2.env.starcraft2.wrapper"].StarCraftCapabilityEnvWrapper = wrapper  # the stand-in's own module
     spec = registry.spec(EnvTask(name=f"smacv2/{race}_5_vs_6", options={"difficulty": "9"}))
     assert len(spec.agents) == 5
     assert spec.classes[0].actions == 6 + 6
@@ -234,11 +234,13 @@ def test_a_game_that_fails_to_start_is_a_fault(world):
         duel().reset(np.random.default_rng(0))
 
 
-def test_a_package_that_does_not_load_is_a_fault(world, monkeypatch):
-    def broken(path):
-        raise TypeError("Descriptors cannot be created directly.\nDowngrade the protobuf package")
-
-    monkeypatch.setattr("functions.environments.starcraft.smac_scenarios.import_module", broken)
+def test_a_package_that_does_not_load_is_a_fault(shell, tmp_path):
+    (tmp_path / "smac").mkdir()
+    error = "Descriptors cannot be created directly.\nDowngrade the protobuf package"
+    (tmp_path / "smac/env.py").write_text(f"raise TypeError({error!r})")
+    (tmp_path / "smac/__init__.py").touch()
+    shell.import_from(tmp_path)
+    shell.forget("smac", "smac.env")
     with pytest.raises(EnvironmentFault, match=r"^smac/8m: import of 'smac.env': TypeError: Des.* package \(.+:\d+\)$"):
         registry.make(EnvTask(name="smac/8m"), 1)
 
@@ -252,12 +254,13 @@ def test_a_crash_is_a_fault_that_names_environment_and_step(world):
     assert world.running == set()
 
 
-def test_a_crash_that_the_package_hides_in_a_reset_is_a_fault(world, monkeypatch):
-    def reset(self, episode_config=None):
-        self._launch()
-        self.full_restart()
+def test_a_crash_that_the_package_hides_in_a_reset_is_a_fault(world):
+    class Hiding(stand_in.StarCraft2Env):
+        def reset(self, episode_config=None):
+            self._launch()
+            self.full_restart()
 
-    monkeypatch.setattr(stand_in.StarCraft2Env, "reset", reset)
+    sys.modules["smac.env"].StarCraft2Env = Hiding  # the stand-in's own module
     with pytest.raises(EnvironmentFault, match="step 0, reset: StarCraft II crashed or lost its connection"):
         duel().reset(np.random.default_rng(0))
 
@@ -310,7 +313,7 @@ def test_what_the_package_must_not_give_is_a_fault(world, method, answer, says):
     ("name", "agents", "options", "says"),
     [
         ("smac/3n", None, {}, "smac/3n: SMAC has no map '3n'; there are: 3m"),
-        ("smac/zz", None, {}, "there are: 10gen_terran, 3m, duel"),
+        ("smac/zz", None, {}, "there are: 10gen_protoss, 10gen_terran, 10gen_zerg, 3m, duel"),
         ("smacv2/terran", None, {}, "write it as 'smacv2/<race>_<n>_vs_<m>', a race of protoss, terran, zerg"),
         ("smacv2/human_5_vs_5", None, {}, "a race of protoss"),
         ("smacv2/terran_0_vs_5", None, {}, "write it as"),

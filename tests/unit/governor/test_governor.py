@@ -10,7 +10,7 @@ from simulated import MemoryLedger
 
 from coordinator.config.loading import load
 from coordinator.core.state import State
-from coordinator.drive import lease, run_manifest, study_governor
+from coordinator.drive import lease, run_manifest
 from coordinator.drive.ledger_items import STATE, StateEncoder
 from coordinator.drive.run_manifest import RunManifest
 from coordinator.drive.study_governor import STUDY, begin, govern, limited, read_state, stop
@@ -267,9 +267,13 @@ def test_a_command_that_was_killed_while_it_began_a_study_goes_on(nth):
     there.finish()
 
 
-def test_a_governor_that_is_overtaken_again_and_again_leaves(monkeypatch):
+def test_a_governor_that_is_overtaken_again_and_again_leaves():
     there = begun()
-    monkeypatch.setattr(study_governor, "_step", lambda there, plan: (_ for _ in ()).throw(StaleVersion("state")))
+
+    def overtaken(write):
+        raise StaleVersion("state")
+
+    there.happen = overtaken
     with pytest.raises(StaleVersion):
         govern(there, f"{STUDY}s")
 

@@ -20,8 +20,16 @@ NOWHERE = "http://127.0.0.1:9"
 TOKEN = "FwoGZXIvYXdzEBYfakefake1234567890"
 
 
+def has_terminal():
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR))
+    except OSError:
+        return False
+    return True
+
+
 @pytest.fixture
-def machine(shell, monkeypatch, tmp_path):
+def machine(shell, tmp_path):
     """A machine with keys in its environment, no metadata service, and a configuration that the test writes."""
     shell.unset("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")
     shell.export(
@@ -32,7 +40,6 @@ def machine(shell, monkeypatch, tmp_path):
         AWS_SHARED_CREDENTIALS_FILE=str(tmp_path / "none"),
         NO_PROXY="",
     )
-    monkeypatch.setattr(redaction, "_learned", {})
 
     def configure(profile="", **environment):
         (tmp_path / "config").write_text(f"[default]\n{profile}\n", encoding="utf-8")
@@ -86,9 +93,8 @@ def test_a_file_of_a_web_identity_that_is_not_there(machine, shell):
     assert_both_say("/nope/token", "No such file")
 
 
-def test_a_role_with_mfa_and_no_terminal(machine, monkeypatch, capfd):
-    real = os.open
-    monkeypatch.setattr(os, "open", lambda path, *rest: real("/nope" if path == "/dev/tty" else path, *rest))
+@pytest.mark.skipif(has_terminal(), reason="there is a terminal")
+def test_a_role_with_mfa_and_no_terminal(machine, capfd):
     keys = "[profile d]\naws_access_key_id = x\naws_secret_access_key = y"
     role = "role_arn = arn:aws:iam::123456789012:role/x\nsource_profile = d\nmfa_serial = arn:aws:iam::1:mfa/x"
     machine(f"{role}\n{keys}")

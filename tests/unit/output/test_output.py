@@ -7,6 +7,7 @@ import io
 import json
 import os
 import sys
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -45,16 +46,17 @@ class Bare:
 
 
 @pytest.fixture
-def streams(monkeypatch):
+def streams():
     """Puts a stream in place of standard output and one in place of standard error."""
-    for stream in (output.OUTPUT, output.ERROR):
-        monkeypatch.setattr(stream, "problem", "")
+    with ExitStack() as stack:
 
-    def put(out, err=None):
-        monkeypatch.setattr(sys, "stdout", out)
-        monkeypatch.setattr(sys, "stderr", err)
+        def put(out, err=None):
+            stack.enter_context(redirect_stdout(out))
+            stack.enter_context(redirect_stderr(err))
 
-    return put
+        output.OUTPUT.problem = output.ERROR.problem = ""
+        yield put
+        output.OUTPUT.problem = output.ERROR.problem = ""
 
 
 @pytest.mark.parametrize(

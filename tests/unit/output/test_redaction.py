@@ -8,12 +8,6 @@ import pytest
 from functions.text import redaction
 from functions.text.redaction import is_secret, redact, redact_settings
 
-
-@pytest.fixture(autouse=True)
-def _nothing_learned(monkeypatch):
-    monkeypatch.setattr(redaction, "_learned", {})
-
-
 _SECRETS = """AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN GITHUB_PAT DB_CREDENTIALS PGPASSWORD PGPASS MYSQL_PWD NPM_AUTH
 SSH_KEY STRIPE_KEY SMTP_PASS SIGNING_KEY GPG_PASSPHRASE SESSION_COOKIE SENTRY_DSN SLACK_WEBHOOK_URL apiKey
 task.options.api_key task.options.auth"""

@@ -11,7 +11,7 @@ from marless.reports import provenance
 
 
 @pytest.fixture
-def checkout(tmp_path, monkeypatch):
+def checkout(tmp_path):
     """A folder with a program and a page, both committed; returns the program's path."""
     if shutil.which("git") is None:
         pytest.skip("there is no git")
@@ -21,7 +21,6 @@ def checkout(tmp_path, monkeypatch):
     (tmp_path / ".gitignore").write_text("*.pyc")
     for command in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=b", "commit", "-qm", "c"]):
         subprocess.run(["git", "-C", tmp_path, *command], check=True)
-    monkeypatch.setattr(provenance, "ROOT", tmp_path)
     return tmp_path
 
 
@@ -34,11 +33,11 @@ def checkout(tmp_path, monkeypatch):
 ])  # fmt: skip
 def test_a_plus_stands_behind_a_commit_that_the_program_is_not(checkout, file, mark):
     code_sha256 = provenance.code_sha256.__wrapped__  # as in a new process
-    before, sha256 = provenance.commit(), code_sha256()
+    before, sha256 = provenance.commit(checkout), code_sha256(checkout)
     assert len(before) == 40
     (checkout / file).write_text("2")
-    assert provenance.commit() == before + mark
-    assert (code_sha256() != sha256) == bool(mark)
+    assert provenance.commit(checkout) == before + mark
+    assert (code_sha256(checkout) != sha256) == bool(mark)
 
 
 def test_a_run_depends_on_the_instructions_that_libraries_are_set_to_use(shell):
@@ -51,15 +50,14 @@ def test_a_run_depends_on_the_instructions_that_libraries_are_set_to_use(shell):
     assert len({*found}) == 3
 
 
-def test_a_folder_within_another_checkout_has_no_commit(checkout, monkeypatch):
-    monkeypatch.setattr(provenance, "ROOT", checkout / "functions")
-    assert provenance.commit() is None
+def test_a_folder_within_another_checkout_has_no_commit(checkout):
+    assert provenance.commit(checkout / "functions") is None
 
 
-def test_a_table_names_the_commit_that_wrote_it(checkout, monkeypatch):
-    whole = provenance.commit()
-    assert provenance.written_by() == f"Written by commit {whole[:7]}."
+def test_a_table_names_the_commit_that_wrote_it(checkout):
+    whole = provenance.commit(checkout)
+    assert provenance.written_by(checkout) == f"Written by commit {whole[:7]}."
     (checkout / "functions" / "one.py").write_text("2")
-    assert provenance.written_by() == f"Written by commit {whole[:7]}, changed since."
-    monkeypatch.setattr(provenance, "ROOT", checkout / "functions")
-    assert provenance.written_by() == "Written by a program that is not in a git checkout, so its commit is not known."
+    assert provenance.written_by(checkout) == f"Written by commit {whole[:7]}, changed since."
+    outside = provenance.written_by(checkout / "functions")
+    assert outside == "Written by a program that is not in a git checkout, so its commit is not known."

@@ -96,12 +96,11 @@ def test_a_later_driver_goes_on_with_the_log_after_a_torn_line(tmp_path):
     assert [record.work for record in attempts.read(path)] == [record.work for record in RECORDS]
 
 
-def test_a_long_run_keeps_its_first_attempts(tmp_path, monkeypatch):
-    monkeypatch.setattr(attempts, "MOST_LINES", 3)
-    log = AttemptLog(tmp_path / "attempts.jsonl")
+def test_a_long_run_keeps_its_first_attempts(tmp_path):
+    log = AttemptLog(tmp_path / "attempts.jsonl", most_lines=3)
     for record in RECORDS:
         log.record([record])
-    AttemptLog(tmp_path / "attempts.jsonl").record(RECORDS)
+    AttemptLog(tmp_path / "attempts.jsonl", most_lines=3).record(RECORDS)
     kept = attempts.read(tmp_path / "attempts.jsonl")
     assert [record.work for record in kept] == ["sample/0", "sample/1", "sample/2"]
 

@@ -1,4 +1,3 @@
-import functools
 import math
 from itertools import pairwise
 
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 
 from coordinator.rules import sharing_trial
 from coordinator.rules.sharing_trial import judge, schedule
-from coordinator.rules.student_t import t_quantile
 
 differences = st.lists(st.integers(-1000, 1000).map(lambda number: number / 8), max_size=40).map(np.array)
 margins = st.integers(0, 400).map(lambda number: number / 8)
@@ -129,12 +127,6 @@ def test_a_wider_margin_never_turns_a_commit_down(sample, margin, look, more):
     assert rank[judge(sample, margin + more, 0.05, *look)] >= rank[judge(sample, margin, 0.05, *look)]
 
 
-@pytest.fixture
-def quick(monkeypatch):
-    """Caches quantiles: thousands of trials use the same few."""
-    monkeypatch.setattr(sharing_trial, "t_quantile", functools.cache(t_quantile))
-
-
 def shares_committed(mean, trials, seed, draw):
     """How often trials of 400 episodes in 4 looks commit; margin 0.5, differences of standard deviation 1."""
     rng = np.random.default_rng(seed)
@@ -151,12 +143,12 @@ def shares_committed(mean, trials, seed, draw):
     lambda rng, size: rng.standard_normal(size),
     lambda rng, size: rng.standard_t(3, size) / math.sqrt(3),
 ])  # fmt: skip
-def test_a_team_that_is_worse_by_the_margin_is_seldom_taken(draw, quick):
+def test_a_team_that_is_worse_by_the_margin_is_seldom_taken(draw):
     rate = shares_committed(-0.5, 600, 7, draw)
     assert 0.02 < rate <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / 600)
 
 
-def test_a_team_that_is_as_good_is_taken_and_a_much_worse_one_is_not(quick):
+def test_a_team_that_is_as_good_is_taken_and_a_much_worse_one_is_not():
     """Ten standard errors at the last look, five at the first."""
     assert shares_committed(0.0, 100, 8, lambda rng, size: rng.standard_normal(size)) >= 0.99
     assert shares_committed(-1.0, 100, 9, lambda rng, size: rng.standard_normal(size)) == 0

@@ -3,8 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
-import simulated
-from simulated import World, answered, make_plan, said
+from simulated import SPEC, World, answered, make_plan, said
 from task_fields import make_task
 
 from functions import codec
@@ -14,7 +13,8 @@ from functions.environments.base import EnvTask
 from functions.evaluator.handler import handle
 
 CHASE = EnvTask(name="mpe/simple_tag")
-COMPETING = msgspec.structs.replace(simulated.SPEC, agents=("a", "b", "c"), sides=(0, 1, 1))
+KINDS = (msgspec.structs.replace(SPEC.classes[0], agents=(0, 1, 2)),)
+COMPETING = msgspec.structs.replace(SPEC, agents=("a", "b", "c"), classes=KINDS, sides=(0, 1, 1))
 
 
 class Blobs(dict):
@@ -58,7 +58,7 @@ def competing(by_round):
     """Evaluated episodes of round r give the requested side `by_round[side][r]`."""
 
     def script(function, request):
-        item = answered(function, request)
+        item = answered(function, request, spec=COMPETING)
         done = said(item)
         if isinstance(request, EvaluateTask):
             value = by_round[request.side][request.address.round]
@@ -72,12 +72,6 @@ def competing(by_round):
         return [msgspec.structs.replace(item, body=msgspec.json.encode(msgspec.structs.replace(done, reply=reply)))]
 
     return script
-
-
-@pytest.fixture
-def sides(monkeypatch):
-    kinds = (msgspec.structs.replace(simulated.SPEC.classes[0], agents=(0, 1, 2)),)
-    monkeypatch.setattr(simulated, "SPEC", msgspec.structs.replace(COMPETING, classes=kinds))
 
 
 BY_ROUND = {0: (0, 0, 9.0, 0, 1.0, 0, 0.0), 1: (0, 0, -9.0, 0, -1.0, 0, 0.5)}
@@ -95,7 +89,7 @@ BY_ROUND = {0: (0, 0, 9.0, 0, 1.0, 0, 0.0), 1: (0, 0, -9.0, 0, -1.0, 0, 0.5)}
     ],
 )
 def test_the_best_policies_are_those_of_the_best_return_of_the_side_or_the_final_ones_where_both_learn(
-    sides, settings, side, best
+    settings, side, best
 ):
     world = World(make_plan("stop.rounds=6", *settings), competing(BY_ROUND))
     state = world.finish()
@@ -106,25 +100,25 @@ def test_the_best_policies_are_those_of_the_best_return_of_the_side_or_the_final
     assert {request.address.round for request in absolute} == {6} and absolute[0].policies == state.best.policies
 
 
-def test_policies_that_are_no_longer_the_newest_are_deleted_where_both_sides_learn(sides):
+def test_policies_that_are_no_longer_the_newest_are_deleted_where_both_sides_learn():
     world = World(make_plan("stop.rounds=6"), competing(BY_ROUND))
     state = world.finish()
     kept = {key for key in world.storage if key.endswith("policies.safetensors")}
     assert kept == {ref.key for ref in state.durable_refs if ref.key.endswith("policies.safetensors")}
 
 
-def test_a_run_stops_at_the_return_of_the_side(sides):
+def test_a_run_stops_at_the_return_of_the_side():
     world = World(make_plan("stop.rounds=6", "stop.return=5", "evaluation.side=0"), competing(BY_ROUND))
     assert (world.finish().round, world.finish().reason) == (2, "return")
     world = World(make_plan("stop.rounds=6", "stop.return=5"), competing(BY_ROUND))
     assert world.finish().reason == "rounds"
 
 
-def test_a_side_that_the_task_has_not_ends_the_run_with_the_reason(sides):
+def test_a_side_that_the_task_has_not_ends_the_run_with_the_reason():
     state = World(make_plan("stop.rounds=6", "evaluation.side=2"), competing(BY_ROUND)).finish()
     assert state.status == "failed" and "the task has no side 2; there are 0 (a), 1 (b+c)" in state.reason
 
 
-def test_groups_of_a_run_never_span_sides(sides):
+def test_groups_of_a_run_never_span_sides():
     world = World(make_plan("stop.rounds=2", "sharing.rule=all"), competing(BY_ROUND))
     assert world.finish().team.groups == (0, 1, 1)

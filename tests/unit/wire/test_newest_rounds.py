@@ -2,13 +2,12 @@
 
 import itertools
 
-import marked_rollouts
 import pytest
-import simulated
 from detached_runs import World as Detached
 from driver import train
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marked_rollouts import well
 from simulated import World, make_plan
 
 from functions import keys
@@ -42,11 +41,6 @@ def test_the_newest_rounds_are_kept_whole(rollouts, most, kept):
     assert [round_.round for round_ in newest_rounds(past(*rollouts), ROLLOUT, most)] == kept
 
 
-@pytest.fixture(autouse=True)
-def what_was_played_is_stored(monkeypatch):
-    monkeypatch.setattr(simulated, "objects", marked_rollouts.objects)
-
-
 def plan(rule, replay, *overrides, name="iql"):
     settings = (
         f"algorithm.name={name}",
@@ -65,7 +59,7 @@ def rounds_of(request):
 @pytest.mark.parametrize("rule", ["split", "packed"])
 def test_every_learner_gets_the_rounds_before_its_own_that_fit_with_it(rule, replay, most):
     """A round has 20 steps; `most` rounds fit, the one in flight among them."""
-    world = World(plan(rule, replay, "stop.rounds=8"))
+    world = World(plan(rule, replay, "stop.rounds=8"), well)
     state = world.finish()
     learned = [request for request in world.invoker.asked if isinstance(request, LearnTask)]
     assert {request.address.round for request in learned} == set(range(8))
@@ -80,7 +74,7 @@ def test_every_learner_gets_the_rounds_before_its_own_that_fit_with_it(rule, rep
 
 @pytest.mark.parametrize(("replay", "most"), [(1, 1), (60, 3), (10_000, 10)])
 def test_rounds_that_go_on_together_get_the_rounds_before_them(replay, most):
-    world = World(plan("whole", replay, "stop.rounds=10", "evaluation.every=4", "placement.rounds=3"))
+    world = World(plan("whole", replay, "stop.rounds=10", "evaluation.every=4", "placement.rounds=3"), well)
     state = world.finish()
     asked = {request.address.round: request for request in world.invoker.asked if isinstance(request, WholeTask)}
     # No task spans an evaluation, after rounds 4 and 8.
@@ -94,7 +88,7 @@ def test_rounds_that_go_on_together_get_the_rounds_before_them(replay, most):
 
 
 def test_an_algorithm_that_learns_from_its_round_alone_keeps_no_round_and_stores_nothing_more():
-    world = World(make_plan("algorithm.name=ippo", "placement.rule=whole", "stop.rounds=4"))
+    world = World(make_plan("algorithm.name=ippo", "placement.rule=whole", "stop.rounds=4"), well)
     state = world.finish()
     asked = [request for request in world.invoker.asked if isinstance(request, WholeTask)]
     assert asked and not any(request.learning.past or request.replayed_steps for request in asked)
@@ -114,27 +108,25 @@ def test_an_algorithm_that_learns_from_its_round_alone_keeps_no_round_and_stores
 def test_what_may_be_learned_from_is_never_deleted_and_nothing_else_is_left(
     rule, replay, every, checkpoint, kills, name
 ):
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(simulated, "objects", marked_rollouts.objects)
-        overrides = ("stop.rounds=9", f"evaluation.every={every}", f"checkpoint_every={checkpoint}")
-        world = World(plan(rule, replay, *overrides, "placement.rounds=3", name=name))
-        driver = world.driver()
-        for step in range(2000):
-            if step in kills:
-                driver = world.driver()
-            going = driver.step()
-            assert not world.missing(driver.state)
-            if not going:
-                break
-        assert driver.state.status == "finished"
-        assert set(world.storage) == {ref.key for ref in driver.state.durable_refs}
-        rounds = [round_.round for round_ in driver.state.past]
-        assert rounds == list(range(9 - min(9, max(1, replay // 20)), 9))
+    overrides = ("stop.rounds=9", f"evaluation.every={every}", f"checkpoint_every={checkpoint}")
+    world = World(plan(rule, replay, *overrides, "placement.rounds=3", name=name), well)
+    driver = world.driver()
+    for step in range(2000):
+        if step in kills:
+            driver = world.driver()
+        going = driver.step()
+        assert not world.missing(driver.state)
+        if not going:
+            break
+    assert driver.state.status == "finished"
+    assert set(world.storage) == {ref.key for ref in driver.state.durable_refs}
+    rounds = [round_.round for round_ in driver.state.past]
+    assert rounds == list(range(9 - min(9, max(1, replay // 20)), 9))
 
 
 def test_a_round_that_slides_out_is_deleted_when_no_checkpoint_needs_it():
     """Rounds 0 to 3 enter and leave between two checkpoints, so no checkpoint refers to them."""
-    world, left = World(plan("packed", 20, "stop.rounds=4", "checkpoint_every=100", "evaluation.every=100")), {}
+    world, left = World(plan("packed", 20, "stop.rounds=4", "checkpoint_every=100", "evaluation.every=100"), well), {}
 
     def look(state):
         left[state.round] = {int(key.split("/")[1]) for key in world.storage if "trajectory" in key}
@@ -145,7 +137,7 @@ def test_a_round_that_slides_out_is_deleted_when_no_checkpoint_needs_it():
 
 
 def test_what_a_checkpoint_holds_of_the_buffer_outlives_the_buffer():
-    world, seen = World(plan("packed", 20, "stop.rounds=6", "checkpoint_every=3", "evaluation.every=100")), []
+    world, seen = World(plan("packed", 20, "stop.rounds=6", "checkpoint_every=3", "evaluation.every=100"), well), []
     world.finish(after=seen.append)
     held = {ref.key for ref in next(state for state in seen if state.saved == 3).past[0].trajectories}
     assert held and all("/000002/" in key for key in held)
@@ -175,7 +167,7 @@ def test_a_detached_run_that_loses_functions_learns_from_the_same_rounds(rule, t
 
 
 def test_a_run_that_goes_on_after_its_end_keeps_its_rounds():
-    world = World(plan("packed", 60, "stop.rounds=3"))
+    world = World(plan("packed", 60, "stop.rounds=3"), well)
     world.finish()
     world.plan = plan("packed", 60, "stop.rounds=6")
     state = world.finish(world.driver())
@@ -187,7 +179,7 @@ def test_a_run_that_goes_on_after_its_end_keeps_its_rounds():
 def test_a_placement_that_changes_on_the_way_changes_no_round_of_the_buffer():
     """Each round has another placement: one object of several rounds, one of a round, one of a rollout."""
     rules = ("whole", "packed", "split", "whole", "fused")
-    world = World(plan(rules[0], 100, "stop.rounds=2", "placement.rounds=2"))
+    world = World(plan(rules[0], 100, "stop.rounds=2", "placement.rounds=2"), well)
     world.finish()
     for rule, rounds in itertools.islice(zip(rules, itertools.count(2, 2), strict=False), 1, None):
         world.plan = plan(rule, 100, f"stop.rounds={rounds}", "placement.rounds=2")

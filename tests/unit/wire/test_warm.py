@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from simulated import MemoryStorage
 from task_fields import make_task
 
-from functions import codec, serving
+from functions import codec
 from functions.contract import (
     Answer,
     CorruptObject,
@@ -185,9 +185,9 @@ def test_what_a_task_writes_the_next_reads_without_storage_and_it_is_not_billed(
     assert storage.reads == 1
 
 
-def test_a_deployed_function_keeps_what_lasts_and_nothing_that_it_read_or_wrote_otherwise(monkeypatch):
+def test_a_deployed_function_keeps_what_lasts_and_nothing_that_it_read_or_wrote_otherwise():
     """Which environment serves a task is chance, so only what all tasks of a run need again may save reads."""
-    monkeypatch.setattr(serving, "KEEPS_OBJECTS", False)
+    WARM.keeps_objects = False
     storage = Counting()
     written = served(
         lambda task, blobs: ([("learner", {"policy/g00": np.ones(3, np.float32)})], InitialiseReply()), storage
