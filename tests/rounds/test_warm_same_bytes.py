@@ -16,6 +16,7 @@ from coordinator.pricing.prices import load_prices
 from functions.algorithms.registry import ALGORITHMS
 from functions.contract import Platform
 from functions.warm_cache import WARM
+from infra.local.file_storage import FileStorage
 from marless.backends import local
 from marless.backends.inline import InlineInvoker
 from marless.estimation.recording import Lines
@@ -38,6 +39,14 @@ SPLIT, WHOLE = "placement.rule=split", "placement.rule=whole"
 BOUNDS = (0, 30_000, 128 << 20)
 
 
+class Forgetful(InlineInvoker):
+    """Each call is that of a new process."""
+
+    def invoke(self, *request):
+        WARM.clear()
+        super().invoke(*request)
+
+
 def outcome(run):
     lines = [(line.round, line.env_steps, line.agent_returns, line.metrics, line.evaluation) for line in run.lines]
     return run.state.status, run.sha256, lines, run.state.final, run.state.absolute
@@ -46,15 +55,14 @@ def outcome(run):
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("rule", [SPLIT, WHOLE])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_run_is_the_same_with_any_bound_and_in_new_processes(tmp_path, monkeypatch, name, rule):
+def test_a_run_is_the_same_with_any_bound_and_in_new_processes(tmp_path, name, rule):
     settings, runs = [*SETTINGS[name], rule], []
     for bound in BOUNDS:
         WARM.bound = bound
         runs.append(drive(tmp_path / str(bound), settings))
-    with monkeypatch.context() as patch:
-        invoke = InlineInvoker.invoke
-        patch.setattr(InlineInvoker, "invoke", lambda *request: (WARM.clear(), invoke(*request)))
-        runs.append(drive(tmp_path / "cold", settings))
+    invoker = Forgetful(FileStorage(tmp_path / "cold" / local.OBJECTS))
+    cold = drive(tmp_path / "cold", settings, back_end=lambda at, workers: local.BACKEND.attach(at, invoker, workers))
+    runs.append(cold)
     assert runs[0].state.status == "finished"
     assert all(outcome(run) == outcome(runs[0]) for run in runs)
     assert len({(run.state.meter.gets, run.state.meter.bytes_read) for run in runs}) == 1

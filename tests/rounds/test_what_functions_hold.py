@@ -45,23 +45,16 @@ class Measured(InlineInvoker):
             self.peaks[function] = max(peak, self.peaks.get(function, 0))
 
 
-def measured(monkeypatch, folder, settings):
+def measured(folder, settings):
     """The run's last state, and the peaks."""
-    found = []
-
-    def remembered(workers, blobs_root, modules):
-        WARM.clear()
-        WARM.bound = 0  # what else a process keeps has a bound of its own; the buffer counts
-        found.append(Measured(FileStorage(blobs_root)))
-        return found[0]
-
-    monkeypatch.setattr(local, "WorkerPool", remembered)
+    WARM.bound = 0  # what else a process keeps has a bound of its own; the buffer counts
     tracemalloc.start()
     try:
-        state = train(folder, settings).state
+        invoker = Measured(FileStorage(folder / local.OBJECTS))
+        state = train(folder, settings, back_end=lambda at, workers: local.BACKEND.attach(at, invoker, workers)).state
     finally:
         tracemalloc.stop()
-    return state, found[0].peaks
+    return state, invoker.peaks
 
 
 def counted(settings):
@@ -88,9 +81,9 @@ def settings_of(name, rule, *more):
         ("qmix", "whole"),
     ],
 )
-def test_networks_take_what_was_counted_and_not_three_times_as_much(monkeypatch, tmp_path, name, rule):
+def test_networks_take_what_was_counted_and_not_three_times_as_much(tmp_path, name, rule):
     settings = settings_of(name, rule, *NETWORKS)
-    state, peaks = measured(monkeypatch, tmp_path, settings)
+    state, peaks = measured(tmp_path, settings)
     least = counted(settings)
     assert state.status == "finished"
     assert peaks.keys() == ({"learner", "evaluator"} if rule == "whole" else {"learner", "actor", "evaluator"})
@@ -100,15 +93,15 @@ def test_networks_take_what_was_counted_and_not_three_times_as_much(monkeypatch,
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["ippo", "iql"])
-def test_what_agents_saw_takes_what_was_counted_and_not_three_times_as_much(monkeypatch, tmp_path, name):
+def test_what_agents_saw_takes_what_was_counted_and_not_three_times_as_much(tmp_path, name):
     settings = settings_of(name, "packed", *SEEN)
-    state, peaks = measured(monkeypatch, tmp_path, settings)
+    state, peaks = measured(tmp_path, settings)
     assert state.status == "finished"
     assert counted(settings)["learner"] < peaks["learner"] < 3 * counted(settings)["learner"]
 
 
-def test_a_run_that_its_learner_cannot_hold_ends_before_a_network_is_drawn(monkeypatch, tmp_path):
+def test_a_run_that_its_learner_cannot_hold_ends_before_a_network_is_drawn(tmp_path):
     settings = settings_of("mappo", "fused", *SEEN, "algorithm.hidden=[20000]", "functions.learner.memory_mb=128")
-    state, peaks = measured(monkeypatch, tmp_path, settings)
+    state, peaks = measured(tmp_path, settings)
     assert (state.status, state.round, state.objects, peaks) == ("failed", 0, (), {})
     assert state.reason.startswith("functions.learner.memory_mb: a learner needs over ")

@@ -49,12 +49,17 @@ def test_who_shared_with_whom_is_drawn_when_somebody_did(tmp_path):
     assert draw(arms, tmp_path, "a task") == [*ALWAYS, "groups.png"]
 
 
-def test_many_agents_have_a_colour_each(tmp_path, monkeypatch):
-    taken = []
-    monkeypatch.setattr("matplotlib.axes.Axes.imshow", lambda axes, teams, **how: taken.append(how["cmap"]))
-    crowd = Round(rollouts=1, learners=1, team=(*range(11), 0), event="shared")
+def test_many_agents_have_a_colour_each(tmp_path):
+    from matplotlib import colormaps
+    from PIL import Image
+
+    crowd = Round(rollouts=1, learners=1, team=(*range(12), 0), event="shared")
     draw({"a": {1: a_result(history=(crowd, crowd))}}, tmp_path, "a task")
-    assert len({taken[0](agent) for agent in range(12)}) == 12
+    with Image.open(tmp_path / "groups.png") as picture:
+        colours = {colour for _, colour in picture.convert("RGB").getcolors(picture.width * picture.height)}
+    # Of thirteen agents, the last has the network, and so the colour, of the first.
+    expected = {tuple(colour[:3]) for colour in colormaps["turbo"](np.linspace(0, 1, 13), bytes=True)[:12].tolist()}
+    assert len(expected) == 12 and expected <= colours
 
 
 def test_an_evaluation_that_cost_nothing_is_left_out_where_the_scale_is_logarithmic(tmp_path, recwarn):
