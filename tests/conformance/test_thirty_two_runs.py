@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from commands import SMALL
-from studies import HARM, bad_neighbour, begin, everything, hashes, setting, study, train_alone, workers_of
+from studies import HARM, bad_neighbour, begin, hashes, setting, settings_of, study, train_alone, workers_of
 
 pytestmark = [
     pytest.mark.conformance,
@@ -56,13 +56,13 @@ def ended(process, limit_s=400):
 
 
 def test_quiet(tmp_path, alone):
-    study(tmp_path / "all.toml", *everything(), head=HEAD)
+    study(tmp_path / "all.toml", *settings_of(), head=HEAD)
     assert ended(begin(tmp_path, "all.toml")) == 0
     assert hashes(tmp_path / "studies/all") == alone
 
 
 def test_the_pool_is_killed_twenty_times(tmp_path, long_alone):
-    study(tmp_path / "all.toml", *everything(), head=HEAD, base=LONG)
+    study(tmp_path / "all.toml", *settings_of(), head=HEAD, base=LONG)
     draw, killed = random.Random(20), 0
     for _ in range(20):
         process = begin(tmp_path, "all.toml")
@@ -78,7 +78,7 @@ def test_the_pool_is_killed_twenty_times(tmp_path, long_alone):
 
 
 def test_a_slot_is_killed_every_second(tmp_path, long_alone):
-    study(tmp_path / "all.toml", *everything(), head=HEAD, base=LONG)
+    study(tmp_path / "all.toml", *settings_of(), head=HEAD, base=LONG)
     process, killed, draw, found = begin(tmp_path, "all.toml"), 0, random.Random(1), []
     while process.poll() is None:
         time.sleep(1.0)
@@ -92,7 +92,7 @@ def test_a_slot_is_killed_every_second(tmp_path, long_alone):
 
 def test_one_of_each_bad_neighbour_is_beside_them(tmp_path, alone):
     head = HEAD.replace("base.attempts = 10", "pool.memory_mb = 1500")
-    study(tmp_path / "all.toml", *map(bad_neighbour, HARM), *everything(), head=head)
+    study(tmp_path / "all.toml", *map(bad_neighbour, HARM), *settings_of(), head=head)
     assert ended(begin(tmp_path, "all.toml")) == 1
     assert good(tmp_path / "studies/all") == alone
 
@@ -106,11 +106,11 @@ def test_a_run_that_fills_the_disk_delays_the_others(tmp_path, alone):
         pytest.skip("may not mount a small disk")
     try:
         filler = setting("bad-fill", ["task.name=pettingzoo:bad_neighbours:fill", "actors.num_envs=2"], "eve")
-        study(disk / "all.toml", *everything(), filler, head=HEAD)
+        study(disk / "all.toml", *settings_of(), filler, head=HEAD)
         assert ended(begin(disk, "all.toml")) == 1
         for path in Path(disk).glob("filled-*"):
             path.unlink()
-        study(disk / "all.toml", *everything(), head=HEAD)
+        study(disk / "all.toml", *settings_of(), head=HEAD)
         (disk / "studies/all/study.json").unlink()  # the same study without the one that fills
         (disk / "studies/all/decisions.jsonl").unlink()
         assert ended(begin(disk, "all.toml")) == 0

@@ -20,14 +20,20 @@ ALGORITHMS = {
     "vdn": ["algorithm.name=vdn", "algorithm.batch_size=16", "algorithm.updates_per_round=2"],
 }
 TASKS = ("toy/signal", "toy/corridor")
-
+EVERYTHING = {
+    f"{name}-{task.partition('/')[2]}": (f"task.name={task}", *settings)
+    for name, settings in ALGORITHMS.items()
+    for task in TASKS
+}
+EACH_ONCE = ("ippo-signal", "mappo-corridor", "iql-signal", "vdn-corridor")
+"""Every algorithm on one of the tasks, and every task."""
 
 HARM = {
     "crash": [],
     "sleep": ["functions.actor.timeout_s=0.5"],
     "leak": [],
     "hog": [],
-    "flood": ["scaling.rollouts=200", "placement.rule=split"],
+    "flood": ["scaling.rollouts=50", "placement.rule=split"],
 }
 
 
@@ -47,23 +53,17 @@ def _toml(value):
     return value if value[0] in "[0123456789-tf" and not value.startswith(("toy", "float", "fused")) else f'"{value}"'
 
 
-def everything():
-    """All algorithms on all tasks."""
-    return [
-        setting(f"{name}-{task.partition('/')[2]}", [f"task.name={task}", *own])
-        for name, own in ALGORITHMS.items()
-        for task in TASKS
-    ]
+def settings_of(names=EVERYTHING):
+    """All algorithms on all tasks, or those that are named."""
+    return [setting(name, EVERYTHING[name]) for name in names]
 
 
-def train_alone(seeds, base=SMALL):
-    """Trains the runs of `everything` one by one in the current folder."""
-    for task in TASKS:
-        for name, own in ALGORITHMS.items():
-            for seed in seeds:
-                run = f"{name}-{task.partition('/')[2]}-s{seed}"
-                settings = [*base, f"task.name={task}", *own, f"seed={seed}", "--run", run, "--workers", "1"]
-                assert main(["train", *settings]) == 0
+def train_alone(seeds, base=SMALL, names=EVERYTHING):
+    """Trains the runs of `settings_of` one by one in the current folder."""
+    for name in names:
+        for seed in seeds:
+            settings = [*base, *EVERYTHING[name], f"seed={seed}", "--run", f"{name}-s{seed}", "--workers", "1"]
+            assert main(["train", *settings]) == 0
 
 
 def bad_neighbour(harm):
