@@ -16,7 +16,7 @@ from functions.function_specs import COORDINATOR, FUNCTIONS
 from infra.packaging import plugins as plug_ins
 from infra.packaging.interpreters import interpreter
 from infra.packaging.package_sources import OURS, PUBLIC, sources
-from infra.packaging.plugins import PackageFault
+from infra.packaging.plugins import PackageFault, PlugIns
 from infra.packaging.torch_users import TorchUsers, torch_users
 
 Machine = Literal["aarch64", "x86_64"]
@@ -74,10 +74,12 @@ def build(
         plug_ins.require_empty(target)
     compiler = interpreter(python)
     with tempfile.TemporaryDirectory() as folder:
-        others = Path(folder, "others")
-        users = _install_others(others, plugins, machine, python)
+        others, platform = Path(folder, "others"), _platform(machine, python)
+        ready = plug_ins.prepare(plugins, Path(folder, "wheels"))
+        users = torch_users(ready, platform)
         if users.names and "learner" in targets:
             raise PackageFault(f"{users.reason}, so the learner has to be a container image, which has no zip archive")
+        _install_others(others, ready, users, platform)
         _compile(compiler, others, others)
         for function, target in targets.items():
             shutil.copytree(others, target, dirs_exist_ok=True)
@@ -125,19 +127,16 @@ def _platform(machine: Machine, python: str) -> list[str]:
     return [f"--python-version={python}", "--implementation=cp", "--only-binary=:all:", *tags]
 
 
-def _install_others(target: Path, plugins: Sequence[str], machine: Machine, python: str) -> TorchUsers:
-    """Installs the third-party packages, the same for all functions; returns the plug-ins that need torch."""
-    with tempfile.TemporaryDirectory() as wheels:
-        ready, platform = plug_ins.prepare(plugins, Path(wheels)), _platform(machine, python)
-        users = torch_users(ready, platform)
-        install = ["install", f"--target={target}", "--no-compile", *platform]
-        plug_ins.pip([*install, *_download_pinned(Path(wheels, "pins"), platform), *users.complete])
-        if users.alone:
-            plug_ins.pip([*install, "--no-deps", *users.alone])
+def _install_others(target: Path, ready: PlugIns, users: TorchUsers, platform: Sequence[str]) -> None:
+    """Installs the third-party packages, the same for all functions."""
+    install = ["install", f"--target={target}", "--no-compile", *platform]
+    with tempfile.TemporaryDirectory() as pins:
+        plug_ins.pip([*install, *_download_pinned(Path(pins), platform), *users.complete])
+    if users.alone:
+        plug_ins.pip([*install, "--no-deps", *users.alone])
     _prune(target)
     plug_ins.copy(ready, target)
     plug_ins.require_room(target)
-    return users
 
 
 def _download_pinned(folder: Path, platform: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,14 @@ def packages(offline, plugins, tmp_path_factory):
 @pytest.fixture(scope="module")
 def actor(packages):
     return packages["actor"]
+
+
+@pytest.fixture(scope="module")
+def uncompiled(offline, tmp_path_factory):
+    """The actor's package with a plug-in that needs torch, for a Python that is not here."""
+    folder = tmp_path_factory.mktemp("uncompiled")
+    assert not build({"actor": folder}, ["deep", "with-needs"], python="3.999")
+    return folder
 
 
 def loaded(function):
@@ -266,10 +275,9 @@ def test_a_plug_in_whose_metadata_requires_torch_makes_the_learner_an_image(offl
     assert torch_users_among([]).names == ()
 
 
-def test_no_archive_holds_torch_and_what_needs_it_has_its_other_requirements(offline, tmp_path):
-    assert build({"actor": tmp_path / "actor"}, ["deep", "with-needs"], python=HERE)
-    assert {path.stem for path in (tmp_path / "actor").glob("*.py")} >= {"deep", "needed", "with_needs"}
-    assert not list((tmp_path / "actor").glob("torch*")) + list((tmp_path / "actor").glob("sympy*"))
+def test_no_archive_holds_torch_and_what_needs_it_has_its_other_requirements(uncompiled):
+    assert {path.stem for path in uncompiled.glob("*.py")} >= {"deep", "needed", "with_needs"}
+    assert not list(uncompiled.glob("torch*")) + list(uncompiled.glob("sympy*"))
 
 
 def test_a_learner_that_needs_torch_has_no_archive(offline, tmp_path):
@@ -278,8 +286,10 @@ def test_a_learner_that_needs_torch_has_no_archive(offline, tmp_path):
 
 
 def test_the_tag_of_an_image_changes_with_all_that_goes_into_it(offline, plugins, tmp_path):
-    def tag(name, *chosen):
-        image = learner_image(tmp_path / name, chosen, torch_users_among(chosen))
+    deep = torch_users_among(["deep"])
+
+    def tag(name, *chosen, users=deep):
+        image = learner_image(tmp_path / name, chosen, users)
         assert set(image.tag) <= set("0123456789abcdef")
         return image.tag
 
@@ -287,21 +297,33 @@ def test_the_tag_of_an_image_changes_with_all_that_goes_into_it(offline, plugins
     # A project's wheel is built anew for every deployment.
     assert tag("first", "deep", plugins[0]) == tag("second", "deep", plugins[0]) != alone
     assert tag("more", "deep", "needed") != alone
+    assert tag("newer", "deep", users=replace(deep, versions=("deep==3.2",))) != alone
 
 
-def test_the_image_of_a_plug_in_that_needs_torch_holds_both_and_every_build_has_the_same_files(offline, tmp_path):
-    def built(context, folder):
-        image = Followed(context, folder, {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"})
-        image.follow(DOCKERFILE.read_text(), {"TORCH_INDEX": ""})
-        task = image.below("/var/task")
-        return {path.relative_to(task).as_posix(): path.read_bytes() for path in task.rglob("*") if path.is_file()}
+def image_files(context, folder):
+    """The files of the learner's image, built from `context` in `folder`."""
+    image = Followed(context, folder, {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"})
+    image.follow(DOCKERFILE.read_text(), {"TORCH_INDEX": ""})
+    task = image.below("/var/task")
+    return {path.relative_to(task).as_posix(): path.read_bytes() for path in task.rglob("*") if path.is_file()}
 
+
+def test_the_image_of_a_plug_in_that_needs_torch_holds_both(offline, tmp_path):
     with pack_functions(["deep"], torch_users_among(["deep"]), lambda line: None) as packages:
         assert packages.archives.keys() == {"actor", "evaluator", "coordinator"}
         shutil.copyfile(offline, packages.image.context / PINS.relative_to(ROOT))
-        first, second = (built(packages.image.context, tmp_path / name) for name in ("first", "second"))
-    there = {name.partition("/")[0] for name in first}
+        files = image_files(packages.image.context, tmp_path / "image")
+    there = {name.partition("/")[0] for name in files}
     assert there >= {"torch", "sympy.py", "deep.py", "needed.py", "numpy", "functions", "infra", "marless"}
+    # These name the folder that the wheels lay in.
+    assert not {name.rpartition("/")[2] for name in files} & {"RECORD", "direct_url.json"}
+
+
+@pytest.mark.conformance
+def test_every_build_of_an_image_has_the_same_files(offline, tmp_path):
+    image = learner_image(tmp_path / "context", ["deep"], torch_users_among(["deep"]))
+    shutil.copyfile(offline, image.context / PINS.relative_to(ROOT))
+    first, second = (image_files(image.context, tmp_path / name) for name in ("first", "second"))
     assert second == first
 
 
@@ -356,9 +378,9 @@ def test_byte_code_is_not_checked_against_sources_and_names_the_place_on_lambda(
 
 
 def test_the_same_inputs_give_the_same_archive(packages, plugins, tmp_path):
-    once, again = packages["coordinator"], tmp_path / "again"
-    assert (once / "coordinator/pricing/prices/aws-us-east-1.toml").is_file()
-    build({"coordinator": again}, plugins, python=HERE)
+    assert (packages["coordinator"] / "coordinator/pricing/prices/aws-us-east-1.toml").is_file()
+    once, again = packages["actor"], tmp_path / "again"
+    build({"actor": again}, plugins, python=HERE)
     assert pack(once, tmp_path / "once.zip") == pack(again, tmp_path / "again.zip")
 
 
@@ -375,10 +397,9 @@ def test_an_archive_depends_on_names_and_bytes_alone(tmp_path):
     assert digest != pack(second, tmp_path / "3.zip")
 
 
-def test_without_the_right_interpreter_a_package_goes_without_byte_code(offline, tmp_path):
+def test_without_the_right_interpreter_a_package_goes_without_byte_code(uncompiled):
     assert interpreter("3.999") is None
-    assert not build({"actor": tmp_path / "actor"}, python="3.999")
-    assert not list((tmp_path / "actor").rglob("*.pyc"))
+    assert not list(uncompiled.rglob("*.pyc"))
 
 
 def test_this_interpreter_is_found_by_its_version():
