@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 
 import pytest
-from driver import SMALL
+from driver import SMALL, few_steps
 from driver import train as drive
 
 from coordinator.config.loading import load
@@ -119,7 +119,7 @@ def drivers(tmp_path):
         def make():
             backend = local.BACKEND.open(tmp_path, 1)
             opened.callback(backend.close)
-            plan = Plan("run", load(None, [*OPTIONS, "stop.rounds=5"]), "code", load_prices(), Platform())
+            plan = Plan("run", load(None, few_steps([*OPTIONS, "stop.rounds=5"])), "code", load_prices(), Platform())
             journal = JsonLines(tmp_path / "metrics.jsonl")
             return Driver(plan, Ports(backend.storage, backend.ledger, backend.invoker, journal)), backend
 

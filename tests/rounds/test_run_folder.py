@@ -193,7 +193,7 @@ def test_a_policy_over_entities_plays_with_more_agents(marless):
     assert marless.train("sets", *entities, "sharing.rule=all", "sharing.identity=false", "stop.rounds=1").code == 0
     found = json.loads(marless("evaluate", "sets", "--episodes", "4", "--agents", "5", "--json").out[0])
     assert list(found["agents"]) == [f"agent_{number}" for number in range(5)]
-    assert marless.train("numbered", *entities, "sharing.rule=all", "stop.rounds=1").code == 0
+    assert marless.train("numbered", *entities[:1], "sharing.rule=all", "stop.rounds=1").code == 0
     said = marless("evaluate", "numbered", "--agents", "5")
     assert (said.code, said.out) == (2, [])
     assert "know their 3 agents by number; train with sharing.identity=false" in said.err[0]

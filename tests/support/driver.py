@@ -29,6 +29,9 @@ from marless.reports.weights import weights_sha256
 
 # A run of a fraction of a second.
 SMALL = ("actors.num_envs=8", "evaluation.every=2", "evaluation.episodes=4", "evaluation.final_episodes=4")
+# The default's 32 steps of each network in each round take half of such a run's time, and four are of every kind: two
+# passes over two minibatches.
+FEW_STEPS = ("algorithm.epochs=2", "algorithm.num_minibatches=2")
 # Sharing is switched on and off by every full window: no gradient of normalised returns is near 100.
 FLIPPING = ("trend.rule=paper", "trend.gamma=100.0", "trend.window=3", "sharing.rule=dynamic", "sharing.start=apart")
 # Every team is allowed to share, and every trial passes.
@@ -78,7 +81,7 @@ def train(
     folder.mkdir(exist_ok=True)
     backend = back_end(folder, workers)
     try:
-        config = load(None, overrides)
+        config = load(None, few_steps(overrides))
         platform = Platform(init_limit_ms=backend.platform.init_limit_ms, concurrency=workers)
         plan = Plan("run", config, "code", load_prices(), platform, inputs)
         metrics = folder / "metrics.jsonl"
@@ -91,6 +94,12 @@ def train(
         return Trained(state, read(metrics), _weights(state, backend.storage), dollars)
     finally:
         backend.close()
+
+
+def few_steps(overrides: Sequence[str]) -> list[str]:
+    """The settings of a run with `FEW_STEPS`, where its algorithm makes passes and `overrides` say nothing else."""
+    makes_passes = hasattr(load(None, overrides).algorithm, "epochs")
+    return [*(FEW_STEPS if makes_passes else ()), *overrides]
 
 
 def _weights(state: State, storage: Storage) -> str:
