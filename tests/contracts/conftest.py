@@ -123,13 +123,13 @@ def local_invokers(tmp_path: Path, shell: Shell) -> Backend:
 
 
 class BusyLane(Lane):
-    """A lane beside 7 others, each with hundreds of tasks."""
+    """A lane beside 7 others, each with a hundred tasks."""
 
     def __init__(self, root: Path, modules: dict[str, str]) -> None:
         pool = Pool(Capacity(4, 4), modules, root.parent / "workers")
         for number in range(7):
             neighbour = pool.lane(f"{number}", root.parent / f"{number}")
-            for task_ in range(300):
+            for task_ in range(100):
                 begin(neighbour, f"{task_}", "sleep" if task_ % 50 else "exit", 0.02)
         super().__init__(pool, "own", root, 1.0)
         pool.open(self)

@@ -7,6 +7,7 @@ function right after (or right before) any of them, drop an event, or deliver al
 from collections import Counter, deque
 
 import msgspec
+from driver import few_steps
 from simulated import Lines, MemoryLedger, MemoryStorage
 
 from coordinator.config.loading import load
@@ -49,7 +50,7 @@ class World:
     def __init__(self, *overrides, width=100, twice=False):
         self.plan = Plan(
             "r",
-            load(None, [*SMALL, *overrides]),
+            load(None, few_steps([*SMALL, *overrides])),
             "code",
             load_prices(),
             Platform(
