@@ -2,7 +2,7 @@
 messages."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -76,6 +76,14 @@ def verify(ref: Ref, body: bytes) -> bytes:
 def fetch(blobs: Blobs, ref: Ref) -> bytes:
     """The object's bytes; raises `CorruptObject` when its size or hash is not that of `ref`, and as `Blobs.get`."""
     return verify(ref, blobs.get(ref.key, ref.size))
+
+
+def fetch_tensors(blobs: Blobs, refs: Iterable[Ref]) -> Tensors:
+    """The tensors of several objects; raises what `fetch` raises."""
+    tensors: Tensors = {}
+    for ref in refs:
+        tensors |= decode(fetch(blobs, ref), ref.key)
+    return tensors
 
 
 def tensors_sha256(tensors: Mapping[str, NDArray[Any]]) -> str:

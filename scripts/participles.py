@@ -38,14 +38,6 @@ TERMS = ("terminated", "truncated")
 WORST = _words("""
     asked chosen ended found given held kept known looked made named own played said seen shown taken told wanted worn
 """)
-# Rooms that still have such names; none is added.
-NOT_CLEAN: tuple[str, ...] = (
-    "marless/ablation",
-    "marless/comparison",
-    "marless/estimation",
-    "marless/runs",
-    "marless/studies",
-)
 # Names that users' plug-ins and configurations, messages and files hold.
 STORED: tuple[str, ...] = (
     "Batch.ended",  # algorithms of plug-ins read it
@@ -111,13 +103,11 @@ def _once(path: Path, line: int, scope: str, text: str, local: set[str] | None) 
 
 
 def worst(every: list[Name]) -> list[Name]:
-    """The names of `WORST` outside `NOT_CLEAN`."""
+    """The names of `WORST` that are not `STORED`."""
     return [
         name
         for name in every
-        if name.text.strip("_") in WORST
-        and name.room not in NOT_CLEAN
-        and f"{name.scope.rpartition('.')[2]}.{name.text}" not in STORED
+        if name.text.strip("_") in WORST and f"{name.scope.rpartition('.')[2]}.{name.text}" not in STORED
     ]
 
 

@@ -135,7 +135,7 @@ class ProtocolCampaign(CellCampaign):
         except (OSError, msgspec.MsgspecError, KeyError):
             return True
 
-    def ended(self, run: StudyRun) -> None:
+    def run_ended(self, run: StudyRun) -> None:
         """Measures a run that ended or paused, and records it."""
         cell = self.cell(run)
         try:

@@ -138,17 +138,17 @@ def ablate_suite(
 ) -> tuple[Ending, str]:
     """Compares the arms on one task after the other, then over all tasks; returns the table of all tasks too, '' when
     it was stopped before. Raises as `ablate`."""
-    failed, costs = Ending(FINISHED, ""), list[TaskCosts]()
+    last_failure, costs = Ending(FINISHED, ""), list[TaskCosts]()
     for ablation in ablations:
         result = ablate(ablation, jobs, stopping, view)
         if stopping.received:
             return result.ending, ""
-        failed = result.ending if result.ending.code != FINISHED else failed
+        last_failure = result.ending if result.ending.code != FINISHED else last_failure
         assert ablation.random is not None
         task = ablation.folder.name
         cost = suite_costs.costs(task, ablation.arms, result.runs, ablation.random, _roles(ablation.base))
         costs += [cost] if cost else []
-    return failed, _write_suite(title, costs, ablations)
+    return last_failure, _write_suite(title, costs, ablations)
 
 
 def _write_suite(title: str, costs: list[TaskCosts], ablations: Sequence[Ablation]) -> str:
@@ -184,11 +184,11 @@ def _declare(ablation: Ablation) -> Declaration:
     document = from_json(to_json(ablation.base), dict[str, Any])
     del document["seed"]
     arms, headlines = {arm.name: settings(arm) for arm in ablation.arms}, tuple(ablation.headlines)
-    requested = Declaration(settings=document, arms=arms, headlines=headlines)
-    merged = declaration.merge(ablation.folder, declaration.read(ablation.folder), requested)
-    declaration.write(ablation.folder, merged)
+    new_declaration = Declaration(settings=document, arms=arms, headlines=headlines)
+    declaration_of_both = declaration.merge(ablation.folder, declaration.read(ablation.folder), new_declaration)
+    declaration.write(ablation.folder, declaration_of_both)
     RunFolder(ablation.folder).write(BASE, toml_dump.document(ablation.base).encode(), durable=True)
-    return merged
+    return declaration_of_both
 
 
 def _result(campaign: AblationCampaign, stopping: Stopping) -> AblationResult:

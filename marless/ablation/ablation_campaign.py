@@ -90,7 +90,7 @@ class AblationCampaign(CellCampaign):
         self._report(cell)
         return None
 
-    def ended(self, run: StudyRun) -> None:
+    def run_ended(self, run: StudyRun) -> None:
         """Reads the results of a run that ended."""
         cell = self.cell(run)
         if run.status == "finished":

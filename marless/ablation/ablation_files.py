@@ -27,8 +27,8 @@ def write(campaign: AblationCampaign) -> tuple[PairedComparison, list[str]]:
     rows = [result for runs in results.values() for result in runs.values()]
     remarks, title = [*_remarks(rows, campaign.failures), written_by()], _title(ablation.base)
     with storage_errors(f"into {ablation.folder}"):
-        finished = {name: runs for name, runs in results.items() if runs}
-        files = draw_if_possible(partial(ablation_plots.draw, finished, ablation.folder, title))
+        results_by_arm = {name: runs for name, runs in results.items() if runs}
+        files = draw_if_possible(partial(ablation_plots.draw, results_by_arm, ablation.folder, title))
         text = result_tables.markdown(title, comparison, arms, remarks, files)
         replace(ablation.folder / "table.md", text.encode())
         replace(ablation.folder / "table.json", to_json_file(comparison))

@@ -67,8 +67,8 @@ def mean_line(curves: Sequence[tuple[FloatArray, FloatArray]], logarithmic: bool
     It begins where all curves have begun; from the end of the first one it is a straight line to the mean of the ends.
     """
     first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
-    spaced = np.geomspace if logarithmic and first > 0 else np.linspace
-    grid = spaced(first, max(first, last), _POINTS)
+    spacing = np.geomspace if logarithmic and first > 0 else np.linspace
+    grid = spacing(first, max(first, last), _POINTS)
     values = np.array([[*np.interp(grid, x, y), y[-1]] for x, y in curves])
     positions = np.append(grid, max(grid[-1], np.mean([x[-1] for x, _ in curves])))
     middle = values.mean(axis=0)

@@ -51,12 +51,12 @@ _MEAN = "mean:"
 
 
 def _rule_settings(sharing: str, scaling: str, placement: str) -> Settings:
-    fixed = _FIXED.fullmatch(scaling)
-    constant = fixed or scaling.startswith(_MEAN)
+    fixed_match = _FIXED.fullmatch(scaling)
+    constant = fixed_match or scaling.startswith(_MEAN)
     return {
         **SHARING.get(sharing, {"sharing.rule": sharing}),
         "scaling.rule": "constant" if constant else scaling,
-        **({"scaling.rollouts": int(fixed[1])} if fixed else {}),
+        **({"scaling.rollouts": int(fixed_match[1])} if fixed_match else {}),
         "placement.rule": placement,
     }
 
@@ -119,11 +119,11 @@ def choose_arms(names: Sequence[str], axes: Mapping[str, Sequence[str]], default
     """The arms of these names, then the combinations of the rules in `axes` (`sharing`, `scaling`, `placement`); those
     of `default` when there are neither. Raises `ConfigError` for unknown names, and for an arm twice."""
     rules = {axis: axes.get(axis) or [usual] for axis, usual in _USUAL.items()}
-    crossed = cross(**rules) if any(axes.values()) else []
-    arms = [*arms_by_name(names if names or crossed else default), *crossed]
-    repeated = next((arm.name for index, arm in enumerate(arms) if arm in arms[:index]), None)
-    if repeated:
-        raise ConfigError(f"the arm {repeated} is given twice")
+    combinations = cross(**rules) if any(axes.values()) else []
+    arms = [*arms_by_name(names if names or combinations else default), *combinations]
+    repeated_name = next((arm.name for index, arm in enumerate(arms) if arm in arms[:index]), None)
+    if repeated_name:
+        raise ConfigError(f"the arm {repeated_name} is given twice")
     return arms
 
 
@@ -140,13 +140,13 @@ def cross(sharing: Sequence[str], scaling: Sequence[str], placement: Sequence[st
             f"sharing {a}, scaling {b}, placement {c}",
             _rule_settings(a, b, c),
             rollouts_of=f"{a}+{b.removeprefix(_MEAN)}@{c}" if b.startswith(_MEAN) else "",
-            control_of=_tested(a, b, c),
+            control_of=_tested_arm(a, b, c),
         )
         for a, b, c in itertools.product(*axes)
     ]
 
 
-def _tested(sharing: str, scaling: str, placement: str) -> str:
+def _tested_arm(sharing: str, scaling: str, placement: str) -> str:
     """The combination that differs in the signals alone; '' for one that is no control."""
     a, b = sharing.removeprefix(_SHUFFLED), scaling.removeprefix(_SHUFFLED).removeprefix(_MEAN)
     return f"{a}+{b}@{placement}" if (a, b) != (sharing, scaling) else ""
@@ -161,8 +161,8 @@ def controls(names: Iterable[str]) -> list[tuple[str, str]]:
     arms = [arm for arm in map(_find, names) if arm]
     pairs = []
     for arm in arms:
-        tested = _find(arm.control_of)
-        same = [other.name for other in arms if tested and other.settings == tested.settings]
+        tested_arm = _find(arm.control_of)
+        same = [other.name for other in arms if tested_arm and other.settings == tested_arm.settings]
         pairs += [(arm.name, name) for name in same[:1]]
     return pairs
 
@@ -198,9 +198,9 @@ def refuse_clashes(arms: Iterable[Arm], overrides: Iterable[str]) -> None:
             if key == "seed":
                 raise ConfigError(f"{text}: the seeds of an ablation are given with --seeds")
             for arm in arms:
-                fixed = arm.settings.get(key, value)
-                if fixed != value:
-                    raise ConfigError(f"{text} clashes with the arm {arm.name}, which sets {key} to {fixed}")
+                arm_value = arm.settings.get(key, value)
+                if arm_value != value:
+                    raise ConfigError(f"{text} clashes with the arm {arm.name}, which sets {key} to {arm_value}")
 
 
 def _require_scaling(name: str) -> str:

@@ -64,7 +64,7 @@ def _require_equal(folder: Path, old: dict[str, Any], new: dict[str, Any], where
     before, now = flatten(old), flatten(new)
     for key in sorted(before.keys() | now.keys()):
         # Algorithms omit settings with their default value.
-        stored, given = (values.get(key, "its default") for values in (before, now))
-        if stored != given:
-            what = f"{key} = {stored}{where}, not {given}"
+        stored_value, new_value = (values.get(key, "its default") for values in (before, now))
+        if stored_value != new_value:
+            what = f"{key} = {stored_value}{where}, not {new_value}"
             raise ConfigError(f"{folder} holds an ablation with {what}; give another folder with --out")

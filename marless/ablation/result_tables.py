@@ -261,8 +261,8 @@ def _sentence(item: Control) -> str:
     dollars = item.dollars
     start = f"**{item.tested}** against **{item.arm}**: "
     if dollars is None or item.verdict == "open":
-        missed = {"exact": "", "at least": item.tested, "at most": item.arm, "unknown": "both"}[item.bound]
-        return f"{start}not decided by {seeds}{missed and f'; runs of {missed} never reached the target'}."
+        which = {"exact": "", "at least": item.tested, "at most": item.arm, "unknown": "both"}[item.bound]
+        return f"{start}not decided by {seeds}{which and f'; runs of {which} never reached the target'}."
     if item.verdict == "equal":
         little = dollars.ci90 is not None and dollars.ci90[1] < 1
         saving = f"little, {_share(1 - dollars.ratio)}" if little else "nothing"
@@ -306,11 +306,11 @@ def _share(value: float) -> str:
     return f"{round(100 * value)} %"
 
 
-def _row(table: PairedComparison, item: AgainstBaseline, compared: Sequence[int], cells: list[str]) -> tuple[str, ...]:
-    """A row of cells, with `baseline` in the compared columns of the baseline itself."""
+def _row(table: PairedComparison, item: AgainstBaseline, columns: Sequence[int], cells: list[str]) -> tuple[str, ...]:
+    """A row of cells, with `baseline` in the `columns` that compare with it in the row of the baseline itself."""
     if item.arm != table.baseline:
         return tuple(cells)
-    return tuple("baseline" if column in compared else cell for column, cell in enumerate(cells))
+    return tuple("baseline" if column in columns else cell for column, cell in enumerate(cells))
 
 
 def _mean(estimate: Estimate, digits: Digits) -> str:

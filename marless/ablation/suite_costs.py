@@ -84,11 +84,13 @@ def costs(
         return None
     best = max(static, key=lambda name: finals[name])
     target = random + SHARE * (finals[best] - random)
-    found = {name: _cost(results[name], finals[name], target, roles) for name in finals}
-    least = min((found[name].dollars for name in static if found[name].reached == found[name].runs), default=None)
+    arm_costs = {name: _cost(results[name], finals[name], target, roles) for name in finals}
+    least = min((arm_costs[name].dollars for name in static if not arm_costs[name].misses), default=None)
     if least is not None:
-        found = {name: msgspec.structs.replace(cost, regret=cost.dollars / least) for name, cost in found.items()}
-    return TaskCosts(task=task, target=target, best=best, arms=found)
+        arm_costs = {
+            name: msgspec.structs.replace(cost, regret=cost.dollars / least) for name, cost in arm_costs.items()
+        }
+    return TaskCosts(task=task, target=target, best=best, arms=arm_costs)
 
 
 def best_single(tasks: Sequence[TaskCosts], arms: Iterable[Arm]) -> str:
@@ -99,8 +101,8 @@ def best_single(tasks: Sequence[TaskCosts], arms: Iterable[Arm]) -> str:
 
 def regrets(tasks: Iterable[TaskCosts], name: str) -> list[float]:
     """The regrets of an arm in the tasks that have one."""
-    found = [task.arms[name].regret for task in tasks if name in task.arms]
-    return [regret for regret in found if regret is not None]
+    all_regrets = [task.arms[name].regret for task in tasks if name in task.arms]
+    return [regret for regret in all_regrets if regret is not None]
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -111,7 +113,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 def contrasts(tasks: Sequence[TaskCosts], arms: Sequence[Arm]) -> list[tuple[str, str]]:
     """(arm, other) for every arm with a rule, no control: against the best single static arm, against one network and
     separate ones with the same scaling, and against its controls."""
-    known = {arm.name: arm for arm in arms}
+    arms_by_name = {arm.name: arm for arm in arms}
     single, pairs = best_single(tasks, arms), []
     for arm in arms:
         if is_static(arm) or arm.control_of:
@@ -122,8 +124,8 @@ def contrasts(tasks: Sequence[TaskCosts], arms: Sequence[Arm]) -> list[tuple[str
             for other in arms
             if {**rest, "sharing.rule": other.settings["sharing.rule"]} == other.settings and is_static(other)
         ]
-        tested = [control for control, of in controls(known) if of == arm.name]
-        pairs += [(arm.name, other) for other in dict.fromkeys([single, *same, *tested]) if other]
+        control_names = [control for control, of in controls(arms_by_name) if of == arm.name]
+        pairs += [(arm.name, other) for other in dict.fromkeys([single, *same, *control_names]) if other]
     return pairs
 
 
@@ -145,15 +147,15 @@ def overall(tasks: Sequence[TaskCosts], name: str, other: str) -> Ratio | None:
 
 def _cost(runs: Runs, final: float, target: float, roles: Sequence[int] | None) -> Cost:
     until = {seed: dollars_until(run.curve, target) for seed, run in runs.items()}
-    spent = {seed: runs[seed].dollars if dollars is None else dollars for seed, dollars in until.items()}
+    dollars_spent = {seed: runs[seed].dollars if dollars is None else dollars for seed, dollars in until.items()}
     ends = [run.history[-1].team for run in runs.values()]
     return Cost(
         final_return=final,
-        dollars=geometric_mean(list(spent.values())),
+        dollars=geometric_mean(list(dollars_spent.values())),
         reached=sum(dollars is not None for dollars in until.values()),
         runs=len(runs),
         regret=None,
-        spent=spent,
+        spent=dollars_spent,
         first=float(np.mean([_fifths(run)[0] for run in runs.values()])),
         last=float(np.mean([_fifths(run)[1] for run in runs.values()])),
         changed=sum(run.flips > 0 for run in runs.values()),
@@ -171,14 +173,14 @@ def _fifths(run: FinishedRun) -> tuple[float, float]:
 def _logarithms(task: TaskCosts, name: str, other: str) -> list[float]:
     if name not in task.arms or other not in task.arms:
         return []
-    own, base = task.arms[name].spent, task.arms[other].spent
-    return [math.log(own[seed] / base[seed]) for seed in own if seed in base]
+    arm_dollars, base = task.arms[name].spent, task.arms[other].spent
+    return [math.log(arm_dollars[seed] / base[seed]) for seed in arm_dollars if seed in base]
 
 
 def _bound(tasks: Iterable[TaskCosts], name: str, other: str) -> str:
     """How the ratio relates to that of runs that would all have gone on to the target."""
-    missed = [any(task.arms[of].misses for task in tasks if of in task.arms) for of in (name, other)]
-    return {(False, False): "", (True, False): "≥", (False, True): "≤", (True, True): "~"}[missed[0], missed[1]]
+    misses = [any(task.arms[of].misses for task in tasks if of in task.arms) for of in (name, other)]
+    return {(False, False): "", (True, False): "≥", (False, True): "≤", (True, True): "~"}[misses[0], misses[1]]
 
 
 def _ratio(by_task: Sequence[Sequence[float]], bound: str) -> Ratio:

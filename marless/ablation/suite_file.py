@@ -43,8 +43,8 @@ def load(path: Path) -> Suite:
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}") from error
     names = [task.name for task in suite.tasks]
-    if repeated := next((name for name in names if names.count(name) > 1), ""):
-        raise ConfigError(f"{path}: two tasks are called {repeated}")
+    if repeated_name := next((name for name in names if names.count(name) > 1), ""):
+        raise ConfigError(f"{path}: two tasks are called {repeated_name}")
     return suite
 
 

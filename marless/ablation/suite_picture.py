@@ -19,13 +19,13 @@ def draw(tasks: Sequence[TaskCosts], arms: Sequence[Arm], folder: Path, title: s
     Raises `MissingExtra` without matplotlib.
     """
     means = {
-        arm.name: geometric_mean(found)
+        arm.name: geometric_mean(arm_regrets)
         for arm in arms
-        if len(found := regrets(tasks, arm.name)) == len(tasks) and found
+        if len(arm_regrets := regrets(tasks, arm.name)) == len(tasks) and arm_regrets
     }
     if not means:
         return []
-    order, ruled = sorted(means, key=lambda name: means[name]), {arm.name for arm in arms if not is_static(arm)}
+    order, ruled_arms = sorted(means, key=lambda name: means[name]), {arm.name for arm in arms if not is_static(arm)}
     figure = sheet(9, 2.2 + 0.3 * len(order))
     from matplotlib import colormaps
     from matplotlib.ticker import LogLocator, NullLocator
@@ -35,17 +35,17 @@ def draw(tasks: Sequence[TaskCosts], arms: Sequence[Arm], folder: Path, title: s
     # A colour twice would make one task look like another.
     turbo = [*colormaps["turbo"](np.linspace(0, 1, len(tasks)))]
     for task, colour in zip(tasks, COLOURS if len(tasks) <= len(COLOURS) else turbo, strict=False):
-        for missed, marker in ((False, "o"), (True, ">")):
-            rows = [row for row, name in enumerate(order) if task.arms[name].misses == missed]
+        for has_missed, marker in ((False, "o"), (True, ">")):
+            rows = [row for row, name in enumerate(order) if task.arms[name].misses == has_missed]
             across = [task.arms[order[row]].regret or np.nan for row in rows]
-            label = None if missed else task.task
+            label = None if has_missed else task.task
             axes.scatter(across, rows, s=26, color=colour, marker=marker, alpha=0.8, label=label)
     across = [means[name] for name in order]
     axes.scatter(across, range(len(order)), s=160, color="black", marker="|", label="geometric mean")
     axes.axvline(1, color=_GREY, linewidth=0.8)
     axes.set_yticks(range(len(order)), order, parse_math=False)
     for text, name in zip(axes.get_yticklabels(), order, strict=True):
-        text.set_fontweight("bold" if name in ruled else "normal")
+        text.set_fontweight("bold" if name in ruled_arms else "normal")
     axes.invert_yaxis()
     subtitle = "bold: arms with rules; triangles: some run missed the target, so it would cost more"
     finish(axes, f"{title}: dollars to a good return", subtitle, "regret: 1 is the cheapest static arm of the task", "")

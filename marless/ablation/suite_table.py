@@ -45,12 +45,12 @@ def markdown(title: str, tasks: Sequence[TaskCosts], arms: Sequence[Arm], pictur
     returns = [(name, *(_return(task, name) for task in tasks)) for name in names]
     target = ("target", *(f"{task.target:.1f}" for task in tasks))
     regret = [(name, *(_regret(task, name) for task in tasks), *_overall(tasks, name)) for name in names]
-    compared = [
+    contrast_rows = [
         (*pair, *(_cell(ratio(task, *pair)) for task in tasks), _cell(overall(tasks, *pair)))
         for pair in contrasts(tasks, arms)
     ]
-    ruled = [arm.name for arm in arms if not is_static(arm) and arm.name in names]
-    decided = [(name, *(_decisions(task.arms.get(name)) for task in tasks)) for name in ruled]
+    ruled_arms = [arm.name for arm in arms if not is_static(arm) and arm.name in names]
+    decision_rows = [(name, *(_decisions(task.arms.get(name)) for task in tasks)) for name in ruled_arms]
     parts = [
         f"# {title}",
         "## Return",
@@ -61,11 +61,11 @@ def markdown(title: str, tasks: Sequence[TaskCosts], arms: Sequence[Arm], pictur
         _REGRET,
         *(f"![{name.removesuffix('.png')}]({name})" for name in pictures),
     ]
-    if compared:
-        parts += ["## Contrasts", markdown_table(("arm", "against", *header[1:], "geometric mean"), compared)]
+    if contrast_rows:
+        parts += ["## Contrasts", markdown_table(("arm", "against", *header[1:], "geometric mean"), contrast_rows)]
         parts += [_CONTRASTS.format(single=best_single(tasks, arms) or "None")]
-    if decided:
-        parts += ["## Decisions", markdown_table(header, decided), _DECISIONS]
+    if decision_rows:
+        parts += ["## Decisions", markdown_table(header, decision_rows), _DECISIONS]
     return "\n\n".join(parts) + "\n"
 
 
@@ -85,11 +85,11 @@ def _regret(task: TaskCosts, name: str) -> str:
 
 def _overall(tasks: Sequence[TaskCosts], name: str) -> tuple[str, str]:
     """The geometric mean and the worst over tasks; of arms that all tasks have."""
-    found = regrets(tasks, name)
-    if len(found) < len(tasks):
+    arm_regrets = regrets(tasks, name)
+    if len(arm_regrets) < len(tasks):
         return NONE, NONE
     bound = "≥ " if any(task.arms[name].misses for task in tasks) else ""
-    return f"{bound}{geometric_mean(found):.2f}", f"{bound}{max(found):.2f}"
+    return f"{bound}{geometric_mean(arm_regrets):.2f}", f"{bound}{max(arm_regrets):.2f}"
 
 
 def _cell(ratio: Ratio | None) -> str:

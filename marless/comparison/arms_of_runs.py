@@ -41,7 +41,7 @@ def arms_of(runs: Sequence[ComparedRun], by: Sequence[str] = ()) -> tuple[list[C
     tasks.
     """
     keys = keys_.expanded(by, runs) if by else keys_.splitting(runs, (TASK, AGENTS))
-    arms = _listed(runs) if not by and _are_listed(runs, keys) else _split(runs, keys)
+    arms = _listed_arms(runs) if not by and _are_listed(runs, keys) else _split(runs, keys)
     _require_same_tasks(arms)
     return with_equal_seeds(arms)
 
@@ -49,33 +49,33 @@ def arms_of(runs: Sequence[ComparedRun], by: Sequence[str] = ()) -> tuple[list[C
 def _are_listed(runs: Sequence[ComparedRun], keys: Sequence[str]) -> bool:
     """Whether the settings that a study lists are the arms: there are several, and they are no grid of arms, told apart
     by `keys`, and tasks."""
-    listed = {run.setting for run in runs}
-    if None in listed or len(listed) < 2:
+    settings = {run.setting for run in runs}
+    if None in settings or len(settings) < 2:
         return False
     arms, tasks = ({values(run, some) for run in runs} for some in (keys, (TASK, AGENTS)))
     cells = {values(run, [*keys, TASK, AGENTS]) for run in runs}
-    is_grid = min(len(arms), len(tasks)) > 1 and len(arms) * len(tasks) == len(cells) == len(listed)
+    is_grid = min(len(arms), len(tasks)) > 1 and len(arms) * len(tasks) == len(cells) == len(settings)
     return not is_grid
 
 
-def _listed(runs: Sequence[ComparedRun]) -> list[ComparedArm]:
+def _listed_arms(runs: Sequence[ComparedRun]) -> list[ComparedArm]:
     """An arm for each setting; settings of several studies that are the same but for the study are one."""
     content: dict[object, str] = {}
     members: dict[tuple[str, str], list[ComparedRun]] = {}
     for run in runs:
         assert run.setting is not None
-        own = content.setdefault(run.setting, json.dumps({**run.config, keys_.SEED: None}, sort_keys=True))
-        members.setdefault((run.setting.name, own), []).append(run)
+        text = content.setdefault(run.setting, json.dumps({**run.config, keys_.SEED: None}, sort_keys=True))
+        members.setdefault((run.setting.name, text), []).append(run)
     plain = [name for name, _ in members]
-    named = {
-        key: key[0] if plain.count(key[0]) == 1 else f"{own[0].setting.study.name}/{key[0]}"
-        for key, own in members.items()
-        if own[0].setting
+    names_by_key = {
+        key: key[0] if plain.count(key[0]) == 1 else f"{group[0].setting.study.name}/{key[0]}"
+        for key, group in members.items()
+        if group[0].setting
     }
-    keys = keys_.splitting([own[0] for own in members.values()])
-    settings = {each: {key: keys_.text(own[0], key) for key in keys} for each, own in members.items()}
-    tasks, names = keys_.task_names(runs, ()), keys_.numbered(named)
-    return [_arm(names[each], own, tasks, (), settings[each]) for each, own in members.items()]
+    keys = keys_.splitting([group[0] for group in members.values()])
+    settings = {each: {key: keys_.text(group[0], key) for key in keys} for each, group in members.items()}
+    tasks, names = keys_.task_names(runs, ()), keys_.numbered(names_by_key)
+    return [_arm(names[each], group, tasks, (), settings[each]) for each, group in members.items()]
 
 
 def _split(runs: Sequence[ComparedRun], keys: Sequence[str]) -> list[ComparedArm]:
@@ -85,8 +85,8 @@ def _split(runs: Sequence[ComparedRun], keys: Sequence[str]) -> list[ComparedArm
     members: dict[Values, list[ComparedRun]] = {}
     for run in runs:
         members.setdefault(values(run, keys), []).append(run)
-    names = keys_.numbered({found: keys_.label(own[0], keys) for found, own in members.items()})
-    return [_arm(names[found], own, tasks, strata) for found, own in members.items()]
+    names = keys_.numbered({arm_values: keys_.label(arm_runs[0], keys) for arm_values, arm_runs in members.items()})
+    return [_arm(names[arm_values], arm_runs, tasks, strata) for arm_values, arm_runs in members.items()]
 
 
 def _arm(
@@ -98,13 +98,13 @@ def _arm(
 ) -> ComparedArm:
     by_task: dict[str, dict[int, ComparedRun]] = {}
     for run in runs:
-        own = by_task.setdefault(tasks[values(run, strata)], {})
-        if run.seed in own:
-            twin = own[run.seed]
+        runs_by_seed = by_task.setdefault(tasks[values(run, strata)], {})
+        if run.seed in runs_by_seed:
+            twin = runs_by_seed[run.seed]
             differ = next(iter(keys_.splitting([twin, run])), "")
             advice = f"they differ in {differ}, which --by could name" if differ else "leave one of them out"
             raise UserError(f"arm {name} has seed {run.seed} twice, in {twin.name} and {run.name}; {advice}")
-        own[run.seed] = run
+        runs_by_seed[run.seed] = run
     return ComparedArm(name, dict(sorted(by_task.items())), settings or {})
 
 
@@ -112,22 +112,22 @@ def _require_same_tasks(arms: Sequence[ComparedArm]) -> None:
     first = arms[0]
     for other in arms[1:]:
         if other.runs.keys() != first.runs.keys():
-            own, others = (" and ".join(found.runs) for found in (first, other))
-            raise UserError(f"arms have different tasks: {first.name} was trained on {own}, {other.name} on {others}")
+            tasks, others = (" and ".join(arm.runs) for arm in (first, other))
+            raise UserError(f"arms have different tasks: {first.name} was trained on {tasks}, {other.name} on {others}")
 
 
 def with_equal_seeds(arms: Sequence[ComparedArm]) -> tuple[list[ComparedArm], dict[str, str]]:
     """Keeps the seeds that an arm has on all its tasks: scores are a matrix of seeds by tasks, as in rliable."""
-    kept: list[ComparedArm] = []
+    equal_arms: list[ComparedArm] = []
     left_out: dict[str, str] = {}
-    for own in arms:
-        common = set.intersection(*(set(of_task) for of_task in own.runs.values()))
+    for arm in arms:
+        common = set.intersection(*(set(of_task) for of_task in arm.runs.values()))
         if not common:
-            raise UserError(f"arm {own.name} has no seed on all of its tasks ({', '.join(own.runs)})")
-        for of_task in own.runs.values():
+            raise UserError(f"arm {arm.name} has no seed on all of its tasks ({', '.join(arm.runs)})")
+        for of_task in arm.runs.values():
             for run in (run for seed, run in of_task.items() if seed not in common):
-                lacks = " and ".join(task for task, others in own.runs.items() if run.seed not in others)
-                left_out[run.name] = f"arm {own.name} lacks seed {run.seed} on {lacks}"
-        runs = {task: {seed: found[seed] for seed in sorted(common)} for task, found in own.runs.items()}
-        kept.append(replace(own, runs=runs))
-    return kept, left_out
+                lacks = " and ".join(task for task, others in arm.runs.items() if run.seed not in others)
+                left_out[run.name] = f"arm {arm.name} lacks seed {run.seed} on {lacks}"
+        runs = {task: {seed: runs_by_seed[seed] for seed in sorted(common)} for task, runs_by_seed in arm.runs.items()}
+        equal_arms.append(replace(arm, runs=runs))
+    return equal_arms, left_out

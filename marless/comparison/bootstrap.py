@@ -121,7 +121,7 @@ def intervals(
     blocks = []
     for start in range(0, repetitions, _BLOCK):
         rows = _rows(rng, shapes, min(_BLOCK, repetitions - start), together)
-        blocks.append([statistic(*map(_resampled, arms, rows)) for arms in positions])
+        blocks.append([statistic(*map(_resample, arms, rows)) for arms in positions])
     low, high = np.quantile(np.concatenate(blocks, axis=-1), [(1 - 0.95) / 2, (1 + 0.95) / 2], axis=-1)
     return list(zip(low.tolist(), high.tolist(), strict=True))
 
@@ -136,8 +136,8 @@ def _rows(
     return rows
 
 
-def _resampled(scores: Scores, rows: NDArray[np.int64]) -> Scores:
+def _resample(scores: Scores, rows: NDArray[np.int64]) -> Scores:
     """The scores ``[repetitions, seeds, tasks]`` of these seeds; of each task its own."""
     tasks = scores.shape[1]
-    resampled: Scores = scores.ravel().take(rows * tasks + np.arange(tasks))
-    return resampled
+    resampled_scores: Scores = scores.ravel().take(rows * tasks + np.arange(tasks))
+    return resampled_scores

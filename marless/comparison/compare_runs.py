@@ -36,9 +36,9 @@ def compare_runs(
 def _arms(names: Sequence[str], by: Sequence[str], at: Axis, metric: str) -> tuple[list[ComparedArm], dict[str, str]]:
     files = [Path(name) for name in names if name.endswith(".json")]
     if not files:
-        collected = collect(names, metric)
-        arms, without = arms_of(collected.runs, by)
-        return arms, collected.left_out | without
+        selection = collect(names, metric)
+        arms, without = arms_of(selection.runs, by)
+        return arms, selection.left_out | without
     if len(files) < len(names):
         raise UserError("runs and files of marl-eval cannot be compared; comparing runs alone writes a marl-eval.json")
     if by or at != "steps":

@@ -215,8 +215,8 @@ def _lines(x: FloatArray, lines: dict[str, list[Estimate]]) -> Lines:
     return Lines(
         x=tuple(x.tolist()),
         y={name: tuple(point.value for point in line) for name, line in lines.items()},
-        low={name: tuple(low for low, _ in found) for name, found in intervals.items()},
-        high={name: tuple(high for _, high in found) for name, found in intervals.items()},
+        low={name: tuple(low for low, _ in bands) for name, bands in intervals.items()},
+        high={name: tuple(high for _, high in bands) for name, bands in intervals.items()},
     )
 
 

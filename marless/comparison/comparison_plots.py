@@ -88,7 +88,7 @@ def _intervals(axes: "Axes", rows: Sequence[Row], statistic: str) -> None:
 def _curve(comparison: Comparison, path: Path) -> None:
     figure = sheet(9, 5.2)
     axes = figure.add_subplot()
-    draw_lines(axes, _drawn(comparison.curve))
+    draw_lines(axes, _plot_lines(comparison.curve))
     _scale(axes, comparison.axis)
     what = measured(comparison)
     title = "sample efficiency" if comparison.axis == "steps" else f"{what} against {comparison.axis}"
@@ -111,7 +111,7 @@ def _scale(axes: "Axes", axis: Axis) -> None:
 def _profile(comparison: Comparison, path: Path) -> None:
     figure = sheet(9, 5.2)
     axes = figure.add_subplot()
-    for index, (name, line) in enumerate(_drawn(comparison.profile).items()):
+    for index, (name, line) in enumerate(_plot_lines(comparison.profile).items()):
         colour, style = look(index)
         axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.12, linewidth=0, step="post")
         axes.plot(line.x, line.y, style, color=colour, linewidth=1.8, drawstyle="steps-post", label=name)
@@ -129,7 +129,7 @@ def _profile(comparison: Comparison, path: Path) -> None:
     save(figure, path)
 
 
-def _drawn(lines: Lines) -> dict[str, Line]:
+def _plot_lines(lines: Lines) -> dict[str, Line]:
     x = np.array(lines.x)
     return {
         name: Line(x, np.array(y), np.array(lines.low[name]), np.array(lines.high[name])) for name, y in lines.y.items()

@@ -45,7 +45,7 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True):
 def contrasts(texts: Iterable[str], arms: Iterable[str]) -> list[Contrast]:
     """The contrasts written as ``ours/marless-minus:return``; raises `ConfigError` for an unknown arm or measure, and
     for the same contrast twice."""
-    known, found = list(arms), []
+    arm_names, contrast_list = list(arms), []
     for text in texts:
         pair, colon, measure = text.rpartition(":")
         arm, slash, against = pair.partition("/")
@@ -53,12 +53,12 @@ def contrasts(texts: Iterable[str], arms: Iterable[str]) -> list[Contrast]:
             raise ConfigError(
                 f"headline {text!r}: write ARM/OTHER:MEASURE, with one of {', '.join(get_args(Measure))} as the measure"
             )
-        missing = next((name for name in (arm, against) if name not in known), None)
+        missing = next((name for name in (arm, against) if name not in arm_names), None)
         if missing is not None or arm == against:
             why = f"there is no arm {missing}" if missing is not None else f"{arm} is compared with itself"
-            raise ConfigError(f"headline {text!r}: {why}; the arms are {', '.join(known)}")
+            raise ConfigError(f"headline {text!r}: {why}; the arms are {', '.join(arm_names)}")
         contrast = msgspec.convert({"arm": arm, "against": against, "measure": measure}, Contrast)
-        if contrast in found:
+        if contrast in contrast_list:
             raise ConfigError(f"headline {text!r} is given twice")
-        found.append(contrast)
-    return found
+        contrast_list.append(contrast)
+    return contrast_list

@@ -24,16 +24,16 @@ def arms_of_files(paths: Sequence[Path], metric: str = METRIC) -> tuple[list[Com
         for environment, scenarios in read_json(path, Document).items():
             for scenario, algorithms in scenarios.items():
                 task = f"{environment}/{scenario}"
-                own = whole.setdefault(task, {})
+                runs_by_algorithm = whole.setdefault(task, {})
                 for algorithm, seeds in algorithms.items():
-                    runs = own.setdefault(algorithm, {})
+                    runs = runs_by_algorithm.setdefault(algorithm, {})
                     runs |= {run.seed: run for run in _runs(path, f"{task} {algorithm}", seeds, metric)}
     names = dict.fromkeys(name for algorithms in whole.values() for name in algorithms)
     missing = {name: next((task for task in whole if name not in whole[task]), "") for name in names}
-    kept = [name for name, task in missing.items() if not task]
-    if not kept:
+    complete_names = [name for name, task in missing.items() if not task]
+    if not complete_names:
         raise UserError(f"no algorithm is on all tasks of these files ({', '.join(whole)}); name files that share some")
-    arms = [ComparedArm(name, {task: whole[task][name] for task in sorted(whole)}) for name in kept]
+    arms = [ComparedArm(name, {task: whole[task][name] for task in sorted(whole)}) for name in complete_names]
     equal, left_out = with_equal_seeds(arms)
     return equal, {name: f"it is not on {task}" for name, task in missing.items() if task} | left_out
 
@@ -53,8 +53,8 @@ def _run(path: Path, name: str, seed: int, entries: RunEntries, metric: str) -> 
     """A run of whose cost nothing is known but environment steps."""
     steps = [entry for key, entry in entries.items() if key.startswith("step_")]
     if not steps or any(STEPS not in entry or not entry.get(metric) for entry in steps):
-        known = ", ".join(evaluations.metrics_of(entries))
-        what = f"returns under {METRIC!r}" if metric == METRIC else f"the metric {metric!r} (it has {known})"
+        metric_names = ", ".join(evaluations.metrics_of(entries))
+        what = f"returns under {METRIC!r}" if metric == METRIC else f"the metric {metric!r} (it has {metric_names})"
         raise UserError(f"{path}: {name} needs evaluations with {STEPS!r} and {what}")
     by_step = evaluations.means(entries, metric)
     absolute = evaluations.absolute(entries, metric)

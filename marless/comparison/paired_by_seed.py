@@ -132,9 +132,9 @@ def compare_paired(
         random=random,
         comparisons=tuple(_against_baseline(name, runs, base, goal, random) for name, runs in arms.items() if runs),
         controls=tuple(
-            _control(control, tested, arms, base, goal)
-            for control, tested in controls
-            if arms[control].keys() & arms[tested].keys()
+            _control(control, tested_arm, arms, base, goal)
+            for control, tested_arm in controls
+            if arms[control].keys() & arms[tested_arm].keys()
         ),
         headlines=_headlines(headlines, arms, goal),
     )
@@ -180,17 +180,17 @@ def ratio(first: Sequence[float], second: Sequence[float], *address: str) -> Est
     """`estimate` of the ratios of pairs, on logarithms; None without pairs and when a value is not positive."""
     if not first or min(*first, *second) <= 0:
         return None
-    return _mapped(estimate(_logarithms(first, second), *address), math.exp)
+    return _rescale(estimate(_logarithms(first, second), *address), math.exp)
 
 
 def _logarithms(first: Sequence[float], second: Sequence[float]) -> list[float]:
     return [math.log(a / b) for a, b in zip(first, second, strict=True)]
 
 
-def _mapped(found: Estimate, scale: Callable[[float], float]) -> Estimate:
+def _rescale(estimate_: Estimate, scale: Callable[[float], float]) -> Estimate:
     """The estimate on another scale."""
-    interval = (scale(found.ci95[0]), scale(found.ci95[1])) if found.ci95 else None
-    return Estimate(value=scale(found.value), ci95=interval, runs=found.runs)
+    interval = (scale(estimate_.ci95[0]), scale(estimate_.ci95[1])) if estimate_.ci95 else None
+    return Estimate(value=scale(estimate_.value), ci95=interval, runs=estimate_.runs)
 
 
 def _against_baseline(name: str, runs: Runs, base: Runs, goal: float, random: float | None) -> AgainstBaseline:
@@ -247,7 +247,7 @@ def _gain(difference: Estimate, base: Runs, random: float) -> Estimate | None:
     if gain <= 0:
         return None
     scale = 100 / gain
-    return _mapped(difference, lambda value: scale * value)
+    return _rescale(difference, lambda value: scale * value)
 
 
 def _control(control: str, tested: str, arms: Mapping[str, Runs], base: Runs, goal: float) -> Control:
@@ -270,8 +270,8 @@ def _control(control: str, tested: str, arms: Mapping[str, Runs], base: Runs, go
 def _headlines(contrasts: Sequence[Contrast], arms: Mapping[str, Runs], goal: float) -> tuple[Headline, ...]:
     """One that has no p-value counts as one of 1, so that the correction is of all that was declared."""
     headlines = [_headline(contrast, arms, goal) for contrast in contrasts]
-    adjusted = statistics.holm([1.0 if item.p_value is None else item.p_value for item in headlines])
-    return tuple(msgspec.structs.replace(item, adjusted=p) for item, p in zip(headlines, adjusted, strict=True))
+    adjusted_p = statistics.holm([1.0 if item.p_value is None else item.p_value for item in headlines])
+    return tuple(msgspec.structs.replace(item, adjusted=p) for item, p in zip(headlines, adjusted_p, strict=True))
 
 
 def _headline(contrast: Contrast, arms: Mapping[str, Runs], goal: float) -> Headline:
@@ -298,11 +298,11 @@ def _headline(contrast: Contrast, arms: Mapping[str, Runs], goal: float) -> Head
     )
 
 
-def _savings(tested: Runs, control: Runs, base: Runs, goal: float) -> Savings | None:
+def _savings(tested_runs: Runs, control: Runs, base: Runs, goal: float) -> Savings | None:
     """Over the seeds that all three arms have; a control that misses the target counts with all it spent."""
-    shared = {seed: base[seed] for seed in tested.keys() & control.keys() & base.keys()}
-    (dollars, baseline), bound = _dollars_to_target(_pairs(tested, shared), goal)
-    (without, _), _ = _dollars_to_target(_pairs(control, shared), goal)
+    shared_base = {seed: base[seed] for seed in tested_runs.keys() & control.keys() & base.keys()}
+    (dollars, baseline), bound = _dollars_to_target(_pairs(tested_runs, shared_base), goal)
+    (without, _), _ = _dollars_to_target(_pairs(control, shared_base), goal)
     return savings(dollars, without, baseline) if bound == "exact" else None
 
 

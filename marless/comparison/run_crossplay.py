@@ -38,12 +38,12 @@ def crossplay(
         raise UserError(f"{folder.name}: {error}") from error
 
 
-def write(played: Tournament, folder: Path) -> None:
+def write(result: Tournament, folder: Path) -> None:
     """Writes crossplay.json and crossplay.png; a missing matplotlib costs only the picture."""
     folder.mkdir(parents=True, exist_ok=True)
-    replace(folder / "crossplay.json", to_json(played))
+    replace(folder / "crossplay.json", to_json(result))
     try:
-        comparison_plots.draw_scores(played, folder / "crossplay.png")
+        comparison_plots.draw_scores(result, folder / "crossplay.png")
     except MissingExtra as error:
         note(f"no picture: {error}")
     else:
@@ -51,15 +51,15 @@ def write(played: Tournament, folder: Path) -> None:
 
 
 def _league(folder: RunFolder) -> tuple[EnvTask, int, dict[str, TeamPolicy | None]]:
-    stored, checkpoints = load_checkpoints(folder)
+    stored_run, checkpoints = load_checkpoints(folder)
     _, newest = load_team(folder)
-    teams: dict[str, TeamPolicy | None] = {**checkpoints, f"round {stored.kept.round}": newest}
-    return newest.task, stored.plan.config.seed, teams
+    teams: dict[str, TeamPolicy | None] = {**checkpoints, f"round {stored_run.saved_state.round}": newest}
+    return newest.task, stored_run.plan.config.seed, teams
 
 
 def _teams(folder: RunFolder, names: Sequence[str]) -> tuple[EnvTask, int, dict[str, TeamPolicy | None]]:
-    stored, first = load_team(folder)
+    stored_run, first = load_team(folder)
     teams = {names[0]: first, **{name: cross_evaluation.opponent(name, first) for name in names[1:]}}
     if len(teams) < len(names):
         raise UserError(f"a team is named twice: {' '.join(names)}")
-    return first.task, stored.plan.config.seed, teams
+    return first.task, stored_run.plan.config.seed, teams

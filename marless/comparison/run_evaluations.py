@@ -89,8 +89,8 @@ def read(
     except (ValueError, LookupError) as error:
         raise UserError(f"{folder / EVALUATIONS} cannot be read: {error}") from error
     if not by_step:
-        known = evaluations.metrics_of(entries)
-        return LACKS.format(metric, ", ".join(known)) if known else "no evaluation"
+        metric_names = evaluations.metrics_of(entries)
+        return LACKS.format(metric, ", ".join(metric_names)) if metric_names else "no evaluation"
     absolute = evaluations.absolute(entries, metric)
     return ComparedRun(
         name=name,

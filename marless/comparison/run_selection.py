@@ -36,11 +36,11 @@ def collect(texts: Sequence[str], metric: str = METRIC) -> Collected:
     left_out: dict[str, str] = {}
     setting_of = listed_settings()
     for folder in folders_of(texts):
-        found = summary.read(folder)
-        if found is None or found.status not in _ENDED:
-            left_out[folder.name] = found.status if found else "unfinished"
+        run_summary = summary.read(folder)
+        if run_summary is None or run_summary.status not in _ENDED:
+            left_out[folder.name] = run_summary.status if run_summary else "unfinished"
             continue
-        run = read(folder.name, folder.path, folder.config(), found, setting_of(folder), metric)
+        run = read(folder.name, folder.path, folder.config(), run_summary, setting_of(folder), metric)
         if isinstance(run, str):
             left_out[folder.name] = run
         else:
@@ -55,9 +55,9 @@ def _none(left_out: Mapping[str, str], metric: str) -> str:
     lacking = dict.fromkeys(why for why in left_out.values() if why.startswith(LACKS.format(metric, "")))
     if lacking:
         return f"--metric {metric}: no run that has ended has it: {'; '.join(islice(lacking, _NAMED))}"
-    named = "; ".join(f"{name}: {why}" for name, why in islice(left_out.items(), _NAMED))
+    named_runs = "; ".join(f"{name}: {why}" for name, why in islice(left_out.items(), _NAMED))
     more = f"; and {len(left_out) - _NAMED:,} more" if len(left_out) > _NAMED else ""
-    return f"no run to compare has come to an end ({named}{more})"
+    return f"no run to compare has come to an end ({named_runs}{more})"
 
 
 def folders_of(texts: Sequence[str]) -> list[RunFolder]:

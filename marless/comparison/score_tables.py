@@ -59,32 +59,32 @@ def sections(comparison: Comparison) -> list[Section]:
 def notes(comparison: Comparison) -> list[str]:
     """How to read the tables, and what is missing from them."""
     returns = "returns" if comparison.metric == METRIC else comparison.metric
-    found = [
+    sentences = [
         "In brackets: 95 % intervals of a stratified bootstrap over seeds (Agarwal et al. 2021). IQM is the"
         f" interquartile mean. {_meaning(comparison.metric)}"
     ]
     if comparison.normalised:
-        found.append(
+        sentences.append(
             f"Scores: each task's {returns}, 0 for the lowest and 1 for the highest of all evaluations compared"
             " (Gorsane et al. 2022). The median is that of the tasks' means. As 1 is only the best that was seen, the"
             " optimality gap says how far an arm is from that, not from an optimum."
         )
     else:
-        found.append(
+        sentences.append(
             f"With one task scores are {returns} and the median is over seeds. There is no optimality gap: it needs"
             " normalised scores, and nothing here says which value is optimal."
         )
     if len(comparison.equal) > 1:
-        found.append(_pairing(comparison.equal[0].arm, comparison.equal[1:]))
+        sentences.append(_pairing(comparison.equal[0].arm, comparison.equal[1:]))
     if min(row.seeds for row in comparison.equal) < FEWEST:
-        found.append(
+        sentences.append(
             f"* fewer than {FEWEST} seeds: the interval is too narrow, as a bootstrap knows no value beyond the lowest"
             " and the highest seed. Gorsane et al. (2022) ask for 10 seeds."
         )
     if comparison.without_absolute:
         without = ", ".join(comparison.without_absolute)
-        found.append(f"No absolute metric: runs that were stopped early have none ({without}).")
-    return found
+        sentences.append(f"No absolute metric: runs that were stopped early have none ({without}).")
+    return sentences
 
 
 def conclusions(comparison: Comparison) -> list[str]:
@@ -92,14 +92,14 @@ def conclusions(comparison: Comparison) -> list[str]:
     base, what = comparison.equal[0].arm, measured(comparison)
     if len(comparison.equal) == 1:
         return [_one_arm(comparison.unsplit)]
-    found = [
+    sentences = [
         f"{row.arm} against {base}: {_verdict(row.against, f'{what} is ')}"
         for row in comparison.equal
         if row.against is not None
     ]
     if comparison.unlike and comparison.metric == METRIC:
-        found.append(_other_scale(comparison))
-    return found
+        sentences.append(_other_scale(comparison))
+    return sentences
 
 
 def _one_arm(unsplit: Sequence[str]) -> str:
@@ -130,8 +130,8 @@ def _meaning(metric: str) -> str:
 def markdown(comparison: Comparison, left_out: Mapping[str, str], pictures: Sequence[str]) -> str:
     """compare.md; `pictures` are files beside it."""
     parts = ["# Comparison", f"{headline(comparison)}."]
-    if found := conclusions(comparison):
-        parts.append(_bullets(found))
+    if sentences := conclusions(comparison):
+        parts.append(_bullets(sentences))
     for section in sections(comparison):
         parts += section.markdown
     parts += ["## How to read this", _bullets(note.replace("* ", r"\* ", 1) for note in notes(comparison))]
@@ -159,22 +159,22 @@ def comma_separated(comparison: Comparison) -> str:
 
 def _settings(comparison: Comparison) -> Section:
     """In what arms differ that have names of their own."""
-    keys = list(dict.fromkeys(key for own in comparison.settings.values() for key in own))
-    rows = tuple((arm, *(own.get(key, NONE) for key in keys)) for arm, own in comparison.settings.items())
+    keys = list(dict.fromkeys(key for values in comparison.settings.values() for key in values))
+    rows = tuple((arm, *(values.get(key, NONE) for key in keys)) for arm, values in comparison.settings.items())
     return Section("Settings that differ", ("arm", *keys), rows)
 
 
 def _aggregates(title: str, rows: Sequence[Row], usual: int) -> Section:
     header = ("arm", "seeds", "IQM", "mean", "median")
     gaps = rows[0].optimality_gap is not None
-    digits = _digits((found for row in rows for found in (row.iqm, row.mean, row.median)), usual)
+    digits = _digits((each for row in rows for each in (row.iqm, row.mean, row.median)), usual)
     cells = []
     for row in rows:
         estimates = [row.iqm, row.mean, row.median, *([row.optimality_gap] if row.optimality_gap else [])]
         cells.append(
             (
                 row.arm,
-                _flagged(row.seeds),
+                _flag_few(row.seeds),
                 *(estimate_cell(estimate, digits) for estimate in estimates),
             )
         )
@@ -201,33 +201,33 @@ def _costs(comparison: Comparison) -> Section:
     return Section("Cost of a whole run, mean", ("arm", "runs", "steps", "seconds", "bill"), rows)
 
 
-def _verdict(found: Against | None, start: str = "") -> str:
-    assert found is not None
-    if found.verdict == "cannot tell":
-        return f"cannot tell with {counted(found.seeds, 'seed')}"
-    return f"{start}{found.verdict}{' *' if found.seeds < FEWEST else ''}"
+def _verdict(against: Against | None, start: str = "") -> str:
+    assert against is not None
+    if against.verdict == "cannot tell":
+        return f"cannot tell with {counted(against.seeds, 'seed')}"
+    return f"{start}{against.verdict}{' *' if against.seeds < FEWEST else ''}"
 
 
 def _pairing(base: str, rows: Sequence[Row]) -> str:
-    improved = (
+    explanation = (
         "The probability of improvement is that a run of the arm scores higher than one of the first arm, over all"
         " pairs of runs. The result is open where the interval of the difference holds 0 or that of the probability"
         f" 0.5; from {FEWEST} paired seeds on, the probability by seed decides."
     )
-    paired = [row.arm for row in rows if row.against and row.against.same_seeds]
-    if not paired:
-        return f"{improved} Seeds are not those of {base}, so nothing is paired."
-    whose = "All arms have" if len(paired) == len(rows) else f"{' and '.join(paired)} {_HAVE[len(paired) > 1]}"
-    return f"{improved} {whose} the seeds of {base}: the difference and the column by seed are paired by seed."
+    pairs = [row.arm for row in rows if row.against and row.against.same_seeds]
+    if not pairs:
+        return f"{explanation} Seeds are not those of {base}, so nothing is paired."
+    whose = "All arms have" if len(pairs) == len(rows) else f"{' and '.join(pairs)} {_HAVE[len(pairs) > 1]}"
+    return f"{explanation} {whose} the seeds of {base}: the difference and the column by seed are paired by seed."
 
 
-def _flagged(seeds: int) -> str:
+def _flag_few(seeds: int) -> str:
     return f"{seeds} *" if seeds < FEWEST else str(seeds)
 
 
 def _digits(estimates: Iterable[Estimate], usual: int) -> Digits:
     """The digits of a column."""
-    return digits_of((value for found in estimates for value in (found.value, *(found.ci95 or ()))), usual)
+    return digits_of((value for estimate in estimates for value in (estimate.value, *(estimate.ci95 or ()))), usual)
 
 
 def _flat(rows: Sequence[Row]) -> Iterable[tuple[str, str, Estimate]]:
@@ -244,9 +244,9 @@ def _flat(rows: Sequence[Row]) -> Iterable[tuple[str, str, Estimate]]:
 
 
 def _cells(table: str, row: tuple[str, str, Estimate], at: float | None) -> tuple[object, ...]:
-    arm, statistic, found = row
-    low, high = found.ci95 or ("", "")
-    return table, arm, statistic, "" if at is None else at, found.value, low, high, found.runs
+    arm, statistic, estimate = row
+    low, high = estimate.ci95 or ("", "")
+    return table, arm, statistic, "" if at is None else at, estimate.value, low, high, estimate.runs
 
 
 def _points(table: str, statistic: str, lines: Lines, seeds: Mapping[str, int]) -> Iterable[tuple[object, ...]]:

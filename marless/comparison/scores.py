@@ -44,8 +44,8 @@ def scale(arms: Sequence[ComparedArm]) -> Scale:
 
 def returns_at(arm: ComparedArm, axis: Axis, where: FloatArray) -> FloatArray:
     """Returns ``[positions, seeds, tasks]`` of the arm's runs at the positions `where` ``[positions]``."""
-    found = [[of_task[seed].curve.at(axis, where) for of_task in arm.runs.values()] for seed in arm.seeds]
-    return np.moveaxis(np.array(found), -1, 0)
+    by_seed = [[of_task[seed].curve.at(axis, where) for of_task in arm.runs.values()] for seed in arm.seeds]
+    return np.moveaxis(np.array(by_seed), -1, 0)
 
 
 def absolutes(arm: ComparedArm) -> FloatArray:

@@ -29,37 +29,37 @@ def values(run: ComparedRun, keys: Sequence[str]) -> Values:
     return tuple(json.dumps(run.config.get(key)) for key in keys)
 
 
-def expanded(wanted: Sequence[str], runs: Sequence[ComparedRun]) -> list[str]:
+def expanded(requested_keys: Sequence[str], runs: Sequence[ComparedRun]) -> list[str]:
     """The keys of ``--by``, where a table such as ``task.options`` stands for those of its keys in which runs differ.
 
     Raises `UserError` for the seed and for a key that no run has.
     """
-    known = _known(runs)
+    known_keys = _all_keys(runs)
     keys: dict[str, None] = {}
-    for key in wanted:
+    for key in requested_keys:
         if key == SEED:
             raise UserError("--by seed: arms are compared over the same seeds; name another key")
-        found = [key] if key in known else [name for name in known if name.startswith(f"{key}.")]
+        matches = [key] if key in known_keys else [name for name in known_keys if name.startswith(f"{key}.")]
         # Of a table those that say something.
-        found = [name for name in found if len({values(run, [name]) for run in runs}) > 1] or found
-        if not found:
-            nearest = difflib.get_close_matches(key, known, n=1)
+        matches = [name for name in matches if len({values(run, [name]) for run in runs}) > 1] or matches
+        if not matches:
+            nearest = difflib.get_close_matches(key, known_keys, n=1)
             hint = f"; did you mean {nearest[0]}?" if nearest else "; `marless config` lists keys"
             raise UserError(f"--by {key}: no run has this key in its configuration{hint}")
-        keys |= dict.fromkeys(found)
+        keys |= dict.fromkeys(matches)
     return list(keys)
 
 
-def splitting(runs: Sequence[ComparedRun], given: Sequence[str] = (), among: str = "") -> list[str]:
-    """The keys that tell settings apart: of those in which runs that agree in `given` differ, as few as tell all of
-    them apart, and only those that begin with `among`.
+def splitting(runs: Sequence[ComparedRun], fixed_keys: Sequence[str] = (), among: str = "") -> list[str]:
+    """The keys that tell settings apart: of those in which runs that agree in `fixed_keys` differ, as few as tell all
+    of them apart, and only those that begin with `among`.
 
     Defaults that follow from another key, such as an algorithm's hyper-parameters, therefore are not among them.
     """
     keys: list[str] = []
-    cells: Sequence[object] = [values(run, given) for run in runs]
-    for key in sorted(_known(runs), key=_rank):
-        if key in (SEED, *given) or not key.startswith(among):
+    cells: Sequence[object] = [values(run, fixed_keys) for run in runs]
+    for key in sorted(_all_keys(runs), key=_rank):
+        if key in (SEED, *fixed_keys) or not key.startswith(among):
             continue
         finer = list(zip(cells, (values(run, [key]) for run in runs), strict=True))
         if len({*finer}) > len({*cells}):
@@ -71,16 +71,16 @@ def splitting(runs: Sequence[ComparedRun], given: Sequence[str] = (), among: str
 def strata(runs: Sequence[ComparedRun], keys: Sequence[str]) -> list[str]:
     """The keys that tell the tasks of an arm apart, where arms are formed by `keys`: options too, if `keys` leave
     them out."""
-    fixed = [key for key in (TASK, AGENTS) if key not in keys]
-    return [*fixed, *splitting(runs, [*keys, *fixed], _TASK_TABLE)]
+    fixed_keys = [key for key in (TASK, AGENTS) if key not in keys]
+    return [*fixed_keys, *splitting(runs, [*keys, *fixed_keys], _TASK_TABLE)]
 
 
 def unlike(groups: Iterable[Sequence[ComparedRun]]) -> list[str]:
     """The keys of the task of which groups of runs have other values, but for those that rewards do not depend on."""
     members = [list(group) for group in groups]
-    keys = [key for key in _known([run for group in members for run in group]) if key.startswith(_TASK_TABLE)]
-    found = {key: [{values(run, [key]) for run in group} for group in members] for key in keys}
-    return [key for key, sets in found.items() if key not in _OF_POLICIES and any(one != sets[0] for one in sets)]
+    keys = [key for key in _all_keys([run for group in members for run in group]) if key.startswith(_TASK_TABLE)]
+    sets_by_key = {key: [{values(run, [key]) for run in group} for group in members] for key in keys}
+    return [key for key, sets in sets_by_key.items() if key not in _OF_POLICIES and any(one != sets[0] for one in sets)]
 
 
 def label(run: ComparedRun, keys: Sequence[str]) -> str:
@@ -111,34 +111,34 @@ def task_names(runs: Sequence[ComparedRun], keys: Sequence[str]) -> dict[Values,
     groups: dict[Values, list[ComparedRun]] = {}
     for run in runs:
         groups.setdefault(values(run, keys), []).append(run)
-    return numbered({found: _task_name(own, keys) for found, own in groups.items()}, "-{}")
+    return numbered({task_values: _task_name(task_runs, keys) for task_values, task_runs in groups.items()}, "-{}")
 
 
-def numbered(named: Mapping[Key, str], suffix: str = " ({})") -> dict[Key, str]:
+def numbered(names_by_key: Mapping[Key, str], suffix: str = " ({})") -> dict[Key, str]:
     """The names by key; of equal ones all but the first get a number that makes a name which no other has."""
-    taken, apart = {*named.values()}, dict[Key, str]()
+    taken_names, apart = {*names_by_key.values()}, dict[Key, str]()
     first: set[str] = set()
-    for key, name in named.items():
+    for key, name in names_by_key.items():
         apart[key] = name
         if name in first:
-            apart[key] = next(new for serial in count(2) if (new := name + suffix.format(serial)) not in taken)
+            apart[key] = next(new for serial in count(2) if (new := name + suffix.format(serial)) not in taken_names)
         first.add(name)
-        taken.add(apart[key])
+        taken_names.add(apart[key])
     return apart
 
 
 def _task_name(runs: Sequence[ComparedRun], keys: Sequence[str]) -> str:
     """``mpe/simple_spread-3-landmarks=4``; arms with tasks of their own share a name that lists those."""
-    found = dict.fromkeys(
+    task_labels = dict.fromkeys(
         "/".join(names(EnvTask(name=run.config[TASK], agents=run.config.get(AGENTS) if AGENTS in keys else None)))
         for run in runs
     )
-    name = " and ".join(found) if len(found) <= _MOST_TASKS else f"{len(found)} tasks"
+    name = " and ".join(task_labels) if len(task_labels) <= _MOST_TASKS else f"{len(task_labels)} tasks"
     options = [key for key in keys if key not in (TASK, AGENTS)]
     return f"{name}-{label(runs[0], options).replace(', ', '-').lower()}" if options else name
 
 
-def _known(runs: Sequence[ComparedRun]) -> dict[str, None]:
+def _all_keys(runs: Sequence[ComparedRun]) -> dict[str, None]:
     return dict.fromkeys(key for run in runs for key in run.config)
 
 

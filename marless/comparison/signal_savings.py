@@ -59,16 +59,16 @@ class Savings(msgspec.Struct, frozen=True, kw_only=True):
     ci90: Interval
 
 
-def compare_dollars(own: Sequence[float], other: Sequence[float]) -> DollarRatio | None:
+def compare_dollars(first: Sequence[float], other: Sequence[float]) -> DollarRatio | None:
     """Compares the dollars of pairs; None without pairs, or when a value is not positive."""
-    if not own or min(*own, *other) <= 0:
+    if not first or min(*first, *other) <= 0:
         return None
-    logs = [math.log(dollars) for dollars in own], [math.log(dollars) for dollars in other]
-    if len(own) == 1:
-        return DollarRatio(ratio=own[0] / other[0], ci90=None, p_value=None, runs=1)
+    logs = [math.log(dollars) for dollars in first], [math.log(dollars) for dollars in other]
+    if len(first) == 1:
+        return DollarRatio(ratio=first[0] / other[0], ci90=None, p_value=None, runs=1)
     test = tost_paired(*logs, margin=math.log(FACTOR))
     low, high = map(math.exp, test.ci90)
-    return DollarRatio(ratio=math.exp(test.difference), ci90=(low, high), p_value=test.p_value, runs=len(own))
+    return DollarRatio(ratio=math.exp(test.difference), ci90=(low, high), p_value=test.p_value, runs=len(first))
 
 
 def verdict(dollars: DollarRatio | None, bound: Bound) -> Verdict:
@@ -94,7 +94,7 @@ def savings(tested: Sequence[float], control: Sequence[float], base: Sequence[fl
     if dollars is None or dollars.ci90 is None or dollars.ci90[1] >= 1 or min(control) <= 0:
         return None
     runs = len(base)
-    of_tested, of_control = (_jackknife(np.log(own) - np.log(base)) for own in (tested, control))
+    of_tested, of_control = (_jackknife(np.log(arm_dollars) - np.log(base)) for arm_dollars in (tested, control))
     signal = 1 - of_control / of_tested
     error = math.sqrt((runs - 1) / runs * float(np.sum((signal[1:] - signal[1:].mean()) ** 2)))
     half = t_quantile(1 - LEVEL, runs - 1) * error

@@ -33,18 +33,18 @@ def listed_settings() -> Callable[[RunFolder], ListedSetting | None]:
 
 def ordered(study: Path, runs: Iterable[Path]) -> list[Path]:
     """The folders of runs in the order of the settings that the study asked for, and by seed; others by name."""
-    asked: list[str] = []
+    asked_names: list[str] = []
     # A study's own files are no reason not to compare its runs.
     with suppress(UnreadableFile):
-        asked = [one.name for one in decisions.read(study) if isinstance(one, Asked)]
-    rank = {name: position for position, name in enumerate(asked)}
+        asked_names = [one.name for one in decisions.read(study) if isinstance(one, Asked)]
+    rank = {name: position for position, name in enumerate(asked_names)}
     return sorted(runs, key=lambda run: (rank.get(_parts(run.name)[0], len(rank)), _parts(run.name), run.name))
 
 
 def _parts(run: str) -> tuple[str, int]:
     """The setting and the seed in a run's name."""
-    found = _SEED.search(run)
-    return (run[: found.start()], int(found[1])) if found else (run, 0)
+    match = _SEED.search(run)
+    return (run[: match.start()], int(match[1])) if match else (run, 0)
 
 
 def _names(study: Path) -> frozenset[str]:

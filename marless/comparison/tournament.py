@@ -52,13 +52,13 @@ def play(
     sides, names = crossplay.sides(task), tuple(teams)
     shape = (len(sides), len(names), len(names))
     means, variances, returns = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    for i, own in enumerate(names):
+    for i, team in enumerate(names):
         for j, other in enumerate(names):
-            progress(f"{own} against {other}")
+            progress(f"{team} against {other}")
             for number, side in enumerate(sides):
-                found = crossplay.agent_returns(task, teams[own], side, teams[other], episodes, seed, sampled)
-                ours = found[:, crossplay.members(task, side)].sum(axis=1)
-                score = (1 + np.sign(2 * ours - found.sum(axis=1))) / 2
+                outcome = crossplay.agent_returns(task, teams[team], side, teams[other], episodes, seed, sampled)
+                ours = outcome[:, crossplay.members(task, side)].sum(axis=1)
+                score = (1 + np.sign(2 * ours - outcome.sum(axis=1))) / 2
                 means[number, i, j], variances[number, i, j] = score.mean(), score.var(ddof=1)
                 returns[number, i, j] = ours.mean()
     scores = means.mean(axis=0)
@@ -84,12 +84,12 @@ def ratings(scores: Array) -> Array:
     """
     wins = (scores + (1 - scores).T) / 2 * 0.98 + 0.01
     np.fill_diagonal(wins, 0.0)
-    strength, played = np.ones(len(wins)), 1.0 - np.eye(len(wins))
+    strength, games = np.ones(len(wins)), 1.0 - np.eye(len(wins))
     for _ in range(_STEPS):
-        strength = wins.sum(axis=1) / (played / (strength[:, None] + strength[None])).sum(axis=1)
+        strength = wins.sum(axis=1) / (games / (strength[:, None] + strength[None])).sum(axis=1)
         strength /= strength[0]
-    found: Array = FIRST_RATING + TENFOLD * np.log10(strength)
-    return found
+    elo: Array = FIRST_RATING + TENFOLD * np.log10(strength)
+    return elo
 
 
 def _rows(matrix: Array) -> tuple[tuple[float, ...], ...]:

@@ -84,8 +84,8 @@ class DetachedFunctions:
             raise UserError(f"{work_of(report.id)} would run into its time-out, after {report.duration_ms / 1000:g} s")
         assert request.report_to is not None
         self._store(request, answer)
-        measured = completion_report(answer, report.duration_ms, report.init_ms, 0.0)
-        report_completion(self.sets, request.report_to, measured)
+        measured_completion = completion_report(answer, report.duration_ms, report.init_ms, 0.0)
+        report_completion(self.sets, request.report_to, measured_completion)
 
     def _store(self, request: Request, done: Done) -> None:
         """Keeps the head of the object that holds the answer."""

@@ -53,13 +53,13 @@ def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:
     config = replace(config, opponents=replace(config.opponents, policies=RANDOM))
     if target.detached:
         config = replace(config, placement=replace(config.placement, inline_objects=False))
-    planned = None
+    placement_plan = None
     if PLACEMENTS[config.placement.rule].planned:
-        planned = plan_placement(config, workers, target)
-        config = planned.config
+        placement_plan = plan_placement(config, workers, target)
+        config = placement_plan.config
     recording = record_briefly(config, workers)
     targets = dict.fromkeys((target, Target(registry.backend(registry.DEFAULT), workers)))
-    return Estimates(config, [(place, estimate(config, recording, place)) for place in targets], planned)
+    return Estimates(config, [(place, estimate(config, recording, place)) for place in targets], placement_plan)
 
 
 def record_briefly(config: RunConfig, workers: int) -> Recording:

@@ -90,13 +90,13 @@ def forecast(
     # Reading the driver's state at each step would apply every report alone.
     while (rounds is None or len(journal.lines) < rounds) and driver.step():
         pass
-    played, seconds = max(1, len(journal.lines)), max(clock.now, 1e-9)
+    rounds_played, seconds = max(1, len(journal.lines)), max(clock.now, 1e-9)
     return Simulated(
         lines=journal.lines,
         records=records,
         state=driver.state,
-        busy_s={name: spent / played for name, spent in functions.busy_s.items()},
-        coordinator_s=clock.coordinator_s / played,
+        busy_s={name: busy / rounds_played for name, busy in functions.busy_s.items()},
+        coordinator_s=clock.coordinator_s / rounds_played,
         utilisation=sum(map(busy_s, records)) / plan.platform.concurrency / seconds,
         requests=functions.asked,
         request_bytes=functions.request_bytes,
@@ -111,7 +111,7 @@ def forecast_detached(plan: Plan, recording: Recording, times: ServiceTimes, lat
 
     Raises `UserError` for a task that runs into its time-out.
     """
-    ledger = VirtualLedger(VirtualClock(measured=False))
+    ledger = VirtualLedger(VirtualClock(counts_coordinator=False))
     clock = ledger.clock
     functions = _functions(plan, recording, times, clock, NO_FAULTS, seed=0)
     events = DetachedFunctions(functions, ledger, clock, times.between_s)
@@ -120,8 +120,8 @@ def forecast_detached(plan: Plan, recording: Recording, times: ServiceTimes, lat
     plan = dataclasses.replace(plan, platform=replace(plan.platform, coordinator_mb=COORDINATOR_MB))
     start_ms = latency.init
     while True:
-        detached = Detached(_COORDINATOR, _once(latency.turn_ms, start_ms), (MANIFEST_BYTES, 0))
-        after = take_turn(plan, ports, cloud, detached, True, resume=None).after
+        detached_turn = Detached(_COORDINATOR, _once(latency.turn_ms, start_ms), (MANIFEST_BYTES, 0))
+        after = take_turn(plan, ports, cloud, detached_turn, True, resume=None).after
         start_ms = 0.0
         if after.status != "running":
             return after

@@ -27,16 +27,16 @@ class PlacementPlan:
     seconds of a round."""
 
     config: RunConfig
-    chosen: Forecast
+    choice: Forecast
     pareto_front: list[Forecast]
 
     def show(self) -> None:
         """Prints the placements, the chosen one marked, and when a machine would be cheaper."""
-        others = [item for item in self.pareto_front if item.round_placement != self.chosen.round_placement]
-        forecasts = sorted([*others, self.chosen], key=lambda item: item.dollars)
+        others = [item for item in self.pareto_front if item.round_placement != self.choice.round_placement]
+        forecasts = sorted([*others, self.choice], key=lambda item: item.dollars)
         rows = [
             (
-                "->" if item.round_placement == self.chosen.round_placement else "",
+                "->" if item.round_placement == self.choice.round_placement else "",
                 placement_text(item.round_placement),
                 money(item.dollars),
                 money(item.compute + item.requests),
@@ -48,7 +48,7 @@ class PlacementPlan:
         ]
         say_text(table(("", "placement", "$ a round", "functions", "storage", "coordination", "time"), rows))
         hourly = float(load_prices(self.config.pricing.region).ec2[MACHINE])
-        share = planner.break_even(self.chosen, hourly, VCPUS)
+        share = planner.break_even(self.choice, hourly, VCPUS)
         verdict = f"above {share:.0%} utilisation" if share < 1 else "at no utilisation"
         say(f"a {MACHINE} (${hourly:g}/h) would do the same work for less {verdict}")
         say("")
@@ -63,8 +63,8 @@ def plan_placement(config: RunConfig, workers: int, target: Target) -> Placement
     work = dataclasses.replace(next_placement.workload(plan, state), most_rounds=most_rounds)
     terms = next_placement.terms(plan, state)
     forecasts = planner.forecasts(work, state.timings, terms)
-    chosen = planner.choose(forecasts, terms.deadline_s, terms.dollars_per_hour)
-    return PlacementPlan(with_placement(config, chosen.round_placement), chosen, planner.pareto_front(forecasts))
+    choice = planner.choose(forecasts, terms.deadline_s, terms.dollars_per_hour)
+    return PlacementPlan(with_placement(config, choice.round_placement), choice, planner.pareto_front(forecasts))
 
 
 def with_placement(config: RunConfig, round_placement: RoundPlacement) -> RunConfig:

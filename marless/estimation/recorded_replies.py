@@ -43,14 +43,19 @@ class RecordedReplies:
         """The answer to `request`, whose objects have the bytes that `usage` says were written."""
         kinds = request.writes()
         size = usage.bytes_written // max(1, len(kinds))
-        named = {kind: keys.object_key(request.address.output, kind) for kind in kinds}
-        refs = {kind: Ref(key=key, sha256=_SHA256, size=size) for kind, key in named.items()}
-        inlined = {ref.key: bytes(size) for ref in refs.values()} if request.inline_objects else {}
-        if inlined:
+        keys_by_kind = {kind: keys.object_key(request.address.output, kind) for kind in kinds}
+        refs = {kind: Ref(key=key, sha256=_SHA256, size=size) for kind, key in keys_by_kind.items()}
+        bodies = {ref.key: bytes(size) for ref in refs.values()} if request.inline_objects else {}
+        if bodies:
             usage = unstored(usage)
         reply = self._reply(request)
         return Done(
-            id=request.address.id, attempt=request.attempt, objects=refs, reply=reply, usage=usage, inlined=inlined
+            id=request.address.id,
+            attempt=request.attempt,
+            objects=refs,
+            reply=reply,
+            usage=usage,
+            inlined=bodies,
         )
 
     def _reply(self, request: Request) -> Reply:
@@ -62,7 +67,7 @@ class RecordedReplies:
             case RegroupTask():
                 return RegroupReply()
             case LearnTask():
-                return self._learned(request.address.round, request.stages, request.groups)
+                return self._learn_reply(request.address.round, request.stages, request.groups)
             case EvaluateTask():
                 # All alike, so that which policies are the best does not depend on chance.
                 line = self._lines[-1]
@@ -72,15 +77,15 @@ class RecordedReplies:
             case WholeTask():
                 rounds = range(request.address.round, request.address.round + request.rounds)
                 return WholeReply(
-                    samples=tuple(self._sampled(request, number) for number in rounds),
+                    samples=tuple(self._sample_reply(request, number) for number in rounds),
                     learns=tuple(LearnReply(metrics=self._line(number).metrics) for number in rounds),
                 )
-        return self._sampled(request, request.address.round)
+        return self._sample_reply(request, request.address.round)
 
     def _line(self, round_: int) -> RoundLine:
         return self._lines[min(round_, len(self._lines) - 1)]
 
-    def _learned(self, round_: int, stages: Sequence[str], groups: Sequence[int]) -> LearnReply:
+    def _learn_reply(self, round_: int, stages: Sequence[str], groups: Sequence[int]) -> LearnReply:
         names = {f"g{group:02d}" for group in groups}
         metrics = {
             name: value
@@ -89,7 +94,7 @@ class RecordedReplies:
         }
         return LearnReply(metrics=metrics)
 
-    def _sampled(self, request: SampleTask | WholeTask, round_: int) -> SampleReply:
+    def _sample_reply(self, request: SampleTask | WholeTask, round_: int) -> SampleReply:
         sampling = request.sampling
         line, rollouts = self._line(round_), len(sampling.rollouts)
         episodes = sampling.num_envs * (sampling.rollout_length // self._spec.horizon)

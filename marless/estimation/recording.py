@@ -88,11 +88,11 @@ def recorded(folder: RunFolder, settings: Sequence[str] = ()) -> Recording:
     records, lines = attempts.read(folder.path / ATTEMPTS), journal.read(folder.path / METRICS)
     if not records or not lines:
         raise UserError(f"{folder.name} has no finished round, or no {ATTEMPTS}: nothing tells how long its tasks take")
-    with look(folder) as stored:
-        plan = dataclasses.replace(stored.plan, config=_with(stored.plan.config, settings))
+    with look(folder) as stored_run:
+        plan = dataclasses.replace(stored_run.plan, config=_with(stored_run.plan.config, settings))
         # A resumed run may have had other workers before.
         alike = [record for record in records if record.slots == records[-1].slots]
-        return Recording(plan, stored.state, lines, alike)
+        return Recording(plan, stored_run.state, lines, alike)
 
 
 def record(config: RunConfig, workers: int, rounds: Rounds = LONG) -> Recording:

@@ -54,8 +54,8 @@ class TaskTimes:
         `objects` reads."""
         nearest, usage = min(self.usage, key=lambda each: abs(each[0] - size))
         share = size / nearest
-        written, read = (round(share * count) for count in (usage.bytes_written, usage.bytes_read))
-        return Usage(puts=usage.puts, gets=objects, bytes_written=written, bytes_read=read)
+        bytes_written, read = (round(share * count) for count in (usage.bytes_written, usage.bytes_read))
+        return Usage(puts=usage.puts, gets=objects, bytes_written=bytes_written, bytes_read=read)
 
 
 @dataclass(frozen=True)
@@ -106,18 +106,18 @@ class ServiceTimes:
 
 def fit(records: Sequence[AttemptRecord], slots: int) -> ServiceTimes:
     """The service times of attempts that ran on `slots` slots; raises `UserError` if none of them was answered."""
-    answered = [record for record in records if record.outcome == "answered"]
-    if not answered:
+    answered_attempts = [record for record in records if record.outcome == "answered"]
+    if not answered_attempts:
         raise UserError("no attempt is recorded; runs that nobody drives, and those of older versions, have no record")
     by_kind: dict[str, list[AttemptRecord]] = defaultdict(list)
     by_function: dict[str, list[AttemptRecord]] = defaultdict(list)
-    for record in answered:
+    for record in answered_attempts:
         by_kind[record.kind].append(record)
         by_function[record.function].append(record)
     init_ms = {name: tuple(each.init_ms for each in of if each.init_ms) for name, of in by_function.items()}
-    found = by_dispatch(answered)
+    waves = by_dispatch(answered_attempts)
     # The first waves start processes, so later ones are preferred.
-    usual = found[len(found) // 3 :]
+    usual = waves[len(waves) // 3 :]
     gaps = [after[0].asked_at - max(each.ended_at for each in before) for before, after in pairwise(usual)]
     return ServiceTimes(
         tasks={kind: _fit(of) for kind, of in by_kind.items()},
@@ -130,14 +130,14 @@ def fit(records: Sequence[AttemptRecord], slots: int) -> ServiceTimes:
 
 def by_dispatch(records: Iterable[AttemptRecord]) -> list[list[AttemptRecord]]:
     """The records of tasks that were asked for together, in the order of their asking."""
-    found: list[list[AttemptRecord]] = []
+    waves: list[list[AttemptRecord]] = []
     last = float("-inf")
     for record in sorted(records, key=lambda record: record.asked_at):
-        if not found or record.asked_at >= last:
-            found.append([])
-        found[-1].append(record)
-        last = max(last, record.ended_at) if len(found[-1]) > 1 else record.ended_at
-    return found
+        if not waves or record.asked_at >= last:
+            waves.append([])
+        waves[-1].append(record)
+        last = max(last, record.ended_at) if len(waves[-1]) > 1 else record.ended_at
+    return waves
 
 
 def _fit(records: list[AttemptRecord]) -> TaskTimes:
@@ -168,21 +168,21 @@ def _fit(records: list[AttemptRecord]) -> TaskTimes:
 def slots_of(records: Sequence[AttemptRecord]) -> int:
     """How many tasks ran at once: as many as the platform allows, or fewer where tasks waited all the same."""
     most, largest = 0, max(len(wave) for wave in by_dispatch(records))
-    held: list[float] = []
-    for begun, ended in sorted((each.ended_at - busy_s(each), each.ended_at) for each in records):
-        while held and held[0] <= begun + _INSTANT_S:
-            heappop(held)
-        heappush(held, ended)
-        most = max(most, len(held))
-    allowed = records[-1].slots
-    return min(allowed, most) if largest > most else allowed
+    ends: list[float] = []
+    for begin, end in sorted((each.ended_at - busy_s(each), each.ended_at) for each in records):
+        while ends and ends[0] <= begin + _INSTANT_S:
+            heappop(ends)
+        heappush(ends, end)
+        most = max(most, len(ends))
+    allowed_slots = records[-1].slots
+    return min(allowed_slots, most) if largest > most else allowed_slots
 
 
 def _restarts(records: list[AttemptRecord]) -> float:
     """The share of a function's attempts after its first wave, and after the widest, that started an environment."""
-    found = by_dispatch(records)
-    widest = max(range(len(found)), key=lambda index: len(found[index]))
-    later = [record for wave in found[widest + 1 :] for record in wave]
+    waves = by_dispatch(records)
+    widest = max(range(len(waves)), key=lambda index: len(waves[index]))
+    later = [record for wave in waves[widest + 1 :] for record in wave]
     return sum(record.init_ms > 0 for record in later) / len(later) if later else 0.0
 
 
@@ -191,12 +191,12 @@ def busy_s(record: AttemptRecord) -> float:
     return (record.init_ms + record.duration_ms) / 1000
 
 
-def _hand_over_s(found: list[list[AttemptRecord]], slots: int) -> float:
+def _hand_over_s(waves: list[list[AttemptRecord]], slots: int) -> float:
     """What each task of these waves added to its duration, if they ran in order on `slots` slots."""
-    took = sum(max(record.ended_at for record in wave) - wave[0].asked_at for wave in found)
-    busy = ([busy_s(record) for record in wave] for wave in found)
-    worked = sum(makespan(seconds, slots) for seconds in busy)
-    return (took - worked) / sum(-(-len(wave) // slots) for wave in found)
+    took = sum(max(record.ended_at for record in wave) - wave[0].asked_at for wave in waves)
+    busy = ([busy_s(record) for record in wave] for wave in waves)
+    work_s = sum(makespan(seconds, slots) for seconds in busy)
+    return (took - work_s) / sum(-(-len(wave) // slots) for wave in waves)
 
 
 def makespan(seconds: Sequence[float], slots: int) -> float:

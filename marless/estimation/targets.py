@@ -34,10 +34,10 @@ class Target:
 
     def plan(self, config: RunConfig, inputs: RunInputs) -> Plan:
         """The plan of a run on the target that is given `inputs`."""
-        deployed = self.backend.remote
+        is_deployed = self.backend.remote
         platform = Platform(
             concurrency=self.width,
-            init_limit_ms=INIT_LIMIT_MS if deployed else 0,
+            init_limit_ms=INIT_LIMIT_MS if is_deployed else 0,
             can_inline=not self.detached,
             cpu_scaling=self.backend.runs_here,
             grace_s=GRACE_S,
@@ -48,18 +48,18 @@ class Target:
             code="",
             prices=load_prices(config.pricing.region),
             inputs=inputs,
-            platform=platform.on_lambda(self.backend.latency_name) if deployed else platform,
+            platform=platform.on_lambda(self.backend.latency_name) if is_deployed else platform,
         )
 
-    def times(self, recorded: ServiceTimes, plan: Plan) -> ServiceTimes:
+    def times(self, recorded_times: ServiceTimes, plan: Plan) -> ServiceTimes:
         """How long the recorded work takes there."""
         latency = self.backend.latency(plan.config.pricing.storage)
         if latency is None:
-            return recorded
+            return recorded_times
         sizes = plan.config.functions
         memory_mb = {name: getattr(sizes, name).memory_mb for name in NAMES}
         mb_per_vcpu = None if self.backend.runs_here else plan.prices.lambda_.mb_per_vcpu
-        return recorded.deployed(latency, memory_mb, mb_per_vcpu, self.detached)
+        return recorded_times.deployed(latency, memory_mb, mb_per_vcpu, self.detached)
 
     def forecast(self, plan: Plan, recording: Recording) -> State:
         """The last state of such a run; raises `UserError` where it would fail."""
@@ -69,7 +69,7 @@ class Target:
             state = forecast_detached(plan, recording, times, latency)
         else:
             # What the coordinator computes between two waves is in `between_s`.
-            ledger = VirtualLedger(VirtualClock(measured=False), times.between_s)
+            ledger = VirtualLedger(VirtualClock(counts_coordinator=False), times.between_s)
             state = forecast(plan, recording, times, ledger).state
         if state.status == "failed":
             raise UserError(f"the run would fail in round {state.round + 1}: {state.reason}")

@@ -42,17 +42,17 @@ NO_FAULTS = Faults()
 class VirtualClock:
     """Seconds of a forecast; if `measured`, what the coordinator computes in between passes as well."""
 
-    def __init__(self, measured: bool = True) -> None:
+    def __init__(self, counts_coordinator: bool = True) -> None:
         self.now = self.coordinator_s = 0.0
-        self._measured, self._left = measured, time.process_time()
+        self._measured, self._left = counts_coordinator, time.process_time()
 
     def enter(self) -> None:
         """The coordinator calls the simulation: the time that it computed passes."""
         if not self._measured:
             return
-        worked = time.process_time() - self._left
-        self.coordinator_s += worked
-        self.now += worked
+        worked_s = time.process_time() - self._left
+        self.coordinator_s += worked_s
+        self.now += worked_s
 
     def leave(self) -> None:
         """The coordinator goes on."""
@@ -101,13 +101,13 @@ class VirtualFunctions:
     def wait(self, timeout_s: float) -> list[Report]:
         """The reports of all attempts that have ended when the first of them has."""
         self._clock.enter()
-        ended = []
+        reports = []
         if self._pending:
             self._clock.now = max(self._clock.now, self._pending[0][0])
         while self._pending and self._pending[0][0] <= self._clock.now:
-            ended.append(heappop(self._pending)[2])
+            reports.append(heappop(self._pending)[2])
         self._clock.leave()
-        return ended
+        return reports
 
     def close(self) -> None:
         """See `Invoker`."""
@@ -126,8 +126,8 @@ class VirtualFunctions:
         usage = times.usage_of(size, len(request.reads_from_storage()))
         if request.report_to is not None and not request.writes():
             usage = replace(usage, puts=1)  # the answer alone
-        stored = unstored(usage) if request.inline_objects else usage
-        duration_ms = times.duration_ms(size, stored, starts, self._rng)
+        storage_usage = unstored(usage) if request.inline_objects else usage
+        duration_ms = times.duration_ms(size, storage_usage, starts, self._rng)
         if chance[2] < faults.slow:
             duration_ms *= faults.factor
         late = chance[3] < faults.lost or duration_ms > timeout_s * 1000
@@ -144,10 +144,10 @@ class VirtualFunctions:
 
     def _starts(self, function: str, start: float) -> bool:
         """Whether all environments of the function are held, so that another one starts, or one starts again."""
-        held = self._held[function]
-        while held and held[0] <= start:
-            heappop(held)
-        starts = len(held) >= self._started[function]
+        ends = self._held[function]
+        while ends and ends[0] <= start:
+            heappop(ends)
+        starts = len(ends) >= self._started[function]
         self._started[function] += starts
         # Those that start again are as many in every wave as they were in the record.
         self._due[function] += self._times.restarts.get(function, 0.0)
@@ -157,8 +157,8 @@ class VirtualFunctions:
         return True
 
     def _init_ms(self, function: str) -> float:
-        drawn = self._times.init_ms.get(function, (0.0,))
-        return drawn[int(self._rng.integers(len(drawn)))]
+        init_times = self._times.init_ms.get(function, (0.0,))
+        return init_times[int(self._rng.integers(len(init_times)))]
 
     def _report(
         self, function: str, request: Request, outcome: str, init_ms: float, duration_ms: float, usage: Usage

@@ -43,7 +43,7 @@ def source(folder: RunFolder, best: bool) -> Source:
     """The newest policies of a run, or those of its best evaluation; raises `UserError` where there are none."""
     if not best:
         run, team = load_team(folder)
-        return Source(team, run.plan.config.seed, {"run": run.plan.run, "round": run.kept.round})
+        return Source(team, run.plan.config.seed, {"run": run.plan.run, "round": run.saved_state.round})
     identity, path = folder.identity(), folder.path / BEST_POLICIES
     if not path.is_file():
         raise UserError(f"{folder.name} has no {BEST_POLICIES}; it comes when the run ends, after evaluations")

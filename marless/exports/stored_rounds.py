@@ -23,9 +23,7 @@ def stored_episodes(run: Stored, team: TeamPolicy, first: int, last: int) -> lis
     """
     episodes: list[Episode] = []
     for past in _past_rounds(run, first, last):
-        tensors: codec.Tensors = {}
-        for ref in past.trajectories:
-            tensors |= codec.decode(codec.fetch(run.storage, ref), ref.key)
+        tensors = codec.fetch_tensors(run.storage, past.trajectories)
         tensors = tensors_below(tensors, f"{round_name(past.round)}/") or tensors
         for name in sorted({name.split("/")[0] for name in tensors}):
             episodes += _pieces(team, tensors_below(tensors, f"{name}/"))
@@ -35,7 +33,7 @@ def stored_episodes(run: Stored, team: TeamPolicy, first: int, last: int) -> lis
 def _past_rounds(stored_run: Stored, first: int, last: int) -> list[Past]:
     run = stored_run.plan.run
     # Objects count rounds from 0, what users read (metrics.jsonl) from 1.
-    there = {past.round + 1: past for past in stored_run.kept.past if past.trajectories}
+    there = {past.round + 1: past for past in stored_run.saved_state.past if past.trajectories}
     if not there:
         raise UserError(
             f"{run} stores no rounds: only a replay buffer keeps them, which {stored_run.plan.config.algorithm.name}"

@@ -22,7 +22,7 @@ def on_stage(folder: RunFolder, episodes: int, beside: str | None) -> Iterator[A
     if episodes < 1:
         raise UserError(f"episodes is {episodes}; at least 1 is needed")
     stored_run, team = load_team(folder)
-    teams = {f"{stored_run.plan.run}, round {stored_run.kept.round:,}": team}
+    teams = {f"{stored_run.plan.run}, round {stored_run.saved_state.round:,}": team}
     if beside is not None:
         teams[beside] = _other(beside, team)
     with ExitStack() as resources:

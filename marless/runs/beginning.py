@@ -91,21 +91,21 @@ def _outstanding(
     if state is None or state.status != "finished":
         return None
     plan = plan_of(identity, config, backend)
-    met = _met(plan, state, old.stop)
-    if not met:
+    limit = _reached_limit(plan, state, old.stop)
+    if not limit:
         return None
     earlier = summary.earlier(folder)
     if earlier is None or earlier.status != "finished":
-        measured = summary.measured_before(folder, state.seconds)
+        measurements = summary.measured_before(folder, state.seconds)
         hashes = hashes_of(folder, identity, backend.ledger)
-        Documents(folder, plan, identity, backend.storage, hashes).complete(state, measured, "finished")
+        Documents(folder, plan, identity, backend.storage, hashes).complete(state, measurements, "finished")
         return Ending(FINISHED, f"{folder.name} had finished; wrote its summary and policies")
-    example = _example(met, state, config.stop)
-    line = f"{folder.name} is finished ({met}); raise the limit with: marless resume {folder.argument} {example}"
+    example = _example(limit, state, config.stop)
+    line = f"{folder.name} is finished ({limit}); raise the limit with: marless resume {folder.argument} {example}"
     return Ending(USER_ERROR, line)
 
 
-def _met(plan: Plan, state: State, old: Stop) -> str:
+def _reached_limit(plan: Plan, state: State, old: Stop) -> str:
     """The limit that is reached, '' when none is."""
     target = plan.config.stop.return_
     if state.reason == "return" and target is not None and old.return_ is not None and target <= old.return_:
@@ -117,11 +117,11 @@ def _met(plan: Plan, state: State, old: Stop) -> str:
 
 def _example(key: str, state: State, stop: Stop) -> str:
     """A setting that lets the run continue."""
-    doubled = {
+    doubled_limits = {
         "stop.rounds": 2 * state.round or 100,
         "stop.env_steps": 2 * state.env_steps,
         "stop.seconds": round(2 * state.seconds + 1),
         "stop.dollars": 2 * (stop.dollars or 0.0),
         "stop.return": (stop.return_ or 0.0) + 1.0,
     }
-    return f"{key}={doubled[key]:.12g}"
+    return f"{key}={doubled_limits[key]:.12g}"

@@ -42,30 +42,30 @@ def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> Cr
     A side that acted at random in training is left out. Raises `UserError` for a task without sides and for opponents
     that cannot play it.
     """
-    found, own = load_team(folder)
-    opponents = {text: opponent(text, own) for text in dict.fromkeys(against)}
-    config = found.plan.config
+    run, team = load_team(folder)
+    opponents = {text: opponent(text, team) for text in dict.fromkeys(against)}
+    config = run.plan.config
     count = episodes or config.evaluation.final_episodes
     try:
-        played = tuple(
+        side_returns = tuple(
             SideReturn(side=side, against=text, returns=statistics.summary(returns))
-            for side, text, returns in crossplay.play_sides(own, opponents, count, config.seed)
+            for side, text, returns in crossplay.play_sides(team, opponents, count, config.seed)
         )
     except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
         raise UserError(f"--against: {error}") from error
-    return CrossEvaluation(run=found.plan.run, round=found.kept.round, episodes=count, plays=played)
+    return CrossEvaluation(run=run.plan.run, round=run.saved_state.round, episodes=count, plays=side_returns)
 
 
-def opponent(text: str, own: TeamPolicy) -> TeamPolicy | None:
+def opponent(text: str, team: TeamPolicy) -> TeamPolicy | None:
     """The named opponent: None for random play, else a scripted player, or the newest policies of a run or a file.
 
     Raises `UserError`.
     """
-    return None if text == RANDOM else find_policies(text, own.task, "--against")
+    return None if text == RANDOM else find_policies(text, team.task, "--against")
 
 
-def lines(found: CrossEvaluation) -> list[str]:
+def lines(result: CrossEvaluation) -> list[str]:
     """The table of the returns, as lines of text."""
-    title = f"{found.run}, policies of round {found.round:,}, greedy, {found.episodes:,} episodes per line"
-    rows = [(play.side, play.against, plus_minus(play.returns)) for play in found.plays]
+    title = f"{result.run}, policies of round {result.round:,}, greedy, {result.episodes:,} episodes per line"
+    rows = [(play.side, play.against, plus_minus(play.returns)) for play in result.plays]
     return [title, table(_HEADER, rows), "(undiscounted, summed over the side's agents, with 95 % interval)"]

@@ -27,14 +27,14 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Co
     try:
         version = lease.take(ledger, this_process(), ledger.now, own_process.address(), own_process.has_ended)
         run_manifest.write(ledger, manifest_of(identity, deployment_ref, config, backend.platform, detached=True))
-        listed, record = outside.live.load(identity.run), ledger.load(STATE)
-        outside.live.commit(identity.run, coordinator.encode(), listed.version if listed else 0)
+        live_record, record = outside.live.load(identity.run), ledger.load(STATE)
+        outside.live.commit(identity.run, coordinator.encode(), live_record.version if live_record else 0)
         lease.hand_over(ledger, version, record.version if record else None)
         # The former holder may have been about to remove the run from the list.
         if outside.live.load(identity.run) is None:
             outside.live.commit(identity.run, coordinator.encode(), 0)
-    except lease.LeaseHeld as held:
-        raise UserError(str(held)) from held
+    except lease.LeaseHeld as refusal:
+        raise UserError(str(refusal)) from refusal
     except StaleVersion as error:
         raise UserError(f"another process has just begun to drive {folder.name}") from error
     # From here on the sweep wakes the run, even if the event is lost or not taken.

@@ -43,15 +43,15 @@ def evaluate(
 
     Raises `UserError` for a run without policies, and when an evaluator fails.
     """
-    with temporary_download(folder) as (stored, temporary):
-        plan, state = stored.plan, stored.kept
+    with temporary_download(folder) as (stored_run, temporary):
+        plan, state = stored_run.plan, stored_run.saved_state
         if agents is not None:
             plan, state = with_agents(plan, state, agents)
         count = episodes or plan.config.evaluation.final_episodes
         with closing(registry.backend(registry.DEFAULT).open(temporary, workers)) as connection:
             stream = f"evaluate-command-{count}"
-            played = play(connection.invoker, tasks(plan, state, count, stream), plan.config.attempts)
-    return _result(plan, state, [reply for reply, _ in played])
+            replies = play(connection.invoker, tasks(plan, state, count, stream), plan.config.attempts)
+    return _result(plan, state, [reply for reply, _ in replies])
 
 
 def _result(plan: Plan, state: State, replies: list[EvaluateReply]) -> EvaluationResult:

@@ -39,9 +39,9 @@ def with_agents(plan: Plan, state: State, agents: int) -> tuple[Plan, State]:
         raise UserError(f"{task.name} with {agents} agents has other classes or sides than {plan.run} was trained with")
     groups = [0] * len(spec.agents)
     for kind in spec.classes:
-        known = names[kind.name].agents
+        agents_of_kind = names[kind.name].agents
         for place, agent in enumerate(kind.agents):
-            groups[agent] = state.team.groups[known[place % len(known)]]
+            groups[agent] = state.team.groups[agents_of_kind[place % len(agents_of_kind)]]
     team = Team(groups=tuple(groups))
     config = msgspec.structs.replace(plan.config, task=task)
     return replace(plan, config=config), msgspec.structs.replace(state, spec=spec, team=team)
@@ -67,18 +67,19 @@ def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[Evaluate
     ]
 
 
-def play(invoker: Invoker, asked: Sequence[EvaluateTask], attempts: int) -> list[tuple[EvaluateReply, Report]]:
-    """Runs the tasks; returns replies in the order of `asked`. Raises `UserError` when one fails `attempts` times."""
-    waiting = {task.address.id: task for task in asked}
-    found: dict[str, tuple[EvaluateReply, Report]] = {}
-    for task in asked:
+def play(invoker: Invoker, requests: Sequence[EvaluateTask], attempts: int) -> list[tuple[EvaluateReply, Report]]:
+    """Runs the tasks; returns replies in the order of `requests`. Raises `UserError` when one fails `attempts`
+    times."""
+    waiting = {task.address.id: task for task in requests}
+    replies_by_task: dict[str, tuple[EvaluateReply, Report]] = {}
+    for task in requests:
         _ask(invoker, task)
     while waiting:
         for report in invoker.wait(0.5):
             task = waiting[report.id]
             report, answer = decode_answer(report)
             if isinstance(answer, Done) and isinstance(answer.reply, EvaluateReply):
-                found[report.id] = answer.reply, report
+                replies_by_task[report.id] = answer.reply, report
                 del waiting[report.id]
                 continue
             final = isinstance(answer, Failed) and not answer.again
@@ -86,7 +87,7 @@ def play(invoker: Invoker, asked: Sequence[EvaluateTask], attempts: int) -> list
                 raise UserError(answer.message if isinstance(answer, Failed) else f"{report.outcome}: {report.detail}")
             waiting[report.id] = msgspec.structs.replace(task, attempt=task.attempt + 1)
             _ask(invoker, waiting[report.id])
-    return [found[task.address.id] for task in asked]
+    return [replies_by_task[task.address.id] for task in requests]
 
 
 def _ask(invoker: Invoker, task: EvaluateTask) -> None:

@@ -99,10 +99,10 @@ class RunFolder:
     @classmethod
     def find(cls, text: str) -> Self:
         """The run that the user means: a name under runs/, a path, or `latest`; raises `UserError`."""
-        named = ROOT / text if text.strip(".") and Path(text).name == text else Path(text)
-        path = next((path for path in (named, Path(text)) if path.is_dir()), None)
+        named_path = ROOT / text if text.strip(".") and Path(text).name == text else Path(text)
+        path = next((path for path in (named_path, Path(text)) if path.is_dir()), None)
         if path is None:
-            raise UserError(broken_path(named) or f"there is no run {text}; `marless runs` lists them")
+            raise UserError(broken_path(named_path) or f"there is no run {text}; `marless runs` lists them")
         # Through the link once, so that a newer run does not change which folder this is.
         real = path.resolve()
         path = ROOT / real.name if real.parent == ROOT.resolve() else path

@@ -31,8 +31,8 @@ def renew_lease(identity: Identity, config: RunConfig, backend: Connection) -> I
     try:
         clock, here = backend.ledger.now, own_process.address()
         keeper = lease.Keeper(backend.ledger, this_process(), clock, here, own_process.has_ended)
-    except lease.LeaseHeld as held:
-        raise UserError(str(held)) from held
+    except lease.LeaseHeld as error:
+        raise UserError(str(error)) from error
     try:
         run_manifest.write(
             backend.ledger, manifest_of(identity, identity.deployment_ref, config, backend.platform, detached=False)

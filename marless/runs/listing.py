@@ -68,8 +68,8 @@ def rows(folders: Iterable[RunFolder]) -> list[Row]:
     by_parent: dict[Path, list[RunFolder]] = {}
     for folder in folders:
         by_parent.setdefault(folder.path.parent, []).append(folder)
-    found = [row for parent, own in by_parent.items() for row in _beside(parent, own)]
-    return sorted(found, key=lambda row: (row.created, row.run))
+    all_rows = [row for parent, folders_beside in by_parent.items() for row in _beside(parent, folders_beside)]
+    return sorted(all_rows, key=lambda row: (row.created, row.run))
 
 
 def _beside(parent: Path, folders: Iterable[RunFolder]) -> list[Row]:
@@ -78,45 +78,45 @@ def _beside(parent: Path, folders: Iterable[RunFolder]) -> list[Row]:
     index = _index_of(parent)
     before = _read(index, code)
     now: dict[str, _Known] = {}
-    found: list[Row] = []
+    rows_beside: list[Row] = []
     for folder in folders:
         files = tuple(_status(folder.path / name) for name in _FILES)
-        known = before.get(folder.path.name)
-        if known is None or known.files != files or folder.driven():
+        known_row = before.get(folder.path.name)
+        if known_row is None or known_row.files != files or folder.driven():
             row, lasts = _row(folder)
-            known = _Known(files, row) if lasts and _settled(files) else None
+            known_row = _Known(files, row) if lasts and _has_settled(files) else None
         else:
-            row = msgspec.structs.replace(known.row, run=folder.name, folder=str(folder.path))
-        found.append(row)
-        if known is not None:
-            now[folder.path.name] = known
+            row = msgspec.structs.replace(known_row.row, run=folder.name, folder=str(folder.path))
+        rows_beside.append(row)
+        if known_row is not None:
+            now[folder.path.name] = known_row
     if now != {name: before[name] for name in now if name in before}:
-        there = {name: known for name, known in before.items() if (parent / name).is_dir()}
+        there = {name: known_row for name, known_row in before.items() if (parent / name).is_dir()}
         with suppress(OSError):
             index.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             replace(index, to_json(_Index(code, there | now)))
-    return found
+    return rows_beside
 
 
 def _row(folder: RunFolder) -> tuple[Row, bool]:
     """From the ledger, as summary.json may be older than a resume; and whether it holds until a file changes."""
-    known: dict[str, Any] = {"run": folder.name, "folder": str(folder.path)}
+    fields: dict[str, Any] = {"run": folder.name, "folder": str(folder.path)}
     try:
-        with look(folder) as found:
-            state = found.state
+        with look(folder) as stored_run:
+            state = stored_run.state
             row = Row(
-                **known,
-                status=found.standing,
+                **fields,
+                status=stored_run.standing,
                 rounds=state.round,
                 env_steps=state.env_steps,
                 final_return=statistics.summary(state.final) if state.final else None,
                 train_seconds=state.seconds,
-                dollars=float(budget.dollars(found.plan, state.meter)),
-                created=found.identity.created,
+                dollars=float(budget.dollars(stored_run.plan, state.meter)),
+                created=stored_run.identity.created,
             )
-            return row, found.identity.deployment_ref is None and not found.driven
+            return row, stored_run.identity.deployment_ref is None and not stored_run.driven
     except (UserError, ConfigError, Unresumable, StorageFault) as error:
-        return Row(**known, status="unreadable", problem=one_line(error)), False
+        return Row(**fields, status="unreadable", problem=one_line(error)), False
 
 
 def _index_of(parent: Path) -> Path:
@@ -128,20 +128,20 @@ def _index_of(parent: Path) -> Path:
 
 def _read(path: Path, code: str) -> dict[str, _Known]:
     try:
-        found = read_json(path, _Index)
+        index = read_json(path, _Index)
     except UnreadableFile:
         return {}
-    return found.runs if found.code_sha256 == code else {}
+    return index.runs if index.code_sha256 == code else {}
 
 
 def _status(path: Path) -> _Status:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
-def _settled(files: Iterable[_Status]) -> bool:
+def _has_settled(files: Iterable[_Status]) -> bool:
     newest = max((status[1] for status in files if status is not None), default=0)
     return time.time() - newest / 1e9 > _SETTLED_S

@@ -24,11 +24,11 @@ class PlateauMonitor:
 
     def add(self, line: RoundLine) -> None:
         """Adds a round. Where two sides learn, returns do not count: one side's progress lowers the other's return."""
-        fixed, sides = self._plan.config.opponents.side, list(line.side_returns.values())
+        fixed_side, sides = self._plan.config.opponents.side, list(line.side_returns.values())
         if line.return_mean is not None and not sides:
             self._returns.append(line.return_mean)
-        elif fixed is not None and len(sides) == 2:
-            self._returns.append(sides[1 - fixed])
+        elif fixed_side is not None and len(sides) == 2:
+            self._returns.append(sides[1 - fixed_side])
 
     def look(self) -> str:
         """The warning when a plateau has appeared since the last look, else ''."""
@@ -38,14 +38,14 @@ class PlateauMonitor:
         return warning(self._plan, self.plateau)
 
 
-def warning(plan: Plan, found: Plateau) -> str:
+def warning(plan: Plan, plateau_: Plateau) -> str:
     """Describes the plateau and suggests settings to try."""
     fields = {field.name for field in msgspec.structs.fields(plan.config.algorithm)}
     keys = [f"algorithm.{name}" for name in _HINTS if name in fields]
     hint = f"; if that is not good enough, try another {' or '.join(keys)}" if keys else ""
-    if found.rounds > found.of // 2 + 1:
-        return f"a plateau: the return has not risen beyond chance in {counted(found.of, 'round')}{hint}"
+    if plateau_.rounds > plateau_.of // 2 + 1:
+        return f"a plateau: the return has not risen beyond chance in {counted(plateau_.of, 'round')}{hint}"
     return (
-        f"a plateau: in the last {counted(found.rounds, 'round')} the return changed by {found.rise:+.3g},"
-        f" of {found.gain:.3g} in all{hint}"
+        f"a plateau: in the last {counted(plateau_.rounds, 'round')} the return changed by {plateau_.rise:+.3g},"
+        f" of {plateau_.gain:.3g} in all{hint}"
     )

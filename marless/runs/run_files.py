@@ -45,11 +45,11 @@ class Documents:
         self._folder, self._plan, self._identity, self._storage = folder, plan, identity, storage
         self._hashes, self._pictures = hashes, pictures
 
-    def interim(self, state: State, measured: Measured, plateau: Plateau | None) -> None:
+    def interim(self, state: State, measurements: Measured, plateau: Plateau | None) -> None:
         """Writes the bill and the summary so far; quick enough for every round."""
-        self._write(state, {}, self._summary(state, measured, "running", None, plateau))
+        self._write(state, {}, self._summary(state, measurements, "running", None, plateau))
 
-    def complete(self, state: State, measured: Measured, status: str) -> Summary:
+    def complete(self, state: State, measurements: Measured, status: str) -> Summary:
         """Writes all files for `state`, the summary last."""
         weights, bodies = None, dict[str, bytes]()
         if state.objects:
@@ -65,7 +65,7 @@ class Documents:
         bodies[files.EVALUATIONS] = self._evaluations(state, lines)
         monitor = PlateauMonitor(self._plan, lines)
         monitor.look()
-        summary = self._summary(state, measured, status, weights, monitor.plateau)
+        summary = self._summary(state, measurements, status, weights, monitor.plateau)
         self._write(state, bodies, summary)
         return summary
 
@@ -74,16 +74,13 @@ class Documents:
         from marless.reports.policy import export
 
         assert team is not None
-        tensors: codec.Tensors = {}
-        for ref in refs:
-            tensors |= codec.decode(codec.fetch(self._storage, ref), ref.key)
-        return export(header_of(self._plan, state.env_spec, team), tensors)
+        return export(header_of(self._plan, state.env_spec, team), codec.fetch_tensors(self._storage, refs))
 
     def _summary(
-        self, state: State, measured: Measured, status: str, weights: str | None, plateau: Plateau | None
+        self, state: State, measurements: Measured, status: str, weights: str | None, plateau: Plateau | None
     ) -> Summary:
         cost = bill_of(self._plan, state.meter)
-        return summarise(self._plan, self._identity, state, cost, measured, status, weights, plateau)
+        return summarise(self._plan, self._identity, state, cost, measurements, status, weights, plateau)
 
     def _write(self, state: State, bodies: dict[str, bytes], summary: Summary) -> None:
         """Writes files, the bill and the summary."""

@@ -106,13 +106,13 @@ def write_log(
             for point in (*(point for line in lines for point in points(line, agents)), *last):
                 writer.write(point)
             writer.finish(artefacts(folder), summary.status if summary else "running")
-            where, renamed = writer.where, getattr(writer, "renamed", {})
+            where, renamed_names = writer.where, getattr(writer, "renamed", {})
         finally:
             writer.close()
     # Whatever the package of a logger raises.
     except (Exception, SystemExit) as error:
         raise UserError(f"{folder.name} could not be logged in {name}: {one_line(error)}") from error
-    return where, renamed
+    return where, renamed_names
 
 
 def logged_run(folder: RunFolder, identity: Identity, config: RunConfig) -> LoggedRun:

@@ -32,19 +32,19 @@ _TRIES = 5
 def download(folder: RunFolder, temporary: Path) -> Stored:
     """Downloads the newest policies to `temporary`/objects; returns the run's stored state. Raises `UserError`."""
     for _ in range(_TRIES):
-        with look(folder) as found:
-            if found.lost:
+        with look(folder) as run:
+            if run.lost:
                 raise UserError(
-                    f"{folder.name}: {found.lost}, and these policies are older than its results; restore the ledger,"
+                    f"{folder.name}: {run.lost}, and these policies are older than its results; restore the ledger,"
                     f" or train that part again: marless resume {folder.argument}"
                 )
-            if not found.kept.policies:
+            if not run.saved_state.policies:
                 raise UserError(f"{folder.name} has no policies yet")
             try:
-                _download_policies(folder, found, temporary / "objects")
+                _download_policies(folder, run, temporary / "objects")
             except (FileNotFoundError, NoSuchObject):
                 continue
-            return found
+            return run
     raise UserError(f"{folder.name}: objects of its newest policies are missing; see marless verify {folder.argument}")
 
 
@@ -57,39 +57,36 @@ def temporary_download(folder: RunFolder) -> Iterator[tuple[Stored, Path]]:
 
 def load_team(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
     """The run's stored state and its newest policies, ready to play; raises `UserError`."""
-    with temporary_download(folder) as (found, temporary):
-        objects, tensors, team = FileStorage(temporary / "objects"), codec.Tensors(), found.kept.team
-        for ref in found.kept.policies:
-            tensors |= codec.decode(codec.fetch(objects, ref), ref.key)
+    with temporary_download(folder) as (run, temporary):
+        tensors = codec.fetch_tensors(FileStorage(temporary / "objects"), run.saved_state.policies)
+    team = run.saved_state.team
     assert team is not None
-    return found, TeamPolicy(header_of(found.plan, found.kept.env_spec, team), tensors)
+    return run, TeamPolicy(header_of(run.plan, run.saved_state.env_spec, team), tensors)
 
 
 def load_checkpoints(folder: RunFolder) -> tuple[Stored, dict[str, TeamPolicy]]:
     """The run's stored state and its league's checkpoints, ready to play, as ``round 40``; raises `UserError`."""
     teams = {}
-    with look(folder) as found:
-        state, storage = found.kept, found.storage
+    with look(folder) as run:
+        state, storage = run.saved_state, run.storage
         for checkpoint in state.league.checkpoints if state.league else ():
-            tensors = codec.Tensors()
-            for ref in checkpoint.policies:
-                tensors |= codec.decode(codec.fetch(storage, ref), ref.key)
-            header = header_of(found.plan, state.env_spec, checkpoint.team)
+            tensors = codec.fetch_tensors(storage, checkpoint.policies)
+            header = header_of(run.plan, state.env_spec, checkpoint.team)
             name = script_names.SCRIPTED if checkpoint.scripted else f"round {checkpoint.round}"
             teams[name] = TeamPolicy(header, tensors)
         if not teams:
             raise UserError(f"{folder.name} has no checkpoints (league.rule); name several runs")
-        return found, teams
+        return run, teams
 
 
-def _download_policies(folder: RunFolder, found: Stored, target: Path) -> None:
+def _download_policies(folder: RunFolder, run: Stored, target: Path) -> None:
     """Links the objects of a local run; downloads those of a run in the cloud."""
-    if found.identity.deployment_ref is None:
-        link_objects(folder.path / "objects", target, found.kept.policies)
+    if run.identity.deployment_ref is None:
+        link_objects(folder.path / "objects", target, run.saved_state.policies)
         return
     objects = FileStorage(target)
-    for ref in found.kept.policies:
-        objects.put(ref.key, codec.fetch(found.storage, ref))
+    for ref in run.saved_state.policies:
+        objects.put(ref.key, codec.fetch(run.storage, ref))
 
 
 def link_objects(objects: Path, target: Path, refs: Iterable[Ref]) -> None:
@@ -114,10 +111,10 @@ def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
     """
     try:
         if script_names.is_scripted_name(text):
-            scripted = scripted_policy(task, script_names.reference(text, task.name))
-            if problem := unscripted(where, text, task.name, scripted.spec):
+            scripted_team = scripted_policy(task, script_names.reference(text, task.name))
+            if problem := unscripted(where, text, task.name, scripted_team.spec):
                 raise UserError(problem)
-            return scripted
+            return scripted_team
         team = load_policy(text) if Path(text).is_file() else load_team(RunFolder.find(text))[1]
     except (CorruptObject, UserError, ValueError) as error:
         raise UserError(f"{where}: {error}") from error
@@ -140,11 +137,11 @@ def store_opponents(config: RunConfig, run: str, storage: Storage) -> FixedOppon
 
     Raises `UserError` for policies that cannot play, and `StorageFault`.
     """
-    wanted = config.opponents
-    if wanted.side is None or wanted.policies == RANDOM or script_names.is_scripted_name(wanted.policies):
+    settings = config.opponents
+    if settings.side is None or settings.policies == RANDOM or script_names.is_scripted_name(settings.policies):
         return None
-    team = find_policies(wanted.policies, config.task, "opponents.policies")
-    tensors = team.apart(_side(team, wanted.side).agents, opponents.takes_identity(config.sharing))
+    team = find_policies(settings.policies, config.task, "opponents.policies")
+    tensors = team.apart(_side(team, settings.side).agents, opponents.takes_identity(config.sharing))
     body = codec.encode(tensors, TaskHeader(task=f"{run}/opponents"))
     # An existing object belongs to a run of this name that never began.
     storage.delete([opponents.KEY])
@@ -156,8 +153,8 @@ def _side(team: TeamPolicy, number: int) -> Side:
     """The side of the opponents; raises `UserError` when there is no such side or it has no policies."""
     sides = sides_of(team.spec)
     if number >= len(sides):
-        listed = ", ".join(f"{side.number} ({side.name})" for side in sides)
-        there = f"there are {listed}" if sides else "all its agents are on one side"
+        side_list = ", ".join(f"{side.number} ({side.name})" for side in sides)
+        there = f"there are {side_list}" if sides else "all its agents are on one side"
         raise UserError(f"opponents.side: {team.task.name} has no side {number}; {there}")
     side = sides[number]
     if without := [team.agents[agent] for agent in side.agents if not team.plays(agent)]:

@@ -69,11 +69,11 @@ class Session:
         backend: Connection,
         view: View,
         signals: Stopping,
-        started: float,
+        start_time: float,
         alone: bool = True,
     ) -> None:
         plan = plan_of(identity, config, backend)
-        self._folder, self._plan, self._view, self._signals, self._started = folder, plan, view, signals, started
+        self._folder, self._plan, self._view, self._signals, self._started = folder, plan, view, signals, start_time
         self._is_new = load_state(backend.ledger) is None
         self._invoker = InstrumentedInvoker(backend.invoker)
         journal = JsonLines(folder.path / METRICS)
@@ -135,9 +135,9 @@ class Session:
         done = self.state.round
         if self._hashes is not None:
             self._hashes.rewind(done)
-        if lost := behind(self._folder, self.state):
+        if loss := behind(self._folder, self.state):
             self._view.remark(
-                f"{lost}; what followed round {done} is trained again, and what it cost is not in the bill"
+                f"{loss}; what followed round {done} is trained again, and what it cost is not in the bill"
             )
         lines = [line for line in read(self._folder.path / METRICS) if line.round <= done]
         self._plateau_monitor = PlateauMonitor(self._plan, lines)
@@ -188,7 +188,7 @@ class Session:
                 self._view.remark(event(line))
         if any(line.evaluation is not None for line in self.state.lines):
             self._warn_of_plateau()
-            self._documents.interim(self.state, self._measured(), self._plateau_monitor.plateau)
+            self._documents.interim(self.state, self._measure(), self._plateau_monitor.plateau)
 
     def _warn_of_plateau(self) -> None:
         if warning := self._plateau_monitor.look():
@@ -203,7 +203,7 @@ class Session:
             return Ending(USER_ERROR, problems[0] if problems else state.reason, keeps_folder=False)
         self._folder.become_latest()
         status = "interrupted" if state.status == "running" else state.status
-        figures = self._documents.complete(state, self._measured(), status)
+        figures = self._documents.complete(state, self._measure(), status)
         self._warn_of_plateau()  # no line holds the last evaluation
         self._log.finish(figures, wait=self._alone)
         self._view.finish(self._plan, figures, self._folder.name, str(self._folder.path))
@@ -244,7 +244,7 @@ class Session:
             if slot.not_retryable and state.status == "failed"
         ]
 
-    def _measured(self) -> Measured:
+    def _measure(self) -> Measured:
         """Measurements over all commands of the run, as far as earlier ones wrote theirs."""
         earlier, since = self._earlier, self._invoker.sampling_since
         start_up = None if since is None else round(since - self._started, 3)
@@ -263,10 +263,10 @@ def launch(
     backend: Connection,
     view: View,
     signals: Signals,
-    started: float,
+    start_time: float,
 ) -> Ending:
-    """Drives the run; a full disk ends it resumably. `started` is the monotonic clock when the command began."""
-    session = Session(folder, config, identity, backend, view, signals, started)
+    """Drives the run; a full disk ends it resumably. `start_time` is the monotonic clock when the command began."""
+    session = Session(folder, config, identity, backend, view, signals, start_time)
     if refusal := session.refusal():
         return refusal
     try:

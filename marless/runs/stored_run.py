@@ -46,7 +46,7 @@ class Stored:
         return "interrupted" if self.state.status == "running" else self.state.status
 
     @property
-    def kept(self) -> State:
+    def saved_state(self) -> State:
         """The newest state whose objects are stored; if messages hold objects, that of the last checkpoint."""
         state = self.state
         if state.round_placement is None or not state.round_placement.inline_objects or self.checkpoint is None:
@@ -71,16 +71,16 @@ def look(folder: RunFolder) -> Iterator[Stored]:
         raise UserError(f"{folder.path} has no ledger; nothing is known of this run")
     backend = place.open(folder.path, 1, read_only=True, deployment_ref=identity.deployment_ref)
     try:
-        held = None if identity.deployment_ref is None else lease.read(backend.ledger)[0]
+        lease_ = None if identity.deployment_ref is None else lease.read(backend.ledger)[0]
         # Before the state is read: files that are newer than it belong to a driver, or the ledger has lost something.
-        driven = folder.driven() if held is None else held.is_taken("", backend.ledger.now(), has_ended)
+        is_driven = folder.driven() if lease_ is None else lease_.is_taken("", backend.ledger.now(), has_ended)
         state = load_state(backend.ledger)
         if state is None:
-            refuse_lost(folder, [] if driven else backend.storage.list("rounds/"))
+            refuse_lost(folder, [] if is_driven else backend.storage.list("rounds/"))
             raise UserError(f"{folder.name} has not begun")
         plan, checkpoint = plan_of(identity, config, backend), load_state(backend.ledger, CHECKPOINT)
-        problem, lost = held.problem if held else "", "" if driven else behind(folder, state)
-        yield Stored(plan, identity, state, checkpoint, backend.storage, driven, backend.ledger, problem, lost)
+        problem, loss = lease_.problem if lease_ else "", "" if is_driven else behind(folder, state)
+        yield Stored(plan, identity, state, checkpoint, backend.storage, is_driven, backend.ledger, problem, loss)
     finally:
         backend.close()
 

@@ -80,11 +80,11 @@ def resume(folder: RunFolder, settings: list[str], drive: DriveSettings) -> Endi
 def _begin(
     folder: RunFolder, config: RunConfig, location: RunLocation, drive: DriveSettings, signals: Signals
 ) -> Ending:
-    backend, located = location.backend, None
+    backend, deployment = location.backend, None
     try:
         if isinstance(backend, RemoteBackend):
-            config, located = _located(folder, config, location, backend)
-        deployment_ref = located.deployment_ref if located else None
+            config, deployment = _locate(folder, config, location, backend)
+        deployment_ref = deployment.deployment_ref if deployment else None
 
         def begin(connection: Connection) -> Identity:
             from marless.runs.beginning import begin_run
@@ -96,10 +96,10 @@ def _begin(
         if folder.begun:
             raise
         return Ending(USER_ERROR, str(fault), keeps_folder=False)
-    if located is not None and folder.begun and not ending.keeps_folder:
+    if deployment is not None and folder.begun and not ending.keeps_folder:
         from marless.cloud.remote_runs import forget
 
-        forget(located.deployed.outside(located.deployment_ref.run), folder.identity())
+        forget(deployment.deployed.outside(deployment.deployment_ref.run), folder.identity())
     return ending
 
 
@@ -135,17 +135,17 @@ def _drive(
         return launch(folder, config, identity, connection, drive.view(), signals, drive.started)
 
 
-def _located(
+def _locate(
     folder: RunFolder, config: RunConfig, location: RunLocation, backend: RemoteBackend
 ) -> tuple[RunConfig, LocatedDeployment]:
     """Where the run will live, and its configuration with the sizes that functions have there; raises `UserError`."""
     from marless.cloud.deployments import fit
 
     name = folder.path.name
-    located = backend.prepare(name, location.tenant, location.region)
-    if run_manifest.read(located.deployed.outside(name).ledger) is not None:
+    deployment = backend.prepare(name, location.tenant, location.region)
+    if run_manifest.read(deployment.deployed.outside(name).ledger) is not None:
         raise UserError(f"tenant {location.tenant} has a run {name} already; pick another name with --run")
-    return fit(priced(config, located.deployment_ref.region), located), located
+    return fit(priced(config, deployment.deployment_ref.region), deployment), deployment
 
 
 def priced(config: RunConfig, there: str) -> RunConfig:

@@ -30,8 +30,8 @@ class View:
 def progress(stop: Stop, line: RoundLine) -> float:
     """The used share of the nearest limit, 0 to 1; a target return does not count, since it may never be reached."""
     shares = [
-        used / limit
-        for used, limit in (
+        amount / limit
+        for amount, limit in (
             (line.round, stop.rounds),
             (line.env_steps, stop.env_steps),
             (line.seconds, stop.seconds),

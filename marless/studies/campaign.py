@@ -43,7 +43,7 @@ class Campaign(ABC):
         """Decides about the runs that wait."""
         return []
 
-    def ended(self, run: StudyRun) -> None:
+    def run_ended(self, run: StudyRun) -> None:
         """A run has ended, or waits for a decision."""
         return
 

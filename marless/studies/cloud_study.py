@@ -65,9 +65,9 @@ def place_of(folder: Path) -> StudyPlace | None:
     return read_json(path, StudyPlace) if path.exists() else None
 
 
-def settle(folder: Path, backend: RemoteBackend, located: LocatedDeployment) -> StudyPlace:
+def settle(folder: Path, backend: RemoteBackend, deployment: LocatedDeployment) -> StudyPlace:
     """Makes the deployment the place of the study in the folder; raises `StorageFault`."""
-    place = StudyPlace(backend=backend.name, deployment_ref=located.deployment_ref)
+    place = StudyPlace(backend=backend.name, deployment_ref=deployment.deployment_ref)
     RunFolder(folder).write(DEPLOYMENT, to_json_file(place), durable=True)
     return place
 
@@ -85,11 +85,11 @@ def refuse(file: StudyFile) -> None:
         raise UserError("search.parallel: a study in the cloud begins runs as there is room; set pool.slots instead")
 
 
-def adopt(folder: Path, located: LocatedDeployment) -> None:
+def adopt(folder: Path, deployment: LocatedDeployment) -> None:
     """Fills the folder of a study that was begun on another machine; raises `UserError` when there is none."""
-    name, tenant = folder.name, located.deployment_ref.tenant
+    name, tenant = folder.name, deployment.deployment_ref.tenant
     try:
-        plan = study_governor.read_plan(located.deployed, name)
+        plan = study_governor.read_plan(deployment.deployed, name)
     except Undecodable as error:
         raise UserError(f"{name} was begun by another version of marless: {error}") from error
     if plan is None:
@@ -97,15 +97,15 @@ def adopt(folder: Path, located: LocatedDeployment) -> None:
     RunFolder(folder).write(FILE, bytes(plan.file), durable=True)
 
 
-def begin(study: Study, place: StudyPlace, located: LocatedDeployment) -> StudyPlan:
+def begin(study: Study, place: StudyPlace, deployment: LocatedDeployment) -> StudyPlan:
     """Writes all runs and the study into the tenant's ledger, and calls the governor, which begins them.
 
     Nothing of this machine is needed afterwards; the same call goes on with one that was killed. Raises `UserError`
     when the tenant has runs of these names already.
     """
-    beginning = _Beginning(study, place, located)
+    beginning = _Beginning(study, place, deployment)
     owners = {beginning.write(run): run.owner for run in study.runs}
-    mentioned = {name: study.owner(name) for name in owners.values()}
+    owners_by_name = {name: study.owner(name) for name in owners.values()}
     width = place.deployment_ref.width
     plan = StudyPlan(
         study=place.name,
@@ -115,18 +115,18 @@ def begin(study: Study, place: StudyPlace, located: LocatedDeployment) -> StudyP
         width=min(width, study.file.pool.slots or width),
         at_work=study.file.pool.runs,
         owners=owners,
-        weights={name: owner.weight for name, owner in mentioned.items()},
+        weights={name: owner.weight for name, owner in owners_by_name.items()},
         dollars=study.file.dollars,
-        caps={name: owner.dollars for name, owner in mentioned.items() if owner.dollars is not None},
+        caps={name: owner.dollars for name, owner in owners_by_name.items() if owner.dollars is not None},
     )
-    return study_governor.begin(located.deployed, plan)
+    return study_governor.begin(deployment.deployed, plan)
 
 
 class _Beginning:
     """Writes the runs of a new study."""
 
-    def __init__(self, study: Study, place: StudyPlace, located: LocatedDeployment) -> None:
-        self._study, self._place, self._located = study, place, located
+    def __init__(self, study: Study, place: StudyPlace, deployment: LocatedDeployment) -> None:
+        self._study, self._place, self._located = study, place, deployment
         self._prices: dict[Pricing, Pricing] = {}
         self._platform: Platform | None = None
 
@@ -141,7 +141,7 @@ class _Beginning:
         if (folder.path / IDENTITY).is_file():
             identity, config = folder.identity(), folder.config()
         else:
-            config = self._fitted(run.config)
+            config = self._fit(run.config)
             identity = begin_run(folder, config, self._place.backend, ref, outside.storage)
         manifest = manifest_of(identity, ref, config, self._platform_of(folder, ref), detached=True)
         manifest = msgspec.structs.replace(manifest, study=STUDY + self._place.name)
@@ -152,7 +152,7 @@ class _Beginning:
             raise UserError(f"tenant {ref.tenant} has a run {name} already; give the study's file another name")
         return name
 
-    def _fitted(self, config: RunConfig) -> RunConfig:
+    def _fit(self, config: RunConfig) -> RunConfig:
         """The configuration with the deployed sizes and the prices there."""
         if config.pricing not in self._prices:
             self._prices[config.pricing] = priced(config, self._place.deployment_ref.region).pricing
@@ -180,8 +180,8 @@ def fetch(folder: Path, place: StudyPlace) -> StudyState | None:
     state = study_governor.read_state(there, place.name) or StudyState()
     for name in plan.owners:
         run = _run_folder(folder / "runs" / name.removeprefix(f"{place.name}."), name, there)
-        known = summary.earlier(run)
-        if (name in state.live or name in state.over) and (known is None or known.status != "finished"):
+        before = summary.earlier(run)
+        if (name in state.live or name in state.over) and (before is None or before.status != "finished"):
             with suppress(Unresumable, CorruptObject):  # what is wrong with the run is the governor's to say
                 _look(run, place)
     return state

@@ -19,19 +19,19 @@ class Decided(NamedTuple):
 
 
 def decide(
-    scores: Mapping[str, Mapping[int, float]], keep: float, coming: int, settled: frozenset[str] = frozenset()
+    scores: Mapping[str, Mapping[int, float]], keep: float, coming: int, settled_names: frozenset[str] = frozenset()
 ) -> Decided:
-    """What becomes of the settings at a rung, by their returns of each seed; what was `settled`
+    """What becomes of the settings at a rung, by their returns of each seed; what was `settled_names`
     before stays.
 
     `coming`: how many settings may still arrive. While some may, a setting goes on if it is among the best
     ``floor(keep * n)`` of the n that are there, and the others wait; afterwards at least one goes on and the others are
     stopped. All settings have the same seeds. Ties go to the first name.
     """
-    ranked = sorted(scores, key=lambda name: (-fmean(scores[name].values()), name))
-    best = math.floor(keep * len(ranked) + 1e-9)
-    if not coming and ranked:
+    ranking = sorted(scores, key=lambda name: (-fmean(scores[name].values()), name))
+    best = math.floor(keep * len(ranking) + 1e-9)
+    if not coming and ranking:
         best = max(1, best)
-    going = tuple(name for name in ranked[:best] if name not in settled)
-    stopped = () if coming else tuple(name for name in ranked[best:] if name not in settled)
-    return Decided(going, stopped)
+    going = tuple(name for name in ranking[:best] if name not in settled_names)
+    stopped_names = () if coming else tuple(name for name in ranking[best:] if name not in settled_names)
+    return Decided(going, stopped_names)

@@ -24,7 +24,7 @@ def served_shares(
     busy_s: Mapping[str, float], owners: Mapping[str, str], weights: Mapping[str, float]
 ) -> dict[str, float]:
     """What each owner was served, divided by the weight, from the seconds of its runs."""
-    served = dict.fromkeys(weights, 0.0)
+    seconds_by_owner = dict.fromkeys(weights, 0.0)
     for run, seconds in busy_s.items():
-        served[owners[run]] += seconds
-    return {owner: seconds / weights[owner] for owner, seconds in served.items()}
+        seconds_by_owner[owners[run]] += seconds
+    return {owner: seconds / weights[owner] for owner, seconds in seconds_by_owner.items()}

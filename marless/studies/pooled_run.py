@@ -135,15 +135,15 @@ class PooledRun:
             identity = folder.identity()
             old = unchanged(folder, identity)
             config = with_limits(old, self.run.limits)
-            continued = continue_run(folder, identity, old, config, connection)
-            if isinstance(continued, Ending):
+            identity_or_ending = continue_run(folder, identity, old, config, connection)
+            if isinstance(identity_or_ending, Ending):
                 return Ending(FINISHED, "")
-            identity = continued
+            identity = identity_or_ending
         else:
             config = self.run.config
             identity = begin_run(folder, config, self._backend.name, None, connection.storage)
-        view, started = _Progress(self.run), time.monotonic()
-        session = Session(folder, config, identity, connection, view, self._stopping, started, alone=False)
+        view, start_time = _Progress(self.run), time.monotonic()
+        session = Session(folder, config, identity, connection, view, self._stopping, start_time, alone=False)
         if refusal := session.refusal():
             return refusal
         self._session = session
@@ -156,8 +156,8 @@ class PooledRun:
         if ending.code == FINISHED:
             run.status, run.reason = "finished", state.reason
         elif state.status == "running":
-            paused = pause_at is not None and state.round >= pause_at and not self._stopping.received
-            run.status = "paused" if paused else "interrupted"
+            is_paused = pause_at is not None and state.round >= pause_at and not self._stopping.received
+            run.status = "paused" if is_paused else "interrupted"
         else:
             run.status, run.reason = "failed", ending.line.partition("; go on with: ")[0]
         run.round, run.dollars = state.round, self.spent()

@@ -74,12 +74,12 @@ def _entries(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, list[
 
 def _range(key: str, table: Mapping[str, Any]) -> Range:
     try:
-        found = msgspec.convert(table, Range)
+        values_range = msgspec.convert(table, Range)
     except msgspec.ValidationError as error:
         raise ConfigError(f"vary.{key}: {error}") from error
-    if found.low >= found.high or (found.log and found.low <= 0):
+    if values_range.low >= values_range.high or (values_range.log and values_range.low <= 0):
         raise ConfigError(f"vary.{key}: low must be less than high, and above 0 if log is set")
-    return found
+    return values_range
 
 
 class Listed:
@@ -99,15 +99,15 @@ class Listed:
         """Nothing to learn."""
 
 
-def grid(known: Space, search: Search) -> Searcher:
+def grid(space: Space, search: Search) -> Searcher:
     """Every combination of the listed values; raises `ConfigError` for a range."""
-    for key, values in known.items():
+    for key, values in space.items():
         if isinstance(values, Range):
             raise ConfigError(f"vary.{key}: a grid needs a list of values; set search.rule for a range")
-    return Listed(dict(zip(known, values, strict=True)) for values in itertools.product(*known.values()))  # type: ignore[arg-type]
+    return Listed(dict(zip(space, values, strict=True)) for values in itertools.product(*space.values()))  # type: ignore[arg-type]
 
 
-def random(known: Space, search: Search) -> Searcher:
+def random(space: Space, search: Search) -> Searcher:
     """Independent uniform draws (Bergstra & Bengio, "Random Search for Hyper-Parameter Optimization", JMLR 2012)."""
     generator = np.random.default_rng(search.seed)
 
@@ -116,7 +116,7 @@ def random(known: Space, search: Search) -> Searcher:
             key: values.at(float(generator.random()))
             if isinstance(values, Range)
             else values[int(generator.integers(len(values)))]
-            for key, values in known.items()
+            for key, values in space.items()
         }
 
     return Listed(draw() for _ in range(_settings(search)))
@@ -125,7 +125,7 @@ def random(known: Space, search: Search) -> Searcher:
 class _Optuna:
     """Optuna's default sampler, the tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011)."""
 
-    def __init__(self, known: Space, search: Search) -> None:
+    def __init__(self, space: Space, search: Search) -> None:
         try:
             import optuna
         except ImportError as error:
@@ -133,7 +133,7 @@ class _Optuna:
         if search.parallel is None:
             raise ConfigError("search.parallel: say how many settings to try at once; the fewer, the more it learns")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._known, self._left = known, _settings(search)
+        self._known, self._left = space, _settings(search)
         self._study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=search.seed))
         self._trials: list[Any] = []
 
@@ -165,11 +165,11 @@ class _Optuna:
         return trial.suggest_float(key, values.low, values.high, log=values.log)
 
 
-def count(known: Space, search: Search) -> int:
+def count(space: Space, search: Search) -> int:
     """How many settings the search asks for."""
     if search.settings is not None and search.rule != "grid":
         return search.settings
-    return math.prod(len(values) for values in known.values() if not isinstance(values, Range))
+    return math.prod(len(values) for values in space.values() if not isinstance(values, Range))
 
 
 def _settings(search: Search) -> int:
@@ -181,8 +181,8 @@ def _settings(search: Search) -> int:
 SEARCHES = {"grid": grid, "random": random, "optuna": _Optuna}
 
 
-def searcher(known: Space, search: Search) -> Searcher:
+def searcher(space: Space, search: Search) -> Searcher:
     """The search of a study's file; raises `ConfigError`, and `MissingExtra` when its package is missing."""
     if search.rule not in SEARCHES:
         raise ConfigError(f"search.rule: there is no search {search.rule!r}; there are {', '.join(SEARCHES)}")
-    return SEARCHES[search.rule](known, search)
+    return SEARCHES[search.rule](space, search)

@@ -78,11 +78,11 @@ class SideBySide:
             if startable:
                 self._begin(startable[0])
                 continue
-            asked = self._campaign.ask()
-            if not asked:
+            new_runs = self._campaign.ask()
+            if not new_runs:
                 return
             self._campaign.save()
-            for run in asked:
+            for run in new_runs:
                 self._enlist(run)
 
     def _begin(self, run: StudyRun) -> None:
@@ -96,7 +96,7 @@ class SideBySide:
         self._at_work[run.name] = work
         self._share()
         if not work.begin(self._pool.width(lane)):
-            self._ended(work)
+            self._end_run(work)
 
     def _advance(self, work: PooledRun) -> None:
         run = work.run
@@ -104,9 +104,9 @@ class SideBySide:
         goes_on = work.advance(self._pool.width(work.lane), cap, self._campaign.pause_at(run))
         self._look_at(work)
         if not goes_on:
-            self._ended(work)
+            self._end_run(work)
 
-    def _ended(self, work: PooledRun) -> None:
+    def _end_run(self, work: PooledRun) -> None:
         run = work.run
         work.end()
         self._being_logged[run.name] = work
@@ -118,14 +118,14 @@ class SideBySide:
         if run.status == "paused":
             self._waiting.append(run)
         self._share()
-        self._campaign.ended(run)
+        self._campaign.run_ended(run)
         self._view.show_run(self._campaign, run)
         self._decide()
 
-    def _close(self, ended: Iterable[PooledRun], patience_s: float = 0.0) -> None:
+    def _close(self, ended_runs: Iterable[PooledRun], patience_s: float = 0.0) -> None:
         """Closes runs that have ended, and waits for their loggers, for `patience_s` in all."""
         until = time.monotonic() + patience_s
-        for work in list(ended):
+        for work in list(ended_runs):
             work.close(max(0.0, until - time.monotonic()))
             self._look_at(work)
             del self._being_logged[work.run.name]

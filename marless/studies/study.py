@@ -88,12 +88,12 @@ class Study(Campaign):
     def pause_at(self, run: StudyRun) -> int | None:
         """The round after which the run waits for a decision; None: it goes on to its end."""
         rungs = self.file.halving.rungs if self.file.halving else []
-        passed = self._candidates[run.setting].passed
-        return rungs[passed] if passed < len(rungs) else None
+        rungs_passed = self._candidates[run.setting].passed
+        return rungs[rungs_passed] if rungs_passed < len(rungs) else None
 
     def halve(self) -> list[Halved]:
         """Compares the settings whose runs wait, and applies what was decided."""
-        halving, applied = self.file.halving, list[Halved]()
+        halving, applied_decisions = self.file.halving, list[Halved]()
         for index, rung in enumerate(halving.rungs) if halving else ():
             waiting = {
                 name: {run.seed: run.score for run in one.runs if run.score is not None}
@@ -102,16 +102,16 @@ class Study(Campaign):
             }
             if not waiting:
                 continue
-            earlier_scores, settled = self._settled(rung)
+            old_scores, old_names = self._scores_before(rung)
             assert halving is not None
-            promoted, stopped = decide(waiting | earlier_scores, halving.keep, self._coming(index), settled)
-            if promoted or stopped:
-                scores = {name: waiting[name] for name in (*promoted, *stopped)}
-                applied.append(Halved(rung=rung, promoted=promoted, stopped=stopped, scores=scores))
-                self._apply(applied[-1])
-        return applied
+            go_on, stop = decide(waiting | old_scores, halving.keep, self._coming(index), old_names)
+            if go_on or stop:
+                scores = {name: waiting[name] for name in (*go_on, *stop)}
+                applied_decisions.append(Halved(rung=rung, promoted=go_on, stopped=stop, scores=scores))
+                self._apply(applied_decisions[-1])
+        return applied_decisions
 
-    def ended(self, run: StudyRun) -> None:
+    def run_ended(self, run: StudyRun) -> None:
         """Lets the search learn from the settings that are over."""
         for number, name in enumerate(self._asked):
             candidate = self._candidates[name]
@@ -139,9 +139,9 @@ class Study(Campaign):
 
     def _add(self, values: Values) -> list[StudyRun]:
         """The runs of one more setting."""
-        listed = self.file.setting[len(self._asked)] if self.file.setting else None
-        name = listed.name if listed else self._name(values)
-        owner = (listed.owner if listed else None) or self.file.owner
+        listed_setting = self.file.setting[len(self._asked)] if self.file.setting else None
+        name = listed_setting.name if listed_setting else self._name(values)
+        owner = (listed_setting.owner if listed_setting else None) or self.file.owner
         runs = [self._run(name, values, seed, owner) for seed in self.seeds]
         self._candidates[name] = _Candidate(runs)
         self._asked.append(name)
@@ -155,29 +155,29 @@ class Study(Campaign):
             if lines:
                 run.round, run.dollars, run.seconds = lines[-1].round, lines[-1].dollars, lines[-1].seconds
                 run.score = next((line.evaluation.mean for line in reversed(lines) if line.evaluation), None)
-            found = summary.earlier(folder)
-            if found and found.status == "finished" and run.status != "stopped":
-                run.status, run.dollars = "finished", found.dollars.total
-                run.score = found.final_return.mean if found.final_return else run.score
+            earlier_summary = summary.earlier(folder)
+            if earlier_summary and earlier_summary.status == "finished" and run.status != "stopped":
+                run.status, run.dollars = "finished", earlier_summary.dollars.total
+                run.score = earlier_summary.final_return.mean if earlier_summary.final_return else run.score
             elif run.status == "new" and (rung := self.pause_at(run)) is not None and run.round >= rung:
                 run.status = "paused"
 
-    def _settled(self, rung: int) -> tuple[dict[str, dict[int, float]], frozenset[str]]:
+    def _scores_before(self, rung: int) -> tuple[dict[str, dict[int, float]], frozenset[str]]:
         """The settings that were compared at a rung before: their scores then, and their names."""
-        known: dict[str, dict[int, float]] = {}
+        old_scores: dict[str, dict[int, float]] = {}
         for decision in self.decided:
             if isinstance(decision, Halved) and decision.rung == rung:
-                known |= decision.scores
-        return known, frozenset(known)
+                old_scores |= decision.scores
+        return old_scores, frozenset(old_scores)
 
     def _coming(self, index: int) -> int:
         """How many settings may still arrive at a rung."""
-        asked = sum(
+        asked_settings = sum(
             one.passed < index or (one.passed == index and not _all_wait(one))
             for one in self._candidates.values()
             if not any(run.status in OVER for run in one.runs)
         )
-        return asked + (not self._exhausted)
+        return asked_settings + (not self._exhausted)
 
     def _apply(self, decision: Halved) -> None:
         self.decided.append(decision)

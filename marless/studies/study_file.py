@@ -110,13 +110,13 @@ def parse(document: Mapping[str, Any], where: str, folder: Path) -> StudyFile:
     return study
 
 
-def require_same(began: StudyFile, wanted: StudyFile, folder: Path) -> StudyFile:
-    """The study that goes on: `wanted`, which may have other seeds, limits and sizes than the one that `began`, but the
-    same settings. Raises `ConfigError` naming the first table that differs."""
+def require_same(began: StudyFile, new_file: StudyFile, folder: Path) -> StudyFile:
+    """The study that goes on: `new_file`, which may have other seeds, limits and sizes than the one that `began`, but
+    the same settings. Raises `ConfigError` naming the first table that differs."""
     for name in ("base", "vary", "setting", "halving"):
-        if getattr(began, name) != getattr(wanted, name):
+        if getattr(began, name) != getattr(new_file, name):
             raise ConfigError(f"{folder} holds a study with another `{name}`; give another folder with --out")
-    before, now = began.search, wanted.search
+    before, now = began.search, new_file.search
     if (before.rule, before.seed) != (now.rule, now.seed):
         raise ConfigError(f"{folder} holds a study with another `search`; give another folder with --out")
-    return wanted
+    return new_file

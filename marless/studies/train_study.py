@@ -72,12 +72,12 @@ def train_study(study: Study, stopping: Stopping, view: CampaignView) -> StudyRe
             view.close()
     runs = list(study.runs)
     owners = {run.name: run.owner for run in runs}
-    served = served_shares(pool.busy_s, owners, {name: study.owner(name).weight for name in owners.values()})
+    shares_by_owner = served_shares(pool.busy_s, owners, {name: study.owner(name).weight for name in owners.values()})
     return StudyResult(
         folder=study.folder,
         runs=runs,
         dollars=sum(run.dollars for run in runs),
         busy=pool.busy_share(),
-        fairness=jain(served.values()),
-        owners=len(served),
+        fairness=jain(shares_by_owner.values()),
+        owners=len(shares_by_owner),
     )

@@ -58,7 +58,7 @@ def test_at_512_mb_the_forecast_of_auto_is_within_a_quarter_of_the_bill(place, m
     said = marless.train(name, *TRAINED, "placement.rule=auto", f"stop.rounds={ROUNDS}", *where)
     assert said.code == 0, said.err
     with stored_run.look(RunFolder.find(name)) as run:
-        state, ended = run.kept, run.plan
+        state, ended = run.saved_state, run.plan
     # As if more rounds were to come: the placement of the round after the last one is that of a single round.
     plan = replace(ended, config=msgspec.structs.replace(ended.config, stop=Stop(rounds=2 * ROUNDS)))
     terms, chosen = next_placement.terms(plan, state), next_placement.place_round(plan, state)

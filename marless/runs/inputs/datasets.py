@@ -53,7 +53,7 @@ def store_dataset(config: RunConfig, run: str, storage: Storage) -> Ref | None:
         native_spaces.require_fitting(spec, document.task.last_action)
     except ValueError as error:
         raise UserError(f"offline.dataset {folder}: {folder / DOCUMENT}: {error}") from error
-    arrays = _checked(folder, spec)
+    arrays = _read_arrays(folder, spec)
     length = config.actors.rollout_length or spec.horizon
     if (steps := int(arrays[STARTS][-1])) < length:
         raise UserError(f"offline.dataset {folder}: it has {steps} steps, fewer than one rollout ({length})")
@@ -76,7 +76,7 @@ def _document(folder: Path) -> _Document:
         raise UserError(f"offline.dataset {folder}: {path} does not describe a dataset: {error}") from error
 
 
-def _checked(folder: Path, spec: EnvSpec) -> Arrays:
+def _read_arrays(folder: Path, spec: EnvSpec) -> Arrays:
     """The arrays of the dataset, as the spaces and the protocol of environments have them; raises `UserError`."""
     try:
         with opened_numbers(folder / EPISODES) as numbers:
@@ -92,8 +92,8 @@ def as_columns(arrays: Arrays, spec: EnvSpec, length: int) -> codec.Tensors:
     """
     starts = arrays[STARTS]
     count = int(starts[-1]) // length
-    ended = np.zeros(int(starts[-1]), np.bool_)
-    ended[starts[1:] - 1] = True
+    episode_ends = np.zeros(int(starts[-1]), np.bool_)
+    episode_ends[starts[1:] - 1] = True
 
     def columns(steps: NDArray[Any]) -> NDArray[Any]:
         return steps[: count * length].reshape(count, length, *steps.shape[1:]).swapaxes(0, 1)
@@ -103,13 +103,13 @@ def as_columns(arrays: Arrays, spec: EnvSpec, length: int) -> codec.Tensors:
 
     everyone = tuple(range(len(spec.agents)))
     tensors = {
-        "ended": columns(ended),
+        "ended": columns(episode_ends),
         "reward": by_agent("rewards", everyone, _as(np.float32)),
         "terminated": by_agent("terminations", everyone, _as(np.bool_)),
         "alive": by_agent("alive", everyone, _as(np.bool_)),
         RETURN: by_agent("rewards", everyone, lambda rewards: _returns(rewards, starts)),
     }
-    cut, after = _cuts(arrays, spec, ended, count * length, length)
+    cut, after = _cuts(arrays, spec, episode_ends, count * length, length)
     tensors["cut"] = np.stack([cut % length, cut // length], axis=1)
     for index, kind in enumerate(spec.classes):
         agents = kind.agents
@@ -140,21 +140,21 @@ def _masks(
 
 
 def _cuts(
-    arrays: Arrays, spec: EnvSpec, ended: NDArray[np.bool_], steps: int, length: int
+    arrays: Arrays, spec: EnvSpec, episode_ends: NDArray[np.bool_], steps: int, length: int
 ) -> tuple[NDArray[np.int64], Callable[[str], NDArray[Any]]]:
     """The steps after which a value is bootstrapped that the next step of the column does not show: where an episode
     ends with agents alive, and where a column ends within an episode; and what is seen after them, by name."""
-    left = np.any(
+    anyone_left = np.any(
         [arrays[f"{name}/alive"].astype(bool) & ~arrays[f"{name}/terminations"].astype(bool) for name in spec.agents],
         axis=0,
     )
-    column_ends = np.arange(len(ended)) % length == length - 1
-    cut = np.flatnonzero(np.where(ended, left, column_ends)[:steps])
-    within = ~ended[cut]
-    episode = np.cumsum(ended)[cut] - 1
+    column_ends = np.arange(len(episode_ends)) % length == length - 1
+    cut = np.flatnonzero(np.where(episode_ends, anyone_left, column_ends)[:steps])
+    within = ~episode_ends[cut]
+    episode = np.cumsum(episode_ends)[cut] - 1
 
     def after(name: str) -> NDArray[Any]:
-        following = arrays[name][np.minimum(cut + 1, len(ended) - 1)].astype(np.float32)
+        following = arrays[name][np.minimum(cut + 1, len(episode_ends) - 1)].astype(np.float32)
         final = arrays[f"{FINAL}{name}"][np.maximum(episode, 0)].astype(np.float32)
         return np.where(within[:, None], following, final)
 

@@ -48,7 +48,7 @@ def _starts(numbers: Numbers) -> NDArray[np.int64]:
 
 
 def _agent(
-    numbers: Numbers, name: str, kind: AgentClass, steps: int, episodes: int, masked: bool
+    numbers: Numbers, name: str, kind: AgentClass, steps: int, episodes: int, has_masks: bool
 ) -> dict[str, NDArray[Any]]:
     """The arrays of one agent."""
     rows = {"": steps, FINAL: episodes}
@@ -56,14 +56,14 @@ def _agent(
     for at, count in rows.items():
         key = f"{at}{name}/observations"
         arrays[key] = _finite(numbers, key, (count, kind.observation_size))
-        if masked and not kind.continuous:
+        if has_masks and not kind.continuous:
             key = f"{at}{name}/masks"
             arrays[key] = _flags(numbers, key, (count, kind.actions))
     arrays[f"{name}/rewards"] = _finite(numbers, f"{name}/rewards", (steps,))
     for part in ("terminations", "alive"):
         arrays[f"{name}/{part}"] = _flags(numbers, f"{name}/{part}", (steps,))
     arrays[f"{name}/actions"] = _actions(numbers, f"{name}/actions", kind, steps)
-    if masked and not kind.continuous:
+    if has_masks and not kind.continuous:
         _require_legal(arrays, name, kind)
     return arrays
 
@@ -112,9 +112,9 @@ def _require_legal(arrays: Arrays, name: str, kind: AgentClass) -> None:
     """Raises `ArrayFault` where an agent that is alive took an action that its mask forbids."""
     mask, alive = arrays[f"{name}/masks"], arrays[f"{name}/alive"]
     actions = arrays[f"{name}/actions"]
-    chosen = action_codec(kind).encode(actions, actions.shape[:1], f"{name}/actions").reshape(len(mask), -1)
+    choices = action_codec(kind).encode(actions, actions.shape[:1], f"{name}/actions").reshape(len(mask), -1)
     firsts = np.cumsum([0, *kind.branches[:-1]]) if kind.branches else np.zeros(1, np.int64)
-    legal = np.take_along_axis(mask, chosen + firsts, axis=1).all(axis=1)
+    legal = np.take_along_axis(mask, choices + firsts, axis=1).all(axis=1)
     if (alive & ~legal).any():
         step = int(np.argmax(alive & ~legal))
         raise ArrayFault(f"{name}/actions has an action in step {step} that {name}/masks forbids")
@@ -122,13 +122,13 @@ def _require_legal(arrays: Arrays, name: str, kind: AgentClass) -> None:
 
 def _require_a_life(arrays: Arrays, name: str) -> None:
     """Raises `ArrayFault` unless the agent is alive until it terminates, and then gone until the next episode."""
-    alive, ended = arrays[f"{name}/alive"], arrays[f"{name}/terminations"]
-    expected = np.empty_like(alive)
-    expected[1:] = alive[:-1] & ~ended[:-1]
-    expected[arrays[STARTS][:-1]] = True
-    if (alive != expected).any():
-        step = int(np.argmax(alive != expected))
+    alive, terminations = arrays[f"{name}/alive"], arrays[f"{name}/terminations"]
+    expected_alive = np.empty_like(alive)
+    expected_alive[1:] = alive[:-1] & ~terminations[:-1]
+    expected_alive[arrays[STARTS][:-1]] = True
+    if (alive != expected_alive).any():
+        step = int(np.argmax(alive != expected_alive))
         raise ArrayFault(f"{name}/alive is {alive[step]} in step {step}, but {name}/terminations says otherwise")
-    if (ended & ~alive).any():
-        step = int(np.argmax(ended & ~alive))
+    if (terminations & ~alive).any():
+        step = int(np.argmax(terminations & ~alive))
         raise ArrayFault(f"{name}/terminations is True in step {step}, but {name}/alive says that it is gone")

@@ -22,8 +22,8 @@ def store_inputs(config: RunConfig, run: str, storage: Storage) -> RunInputs:
 
 def _require_scripts(config: RunConfig) -> None:
     """Raises `UserError` when a scripted player of the user is not there; the core knows those of the task."""
-    named = {"opponents.policies": config.opponents.policies, "league.script": config.league.script or ""}
-    for setting, text in named.items():
+    scripts_by_setting = {"opponents.policies": config.opponents.policies, "league.script": config.league.script or ""}
+    for setting, text in scripts_by_setting.items():
         if script_names.is_scripted_name(text) and text != script_names.SCRIPTED:
             try:
                 load(text)

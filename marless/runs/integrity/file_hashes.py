@@ -42,11 +42,11 @@ class FileHashes:
     def expect(self, round_: int, bodies: Mapping[str, bytes]) -> None:
         """To be called before `bodies` are written, by name, after `round_` rounds."""
         before, version = _load(self._ledger)
-        covered = {name: body for name, body in bodies.items() if name in COVERED}
-        whole = {name: (sha256(body), *_present(self._folder.path / name)) for name, body in covered.items()}
+        covered_bodies = {name: body for name, body in bodies.items() if name in COVERED}
+        whole = {name: (sha256(body), *_present(self._folder.path / name)) for name, body in covered_bodies.items()}
         growing = {name: part for name, file in self._growing.items() if (part := file.read())}
-        recorded = Recorded(round=round_, whole=before.whole | whole, growing=growing, plan=self._plan)
-        self._ledger.commit(_ITEM, to_json(recorded), version)
+        recorded_hashes = Recorded(round=round_, whole=before.whole | whole, growing=growing, plan=self._plan)
+        self._ledger.commit(_ITEM, to_json(recorded_hashes), version)
 
     def rewind(self, round_: int) -> None:
         """Forgets files of rounds after `round_`, which are trained again."""
@@ -80,27 +80,27 @@ class _Growing:
 
 
 def changed(
-    ledger: Ledger, folder: RunFolder, identity: Identity, state: State, driven: bool
+    ledger: Ledger, folder: RunFolder, identity: Identity, state: State, is_driven: bool
 ) -> tuple[list[str], list[str]]:
     """What is wrong with the files of a run in `state`, and the names of those that the ledger has no hash of.
 
     While a driver writes them none can be told to be wrong.
     """
-    recorded = Recorded() if driven else _load(ledger)[0]
-    present = {name: _present(folder.path / name) for name in recorded.whole}
-    wrong = [name for name, hashes in recorded.whole.items() if not set(present[name]) & set(hashes)]
-    for name, (size, digest) in recorded.growing.items():
+    recorded_hashes = Recorded() if is_driven else _load(ledger)[0]
+    present = {name: _present(folder.path / name) for name in recorded_hashes.whole}
+    wrong = [name for name, hashes in recorded_hashes.whole.items() if not set(present[name]) & set(hashes)]
+    for name, (size, digest) in recorded_hashes.growing.items():
         body = _read(folder.path / name) or b""
         # Only a later round appends to it, or the attempts of a round that a kill has ended.
-        goes_on = state.round > recorded.round or (name == ATTEMPTS and state.status == "running")
-        appended = 0 if goes_on else len(body) - size
-        wrong += [name] if sha256(body[:size]) != digest or appended else []
-    known = {*recorded.whole, *recorded.growing}
-    if recorded.plan:
-        known.add(IDENTITY)
-        wrong += [IDENTITY] if plan_hash(identity) != recorded.plan else []
-    uncovered = [name for name in (IDENTITY, *COVERED) if name not in known and (folder.path / name).exists()]
-    return [f"{name} does not match its hash in the ledger" for name in wrong], uncovered
+        goes_on = state.round > recorded_hashes.round or (name == ATTEMPTS and state.status == "running")
+        appended_bytes = 0 if goes_on else len(body) - size
+        wrong += [name] if sha256(body[:size]) != digest or appended_bytes else []
+    known_names = {*recorded_hashes.whole, *recorded_hashes.growing}
+    if recorded_hashes.plan:
+        known_names.add(IDENTITY)
+        wrong += [IDENTITY] if plan_hash(identity) != recorded_hashes.plan else []
+    not_covered = [name for name in (IDENTITY, *COVERED) if name not in known_names and (folder.path / name).exists()]
+    return [f"{name} does not match its hash in the ledger" for name in wrong], not_covered
 
 
 def plan_hash(identity: Identity) -> str:
@@ -112,11 +112,11 @@ def plan_hash(identity: Identity) -> str:
     """
     fields = msgspec.to_builtins(msgspec.structs.replace(identity, configs=()))
     inputs = fields.pop("inputs", {})
-    return sha256(to_json(_filled(fields | inputs)))
+    return sha256(to_json(_without_empty(fields | inputs)))
 
 
-def _filled(value: object) -> object:
-    return {name: _filled(one) for name, one in value.items() if one} if isinstance(value, dict) else value
+def _without_empty(value: object) -> object:
+    return {name: _without_empty(one) for name, one in value.items() if one} if isinstance(value, dict) else value
 
 
 def _load(ledger: Ledger) -> tuple[Recorded, int]:

@@ -42,12 +42,12 @@ _RESULTS = (METRICS, ATTEMPTS, BILL, SUMMARY, EVALUATIONS, POLICIES, BEST_POLICI
 def refuse_lost(folder: RunFolder, objects: Iterable[str]) -> None:
     """Raises `UserError` if a run without a state in its ledger had begun, as its files and the keys of its objects
     show; to begin it again would replace them and forget what was spent."""
-    left = [name for name in _RESULTS if (folder.path / name).is_file()]
-    if not left and not keys.of_rounds(objects):
+    files_left = [name for name in _RESULTS if (folder.path / name).is_file()]
+    if not files_left and not keys.of_rounds(objects):
         return
     rounds = _last_round(folder)
     began = f"the run began ({rounds} rounds in {METRICS})" if rounds else "the run began"
-    policies = ", its policies load (marless.load_policy, --against, export --best)" if POLICIES in left else ""
+    policies = ", its policies load (marless.load_policy, --against, export --best)" if POLICIES in files_left else ""
     raise UserError(
         f"{folder.name} has lost its ledger: {began}, and nothing is known of it. Nothing was changed. Restore the"
         f" ledger from a copy{policies}, or train these settings anew: marless train {folder.path / CONFIG}"
@@ -59,8 +59,8 @@ def behind(folder: RunFolder, state: State) -> str:
 
     Files follow commits, so only a power loss or an incomplete copy of the ledger leaves it behind.
     """
-    recorded = summary.earlier(folder)
-    rounds = {SUMMARY: recorded.rounds if recorded else 0}
+    recorded_summary = summary.earlier(folder)
+    rounds = {SUMMARY: recorded_summary.rounds if recorded_summary else 0}
     rounds[METRICS] = _last_round(folder)
     later = [f"{name} of round {last}" for name, last in rounds.items() if last > state.round]
     return f"the ledger ends at round {state.round}, {' and '.join(later)}: a part of it was lost" if later else ""

@@ -39,14 +39,14 @@ def require_trust(folder: RunFolder, trust: bool, how: str) -> None:
 
 def doubt_of(folder: RunFolder) -> str:
     """Why the run's configuration has to be read before the run is played; '' where it has not."""
-    named = [] if _sealed(folder) else named_code(folder.config())
-    return f"{folder.name} was not made by you on this machine, and runs {', '.join(named)}" if named else ""
+    code = [] if _is_sealed(folder) else named_code(folder.config())
+    return f"{folder.name} was not made by you on this machine, and runs {', '.join(code)}" if code else ""
 
 
 def named_code(config: RunConfig) -> list[str]:
     """The settings that name code of others, as ``key=value``."""
     values = flatten(msgspec.to_builtins(config))
-    named = [
+    code = [
         f"{key}={value}"
         for key, value in values.items()
         if isinstance(value, str) and _REFERENCE.fullmatch(value) and not key.startswith("task.options.")
@@ -54,8 +54,8 @@ def named_code(config: RunConfig) -> list[str]:
     families = tuple(start for start in FAMILIES if start.endswith("/"))
     task, algorithm = config.task.name, config.algorithm.name
     if task not in BUILT_IN and not task.startswith((*families, "pettingzoo:")):
-        named.append(f"task.name={task}")
-    return [*named, *([] if algorithm in ALGORITHMS.built_in else [f"algorithm.name={algorithm}"])]
+        code.append(f"task.name={task}")
+    return [*code, *([] if algorithm in ALGORITHMS.built_in else [f"algorithm.name={algorithm}"])]
 
 
 def seal(folder: RunFolder, config: RunConfig) -> None:
@@ -71,7 +71,7 @@ def seal(folder: RunFolder, config: RunConfig) -> None:
             (folder.path / _SEAL).write_text(_mac(key, folder), encoding="ascii")
 
 
-def _sealed(folder: RunFolder) -> bool:
+def _is_sealed(folder: RunFolder) -> bool:
     try:
         key, text = _key(create=False), (folder.path / _SEAL).read_bytes()
         return key is not None and hmac.compare_digest(text, _mac(key, folder).encode())

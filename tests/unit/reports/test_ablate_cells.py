@@ -56,7 +56,7 @@ def end(campaign, run, rollouts=None, reason="out of luck"):
     run.status, run.reason = ("failed", reason) if rollouts is None else ("finished", "rounds")
     if rollouts is not None:
         a_folder(campaign.folder / "runs" / run.name, [a_line(1, rollouts=rollouts), a_line(2, rollouts=rollouts + 2)])
-    campaign.ended(run)
+    campaign.run_ended(run)
 
 
 def test_the_constant_arm_waits_for_the_runs_it_takes_its_rollouts_from(tmp_path):
@@ -116,7 +116,7 @@ def test_a_run_that_a_stop_ended_has_not_failed(tmp_path):
     campaign, ended_runs = a_campaign(tmp_path, arms=(PAPER,), seeds=(1,))
     (run,) = campaign.ask()
     run.status = "interrupted"
-    campaign.ended(run)
+    campaign.run_ended(run)
     assert [ended.status for ended in ended_runs] == ["interrupted"]
     assert (campaign.failures, [cell.run for cell in campaign.missing]) == ({}, ["marless-s1"])
 
@@ -125,7 +125,7 @@ def test_a_run_that_the_disk_refused_has_failed(tmp_path):
     campaign, ended_runs = a_campaign(tmp_path, arms=(PAPER,), seeds=(1,))
     (run,) = campaign.ask()
     run.status, run.reason = "interrupted", "the disk is full"
-    campaign.ended(run)
+    campaign.run_ended(run)
     assert [(ended.status, ended.reason) for ended in ended_runs] == [("failed", "the disk is full")]
 
 

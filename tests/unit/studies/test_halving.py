@@ -31,7 +31,7 @@ def test_one_goes_on_however_few_there_are():
 
 def test_what_was_settled_stays_and_counts():
     there = scores({"a": 1.0, "b": 3.0, "c": 2.0, "d": 4.0})
-    assert decide(there, 0.5, coming=0, settled=frozenset({"b", "a"})) == (("d",), ("c",))
+    assert decide(there, 0.5, coming=0, settled_names=frozenset({"b", "a"})) == (("d",), ("c",))
 
 
 @given(st.dictionaries(NAMES, st.integers(-100, 100), min_size=1), st.floats(0.05, 0.95))

@@ -41,7 +41,7 @@ def run(options: Namespace) -> int:
     """Compares hashes; 1 when something differs."""
     folder = RunFolder.find(options.run)
     with look(folder) as stored_run:
-        last_state = stored_run.kept
+        last_state = stored_run.saved_state
         states = [state for state in (last_state, stored_run.checkpoint) if state is not None]
         refs = list(dict.fromkeys(ref for state in states for ref in state.durable_refs))
         problems = [problem for ref in refs if (problem := _object(stored_run, ref))]
@@ -94,7 +94,7 @@ def _summary(folder: RunFolder, stored_run: Stored, weights: str) -> list[str]:
     if (
         run_summary is None
         or run_summary.weights_sha256 is None
-        or run_summary.rounds != stored_run.kept.round
+        or run_summary.rounds != stored_run.saved_state.round
         or not weights
     ):
         return []
@@ -105,7 +105,7 @@ def _summary(folder: RunFolder, stored_run: Stored, weights: str) -> list[str]:
 
 def _policies(folder: RunFolder, stored_run: Stored) -> list[str]:
     """Problems of the policy files, once the run has ended and they were written."""
-    run_summary, state = summary.read(folder), stored_run.kept
+    run_summary, state = summary.read(folder), stored_run.saved_state
     if run_summary is None or run_summary.weights_sha256 is None or run_summary.rounds != state.round:
         return []
     documents = Documents(folder, stored_run.plan, stored_run.identity, stored_run.storage)
