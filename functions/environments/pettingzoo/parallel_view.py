@@ -32,6 +32,7 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
         spec = self._spec
         self.metadata = {"name": task.name, "render_modes": [], "max_cycles": spec.horizon}
         self.render_mode = None
+        self.max_cycles = spec.horizon  # as PettingZoo's own say how long an episode may be
         self.possible_agents: list[Any] = list(spec.keys or spec.agents)
         self.agents: list[Any] = []
         self._classes = dict(zip(self.possible_agents, (spec.classes[index] for index in spec.class_of), strict=True))
