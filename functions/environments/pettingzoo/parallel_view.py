@@ -30,7 +30,7 @@ class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]
         self._environment = environment
         self._spec = self._environment.spec
         spec = self._spec
-        self.metadata = {"name": task.name, "render_modes": [], "max_cycles": spec.horizon}
+        self.metadata = {"name": task.name, "render_modes": []}
         self.render_mode = None
         self.max_cycles = spec.horizon  # as PettingZoo's own say how long an episode may be
         self.possible_agents: list[Any] = list(spec.keys or spec.agents)
