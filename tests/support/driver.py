@@ -29,7 +29,7 @@ from marless.reports.weights import weights_sha256
 
 # A run of a fraction of a second.
 SMALL = ("actors.num_envs=8", "evaluation.every=2", "evaluation.episodes=4", "evaluation.final_episodes=4")
-# The default's 32 steps of each network in each round take half of such a run's time, and four are of every kind: two
+# The default's 32 steps of each network in each round take much of such a run's time, and four are of every kind: two
 # passes over two minibatches.
 FEW_STEPS = ("algorithm.epochs=2", "algorithm.num_minibatches=2")
 # Sharing is switched on and off by every full window: no gradient of normalised returns is near 100.
