@@ -2,14 +2,15 @@
 
 import numpy as np
 
-from functions.contract import Recorded, SampleReply, SampleTask, WholeTask
+from functions.actor.fragments import Playing
+from functions.contract import Recorded, SampleReply
 from functions.data.dataset import RETURN, column_count, columns_at, rollout
 from functions.data.trajectory import rollout_prefix
 from functions.serving import Tensors
 
 
 def recorded_rollouts(
-    task: SampleTask | WholeTask, recording: Recorded, dataset: Tensors, rounds_later: int = 0
+    task: Playing, recording: Recorded, dataset: Tensors, rounds_later: int = 0
 ) -> tuple[Tensors, SampleReply]:
     """The task's rollouts `rounds_later` rounds after its first; pure.
 

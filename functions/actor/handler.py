@@ -62,20 +62,36 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
 
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
     """Collects the task's rollouts into one object, which `functions.serving` stores."""
-    recording = task.sampling.recorded
-    if recording:
-        outcome = Played(*recorded_rollouts(task, recording, read(blobs, (recording.dataset,), lasting=True)), {})
-    elif task.match:
-        outcome = play_match(task, task.match, read(blobs, task.policies), read(blobs, task.match.policies))
+    sampler, weights = Rollouts(task, blobs), read(blobs, task.policies)
+    if task.match:
+        outcome = play_match(task, task.match, weights, read(blobs, task.match.policies))
     else:
-        open_episodes = read(blobs, task.sampling.unfinished)
-        outcome = play(task, read(blobs, task.policies), task.address.round, task.behaviour, open_episodes)
+        outcome = sampler.play(weights, task.address.round, task.behaviour)
     return [*unfinished_object(task, outcome.open_episodes), ("trajectory", outcome.trajectories)], outcome.reply
 
 
 def unfinished_object(task: Playing, open_episodes: Tensors) -> Objects:
     """The object of the unfinished episodes, if the rollouts are fragments."""
     return [("unfinished", open_episodes)] if task.sampling.fragments else []
+
+
+class Rollouts:
+    """A task's rollouts, round after round; what they read (`Sampling.reads`) is fetched once."""
+
+    def __init__(self, task: Playing, blobs: Blobs) -> None:
+        recording = task.sampling.recorded
+        self._task = task
+        self._dataset = read(blobs, (recording.dataset,), lasting=True) if recording else {}
+        self.open_episodes = read(blobs, task.sampling.unfinished)
+
+    def play(self, weights: Tensors, round_: int, behaviour: Behaviour) -> Played:
+        """Those of one round, with the policies in `weights`, if a dataset does not hold them; raises as `play`."""
+        if recording := self._task.sampling.recorded:
+            rounds = round_ - self._task.address.round
+            return Played(*recorded_rollouts(self._task, recording, self._dataset, rounds), {})
+        outcome = play(self._task, weights, round_, behaviour, self.open_episodes)
+        self.open_episodes = outcome.open_episodes
+        return outcome
 
 
 def play(

@@ -11,7 +11,7 @@ time and then continue with copies of it; the paper does not define the other le
 All networks take the agent's one-hot, so shapes never change.
 """
 
-from functions.actor.handler import play
+from functions.actor.handler import Rollouts
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import AlgorithmConfig
 from functions.algorithms.stage import Context
@@ -111,5 +111,4 @@ def _trajectories(task: RegroupTask, blobs: Blobs) -> Tensors:
     """The round's data; if the task names none, the rollouts are collected again as the actor did."""
     if task.trajectories:
         return read(blobs, task.trajectories)
-    open_episodes = read(blobs, task.sampling.unfinished)
-    return play(task, read(blobs, task.policies), task.address.round, task.behaviour, open_episodes).trajectories
+    return Rollouts(task, blobs).play(read(blobs, task.policies), task.address.round, task.behaviour).trajectories

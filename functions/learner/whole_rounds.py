@@ -4,8 +4,7 @@ MARLess (SoCC 2025) has a function for every actor and every learner of a round.
 functions and passing objects between them costs more than the rounds themselves.
 """
 
-from functions.actor.dataset_rollouts import recorded_rollouts
-from functions.actor.handler import Played, play, unfinished_object
+from functions.actor.handler import Rollouts, unfinished_object
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
 from functions.contract import LearnReply, Past, SampleReply, Team, WholeReply, WholeTask
@@ -29,17 +28,13 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
     algorithm = algorithms.algorithm(learning.algorithm)
     share = Share([stage.name for stage in algorithm.stages], task.team.learning, range(learning.updates))
     tensors = read(blobs, task.state)
-    dataset = read(blobs, (sampling.recorded.dataset,), lasting=True) if sampling.recorded else {}
     replay = _Replay(task, blobs) if task.replayed_steps else None
     samples: list[SampleReply] = []
     learns: list[LearnReply] = []
     progress = task.progress or (0.0,) * task.rounds
-    rollouts = Played({}, SampleReply(env_steps=0), read(blobs, sampling.unfinished))
+    sampler = Rollouts(task, blobs)
     for round_, (behaviour, over) in enumerate(zip(task.behaviours, progress, strict=True), start=task.address.round):
-        if sampling.recorded:
-            rollouts = Played(*recorded_rollouts(task, sampling.recorded, dataset, round_ - task.address.round), {})
-        else:
-            rollouts = play(task, tensors, round_, behaviour, rollouts.open_episodes)
+        rollouts = sampler.play(tensors, round_, behaviour)
         restore()
         replay_buffer = replay.with_round(round_, rollouts.trajectories) if replay else None
         data = batch.join(learning.spec, rollouts.trajectories, sampling.rollouts)
@@ -49,7 +44,7 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
         samples.append(rollouts.reply)
         learns.append(LearnReply(metrics=outcome.metrics, tables=outcome.tables))
     policies, learner, _ = split_by_lifetime(_learner_tensors(tensors, task.team), algorithm.parts)
-    objects = unfinished_object(task, rollouts.open_episodes)
+    objects = unfinished_object(task, sampler.open_episodes)
     if replay:
         replay.keep()
         objects.append(("played", replay.played))
