@@ -11,7 +11,7 @@ from marless.reports import provenance
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system does not report the memory of a process")
 
 # The arrays alone fit, so the run is not refused before it starts; the process around them does not.
-LARGE = ("task.name=toy/signal", "algorithm.hidden=[1000, 1000]", "attempts=2", "functions.learner.timeout_s=1")
+LARGE = ("task.name=toy/signal", "algorithm.hidden=[1000, 1000]", "attempts=2")
 SMALL = ("--backend", "emulated", "--tenant", "small")
 
 
@@ -24,7 +24,7 @@ def small(place):
 
 
 def test_a_driven_run_ends_at_once(small, marless):
-    said = marless.train("driven-large", *LARGE, *SMALL)
+    said = marless.train("driven-large", *LARGE, "functions.learner.timeout_s=30", *SMALL)
     assert said.code == 2
     assert "initialise of round 0 failed after 2 attempts, last: the learner died: Runtime.ExitError: " in said.err[-1]
     assert "Error: Runtime exited with error: signal: killed" in said.err[-1]
@@ -32,7 +32,8 @@ def test_a_driven_run_ends_at_once(small, marless):
 
 @pytest.mark.conformance
 def test_a_detached_run_ends_when_it_has_waited_for_both_attempts(place, small, marless):
-    assert marless.train("detached-large", *LARGE, *SMALL, "--detach").code == 0
+    settings = (*LARGE, "functions.learner.timeout_s=1")  # both attempts are waited for
+    assert marless.train("detached-large", *settings, *SMALL, "--detach").code == 0
     give_up = time.monotonic() + 120
     while "detached-large" in place.live():
         place.sweep(deployment=small)
