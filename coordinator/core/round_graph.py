@@ -249,6 +249,7 @@ def _learn(plan: Plan, state: State, work: Work, number: int, like: LearnTask) -
     )
 
     def make(name: str, part: None) -> LearnTask:
+        """The request of the attempt called `name`; summaries, which cost a look at the state, only now."""
         summaries = controller.summaries(plan.config, state.controller) if trains else ()
         return replace(
             like,

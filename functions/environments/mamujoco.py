@@ -45,6 +45,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     limit = {"max_episode_steps": task.options["horizon"]} if "horizon" in task.options else {}
 
     def robot(**options: Any) -> Any:
+        """The task's parallel environment, which draws without a screen too."""
         from gymnasium.wrappers import TransformReward
 
         if "render_mode" in options:

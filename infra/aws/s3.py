@@ -70,6 +70,7 @@ class S3Storage:
         name = self._name(key)
 
         def read() -> bytes:
+            """The object, in one request; a connection that breaks within the body is worth another."""
             reply = self._client.get_object(Bucket=self._bucket, Key=name)
             with closing(reply["Body"]) as body:
                 if size is not None and reply["ContentLength"] != size:
@@ -141,6 +142,7 @@ class S3Storage:
         remaining = names
 
         def delete() -> None:
+            """Deletes those that remain, in one request; raises for the first that S3 does not delete."""
             nonlocal remaining
             objects = [{"Key": name} for name in remaining]
             reply = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": True})

@@ -333,6 +333,7 @@ class _Pool:
         """The worker that takes the task; None: a new one."""
 
         def worth(slot: Slot) -> tuple[bool, int, bool, bool, float, int]:
+            """Larger is better: the lane's own, then by data, imports and how long it was idle; the first on ties."""
             assert slot.idle_since is not None
             is_exclusive = slot.serves is not None
             return (

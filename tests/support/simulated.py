@@ -274,6 +274,23 @@ class World:
                 return driver.state
         raise AssertionError("the run did not end")
 
+    def finish_over_kills(self, kills, most_steps):
+        """Drives to the end, a new driver taking over before the steps `kills`, and returns the last driver.
+
+        Whatever is referred to is stored after every step, and nothing else at the end.
+        """
+        driver = self.driver()
+        for step in range(most_steps):
+            if step in kills:
+                driver = self.driver()
+            going = driver.step()
+            assert not self.missing(driver.state)
+            if not going:
+                break
+        assert driver.state.status == "finished"
+        assert set(self.storage) == {ref.key for ref in driver.state.durable_refs}
+        return driver
+
     def missing(self, state):
         """Keys that the state, the last checkpoint or the round in flight refer to and storage does not hold."""
         checkpoint = load_state(self.ledger, CHECKPOINT)

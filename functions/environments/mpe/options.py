@@ -78,6 +78,7 @@ def two_sides(num_good: int, num_adversaries: int) -> Size:
     """
 
     def size(task: EnvTask, options: Mapping[str, Any]) -> dict[str, int]:
+        """Both numbers; raises `ValueError` for some that do not fit together."""
         good, adversaries = options.get("num_good"), options.get("num_adversaries")
         if task.agents is None:
             return {"num_good": good or num_good, "num_adversaries": adversaries or num_adversaries}

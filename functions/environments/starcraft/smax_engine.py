@@ -181,6 +181,7 @@ def _functions(jax: Any, environment: Any) -> tuple[Callable[..., Any], Callable
         return key, _fix_types(jax, battle), look(observations, battle)
 
     def move(key: Any, battle: Any, choices: Any) -> tuple[Any, Any, Look, Moved]:
+        """One step of one battle: the next key and battle, what agents see of it, and how it went."""
         key, draw = jax.random.split(key)
         actions = {agent: choices[i] for i, agent in enumerate(agents)}
         observations, battle, rewards, dones, _ = environment.step_env(draw, battle, actions)

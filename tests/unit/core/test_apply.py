@@ -344,16 +344,7 @@ def test_nothing_that_is_needed_is_deleted_and_nothing_else_is_left(means, every
         "stop.rounds=8", f"evaluation.every={every}", f"checkpoint_every={checkpoint}", f"placement.rule={placement}"
     )
     world = World(plan, evaluations(*means))
-    driver = world.driver()
-    for step in range(1000):
-        if step in kills:
-            driver = world.driver()
-        going = driver.step()
-        assert not world.missing(driver.state)
-        if not going:
-            break
-    assert driver.state.status == "finished"
-    assert set(world.storage) == {ref.key for ref in driver.state.durable_refs}
+    world.finish_over_kills(kills, most_steps=1000)
     assert [line.round for line in world.journal] == list(range(1, 9))
 
 

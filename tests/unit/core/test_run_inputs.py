@@ -50,17 +50,21 @@ def test_a_plan_of_an_earlier_version_is_read_and_has_its_old_hash(given, inputs
     assert plan_hash(identity) == hashlib.sha256(old).hexdigest()
 
 
+def manifest_with(**fields):
+    defaults = {
+        "run": "r",
+        "tenant": "t",
+        "config": load(None, []),
+        "code": "",
+        "identity": msgspec.Raw(b"{}"),
+        "functions": {},
+        "platform": Platform(),
+    }
+    return run_manifest.RunManifest(**{**defaults, **fields})
+
+
 def test_a_manifest_of_an_earlier_version_is_read(tmp_path):
-    manifest = run_manifest.RunManifest(
-        run="r",
-        tenant="t",
-        config=load(None, []),
-        code="",
-        identity=msgspec.Raw(b"{}"),
-        functions={},
-        platform=Platform(),
-        inputs=RunInputs(dataset=Ref(**DATASET)),
-    )
+    manifest = manifest_with(inputs=RunInputs(dataset=Ref(**DATASET)))
     document = json.loads(msgspec.json.encode(manifest))
     del document["inputs"]
     ledger = SqliteLedger(tmp_path / "ledger")
@@ -71,15 +75,7 @@ def test_a_manifest_of_an_earlier_version_is_read(tmp_path):
 @pytest.mark.parametrize("latency", ["aws", "emulated", ""])
 def test_a_manifest_that_calls_all_abilities_fixed_sizes_is_read(tmp_path, latency):
     """Programs before the abilities of a platform had names wrote one of that name for them all."""
-    manifest = run_manifest.RunManifest(
-        run="r",
-        tenant="t",
-        config=load(None, []),
-        code="",
-        identity=msgspec.Raw(b"{}"),
-        functions={},
-        platform=Platform(concurrency=7, init_limit_ms=10_000, cpu_scaling=latency != "aws"),
-    )
+    manifest = manifest_with(platform=Platform(concurrency=7, init_limit_ms=10_000, cpu_scaling=latency != "aws"))
     document = json.loads(msgspec.json.encode(manifest))
     document["platform"] |= {"fixed_sizes": True} if latency else {}
     ledger = SqliteLedger(tmp_path / "ledger")

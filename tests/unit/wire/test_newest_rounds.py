@@ -110,16 +110,7 @@ def test_what_may_be_learned_from_is_never_deleted_and_nothing_else_is_left(
 ):
     overrides = ("stop.rounds=9", f"evaluation.every={every}", f"checkpoint_every={checkpoint}")
     world = World(plan(rule, replay, *overrides, "placement.rounds=3", name=name), well)
-    driver = world.driver()
-    for step in range(2000):
-        if step in kills:
-            driver = world.driver()
-        going = driver.step()
-        assert not world.missing(driver.state)
-        if not going:
-            break
-    assert driver.state.status == "finished"
-    assert set(world.storage) == {ref.key for ref in driver.state.durable_refs}
+    driver = world.finish_over_kills(kills, most_steps=2000)
     rounds = [round_.round for round_ in driver.state.past]
     assert rounds == list(range(9 - min(9, max(1, replay // 20)), 9))
 

@@ -17,6 +17,7 @@ class Role:
         self._clients, self._rules = clients, rules
 
     def create(self, name: str, properties: Properties) -> PhysicalResource:
+        """The role with its trust, policies and boundary; one whose policies are refused does not stay."""
         trust = json.dumps(properties["AssumeRolePolicyDocument"])
         path = properties.get("Path", "/")
         role = self._clients("iam").create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=trust)["Role"]
