@@ -22,7 +22,7 @@ class Rule(Generic[T]):
 
 
 class Family(Registry[T]):
-    """All rules of one kind by name, ours first. `expected` is the class of a rule, for plug-ins."""
+    """All rules of one kind by name, ours first. `rule_type` is the class of a rule, for plug-ins."""
 
     def __init__(self, name: str, built_in: Mapping[str, Rule[T]], rule_type: type = object) -> None:
         kind = "" if rule_type is object else f" of a {rule_type.__name__}"

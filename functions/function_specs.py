@@ -2,7 +2,7 @@
 
 The configuration's table `functions`, the meter, the bill, summaries, packages, the deployment's roles and the tables
 of costs are made of these rows. A new kind is a row, the module `functions.<name>.handler` with its `handle`, and its
-entry on Lambda, `infra.entry.<name>`; to deploy it, `template.yaml` needs its resources too.
+entry on Lambda, `infra.entry.<name>`; CONTRIBUTING says what invoking and deploying it take.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class FunctionSpec:
     @property
     def module(self) -> str:
         """What serves its tasks."""
-        return ".".join(("functions", self.name, "handler"))
+        return ".".join(("functions", self.name, "handler"))  # packages hold what whole strings name; not this
 
     @property
     def entry(self) -> str:

@@ -62,7 +62,7 @@ def __getattr__(name: str) -> Any:
     """What is loaded when it is first asked for, as notebooks and plug-ins seldom need all."""
     module = next((module for module, names in _MODULES.items() if name in names), None)
     if module is None:
-        raise AttributeError(f"module 'marless' has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(module), name)
 
 

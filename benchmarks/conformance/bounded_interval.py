@@ -17,8 +17,10 @@ def bounded_ci95(means: ArrayLike, episodes: int, bounds: Interval = (0.0, 1.0))
     independent values that have the same standard error as the runs, as for shares in samples of clusters (Franco,
     Little, Louis and Slud, "Comparative Study of Confidence Intervals for Proportions in Complex Sample Surveys",
     Journal of Survey Statistics and Methodology, 2019). Runs are taken to vary at least as their episodes do, so that
-    runs that agree by chance, as where all always win, leave an interval.
+    runs that agree by chance, as where all always win, leave an interval. Raises `ValueError` for fewer than two runs.
     """
+    if np.size(means) < 2:
+        raise ValueError("an interval needs at least two runs")
     low, high = bounds
     shares = np.clip((np.asarray(means, np.float64) - low) / (high - low), 0.0, 1.0)
     share, runs = mean(shares), shares.size

@@ -1,4 +1,6 @@
-"""The budget: how long an attempt may run, and whether a set of attempts fits under the cap before it is dispatched."""
+"""The budget: how long an attempt may run, and whether a set of attempts fits under the cap before it is dispatched.
+
+Also what the coordinator itself uses: loads of the state and turns on Lambda."""
 
 import math
 from collections import Counter

@@ -31,7 +31,7 @@ from functions.keys import agent_name, group_name
 from functions.randomness import generator
 
 # The most that trials which found nothing may have cost, as a share of what training has, before another one begins.
-MAX_REJECTED_TRIAL_COST = 0.02
+MAX_REJECTED_TRIALS_SHARE = 0.02
 
 
 class ControllerState(Message, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class ControllerState(Message, frozen=True, kw_only=True):
     """Tests of whether members of a group have different roles."""
     shared: bool = False
     """Whether sharing is on."""
-    sharing_switches: int = field(default=0, name="times")
+    times_switched_on: int = field(default=0, name="times")
     """How often sharing was switched on."""
     lowest: float | None = None
     """The lowest mean return of a round so far."""
@@ -185,13 +185,13 @@ def plan_next_round(
 def _may_switch(config: RunConfig, controller: ControllerState) -> bool:
     """Whether the trend may switch sharing on or off now.
 
-    Another trial waits until those that found nothing cost `MAX_REJECTED_TRIAL_COST` of the bill at most. A split needs
-    no trial.
+    Another trial waits until those that found nothing cost `MAX_REJECTED_TRIALS_SHARE` of the bill at most. A
+    split needs no trial.
     """
     mode = SHARING_MODES[config.sharing.rule]
     if controller.shared:
         return mode.switches and not mode.never_switches_off
-    return mode.switches and controller.rejected_trials_cost <= MAX_REJECTED_TRIAL_COST * controller.training_cost
+    return mode.switches and controller.rejected_trials_cost <= MAX_REJECTED_TRIALS_SHARE * controller.training_cost
 
 
 def accept_proposal(controller: ControllerState, proposal: Proposal) -> ControllerState:
@@ -200,7 +200,7 @@ def accept_proposal(controller: ControllerState, proposal: Proposal) -> Controll
     return replace(
         controller,
         shared=sharing,
-        sharing_switches=controller.sharing_switches + sharing,
+        times_switched_on=controller.times_switched_on + sharing,
         scaling=scaling.clear_windows(controller.scaling),
         roles=roles.restart(controller.roles),
         rejected_trials_cost=0.0,
@@ -208,7 +208,7 @@ def accept_proposal(controller: ControllerState, proposal: Proposal) -> Controll
 
 
 def reject_proposal(controller: ControllerState, overhead: float, rollouts: float) -> ControllerState:
-    """The controller's state once a proposal is rejected, whose trial cost as much as `rollouts`; see `trained`."""
+    """The controller's state once a proposal is rejected, whose trial cost as much as `rollouts`."""
     cost = controller.rejected_trials_cost + overhead + rollouts
     return replace(controller, rejected_trials_cost=cost, roles=roles.restart(controller.roles))
 
@@ -340,7 +340,7 @@ def _group_agents(
         return rule(
             similarity.matrix(distance, tables),
             similarity.upper(distance, tables, sharing.confidence, rng),
-            grouping.policy_count(controller.sharing_switches + 1, len(agents), sharing.cap),
+            grouping.policy_count(controller.times_switched_on + 1, len(agents), sharing.cap),
             sharing.epsilon,
             rng,
         )

@@ -1,4 +1,4 @@
-"""The events of a run; `apply` defines what each does to the state."""
+"""The events of a run, and how answers of functions become some; `apply` defines what each does to the state."""
 
 from dataclasses import dataclass
 

@@ -135,8 +135,8 @@ def _packs(plan: Plan, state: State) -> Packs:
 
 def terms(plan: Plan, state: State) -> Terms:
     """The limits and prices of the planner."""
-    config, sizes = plan.config, plan.config.functions
-    functions = {name: getattr(sizes, name) for name in PLACED}
+    config = plan.config
+    functions = {name: plan.size_of(name) for name in PLACED}
     return Terms(
         prices=plan.prices,
         architecture=config.pricing.architecture,

@@ -93,7 +93,7 @@ def _after_sample(plan: Plan, state: State) -> State:
     state = _with_best(state, evaluation)
     target = plan.config.stop.return_
     if target is not None and evaluation.mean >= target:
-        garbage = tuple(sorted({*state.garbage, *_round_keys(state)}))
+        garbage = tuple(sorted({*state.garbage, *(ref.key for ref in state.round_refs)}))
         return replace(state, phase="final", reason="return", slots={}, garbage=garbage)
     return _start_learning(plan, state)
 
@@ -119,11 +119,6 @@ def _with_best(state: State, evaluation: Evaluated, lead: float = 0.0) -> State:
     following = replace(state, best=best)
     passed_keys = {ref.key for ref in before.policies} if before else set()
     return replace(following, garbage=tuple(sorted(passed_keys - needed_keys(following))))
-
-
-def _round_keys(state: State) -> set[str]:
-    """The keys of the objects that the tasks of the round in flight stored."""
-    return {ref.key for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()}
 
 
 def _end_learning(plan: Plan, state: State) -> State:
@@ -219,7 +214,7 @@ def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions:
             plan.config.league, following.league, following.round, following.team, following.policies
         )
         following = replace(following, league=league)
-    before = {ref.key for ref in state.durable_refs} | _round_keys(state) | set(state.garbage)
+    before = {ref.key for ref in (*state.durable_refs, *state.round_refs)} | set(state.garbage)
     following = replace(following, garbage=tuple(sorted(before - needed_keys(following))))
     return start_round(plan, following)
 

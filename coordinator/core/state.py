@@ -329,6 +329,11 @@ class State(Message, frozen=True, kw_only=True):
         episodes = (one.episodes for one in self.unfinished)
         return tuple(dict.fromkeys((*self.objects, *best, *past, *league, *episodes)))
 
+    @property
+    def round_refs(self) -> tuple[Ref, ...]:
+        """The objects that the tasks of the round in flight stored."""
+        return tuple(ref for slot in self.slots.values() if slot.done for ref in slot.done.objects.values())
+
     def refs(self, parts: set[str]) -> tuple[Ref, ...]:
         """The objects that hold any of `parts` (`part/group`), each once, in order."""
         return tuple(self.objects[index] for index in sorted({self.parts[part] for part in parts}))

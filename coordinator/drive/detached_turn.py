@@ -113,8 +113,8 @@ def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: De
             return False
         # The turn that dispatched them may have died right after its commit.
         driver.clean_up()
-    by_index, slots = completion.gather_reports(cloud.completions, driver.version, len(works)), driver.state.slots
-    reports = {works[index]: best_first(slots[works[index]], each) for index, each in by_index.reports.items()}
+    gathering, slots = completion.gather_reports(cloud.completions, driver.version, len(works)), driver.state.slots
+    reports = {works[index]: best_first(slots[works[index]], each) for index, each in gathering.reports.items()}
     requests = _dispatched_requests(plan, driver, detached)
     answers, usage = _read_answers(requests, cloud, {work: each[0] for work, each in reports.items()})
     throttled_work = {work for work, each in reports.items() if each[0].kind == "throttled"}
@@ -125,7 +125,7 @@ def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: De
         for report in each
     ]
     driver.receive(Reported(tuple(attempts_over)))
-    driver.receive(Metered(_use_of_reports(by_index.updates, by_index.reads, usage, events)))
+    driver.receive(Metered(_use_of_reports(gathering.updates, gathering.reads, usage, events)))
     # Works whose reports are of other attempts are lost, too.
     if lost_work := tuple(work for work in works if driver.state.slots[work].waiting):
         driver.receive(Lost(lost_work))

@@ -83,11 +83,6 @@ def decode_state(body: bytes) -> State:
     return _STATE_DECODER.decode(text)
 
 
-def round_refs(state: State) -> list[Ref]:
-    """The objects that the tasks of the round in flight stored."""
-    return [ref for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()]
-
-
 def find_damaged(storage: Storage, refs: Iterable[Ref]) -> str:
     """What is wrong with the first missing or damaged object; '' when all are intact."""
     for ref in refs:

@@ -1,4 +1,6 @@
-"""What a driver that takes up a run goes on from: the newest state whose objects are all there."""
+"""What a driver that takes up a run goes on from: the newest state whose objects are all there.
+
+And which of the stored objects nobody needs."""
 
 import msgspec
 
@@ -7,7 +9,7 @@ from coordinator.core.budget import load_meter
 from coordinator.core.events import Metered, Resumed
 from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Plan, State
-from coordinator.drive.ledger_items import CHECKPOINT, Unresumable, decode_state, find_damaged, round_refs
+from coordinator.drive.ledger_items import CHECKPOINT, Unresumable, decode_state, find_damaged
 from coordinator.drive.ports import Ledger, Storage
 from functions import keys
 from functions.contract import Record
@@ -18,7 +20,7 @@ def intact_state(plan: Plan, state: State, storage: Storage, ledger: Ledger) -> 
     checkpoint with the present bill. Raises `Unresumable` where that is damaged too, or there is none."""
     problem = find_damaged(storage, state.durable_refs)
     if not problem:
-        if not find_damaged(storage, round_refs(state)):
+        if not find_damaged(storage, state.round_refs):
             return state
         phase = "sample" if PHASES[state.phase].in_round else state.phase
         return msgspec.structs.replace(state, slots={}, phase=phase, proposal=None, decision=None)
@@ -37,7 +39,7 @@ def leftover_keys(plan: Plan, state: State, checkpoint: Record | None, stored_ke
     """Those of the `stored_keys` whose objects are of later rounds or of unanswered attempts, which a power loss may
     have torn. After a kill between their commits the checkpoint may be newer than the state."""
     checkpoint_refs = decode_state(checkpoint.body).durable_refs if checkpoint else ()
-    refs = (*state.durable_refs, *round_refs(state), *checkpoint_refs, *plan.inputs.refs())
+    refs = (*state.durable_refs, *state.round_refs, *checkpoint_refs, *plan.inputs.refs())
     keys_in_use = {ref.key for ref in refs} | set(state.checkpointed)
     return [key for key in stored_keys if key not in keys_in_use and not _is_half_written(plan, state, key)]
 

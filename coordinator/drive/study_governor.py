@@ -61,14 +61,14 @@ def begin(there: Deployment, plan: StudyPlan) -> StudyPlan:
     study = STUDY + plan.study
     with suppress(StaleVersion):
         there.outside(study).ledger.commit(PLAN, to_json(plan), 0)
-    plan_ = read_plan(there, plan.study)
-    assert plan_ is not None
+    stored_plan = read_plan(there, plan.study)
+    assert stored_plan is not None
     state = read_state(there, plan.study)
-    if state is None or not state.is_over(plan_):
-        _list(there, study, plan_.coordinator)
+    if state is None or not state.is_over(stored_plan):
+        _list(there, study, stored_plan.coordinator)
         with suppress(StorageFault):  # the sweep wakes it
-            there.wake(plan_.coordinator, study)
-    return plan_
+            there.wake(stored_plan.coordinator, study)
+    return stored_plan
 
 
 def govern(there: Deployment, study: str) -> dict[str, Any]:

@@ -125,11 +125,11 @@ class Meter(_Charges, frozen=True, kw_only=True):
 
     def add_invocations(self, invocations: Iterable[Invocation]) -> Self:
         """This meter plus finished invocations; raises `ValueError` for a function that is not deployed."""
-        by_function: dict[str, list[Invocation]] = defaultdict(list)
+        invocations_of: dict[str, list[Invocation]] = defaultdict(list)
         for each in invocations:
-            by_function[each.function].append(each)
+            invocations_of[each.function].append(each)
         meter = self
-        for function, group in by_function.items():
+        for function, group in invocations_of.items():
             charge = Charge(
                 invocations=len(group),
                 billed_ms=sum(each.billed_ms for each in group),
@@ -331,7 +331,7 @@ def bill(
     logs = line("logs", meter.log_bytes, _GB, "GB", prices.cloudwatch.logs_gb, 1)
     transfer = line("data transfer out", meter.bytes_out, _GB, "GB", prices.transfer.out_gb, 1)
     lines = (*compute.values(), requests, *storage_lines, logs, transfer)
-    dollars = Bill(
+    without_compute = Bill(
         region=prices.region,
         prices_date=prices.date,
         architecture=architecture,
@@ -345,7 +345,7 @@ def bill(
         logs=logs.dollars,
         transfer=transfer.dollars,
     )
-    return msgspec.structs.replace(dollars, **{name: compute[name].dollars for name in NAMES})
+    return msgspec.structs.replace(without_compute, **{name: compute[name].dollars for name in NAMES})
 
 
 def charge_of(meter: Meter, function: str) -> Charge:

@@ -177,10 +177,10 @@ class AlgorithmSpec:
     """An algorithm as the registry lists it; compared by identity, because every decision looks up what it implies.
 
     `parts` are all parts of a group's state, including `policy`. `summaries` are those that it can compute of its
-    policies. `member_rows`: the stages can learn from one member's share of a group's rows (`rows.learned_from`). The
-    arrays of `resizable_parts` have a row for each rollout or segment in the replay buffer, so their first axis may
-    change. With `part_bytes`, a run whose functions cannot hold the state is refused before it creates anything. An
-    algorithm that `imitates` learns what recorded agents did, so it needs a dataset.
+    policies. `member_rows`: the stages can learn from one member's share of a group's rows
+    (`group_inputs.learned_from`). The arrays of `resizable_parts` have a row for each rollout or segment in the replay
+    buffer, so their first axis may change. With `part_bytes`, a run whose functions cannot hold the state is refused
+    before it creates anything. An algorithm that `imitates` learns what recorded agents did, so it needs a dataset.
     """
 
     name: str

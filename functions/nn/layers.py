@@ -29,7 +29,7 @@ class Layer:
     Attributes:
         kind: What exported policies call it.
         names: What its parameters are called in storage, before its number among the layers of its kind.
-        numbered: Whether the number is part of these names.
+        has_number: Whether the number is part of these names.
         entry: The fields that multiply the layer's inputs and are added to the product, for layers that change the
             width; others keep it, and work in place.
         mark: The name of the empty tensor that stands for this activation in storage.

@@ -47,7 +47,7 @@ def forward(
     """Outputs ``[..., out]`` of inputs ``[..., in]`` of layers with their parameters.
 
     With a recurrent layer inputs are sequences ``[T, B, in]``; the second result is its hidden states before and after
-    every step ``[T, B, H]``. `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `Gru.unroll`.
+    every step ``[T, B, H]``. `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`.
     """
     states = None
     for kind, parameters in layers:

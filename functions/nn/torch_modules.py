@@ -101,7 +101,7 @@ BUILT_IN: dict[str, Callable[[NetworkShape], nn.Module]] = {"cnn": Cnn, "attenti
 
 
 def dense(inputs: int, shape: NetworkShape) -> nn.Sequential:
-    """Dense layers with the widths of `shape.hidden` and ReLU, and the outputs, orthogonal as in `mlp.initialise`."""
+    """Dense layers with the widths of `shape.hidden` and ReLU, and the outputs, orthogonal as in `Layer.initialise`."""
     widths = (inputs, *shape.hidden)
     layers: list[nn.Module] = []
     for before, after in itertools.pairwise(widths):

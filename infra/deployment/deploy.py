@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from infra.aws.clients import Cloud
 from infra.aws.error_messages import storage_errors
-from infra.deployment import teardown
 from infra.deployment.description import Deployment, describe_stack
 from infra.deployment.package_upload import Packages, addresses, keep_image, upload
 from infra.deployment.stack import (
@@ -22,6 +21,7 @@ from infra.deployment.stack import (
     Wait,
     stack_name,
 )
+from infra.deployment.teardown import remove_kept, remove_stack
 from infra.deployment.template import fill_in, text, with_defaults
 
 # API_CreateStack, TemplateBody.
@@ -155,8 +155,8 @@ def _ready(cloud: Cloud, stacks: Stacks, name: str, say: Say) -> Stack | None:
         return stack
     if stack.status in BROKEN:
         say(f"stack {name} is {stack.status}; removing it first")
-        teardown.remove_stack(stacks, stack, say)
-        teardown.remove_kept(cloud, stacks, stack, say)
+        remove_stack(stacks, stack, say)
+        remove_kept(cloud, stacks, stack, say)
         return None
     way_out = "remove what is left of it with `marless teardown`, and deploy again"
     if stack.status == "UPDATE_ROLLBACK_FAILED":

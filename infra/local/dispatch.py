@@ -107,7 +107,7 @@ class Capacity:
     load_s_per_byte: float = LOAD_S_PER_BYTE
     """What it takes a worker to load an object that it does not hold."""
     others: Need = field(default_factory=dict)
-    """How much there is of each other resource, above 0."""
+    """How much there is of each other resource, above 0; no pool of today has others."""
 
     def of(self, resource: str) -> float:
         """How much there is of the resource; raises `KeyError` for one that the machine does not have."""

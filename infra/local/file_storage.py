@@ -137,10 +137,10 @@ def at_once(path: str, flags: int) -> int:
 
 def _write(path: str, body: bytes) -> None:
     with _create(path) as file:
-        count = file.write(body)
+        written = file.write(body)
         # A write may be partial (a full disk, 2 GiB); the next one raises the error or continues.
-        while count < len(body):
-            count += file.write(memoryview(body)[count:])
+        while written < len(body):
+            written += file.write(memoryview(body)[written:])
 
 
 def _create(path: str) -> FileIO:

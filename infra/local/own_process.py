@@ -1,4 +1,4 @@
-"""Memory, age and working time of this process."""
+"""Memory, age and working time of this process, and what the system says of any."""
 
 import os
 import resource

@@ -191,10 +191,10 @@ class Pool:
         self._alone = [pending for pending in self._alone if self._lanes.get(pending.lane.name) is pending.lane]
         if self._alone and not working:
             pending = self._alone.pop(0)
-            task, group = pending.task, (pending.lane.name, pending.task.group)
-            for worker in [worker for worker in self._workers if worker.serves and worker.serves[0] != group[0]]:
+            task, serves = pending.task, (pending.lane.name, pending.task.group)
+            for worker in [worker for worker in self._workers if worker.serves and worker.serves[0] != serves[0]]:
                 self._workers.remove(worker)
-            idle = (worker.number for worker in self._workers if worker.serves in (None, group) and worker.alive())
+            idle = (worker.number for worker in self._workers if worker.serves in (None, serves) and worker.alive())
             self._hand_over(pending.lane, task, next(idle, None))
             return True
         return bool(self._alone)

@@ -165,9 +165,9 @@ class Zygote:
 def _resume() -> None:
     """Workers that were stopped go on: whoever did it was a task, because no terminal reaches them."""
     with suppress(ChildProcessError):
-        while (status := os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG)) is not None:
+        while (child := os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG)) is not None:
             with suppress(ProcessLookupError):
-                os.kill(status.si_pid, signal.SIGCONT)
+                os.kill(child.si_pid, signal.SIGCONT)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ from marless.ablation.suite_costs import TaskCosts
 from marless.comparison.contrasts import contrasts
 from marless.comparison.paired_by_seed import PairedComparison, Runs
 from marless.loggers import registry as loggers
-from marless.reports import TeamPolicy, crossplay
+from marless.reports import TeamPolicy, crossplay, load_policy
 from marless.reports.plot_style import draw_if_possible
+from marless.reports.policy import same_task
 from marless.runs.folder import ERRORS, RunFolder, suggestion
-from marless.runs.run_policies import find_policies
 from marless.runs.session import Stopping
 from marless.studies.campaign import CampaignView
 from marless.studies.cells import Arm
@@ -108,12 +108,15 @@ def plan_suite(
 
 
 def reference_policy(text: str, base: RunConfig) -> TeamPolicy:
-    """The policies of a run or a file, or a script, as opponents; raises `UserError` when they cannot play the task."""
-    reference = find_policies(text, base.task, "--reference")
+    """The policies of a run or a file as opponents; raises `UserError` when they cannot play the task."""
+    path = Path(text) if Path(text).is_file() else RunFolder.find(text).path
     try:
         crossplay.sides(base.task)
     except ValueError as error:
         raise UserError(f"--reference: {error}") from error
+    reference = load_policy(path)
+    if not same_task(reference.task, base.task):
+        raise UserError(f"--reference: {text} was trained on another task ({reference.task.name}, or other options)")
     return reference
 
 

@@ -39,8 +39,7 @@ _RETURN = "return (greedy, sum over agents)"
 _BILLED = "dollars on AWS Lambda and S3, including the final evaluation"
 _PARTS = (*NAMES, "requests", "storage")
 _PART_NAMES = (*(spec.work for spec in FUNCTIONS), "requests of functions", "storage and ledger")
-_FUNCTION_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#F0E442")
-_PART_COLOURS = (*_FUNCTION_COLOURS[: len(NAMES)], "#CC79A7", "#bdbdbd")
+_PART_COLOURS = (*COLOURS[1 : 1 + len(NAMES)], COLOURS[-1], "#bdbdbd")
 _EVENTS = {
     "shared": ("^", "sharing switched on"),
     "split": ("v", "agents part"),

@@ -40,15 +40,15 @@ NO_FAULTS = Faults()
 
 
 class VirtualClock:
-    """Seconds of a forecast; if `measured`, what the coordinator computes in between passes as well."""
+    """Seconds of a forecast; if it `counts_coordinator`, what the coordinator computes in between passes as well."""
 
     def __init__(self, counts_coordinator: bool = True) -> None:
         self.now = self.coordinator_s = 0.0
-        self._measured, self._left = counts_coordinator, time.process_time()
+        self._counts_coordinator, self._left = counts_coordinator, time.process_time()
 
     def enter(self) -> None:
         """The coordinator calls the simulation: the time that it computed passes."""
-        if not self._measured:
+        if not self._counts_coordinator:
             return
         worked_s = time.process_time() - self._left
         self.coordinator_s += worked_s

@@ -41,7 +41,7 @@ class Writer(Protocol):
     """An open log of one run. Every method may raise; the run then goes on without this log.
 
     One whose store does not take every name may have an attribute `renamed`, the store's names by ours, which the user
-    is told once; `names.Names` finds such names.
+    is told once; `valid_names.Names` finds such names.
     """
 
     @property

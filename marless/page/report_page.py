@@ -19,7 +19,7 @@ from marless.reports.provenance import written_by
 def write_report(names: Sequence[str], path: Path, by: Sequence[str], at: Axis, metric: str) -> None:
     """Writes one page in HTML about a run, or about those that are named or that the named folders hold.
 
-    `by`, `at` and `metric` are those of `marless compare`. Raises `UserError` for runs that cannot be result, and for
+    `by`, `at` and `metric` are those of `marless compare`. Raises `UserError` for runs that cannot be compared, and for
     a page that cannot be written.
     """
     if path.is_dir() or not path.parent.is_dir():

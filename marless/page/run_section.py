@@ -116,9 +116,8 @@ def _final(facts: Facts) -> tuple[str, str]:
     run_summary = facts.summary
     if run_summary and (final := run_summary.final_return):
         of = f"side {run_summary.side}, " if run_summary.side else ""
-        return axis_numbers.number(
-            final.mean
-        ), f"{_interval(final.ci95)}{of}{counted(final.episodes, 'greedy episode')}"
+        mean = axis_numbers.number(final.mean)
+        return mean, f"{_interval(final.ci95)}{of}{counted(final.episodes, 'greedy episode')}"
     evaluations = run_charts.evaluations(facts)
     if not evaluations:
         return "-", "not evaluated yet"

@@ -55,7 +55,7 @@ class Stopping(Protocol):
 
 
 class Session:
-    """Drives a run until it ends or a signal comes. `started` is the monotonic clock when the command began.
+    """Drives a run until it ends or a signal comes. `start_time` is the monotonic clock when the command began.
 
     `alone`: a step may wait for a report, and the run's end for its picture and its log; otherwise other runs go on
     meanwhile, and who drives them ends the log.

@@ -21,8 +21,8 @@ class Decided(NamedTuple):
 def decide(
     scores: Mapping[str, Mapping[int, float]], keep: float, coming: int, settled_names: frozenset[str] = frozenset()
 ) -> Decided:
-    """What becomes of the settings at a rung, by their returns of each seed; what was `settled_names`
-    before stays.
+    """What becomes of the settings at a rung, by their returns of each seed; those with `settled_names`
+    were decided before, and stay.
 
     `coming`: how many settings may still arrive. While some may, a setting goes on if it is among the best
     ``floor(keep * n)`` of the n that are there, and the others wait; afterwards at least one goes on and the others are

@@ -18,7 +18,7 @@ MOST_LANES = 200
 
 @dataclass(frozen=True)
 class Bar:
-    """An attempt on its lane, in seconds: waiting from `asked`, starting up from `start`, at work from `ready`."""
+    """An attempt on its lane, in seconds: waiting from `asked_at`, starting up from `start`, at work from `ready`."""
 
     record: AttemptRecord
     lane: int

@@ -294,6 +294,5 @@ class World:
     def missing(self, state):
         """Keys that the state, the last checkpoint or the round in flight refer to and storage does not hold."""
         checkpoint = load_state(self.ledger, CHECKPOINT)
-        refs = [*state.durable_refs, *(checkpoint.durable_refs if checkpoint else ())]
-        refs += [ref for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()]
+        refs = [*state.durable_refs, *(checkpoint.durable_refs if checkpoint else ()), *state.round_refs]
         return {ref.key for ref in refs} - set(self.storage)

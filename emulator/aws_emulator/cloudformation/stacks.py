@@ -168,9 +168,13 @@ class Stacks:
         if not change_set.changes:
             raise Invalid(f"ChangeSet [{change_set.id}] cannot be executed in its current status of [FAILED]")
         self.withdraw(change_set)
-        template_and_parameters = (change_set.template, change_set.parameters)
         self.update(
-            change_set.stack.id, *template_and_parameters, tags=change_set.tags, uses_transform=True, judge=judge
+            change_set.stack.id,
+            change_set.template,
+            change_set.parameters,
+            tags=change_set.tags,
+            uses_transform=True,
+            judge=judge,
         )
 
     def withdraw(self, change_set: ChangeSet) -> None:
@@ -364,7 +368,7 @@ class Stacks:
 
 
 class _ExistingResources(Mapping[str, Any]):
-    """The stack's resources in the form of `Scope.physical`."""
+    """The stack's resources in the form of `Scope.resources`."""
 
     def __init__(self, stack: Stack) -> None:
         self._resources = stack.resources

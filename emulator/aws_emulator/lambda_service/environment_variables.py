@@ -30,7 +30,8 @@ class AccountContext:
 def variables(
     function: FunctionVersion, account: AccountContext, log_stream: str, home: Path, runtime_api: str
 ) -> dict[str, str]:
-    """All environment variables of the function's process; of this process's, PATH and those of `account` alone.
+    """All environment variables of the function's process; of this process's, PATH and
+    `account.inherited_variables` alone.
 
     AWS documentation, "Working with Lambda environment variables": a function may set those before
     `function_variables`, but not those after it. AWS_ENDPOINT_URL is specific to the emulation: it directs the SDK's

@@ -107,7 +107,7 @@ class OwnActions(NamedTuple):
         return weights.forward(self.rows, first=self.first).outputs.reshape(self.shape[:2])
 
     def gradient(self, weights: Weights, grad_output: Array) -> Array:
-        """d loss / d `own`, from d loss / d the critic's value ``[T, n * E]``."""
+        """d loss / d `own_actions`, from d loss / d the critic's value ``[T, n * E]``."""
         gradient = weights.input_gradient(self.rows, grad_output.reshape(*self.rows.shape[:-1], 1), self.first)
         of_critics = by_agent(gradient.reshape(self.shape), len(self.inputs.agents))
         return np.stack(

@@ -89,7 +89,7 @@ class Merging:
         self._ppo = Ppo(view)
 
     def merge(self, context: Context[PpoConfig], target: Team, group: int, base: int, distil_steps: int) -> StageResult:
-        """Normaliser, critic and, with distillation, policy of `group`; see `base.Implementation.merge`.
+        """Normaliser, critic and, with distillation, policy of `group`; see `stage.Merge`.
 
         The critic is rescaled so that its denormalised values stay the same although the normaliser changes (van
         Hasselt et al., "Learning values across many orders of magnitude", 2016).

@@ -1,10 +1,10 @@
 """An env task as a PettingZoo `ParallelEnv`, for other trainers; `adapter` converts in the other direction.
 
 An agent that terminates leaves `agents`; a time limit truncates the agents that are left. Observations, actions and
-names of agents are those of the environment (`language`): of tasks that describe no spaces, boxes of float32 in the
-shape of `AgentClass.observation_shape`, or vectors where it does not cover all of them. Where actions may be illegal,
-observations are dictionaries with "observation" and "action_mask", as in PettingZoo's classic games. Numbers have the
-precision of networks, float32. The last action (`task.last_action`) is the policy's state, and is not shown.
+names of agents are those of the environment (`native_spaces`): of tasks that describe no spaces, boxes of float32 in
+the shape of `AgentClass.observation_shape`, or vectors where it does not cover all of them. Where actions may be
+illegal, observations are dictionaries with "observation" and "action_mask", as in PettingZoo's classic games. Numbers
+have the precision of networks, float32. The last action (`task.last_action`) is the policy's state, and is not shown.
 """
 
 from collections.abc import Mapping

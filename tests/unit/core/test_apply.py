@@ -406,7 +406,7 @@ def test_every_write_is_billed_by_the_size_it_has(monkeypatch, encoder):
 
 
 def test_fields_that_were_renamed_keep_their_names_in_the_ledger_and_in_files():
-    controller = ControllerState(sharing_switches=1, training_cost=2.0, rejected_trials_cost=3.0)
+    controller = ControllerState(times_switched_on=1, training_cost=2.0, rejected_trials_cost=3.0)
     assert msgspec.to_builtins(controller) == {"times": 1, "trained": 2.0, "looked": 3.0}
     item = WorkItem(function="actor", memory_mb=1, kind="sample", expected_hits=Usage(hits=2))
     assert msgspec.to_builtins(item)["kept"] == {"hits": 2}

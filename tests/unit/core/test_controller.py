@@ -88,7 +88,9 @@ def test_when_nobody_is_alike_sharing_is_put_off_until_the_window_is_full_again(
 
 def test_while_sharing_a_decline_gives_every_agent_a_copy_of_its_own():
     config, shared = settings(*DYNAMIC), Team(groups=(0, 0, 2, 0, 4), identity=True)
-    decision = after(3, config, team=shared, controller=replace(initial_state(config), shared=True, sharing_switches=1))
+    decision = after(
+        3, config, team=shared, controller=replace(initial_state(config), shared=True, times_switched_on=1)
+    )
     assert decision.proposal.kind == "split"
     assert decision.proposal.team.groups == (0, 1, 2, 3, 4)
     # Agent 2 and the adversary already learn alone and stay unchanged.
@@ -114,10 +116,10 @@ def test_without_dynamic_sharing_the_trend_is_reported_and_nothing_is_proposed(r
 def test_taking_a_proposal_switches_sharing_and_counts_how_often():
     config = settings(*DYNAMIC)
     share = after(3, config).proposal
-    on = accept_proposal(ControllerState(sharing_switches=1), share)
-    assert (on.shared, on.sharing_switches) == (True, 2)
+    on = accept_proposal(ControllerState(times_switched_on=1), share)
+    assert (on.shared, on.times_switched_on) == (True, 2)
     off = accept_proposal(on, replace(share, kind="split"))
-    assert (off.shared, off.sharing_switches) == (False, 2)
+    assert (off.shared, off.times_switched_on) == (False, 2)
 
 
 def test_a_round_without_a_finished_episode_leaves_the_trend_as_it_was():
