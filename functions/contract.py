@@ -54,13 +54,13 @@ class Usage(Message, frozen=True, kw_only=True):
     gets: int = 0
     """Objects read."""
     bytes_written: int = 0
-    """Their bytes."""
+    """Bytes of the objects written."""
     bytes_read: int = 0
-    """Their bytes."""
+    """Bytes of the objects read."""
     hits: int = 0
     """Objects that the process had kept, so that they were not read from storage."""
     hit_bytes: int = 0
-    """Their bytes."""
+    """Bytes of these."""
 
     def __add__(self, other: Self) -> Self:
         return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})

@@ -48,7 +48,7 @@ from functions.contract import (
 from functions.encoding import JsonDecoder, to_json
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.isolation import process_guard
-from functions.isolation.process_guard import Keeper, ProcessChanged
+from functions.isolation.process_guard import ProcessChanged, ProcessGuard
 from functions.storage_port import Blobs
 from functions.stored_answers import REPLY, last_object, require_task, stored_answer
 from functions.text.redaction import redact
@@ -170,7 +170,7 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
     """
     meter = Counted(blobs)
     request = _DECODER.decode(body)
-    with Keeper(_owner(request), request.address.run) as guard:
+    with ProcessGuard(_owner(request), request.address.run) as guard:
         try:
             work = works.get(type(request))
             if work is None:

@@ -10,7 +10,7 @@ from functions.serving import Tensors
 
 
 def recorded_rollouts(
-    task: Playing, recording: Recorded, dataset: Tensors, rounds_later: int = 0
+    task: Playing, recording: Recorded, dataset: Tensors, rounds_later: int
 ) -> tuple[Tensors, SampleReply]:
     """The task's rollouts `rounds_later` rounds after its first; pure.
 

@@ -143,12 +143,6 @@ def collect_fragment(
     }
 
 
-def _first(
-    environment: Resumable, environment_tensors: Mapping[str, NDArray[Any]], rng: np.random.Generator
-) -> Observation:
+def _first(environment: Resumable, own_tensors: Mapping[str, NDArray[Any]], rng: np.random.Generator) -> Observation:
     """The observation with which the round begins."""
-    return (
-        environment.resume(tensors_below(environment_tensors, _ENVIRONMENT), rng)
-        if environment_tensors
-        else environment.reset(rng)
-    )
+    return environment.resume(tensors_below(own_tensors, _ENVIRONMENT), rng) if own_tensors else environment.reset(rng)

@@ -27,14 +27,14 @@ def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
     try:
         policy = Policy(environment.spec, task.team, weights)
         blocks = -(-task.episodes // environment.num_envs)
-        episodes_by_part: list[Episodes] = []
+        episodes_by_block: list[Episodes] = []
         for block in range(blocks):
             address = (task.address.seed, "evaluate", task.stream, task.address.round, task.part, block)
             count = min(environment.num_envs, task.episodes - block * environment.num_envs)
             rng, luck = generator(*address), generator(*address, "opponents")
-            episodes_by_part.append(play(environment, policy, rng, task.greedy, count, luck))
-        _, agent_means, env_metrics = summary(episodes_by_part)
-        returns = _returns(environment.spec, task.side, episodes_by_part)
+            episodes_by_block.append(play(environment, policy, rng, task.greedy, count, luck))
+        _, agent_means, env_metrics = summary(episodes_by_block)
+        returns = _returns(environment.spec, task.side, episodes_by_block)
         if len(returns) != task.episodes:
             missing, horizon = task.episodes - len(returns), environment.spec.horizon
             raise EnvironmentFault(
@@ -78,9 +78,9 @@ def play(
     return episodes
 
 
-def _returns(spec: EnvSpec, side: int | None, episodes_by_part: list[Episodes]) -> tuple[float, ...]:
+def _returns(spec: EnvSpec, side: int | None, episodes_by_block: list[Episodes]) -> tuple[float, ...]:
     """One per episode: the sum over all agents or those on `side`; raises `BadRequest` when there is no such side."""
-    by_agent = np.concatenate([part.agent_returns() for part in episodes_by_part])
+    by_agent = np.concatenate([block.agent_returns() for block in episodes_by_block])
     if side is not None:
         if side not in spec.sides:
             raise BadRequest(f"the task has no side {side}")

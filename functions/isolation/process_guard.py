@@ -36,7 +36,7 @@ class _Process:
     """What is remembered between pieces of work."""
 
     def __init__(self) -> None:
-        self.keeper: Keeper | None = None
+        self.guard: ProcessGuard | None = None
         # Whether the first call of a method left another rounding behind.
         self.first: dict[str, bool] = {}
         # What code left in `PARTS`, and which functions it replaced, by run and owner.
@@ -47,7 +47,7 @@ class _Process:
 _process = _Process()
 
 
-class Keeper:
+class ProcessGuard:
     """Surrounds a piece of work of `run` that calls code of `owner`, an env task or an algorithm.
 
     Within it numbers are rounded to nearest and numpy warns as it does by default, whatever the process does outside.
@@ -72,13 +72,13 @@ class Keeper:
         self._ours = [part.read() for part in PARTS]
         if IMPORTS.foreign and self._key in _process.theirs:
             _put_back(PARTS, self._ours, _process.theirs[self._key])
-        self._outer, _process.keeper = _process.keeper, self
+        self._outer, _process.guard = _process.guard, self
         return self
 
     def __exit__(self, *_: object) -> None:
         if not self.restored:
             self.put_back()
-        _process.keeper = self._outer
+        _process.guard = self._outer
         self._opened.close()
 
     def remarks(self) -> tuple[str, ...]:
@@ -113,11 +113,11 @@ class Keeper:
 def restore() -> None:
     """Before anything of ours is computed or written after code of others: puts back what it changed.
 
-    Raises `ProcessChanged` when it replaced functions. Without a `Keeper` nothing happens.
+    Raises `ProcessChanged` when it replaced functions. Without a `ProcessGuard` nothing happens.
     """
-    if (keeper := _process.keeper) is not None:
-        keeper.put_back()
-        keeper.require_originals()
+    if (guard := _process.guard) is not None:
+        guard.put_back()
+        guard.require_originals()
 
 
 def spoilt() -> bool:
@@ -131,24 +131,24 @@ def state_of_process() -> list[Any]:
 
 
 def settle(call: str = "") -> None:
-    """Within a `Keeper`: rounds to nearest again, and has numpy warn as by default, after a `call` of code that is not
-    ours: ``<owner>, <method>``.
+    """Within a `ProcessGuard`: rounds to nearest again, and has numpy warn as by default, after a `call` of code that
+    is not ours: ``<owner>, <method>``.
 
     Raises `ProcessChanged` when the call leaves another rounding behind and the first such call did not: what it
     returns then depends on how many calls the process has seen.
     """
-    keeper = _process.keeper
-    if keeper is None:
+    guard = _process.guard
+    if guard is None:
         return
-    keeper.restored = False
+    guard.restored = False
     if np.geterr() != _ERRORS:
         np.seterr(**_ERRORS)  # type: ignore[arg-type]
-        keeper.changed[_ERROR_STATE] = None
+        guard.changed[_ERROR_STATE] = None
     registers, has_changed = ARITHMETIC.read(), False
     if registers != ARITHMETIC.standard:
         ARITHMETIC.write(ARITHMETIC.standard)
         has_changed = not ARITHMETIC.rounds_to_nearest(registers)
-        keeper.changed[_ROUNDING if has_changed else _TRAPS] = None
+        guard.changed[_ROUNDING if has_changed else _TRAPS] = None
     if call and has_changed and not _process.first.get(call, True):
         raise ProcessChanged(f"it changes {_ROUNDING} in some calls and not in others")
     _process.first.setdefault(call, has_changed)

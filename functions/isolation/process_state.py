@@ -138,8 +138,8 @@ def _alarm() -> bool:
     return signal.getitimer(signal.ITIMER_REAL)[0] > 0
 
 
-def _silence(on: bool) -> None:
-    if not on:
+def _silence(was_armed: bool) -> None:
+    if not was_armed:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 

@@ -17,15 +17,15 @@ from functions.nn.networks import Weights
 
 
 def train_step(
-    view: View, context: Context[DdpgConfig], group: int, now: Array, after: Actions, batch_actions: Actions
+    view: View, context: Context[DdpgConfig], group: int, now: Array, after: Actions, after_own: Actions
 ) -> StageResult:
     """One step of the group's critics and their targets, and d policy loss / d policy's actions.
 
     `context` is not a minibatch's. `now` ``[n, T, E, width]`` are the policy's actions at the minibatch's steps,
-    `after` the target policies' actions after these steps, and `batch_actions` the same for all of the round's own
+    `after` the target policies' actions after these steps, and `after_own` the same for all of the round's own
     steps, in its last update. Of two critics the policy follows the first one, as in TD3.
     """
-    metrics = _overestimation(view, context, group, batch_actions) if due(context) else {}
+    metrics = _overestimation(view, context, group, after_own) if due(context) else {}
     update = learn_values(view, context, group, after)
     gradient = _action_gradient(update.weights[0], update.inputs, update.steps, now)
     return StageResult({**update.tensors, f"gradient/{group_name(group)}": gradient}, metrics | update.metrics)

@@ -22,8 +22,8 @@ def critic(context: Context[DdpgConfig], group: int) -> StageResult:
     """One step of the group's critic, and the gradient of its values with respect to the policy's actions."""
     minibatch, agents = with_minibatch(context), members(context.team, group)
     after = dict(zip(agents, next_actions(minibatch, group), strict=True))
-    batch_actions = dict(zip(agents, next_actions(context, group), strict=True)) if due(context) else {}
-    return train_step(OWN_VIEW, context, group, current_actions(minibatch, group), after, batch_actions)
+    after_own = dict(zip(agents, next_actions(context, group), strict=True)) if due(context) else {}
+    return train_step(OWN_VIEW, context, group, current_actions(minibatch, group), after, after_own)
 
 
 initialise = partial(ddpg.initialise, OWN_VIEW)

@@ -37,8 +37,8 @@ def actors(context: Context[DdpgConfig], group: int) -> StageResult:
 def critic(context: Context[DdpgConfig], group: int) -> StageResult:
     """One step of the group's critic, and the gradient of its values with respect to the policy's actions."""
     now, after = context.tensors[f"action/{group_name(group)}"], _by_agent(context, "next_action")
-    batch_actions = _by_agent(context, f"next_action{OWN}") if due(context) else {}
-    return train_step(TEAM_VIEW, context, group, now, after, batch_actions)
+    after_own = _by_agent(context, f"next_action{OWN}") if due(context) else {}
+    return train_step(TEAM_VIEW, context, group, now, after, after_own)
 
 
 def _by_agent(context: Context[DdpgConfig], part: str) -> dict[int, Array]:

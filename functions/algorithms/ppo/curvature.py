@@ -187,11 +187,11 @@ def extremes(times: Callable[[Array], Array], start: Array, most: int, residual:
     Lanczos' method with full reorthogonalisation (Golub and Van Loan, "Matrix Computations", chapter 10). It ends early
     once the relative residuals of both ends are at most `residual`; their relative errors are then of the order of
     `residual` squared. The projected matrix includes the next row, whose diagonal element is not computed yet; an
-    ritz of this element brings the ends closer to the true eigenvalues.
+    estimate of this element brings the ends closer to the true eigenvalues.
     """
     most = min(most, len(start))
     basis = np.empty((most, len(start)), start.dtype)
-    tridiagonal = np.zeros((most + 1, most + 1))  # tridiagonal; only the lower triangle is read
+    tridiagonal = np.zeros((most + 1, most + 1))  # only the lower triangle is read
     vector, length, ritz = start, math.sqrt(start.dot(start)), Extremes(0.0, 0.0)
     for step in range(most):
         np.divide(vector, length, out=basis[step])

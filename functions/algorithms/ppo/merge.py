@@ -125,11 +125,11 @@ class Merging:
         targets, values = [], []
         for agent in agents:
             name = group_name(agent)
-            outputs = self._ppo.postprocess(context, agent).tensors
-            old, new = (Normaliser(*tensors[f"normaliser/{name}"].tolist()) for tensors in (context.tensors, outputs))
+            after = self._ppo.postprocess(context, agent).tensors
+            old, new = (Normaliser(*tensors[f"normaliser/{name}"].tolist()) for tensors in (context.tensors, after))
             living = context.batch.alive[[agent]][learning_signal(context, agent).loss_mask]
-            targets.append(new.denormalise(outputs[f"target/{name}"][living].astype(np.float64)))
-            values.append(old.denormalise(outputs[f"value/{name}"][living].astype(np.float64)))
+            targets.append(new.denormalise(after[f"target/{name}"][living].astype(np.float64)))
+            values.append(old.denormalise(after[f"value/{name}"][living].astype(np.float64)))
         return Estimates(np.concatenate(targets), np.concatenate(values))
 
 

@@ -34,15 +34,15 @@ class Followed(NamedTuple):
 
 
 def train_step(
-    view: View, context: Context[SacConfig], group: int, now: Array, after: Followed, batch_actions: Followed | None
+    view: View, context: Context[SacConfig], group: int, now: Array, after: Followed, after_own: Followed | None
 ) -> StageResult:
     """One step of the group's critics and their targets, and d policy loss / d policy's actions, without the entropy.
 
     `context` is not a minibatch's. `now` ``[n, T, E, width]`` are samples of the policy's actions at the minibatch's
-    steps, `after` is what follows these steps, and `batch_actions` what follows all of the round's own steps, in its
+    steps, `after` is what follows these steps, and `after_own` what follows all of the round's own steps, in its
     last update.
     """
-    metrics = {} if batch_actions is None else _overestimation(view, context, group, batch_actions)
+    metrics = {} if after_own is None else _overestimation(view, context, group, after_own)
     name = group_name(group)
     update = learn_values(view, context, group, after.actions, temperature(context, name) * after.entropy)
     gradient = _action_gradient(update.weights, update.inputs, update.steps, now)

@@ -20,9 +20,9 @@ from functions.algorithms.stage import Context, Stage, StageResult
 
 def critic(context: Context[SacConfig], group: int) -> StageResult:
     """One step of the group's critics, and the gradient of their values with respect to the policy's actions."""
-    minibatch, batch_actions = with_minibatch(context), _policy_actions(context, group, OWN) if due(context) else None
+    minibatch, after_own = with_minibatch(context), _policy_actions(context, group, OWN) if due(context) else None
     return train_step(
-        OWN_VIEW, context, group, current_actions(minibatch, group), _policy_actions(minibatch, group), batch_actions
+        OWN_VIEW, context, group, current_actions(minibatch, group), _policy_actions(minibatch, group), after_own
     )
 
 

@@ -34,9 +34,9 @@ def actors(context: Context[SacConfig], group: int) -> StageResult:
 
 def critic(context: Context[SacConfig], group: int) -> StageResult:
     """One step of the group's critics, and the gradient of their values with respect to the policy's actions."""
-    batch_actions = _policy_actions(context, group, OWN) if due(context) else None
+    after_own = _policy_actions(context, group, OWN) if due(context) else None
     now = context.tensors[f"action/{group_name(group)}"]
-    return train_step(TEAM_VIEW, context, group, now, _policy_actions(context, group), batch_actions)
+    return train_step(TEAM_VIEW, context, group, now, _policy_actions(context, group), after_own)
 
 
 def _as_tensors(after: After, group: int, of: str = "") -> dict[str, Array]:

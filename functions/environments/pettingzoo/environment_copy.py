@@ -31,8 +31,8 @@ class Transition:
     """Whether the environment has to be reset."""
 
 
-class _LiveAgent(NamedTuple):
-    """An alive agent."""
+class _AgentPlace(NamedTuple):
+    """An agent with its place in the arrays."""
 
     key: Any
     """Its name in PettingZoo."""
@@ -64,7 +64,7 @@ class EnvironmentCopy:
         places = {i: (c, (row, j)) for c, kind in enumerate(classes) for j, i in enumerate(kind.agents)}
         agents_with_place = [(agent, *places[i]) for i, agent in enumerate(agents)]
         self._all_agents = [
-            _LiveAgent(who.key, kind, at, who.codec.observation.write_fast, who) for who, kind, at in agents_with_place
+            _AgentPlace(who.key, kind, at, who.codec.observation.write_fast, who) for who, kind, at in agents_with_place
         ]
         # Classes whose observation spaces do not make sure that numbers are finite.
         self._classes_to_check = [
@@ -245,7 +245,7 @@ class EnvironmentCopy:
         return True
 
     def _write_observation(
-        self, method: str, observations: dict[Any, Any], live_agent: _LiveAgent, into: Observation
+        self, method: str, observations: dict[Any, Any], live_agent: _AgentPlace, into: Observation
     ) -> None:
         """Writes the observation of an agent with all checks."""
         key, kind, at, _, agent = live_agent

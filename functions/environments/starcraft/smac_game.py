@@ -79,7 +79,7 @@ class Game:
 
     def again(self) -> Frame:
         """The next episode of the running game; raises `EnvironmentFault`."""
-        guard = self._start()
+        guard = self._running_guard()
         guard.steps = 0
         with self._own_numbers():
             guard.call("reset")
@@ -87,7 +87,7 @@ class Game:
 
     def step(self, actions: list[int]) -> tuple[Frame, Outcome]:
         """Steps the game; raises `EnvironmentFault`."""
-        guard = self._start()
+        guard = self._running_guard()
         guard.steps += 1
         with self._own_numbers():
             answer = guard.call("step", actions)
@@ -110,7 +110,7 @@ class Game:
         if guard is not None:
             guard.call("close")
 
-    def _start(self) -> Guard:
+    def _running_guard(self) -> Guard:
         if self._guard is None:
             raise RuntimeError(f"{self._where}: step before reset")
         return self._guard

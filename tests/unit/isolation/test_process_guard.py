@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from functions.isolation import foreign_imports
 from functions.isolation.arithmetic import ARITHMETIC
-from functions.isolation.process_guard import Keeper, ProcessChanged, restore, settle, settling
+from functions.isolation.process_guard import ProcessChanged, ProcessGuard, restore, settle, settling
 from functions.nn import layers
 
 pytestmark = pytest.mark.usefixtures("code_of_others")
@@ -37,13 +37,13 @@ def third():
 @pytest.fixture(autouse=True)
 def as_before():
     """No test leaves anything behind."""
-    with Keeper("the tests", "tests"):
+    with ProcessGuard("the tests", "tests"):
         yield
 
 
 @known_layout
 def test_numbers_are_rounded_to_nearest_after_each_call():
-    with Keeper("theirs", "one") as kept:
+    with ProcessGuard("theirs", "one") as kept:
         round_upwards()
         assert third() == -11184810.0
         settle()
@@ -57,7 +57,7 @@ def test_numbers_are_rounded_to_nearest_after_each_call():
 def test_the_process_rounds_outside_as_it_did():
     registers = ARITHMETIC.read()
     round_upwards()
-    with Keeper("theirs", "one") as kept:
+    with ProcessGuard("theirs", "one") as kept:
         assert third() == -11184811.0
     assert third() == -11184810.0 and not kept.changed
     ARITHMETIC.write(registers)
@@ -66,7 +66,7 @@ def test_the_process_rounds_outside_as_it_did():
 @known_layout
 def test_what_a_library_sets_when_it_is_loaded_is_put_back():
     flush = {"x86_64": 0x8040, "aarch64": 1 << 24, "arm64": 1 << 24}[os.uname().machine]
-    with Keeper("theirs", "one") as kept, settling("theirs, make"):
+    with ProcessGuard("theirs", "one") as kept, settling("theirs, make"):
         *rest, control = ARITHMETIC.read()
         ARITHMETIC.write((*rest, control | flush))
         assert SUBNORMAL * np.float32(1) == 0
@@ -75,7 +75,7 @@ def test_what_a_library_sets_when_it_is_loaded_is_put_back():
 
 @known_layout
 def test_rounding_that_changes_in_some_calls_only_is_refused():
-    with Keeper("theirs", "one"):
+    with ProcessGuard("theirs", "one"):
         for _ in range(2):  # as ever: its numbers do not depend on how long the process has lived
             with settling("theirs, always"):
                 round_upwards()
@@ -89,7 +89,7 @@ def test_rounding_that_changes_in_some_calls_only_is_refused():
 def test_numpy_warns_as_by_default_within_and_as_before_outside():
     with np.errstate(all="ignore"):
         before = np.geterr()
-        with Keeper("theirs", "one") as kept:
+        with ProcessGuard("theirs", "one") as kept:
             assert np.geterr()["divide"] == "warn"
             np.seterr(all="raise")
             settle()
@@ -103,7 +103,7 @@ def test_files_variables_signals_and_filters_are_ours_again_and_theirs_when_they
     (tmp_path / "theirs").mkdir()
     stdout, limit, handler = sys.stdout, sys.getrecursionlimit(), signal.getsignal(signal.SIGUSR1)
     variables, filters = dict(os.environ), list(warnings.filters)
-    with Keeper("theirs", "one") as kept:
+    with ProcessGuard("theirs", "one") as kept:
         os.umask(0o777)
         os.chdir("theirs")
         os.environ.clear()
@@ -120,10 +120,10 @@ def test_files_variables_signals_and_filters_are_ours_again_and_theirs_when_they
         assert signal.getsignal(signal.SIGUSR1) is handler
     told = " ".join(kept.remarks())
     assert "file mode mask" in told and "current folder" in told and "filters" not in told
-    with Keeper("theirs", "one"):
+    with ProcessGuard("theirs", "one"):
         assert Path.cwd() == tmp_path / "theirs" and os.environ["OURS"] == "no"
         assert sys.getrecursionlimit() == limit + 7
-    with Keeper("theirs", "another run"):
+    with ProcessGuard("theirs", "another run"):
         assert Path.cwd() == tmp_path
     assert dict(os.environ) == variables
 
@@ -133,7 +133,7 @@ def test_numerical_threads_are_as_many_as_before():
         return [library["num_threads"] for library in threadpool_info()]
 
     before = counts()
-    with Keeper("theirs", "one") as kept:
+    with ProcessGuard("theirs", "one") as kept:
         threadpool_limits(before[0] + 1)
         restore()
         assert counts() == before
@@ -143,14 +143,14 @@ def test_numerical_threads_are_as_many_as_before():
 def test_to_import_torch_changes_nothing(shell):
     torch = pytest.importorskip("torch")
     shell.forget("torch")
-    with Keeper("game") as keeper:
+    with ProcessGuard("game") as keeper:
         shell.provide({"torch": torch})
     assert not keeper.changed
 
 
 def test_torch_computes_as_by_default():
     torch = pytest.importorskip("torch")
-    with Keeper("theirs", "one"):
+    with ProcessGuard("theirs", "one"):
         torch.set_default_dtype(torch.float64)
         torch.set_grad_enabled(False)
         restore()
@@ -176,20 +176,20 @@ def test_torch_computes_as_by_default():
 )
 def test_work_with_replaced_functions_is_refused_and_other_runs_have_the_right_ones(owner, name, said):
     original = getattr(owner, name)
-    with Keeper("theirs", f"replaces {name}"), pytest.raises(ProcessChanged, match=f"theirs replaces .*{said}"):
+    with ProcessGuard("theirs", f"replaces {name}"), pytest.raises(ProcessChanged, match=f"theirs replaces .*{said}"):
         setattr(owner, name, lambda *_: 7)
         restore()
     assert getattr(owner, name) is original
-    with Keeper("theirs", "another run"):
+    with ProcessGuard("theirs", "another run"):
         restore()
     # The same run is refused again: what it has replaced once it would have replaced in a new process.
-    with Keeper("theirs", f"replaces {name}"), pytest.raises(ProcessChanged):
+    with ProcessGuard("theirs", f"replaces {name}"), pytest.raises(ProcessChanged):
         restore()
 
 
 def test_a_replaced_function_is_put_back_after_an_error_too():
     original = np.tanh
-    with pytest.raises(ZeroDivisionError), Keeper("theirs", "fails"):
+    with pytest.raises(ZeroDivisionError), ProcessGuard("theirs", "fails"):
         np.tanh = None
         raise ZeroDivisionError
     assert np.tanh is original
@@ -198,7 +198,7 @@ def test_a_replaced_function_is_put_back_after_an_error_too():
 def test_functions_that_compute_nothing_may_be_replaced():
     original = builtins.print
     try:
-        with Keeper("theirs", "prints"):
+        with ProcessGuard("theirs", "prints"):
             builtins.print = lambda *_: None
             restore()
     finally:
