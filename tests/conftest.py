@@ -33,7 +33,7 @@ def _own_state(tmp_path_factory):
 
 @pytest.fixture
 def shell():
-    """Changes the current folder, environment variables and the import path, for one test."""
+    """What a user decides outside the program, for one test: folder, variables, packages, what is typed."""
     with Shell() as shell:
         yield shell
 
@@ -45,14 +45,17 @@ def pytest_collection_finish(session):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of a test marked `one_in(n)` every n-th case is quick, and the others wait for `make conformance`."""
-    seen = Counter()
+    """Of a test marked `one_in(n)` one of n cases is quick, and the others wait for `make conformance`.
+
+    Of each next n it is the one before, as in a diagonal: every n-th would leave out values of a parameter that has n.
+    """
+    cases = Counter()
     for item in items:
         if mark := item.get_closest_marker("one_in"):
             test = item.nodeid.partition("[")[0]
-            if seen[test] % mark.args[0]:
+            if (cases[test] + cases[test] // mark.args[0]) % mark.args[0]:
                 item.add_marker(pytest.mark.conformance)
-            seen[test] += 1
+            cases[test] += 1
 
 
 def _pool(workers, blobs_root, modules):
@@ -98,7 +101,7 @@ def pictures(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _new_process():
-    """Each test begins with nothing kept, and may change what is. What tests import is no code of others."""
+    """Each test begins with nothing kept, and may change how much is. What tests import is no code of others."""
     IMPORTS.expect()
     bound, keeps_objects = WARM.bound, WARM.keeps_objects
     WARM.clear()

@@ -22,7 +22,7 @@ SETTINGS = {
     "whole-replay": ("algorithm.name=qmix", *REPLAYED, "placement.rule=whole"),
     "fused-replay": ("algorithm.name=iql", *REPLAYED, "placement.rule=fused"),
 }
-WHERE = (("--workers", "2"), ("--backend", "inline"))
+WHERE = (("--workers", "1"), ("--workers", "2"), ("--backend", "inline"))
 # Each round: two actors read one object of policies each, the learner two trajectories and its state in two objects.
 # One evaluation during training, the final one and that of the best policies read the policies once each.
 PACKED_READS = 3 * (2 * 1 + 2 + 2) + 3

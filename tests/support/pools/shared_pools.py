@@ -7,7 +7,6 @@ from infra.local.dispatch import Capacity
 from infra.local.pool import Pool
 from marless.backends import local
 from marless.backends.base import FUNCTION_MODULES
-from marless.backends.inline import BACKEND as INLINE
 
 
 class SharedPools:
@@ -21,7 +20,7 @@ class SharedPools:
     def back_end(self, folder, workers):
         """The connection of the run in `folder`, as `Backend.open` makes it."""
         if workers == 1:
-            return INLINE.open(folder, 1)
+            return local.BACKEND.open(folder, 1)
         lane = self._pool(workers).lane(f"{next(self._numbers)}", folder / local.OBJECTS)
         return local.BACKEND.attach(folder, lane, workers)
 

@@ -65,6 +65,7 @@ def test_what_a_time_limit_ends_is_truncated_and_what_the_rules_end_is_terminate
     *_, terminated, truncated, _ = view.step(right)
     assert (*terminated.values(), *truncated.values()) == (False, False, True, True)
     assert view.agents == [] and view.state()[-1] == 0.0
+    assert view.step({}) == ({}, {}, {}, {}, {})
     view.reset(seed=0)
     *_, terminated, truncated, _ = view.step({agent: (number + 1) % 3 for agent, number in right.items()})
     assert (*terminated.values(), *truncated.values()) == (True, True, False, False)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from functions.nn import recurrent
-from functions.nn.layers import LayerNorm, Relu
+from functions.nn.layers import LayerNorm, Linear, Relu
 from functions.nn.shape import Network
 
 SHAPES = [
@@ -156,6 +156,17 @@ def test_a_unit_starts_orthogonal_with_gain_one_and_the_deviations_at_their_own_
     for bias in (below.bias, cell.bx, cell.bh, above.bias):
         assert not bias.any()
     np.testing.assert_array_equal(weights.log_std, np.float32(-0.5))
+
+
+def test_layers_start_orthogonal_with_the_gain_of_their_activation_and_single_precision():
+    network = Network((10, 64, 64, 5))
+    weights = recurrent.views(network, recurrent.initialise(network, np.random.default_rng(4), 0.01))
+    linear = [layer for layer in weights.layers if isinstance(layer, Linear)]
+    for layer, gain in zip(linear, (np.sqrt(2), np.sqrt(2), 0.01), strict=True):
+        short = layer.weight if layer.weight.shape[0] <= layer.weight.shape[1] else layer.weight.T
+        np.testing.assert_allclose(short @ short.T, gain**2 * np.eye(len(short)), atol=1e-6)
+        assert layer.weight.dtype == np.float32
+        assert not layer.bias.any()
 
 
 def test_only_a_network_with_memory_has_a_state():

@@ -261,9 +261,9 @@ def test_curvature_is_of_few_rows_which_the_address_picks():
     seen = []
 
     class RecordingHessian(policy_summaries.Hessian):
-        def __init__(self, mlp, flat, inputs, loss):
+        def __init__(self, network, flat, inputs, loss):
             seen.append(inputs)
-            super().__init__(mlp, flat, inputs, loss)
+            super().__init__(network, flat, inputs, loss)
 
     count = len(before.tensors["advantage/g00"])
     with pytest.MonkeyPatch.context() as patch:

@@ -34,9 +34,9 @@ def pupil():
 def torch_outputs(flat, inputs):
     """The network by torch on one differentiable vector."""
     outputs, start = torch.tensor(inputs), 0
-    for index, (inputs, width) in enumerate(itertools.pairwise(NETWORK.sizes)):
-        middle, end = start + inputs * width, start + (inputs + 1) * width
-        outputs = outputs @ flat[start:middle].reshape(inputs, width) + flat[middle:end]
+    for index, (rows, width) in enumerate(itertools.pairwise(NETWORK.sizes)):
+        middle, end = start + rows * width, start + (rows + 1) * width
+        outputs = outputs @ flat[start:middle].reshape(rows, width) + flat[middle:end]
         outputs = torch.tanh(outputs) if index < 2 else outputs
         start = end
     return outputs
