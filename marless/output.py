@@ -11,7 +11,9 @@ import io
 import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from decimal import Decimal
@@ -33,6 +35,8 @@ _WORDS |= {"≤": "<=", "≥": ">=", "≈": "~", "λ": "lambda", "ε": "epsilon"
 _WORDS |= dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)) | dict.fromkeys("‘’", "'") | dict.fromkeys("“”", '"')
 _WORDS |= dict.fromkeys("─━╌╍═", "-") | dict.fromkeys("│┃║", "|")
 _BOXES = range(0x2500, 0x2580)
+# What a line advises to type, at its end.
+_COMMAND = re.compile(r"(?<=: )marless \S.*")
 _NOT_ASCII = re.compile("[^\x00-\x7e]")
 
 
@@ -176,6 +180,12 @@ def note(*lines: str) -> None:
     ERROR.write(_lines(lines))
 
 
+def advise(line: str) -> None:
+    """Writes a line to standard error. On a terminal that is too narrow it is broken between words, and the command at
+    its end has a line of its own, so that it can be copied whole."""
+    note(*(_broken(line, shutil.get_terminal_size().columns) if ERROR.isatty() else [line]))
+
+
 def say_text(text: str) -> None:
     """Writes a text of several lines to standard output."""
     OUTPUT.write(visible_text(redact(text)).removesuffix("\n") + "\n")
@@ -240,6 +250,15 @@ def prepare() -> None:
 
 def _lines(lines: tuple[str, ...]) -> str:
     return "".join(f"{visible_line(line)}\n" for line in lines)
+
+
+def _broken(line: str, width: int) -> list[str]:
+    if len(line) <= width:
+        return [line]
+    command = _COMMAND.search(line)
+    text = line[: command.start()] if command else line
+    lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return [*lines, *([f"  {command[0]}"] if command else [])]
 
 
 def _plain(value: Any, hide: Callable[[str], str]) -> Any:

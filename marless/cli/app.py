@@ -20,7 +20,7 @@ from coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, o
 from functions.text.redaction import redact
 from functions.text.terminal_text import visible_text
 from infra.local.own_process import age_s
-from marless.output import ERROR, OUTPUT, alone, note, prepare, say_text
+from marless.output import ERROR, OUTPUT, advise, alone, prepare, say_text
 from marless.signals import Interrupted, end, handle_signals
 
 # Every command is a module of its name, imported only when it is called, so that commands start quickly.
@@ -176,7 +176,7 @@ Start with `marless train`. `marless COMMAND --help` describes a command."""
 
 
 def _say(line: str, code: int) -> int:
-    note(f"marless: {line}")
+    advise(f"marless: {line}")
     return code
 
 

@@ -11,6 +11,7 @@ from marless.backends import registry
 from marless.backends.base import TENANT
 from marless.reports.evaluations import METRIC
 from marless.runs.drive_settings import DriveSettings
+from marless.runs.folder import LATEST
 from marless.runs.view import View
 
 # Episodes, slots, rounds: a command does something with each of so many within a day.
@@ -29,13 +30,17 @@ def configuration(parser: ArgumentParser) -> None:
     )
 
 
-def run(parser: ArgumentParser, default: str | None = None) -> None:
+def run(parser: ArgumentParser) -> None:
     """Which run the command is about."""
-    text = "name of a run under runs/, path of its folder, or latest"
-    if default is None:
-        parser.add_argument("run", metavar="RUN", help=text)
-    else:
-        parser.add_argument("run", metavar="RUN", nargs="?", default=default, help=f"{text} (default: {default})")
+    text = f"name of a run under runs/, or path of its folder (default: {LATEST}, the newest)"
+    parser.add_argument("run", metavar="RUN", nargs="?", default=LATEST, help=text)
+
+
+def run_and_settings(options: Namespace) -> tuple[str, list[str]]:
+    """The run and the ``KEY=VALUE`` settings of a command that takes both, where the run may be left out."""
+    if "=" in options.run:
+        return LATEST, [options.run, *options.settings]
+    return options.run, options.settings
 
 
 def trust(parser: ArgumentParser) -> None:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from coordinator.errors import Ending, UserError
-from marless.output import ask, note
+from marless.output import advise, ask
 from marless.runs.folder import RunFolder
 from marless.runs.integrity.trusted_origin import doubt_of, require_trust
 
@@ -36,5 +36,5 @@ def playable(text: str, trust: bool) -> RunFolder:
 def report_ending(ending: Ending) -> int:
     """Prints the ending's line, if any, on standard error and returns the exit code."""
     if ending.line:
-        note(f"marless: {' '.join(ending.line.split())}")
+        advise(f"marless: {' '.join(ending.line.split())}")
     return ending.code

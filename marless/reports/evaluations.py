@@ -21,8 +21,8 @@ _Entry = dict[str, int | list[float]]
 RunEntries = dict[str, _Entry]
 Document = dict[str, dict[str, dict[str, dict[str, RunEntries]]]]
 
-# Names of constructors in PettingZoo modules; they do not identify a task.
-_CONSTRUCTORS = ("env", "parallel_env", "raw_env")
+# What the functions that make environments are called everywhere; they do not identify a task.
+_CONSTRUCTORS = ("env", "parallel_env", "raw_env", "make", "make_env")
 _NONE: Mapping[str, float] = MappingProxyType({})
 
 

@@ -99,6 +99,8 @@ class RunFolder:
     @classmethod
     def find(cls, text: str) -> Self:
         """The run that the user means: a name under runs/, a path, or `latest`; raises `UserError`."""
+        if text == LATEST and not (ROOT / LATEST / IDENTITY).is_file():
+            raise UserError(_without_latest())
         named_path = ROOT / text if text.strip(".") and Path(text).name == text else Path(text)
         path = next((path for path in (named_path, Path(text)) if path.is_dir()), None)
         if path is None:
@@ -124,6 +126,11 @@ class RunFolder:
     def begun(self) -> bool:
         """Whether the folder is a run, which it is from its plan.json on."""
         return (self.path / IDENTITY).is_file()
+
+    @property
+    def removed(self) -> bool:
+        """Whether the folder is gone, or what makes it a run: somebody removes it, or has done so."""
+        return not (self.path / IDENTITY).exists()
 
     def begin(self) -> None:
         """Deletes the ledger that a killed command left; raises `UserError` if the folder is a run by now."""
@@ -231,6 +238,24 @@ def all_runs() -> list[RunFolder]:
             raise UserError(problem)
         return []
     return [RunFolder(path) for path in sorted(ROOT.iterdir()) if not path.is_symlink() and (path / IDENTITY).is_file()]
+
+
+def _without_latest() -> str:
+    """Why runs/latest is no run, and what to do."""
+    newest, link = newest_run(), ROOT / LATEST
+    what_to_do = f"the newest run is {newest.argument}: name it" if newest else "start one with: marless train"
+    if link.is_symlink():
+        return f"the latest run, {link.readlink().name}, was removed; {what_to_do}"
+    return f"there is no latest run in {ROOT} of this folder; {what_to_do}"
+
+
+def newest_run() -> RunFolder | None:
+    """The run under runs/ that was begun last; None where none can be read."""
+    begun_at: list[tuple[str, RunFolder]] = []
+    for folder in all_runs():
+        with suppress(UserError):
+            begun_at.append((folder.identity().created, folder))
+    return max(begun_at, key=lambda pair: (pair[0], pair[1].name))[1] if begun_at else None
 
 
 def sha256(body: bytes) -> str:

@@ -276,7 +276,11 @@ def launch(
             while session.step():
                 renew()
             return session.end()
-    except (StorageFault, NoSuchObject) as fault:
+    except (StorageFault, NoSuchObject, OSError) as fault:
+        if folder.removed:
+            return Ending(USER_ERROR, f"{folder.path} was removed while the run trained; nothing can go on with it")
+        if isinstance(fault, OSError):
+            raise
         line = f"{fault}; then go on with: marless resume {folder.argument}"
         return Ending(USER_ERROR, line)
     finally:

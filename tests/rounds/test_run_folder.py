@@ -253,7 +253,7 @@ def test_a_signal_stops_a_run_in_order_and_a_resume_completes_it(marless, proces
     lost = marless("status", "first")
     assert "go on       marless resume first" in lost.out and not any("lost" in line for line in lost.out)
     signalled(number, round=0)
-    assert marless("resume", "first", "--workers", "2").code == 0
+    assert marless("resume", "--workers", "2").code == 0
     stopped, undisturbed = summary("first"), summary("whole")
     assert stopped.keys() == undisturbed.keys()
     for name in ("weights_sha256", "rounds", "env_steps", "final_return", "absolute_return", "status"):
@@ -282,7 +282,7 @@ def test_a_finished_run_goes_on_with_a_higher_limit_as_if_it_had_been_there_from
     assert summary("first")["weights_sha256"] == summary("whole")["weights_sha256"]
     config = tomllib.loads(Path("runs/first/config.toml").read_text())
     assert config["stop"] == {"rounds": 6}
-    assert "first is finished" in marless("resume", "latest").err[0]
+    assert "first is finished" in marless("resume", "stop.rounds=6").err[0]
 
 
 def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless, processes):
@@ -341,7 +341,7 @@ def test_an_evaluation_does_not_depend_on_who_plays_it(marless, processes, first
 def test_an_unfinished_run_can_be_evaluated(marless, signalled):
     signalled(signal.SIGINT, round=1)
     marless.train("first")
-    said = marless("evaluate", "latest", "--episodes", "4")
+    said = marless("evaluate", "--episodes", "4")
     assert said.code == 0 and "policies of round 1" in said.out[0]
 
 

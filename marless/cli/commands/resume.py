@@ -7,7 +7,8 @@ from marless.cli.console import playable, report_ending
 from marless.runs.train_and_resume import resume
 
 EXAMPLES = """examples:
-  marless resume latest
+  marless resume                              the latest run
+  marless resume stop.rounds=600
   marless resume first stop.rounds=600
   marless resume first log.to='["tensorboard"]'
   marless resume first functions.evaluator.timeout_s=300"""
@@ -27,4 +28,5 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Goes on with a run that did not finish; the exit code says how it ended."""
-    return report_ending(resume(playable(options.run, options.trust), options.settings, common.drive(options)))
+    name, settings = common.run_and_settings(options)
+    return report_ending(resume(playable(name, options.trust), settings, common.drive(options)))

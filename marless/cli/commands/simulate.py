@@ -13,6 +13,7 @@ from marless.estimation.virtual_functions import Faults
 from marless.output import say, say_json, say_text
 from marless.reports.atomic_files import write_for_user
 from marless.reports.text import money, table
+from marless.runs.folder import LATEST
 from marless.views import timeline
 
 EXAMPLES = """examples:
@@ -25,7 +26,8 @@ LATENCIES = ("local", "aws")
 
 def arguments(parser: ArgumentParser) -> None:
     """What `marless simulate` takes."""
-    parser.add_argument("run", metavar="RUN | FILE.toml", help="a recorded run, or a configuration to record briefly")
+    text = f"a recorded run, or a configuration to record briefly (default: {LATEST})"
+    parser.add_argument("run", nargs="?", default=LATEST, metavar="RUN | FILE.toml", help=text)
     parser.add_argument("settings", nargs="*", metavar="key=value", help="settings that differ from the recorded run's")
     parser.add_argument("--rollouts", type=_counts, metavar="N,N", help="rollouts per round (default: as recorded)")
     parser.add_argument("--slots", type=common.count, metavar="N", help="functions at once (default: as recorded)")
@@ -47,7 +49,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Simulates each number of rollouts and prints a row for it."""
-    recording = recording_of(options.run, options.settings, options.workers)
+    recording = recording_of(*common.run_and_settings(options), options.workers)
     results = []
     for rollouts in options.rollouts or (recording.lines[-1].rollouts,):
         setting = Setting(

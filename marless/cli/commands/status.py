@@ -14,13 +14,13 @@ from marless.output import say, say_json
 from marless.reports import statistics
 from marless.reports.digits import figure
 from marless.reports.text import LOWER_LEARNING_RATE, counted, money, placement_text, plus_minus, seconds
-from marless.runs.folder import LATEST, RunFolder
+from marless.runs.folder import RunFolder
 from marless.runs.stored_run import Stored, look
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
-    common.run(parser, default=LATEST)
+    common.run(parser)
     common.elsewhere(parser)
     common.json(parser)
 

@@ -13,7 +13,7 @@ from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cloud.remote_runs import find_run
 from marless.output import say
-from marless.runs.folder import LATEST, RunFolder
+from marless.runs.folder import RunFolder
 
 # How long to wait until the cloud releases the lease; the tasks in flight may take longer.
 _PATIENCE_S = 120.0
@@ -22,7 +22,7 @@ _LOOK_S = 1.0
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
-    common.run(parser, default=LATEST)
+    common.run(parser)
     common.elsewhere(parser)
     parser.add_argument("--force", action="store_true", help="clear the lease of a run that the cloud does not stop")
 

@@ -8,14 +8,13 @@ from marless.cli import arguments as common
 from marless.cli.console import report_ending
 from marless.cloud.remote_runs import find_run
 from marless.cloud.watching import Watch
-from marless.runs.folder import LATEST
 from marless.signals import Signals
 from marless.views import choose_view
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
-    common.run(parser, default=LATEST)
+    common.run(parser)
     common.elsewhere(parser)
     common.json(parser)
 

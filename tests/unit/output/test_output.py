@@ -196,6 +196,19 @@ def _calls(path):
     return (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
 
 
+def test_advice_is_broken_between_words_and_its_command_not_at_all(streams, shell):
+    command = f"marless resume {'long-name-' * 7}"
+    line = f"marless: stopped after round 12; go on with: {command}"
+    streams(Stream(), err := Stream())
+    output.advise(line)
+    assert err.body.getvalue().decode() == f"{line}\n"
+    shell.export(COLUMNS="20")
+    streams(Stream(), err := Stream())
+    err.isatty = lambda: True
+    output.advise(line)
+    assert err.body.getvalue().decode() == f"marless: stopped\nafter round 12; go\non with:\n  {command}\n"
+
+
 def test_every_file_of_text_is_utf_8():
     """`open`, `read_text`, `write_text` and what a program says name their encoding, or are bytes."""
     without = [

@@ -19,6 +19,8 @@ from marless.reports.evaluations import Evaluation, document, names
         ("pettingzoo:pettingzoo.butterfly.pistonball_v6:parallel_env", None, ("pettingzoo.butterfly", "pistonball_v6")),
         ("pettingzoo:my_games:grid_world", None, ("my_games", "grid_world")),
         ("pettingzoo:my_game:env", None, ("pettingzoo", "my_game")),
+        ("pettingzoo:small_pong:make", None, ("pettingzoo", "small_pong")),
+        ("pettingzoo:my_games.pong:make_env", None, ("my_games", "pong")),
     ],
 )
 def test_a_task_is_filed_under_its_environment(name, agents, expected):

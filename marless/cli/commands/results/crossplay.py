@@ -10,6 +10,7 @@ from marless.comparison.run_crossplay import crossplay, write
 from marless.comparison.tournament import Tournament
 from marless.output import progress, say_json, say_text
 from marless.reports.text import table
+from marless.runs.folder import LATEST
 
 EXAMPLES = """examples:
   marless crossplay chase                    the checkpoints of a league, and the newest policies
@@ -22,7 +23,11 @@ Scores are shares of episodes won by the row's team, a draw being a half, over b
 def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument(
-        "runs", nargs="+", metavar="RUN|FILE|random|scripted", help="a run with a league, or several teams"
+        "runs",
+        nargs="*",
+        default=[LATEST],
+        metavar="RUN|FILE|random|scripted",
+        help=f"a run with a league (default: {LATEST}), or several teams",
     )
     parser.add_argument(
         "--episodes", type=common.count, default=320, metavar="N", help="of each pair and side (default: %(default)s)"

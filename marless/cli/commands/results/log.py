@@ -10,7 +10,7 @@ from marless.output import note, say_text
 from marless.reports.journal import read
 from marless.reports.text import table
 from marless.runs import summary
-from marless.runs.folder import LATEST, METRICS, POLICIES, RunFolder
+from marless.runs.folder import METRICS, POLICIES, RunFolder
 from marless.runs.run_log import write_log
 from marless.runs.stored_run import look
 
@@ -22,7 +22,7 @@ EXAMPLES = """examples:
 
 def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
-    common.run(parser, LATEST)
+    common.run(parser)
     parser.add_argument(
         "--to", default="csv", metavar="NAMES", help=f"of {', '.join(registry.names())} (default: %(default)s)"
     )

@@ -9,7 +9,6 @@ from marless.cli.console import playable
 from marless.output import say
 from marless.replays import replay_window
 from marless.replays.replay_file import encoder, record
-from marless.runs.folder import LATEST
 
 EXAMPLES = """examples:
   marless replay                                 three episodes of the latest run
@@ -20,7 +19,7 @@ EXAMPLES = """examples:
 
 def arguments(parser: ArgumentParser) -> None:
     """What `marless replay` takes."""
-    common.run(parser, LATEST)
+    common.run(parser)
     parser.add_argument(
         "--episodes", type=common.count, default=3, metavar="N", help="episodes to play (default: %(default)s)"
     )

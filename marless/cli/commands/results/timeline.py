@@ -8,7 +8,7 @@ from marless.cli import arguments as common
 from marless.output import say
 from marless.reports.atomic_files import write_for_user
 from marless.reports.attempts import read
-from marless.runs.folder import ATTEMPTS, LATEST, TIMELINE, RunFolder
+from marless.runs.folder import ATTEMPTS, TIMELINE, RunFolder
 from marless.views import timeline
 
 EXAMPLES = """examples:
@@ -19,7 +19,7 @@ EXAMPLES = """examples:
 
 def arguments(parser: ArgumentParser) -> None:
     """What `marless timeline` takes."""
-    common.run(parser, LATEST)
+    common.run(parser)
     parser.add_argument(
         "--rounds", type=common.count, default=3, metavar="N", help="the last rounds to draw (default: %(default)s)"
     )
