@@ -1,15 +1,12 @@
-"""The keys of a configuration: those that exist, with their meanings, and what to say of one that does not."""
+"""The keys of a configuration that exist, with their meanings."""
 
-import difflib
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, get_args
 
 import msgspec
 from msgspec import Meta
 
-from coordinator.config.renamed_keys import RENAMED
 from coordinator.config.schema import DEFAULT_ALGORITHM, RunConfig
 from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.rule_families import Family
@@ -21,7 +18,6 @@ from coordinator.rules.similarity import DISTANCES
 from coordinator.rules.trend import TRENDS
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import AlgorithmSpec
-from functions.contract import BadRequest, MissingExtra
 
 # `EnvTask` is defined in `functions`, without descriptions.
 _TASK_KEYS = {
@@ -82,42 +78,6 @@ def description(annotation: Any) -> str:
         if isinstance(meta, Meta) and meta.description:
             return meta.description
     return next((text for part in get_args(annotation) if (text := description(part))), "")
-
-
-def unknown_key(document: Mapping[str, Any], algorithm: str) -> str:
-    """The first key that does not exist, and a remedy, as a message; '' when all exist."""
-    keys = valid_keys(algorithm)
-    tables = {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 1)}
-    for key in _flatten(document, tables):
-        if key not in keys and not key.startswith("task.options."):
-            if new := RENAMED.get(key):
-                return f"{key} is now called {new}"
-            if others := _others_with(key):
-                return f"{key} is a key of {others}, not of {algorithm}"
-            nearest = difflib.get_close_matches(key, [*keys, *tables], n=1, cutoff=0.4)
-            hint = f"; did you mean {nearest[0]}?" if nearest else "; `marless config` lists all keys"
-            return f"there is no key {key}{hint}"
-    return ""
-
-
-def _others_with(key: str) -> str:
-    """The algorithms that have the key, in words; '' when none has."""
-    owners: list[str] = []
-    for name in algorithms.names():
-        # A plug-in that does not load is no fault of this configuration.
-        with suppress(BadRequest, MissingExtra):
-            owners += [name] if key in valid_keys(name) else []
-    return " and ".join(filter(None, (", ".join(owners[:-1]), *owners[-1:])))
-
-
-def _flatten(document: Mapping[str, Any], tables: set[str], prefix: str = "") -> Iterable[str]:
-    """Dotted keys of a document, without keys that should be tables but are not: the type check refuses these."""
-    for name, value in document.items():
-        key = f"{prefix}{name}"
-        if isinstance(value, Mapping) and (key in tables or key == "task.options"):
-            yield from _flatten(value, tables, f"{key}.")
-        elif key not in tables:
-            yield key
 
 
 def readable(message: str, algorithm: str, document: Mapping[str, Any]) -> str:

@@ -11,10 +11,11 @@ import msgspec
 
 from coordinator.config import defaults
 from coordinator.config.checks import fault
-from coordinator.config.config_keys import readable, unknown_key, valid_keys
+from coordinator.config.config_keys import readable, valid_keys
 from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import DEFAULT_ALGORITHM, ConfigError, RunConfig, algorithm_name
 from coordinator.config.toml_parsing import MOST_BYTES, MOST_PARTS, parse_toml
+from coordinator.config.unknown_keys import unknown_key
 from coordinator.file_reading import UnreadableFile, read_text
 from functions.algorithms import registry as algorithms
 from functions.contract import BadRequest, MissingExtra

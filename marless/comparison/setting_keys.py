@@ -1,11 +1,11 @@
 """Keys of configurations: which of them tell settings apart, and what arms and tasks are called after them."""
 
-import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
+from coordinator.config.unknown_keys import nearest_key
 from coordinator.errors import UserError
 from functions.environments.base import EnvTask
 from functions.text.redaction import is_secret
@@ -43,8 +43,8 @@ def expanded(requested_keys: Sequence[str], runs: Sequence[ComparedRun]) -> list
         # Of a table those that say something.
         matches = [name for name in matches if len({values(run, [name]) for run in runs}) > 1] or matches
         if not matches:
-            nearest = difflib.get_close_matches(key, known_keys, n=1)
-            hint = f"; did you mean {nearest[0]}?" if nearest else "; `marless config` lists keys"
+            nearest = nearest_key(key, known_keys)
+            hint = f"; did you mean {nearest}?" if nearest else "; `marless config` lists keys"
             raise UserError(f"--by {key}: no run has this key in its configuration{hint}")
         keys |= dict.fromkeys(matches)
     return list(keys)

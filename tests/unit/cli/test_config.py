@@ -48,7 +48,7 @@ def test_a_run_with_any_limit_gets_no_default_one(limit):
         ("algorithm.lrr", "algorithm.lr"),
         ("stop.round", "stop.rounds"),
         ("sharing.rules", "sharing.rule"),
-        ("placment.rule", "placement"),
+        ("placment.rule", "placement.rule"),
         ("functions.actor.memory", "functions.actor.memory_mb"),
         ("evaluation.episode", "evaluation.episodes"),
         ("task.agent", "task.agents"),

@@ -1,0 +1,118 @@
+"""What to say of a key that does not exist: which one was meant, by its meaning first and by its spelling last."""
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from coordinator.config.config_keys import valid_keys
+from coordinator.config.foreign_names import COUNTERPARTS, Counterpart
+from coordinator.config.renamed_keys import RENAMED
+from functions.algorithms import registry as algorithms
+from functions.contract import BadRequest, MissingExtra
+
+# A longer meaning, such as the list of all rules, is left out.
+_LONGEST_MEANING = 80
+# How alike spellings are, from 0 to 1: `lerning_rate` is no `engine`.
+_ALIKE = 0.65
+
+
+def unknown_key(document: Mapping[str, Any], algorithm: str) -> str:
+    """The first key that does not exist, and a remedy, as a message; '' when all exist."""
+    keys = valid_keys(algorithm)
+    for key, value in _flatten(document, keys):
+        if key not in keys and not key.startswith("task.options."):
+            if new := RENAMED.get(key):
+                return f"{key} is now called {new}"
+            return answer(f"there is no key {key}", key, algorithm, value)
+    return ""
+
+
+def answer(problem: str, key: str, algorithm: str, value: Any = None) -> str:
+    """`problem`, and what to write in place of `key`, which does not exist."""
+    keys = valid_keys(algorithm)
+    word = key.rpartition(".")[2].replace("-", "_").lower()
+    algorithm_key, counterpart = f"algorithm.{word}", _counterpart(key, word)
+    if algorithm_key in keys and key not in COUNTERPARTS:
+        return f"{problem}; {_meant(algorithm_key, keys)}"
+    if counterpart and not counterpart.here:
+        return f"{problem}, nor anything like it: {counterpart.note}"
+    if counterpart and (here := _of_algorithm(counterpart, keys)):
+        return f"{problem}; {_option(here, value) if here.startswith('--') else _meant(here, keys, counterpart.note)}"
+    others_key = counterpart.here[0].partition("=")[0] if counterpart else algorithm_key
+    if owners := _owners(others_key):
+        start = "" if key == others_key else f"{problem}; "
+        return f"{start}{others_key} is a key of {owners}, not of {algorithm}"
+    same_word = [name for name in keys if name.endswith(f".{word}")]
+    nearest = nearest_key(key, same_word or [*keys, *_tables_of(keys)])
+    if same_word:
+        return f"{problem}; {_meant(nearest if '.' in key and nearest else _listed(same_word, 'or'), keys)}"
+    return f"{problem}; did you mean {nearest}?" if nearest else f"{problem}; `marless config` lists all keys"
+
+
+def nearest_key(key: str, names: Collection[str]) -> str:
+    """The name that is spelt most like the key, whose last word may stand alone; '' when none is alike."""
+    words = {name.rpartition(".")[2]: name for name in reversed([*names])} if "." not in key else {}
+    alike = difflib.get_close_matches(key, [*names, *words], n=1, cutoff=_ALIKE)
+    return words.get(alike[0], alike[0]) if alike else ""
+
+
+def _counterpart(key: str, word: str) -> Counterpart | None:
+    """The entry of the whole key, of a table that holds an environment's options, or of the last word."""
+    table, _, option = key.partition(".")
+    options = COUNTERPARTS.get(table)
+    if option and key not in COUNTERPARTS and options and options.here == ("task.options",):
+        return Counterpart((f"task.options.{option}",), options.note)
+    old = RENAMED.get(f"algorithm.{word}")
+    return COUNTERPARTS.get(key) or COUNTERPARTS.get(word) or (Counterpart((old,)) if old else None)
+
+
+def _of_algorithm(counterpart: Counterpart, keys: Collection[str]) -> str:
+    """The first that there is: an option, an option of the task, or a key of the algorithm; '' if there is none."""
+    outside = ("--", "task.options")
+    return next((key for key in counterpart.here if key.startswith(outside) or key.partition("=")[0] in keys), "")
+
+
+def _option(option: str, value: Any) -> str:
+    is_shown = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return f"it is an option of the command: {option}{f' {value}' if is_shown else ''}"
+
+
+def _meant(here: str, keys: Mapping[str, str], note: str = "") -> str:
+    meaning = keys.get(here, "")
+    note = note or (meaning if len(meaning) <= _LONGEST_MEANING else "")
+    return f"did you mean {here}?" + (f" ({note})" if note else "")
+
+
+def _owners(key: str) -> str:
+    """The algorithms that have the key, in words; '' when none has."""
+    owners: list[str] = []
+    for name in algorithms.names():
+        # A plug-in that does not load is no fault of this configuration.
+        with suppress(BadRequest, MissingExtra):
+            owners += [name] if key in valid_keys(name) else []
+    return _listed(owners, "and")
+
+
+def _listed(names: list[str], last: str) -> str:
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _tables_of(keys: Iterable[str]) -> set[str]:
+    return {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 1)}
+
+
+def _flatten(document: Mapping[str, Any], keys: Collection[str]) -> Iterable[tuple[str, Any]]:
+    """Dotted keys of a document and their values, without keys that should be tables but are not: the type check
+    refuses these."""
+    tables = _tables_of(keys)
+
+    def below(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
+        for name, value in table.items():
+            key = f"{prefix}{name}"
+            if isinstance(value, Mapping) and value and (key not in keys or key == "task.options"):
+                yield from below(value, f"{key}.")
+            elif key not in tables:
+                yield key, value
+
+    return below(document, "")
