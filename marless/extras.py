@@ -1,41 +1,53 @@
 """The package's extras: what each is for, and whether it is installed."""
 
+import shlex
 from importlib.util import find_spec
 from pathlib import Path
 
 from coordinator.errors import UserError
 from functions.environments.pettingzoo.factory import TASK_PACKAGES
 from functions.environments.starcraft.smac_scenarios import PACKAGES
+from marless.program import pip_name
 
-# A module of everything that each brings; one of several does where there is a bar between them.
+# What each is for, and a module of everything that it brings; one of several does where there is a bar between them.
 EXTRAS = {
-    "learner": ("stages that need automatic differentiation", ("torch",)),
     "tasks": ("PettingZoo environments", ("pettingzoo", "mpe2")),
-    "report": ("curve.png and replays", ("matplotlib",)),
-    "live": ("marless replay --live", ("matplotlib", "pygame")),
+    "report": ("learning curves, reports and replays", ("matplotlib", "PIL")),
+    "live": ("replays in a window", ("matplotlib", "PIL", "pygame")),
+    "learner": ("learning with torch, on a GPU too", ("torch",)),
     "search": ("settings of a study, picked by Optuna", ("optuna",)),
-    "tensorboard": ("log.to=tensorboard", ("tensorboardX",)),
-    "wandb": ("log.to=wandb", ("wandb",)),
-    "mlflow": ("log.to=mlflow", ("mlflow",)),
-    "export": ("policies as ONNX: marless export --to onnx", ("onnx",)),
-    "datasets": ("episodes as Parquet: marless export --to parquet", ("pyarrow",)),
+    "tensorboard": ("logs for TensorBoard", ("tensorboardX",)),
+    "wandb": ("logs for Weights & Biases", ("wandb",)),
+    "mlflow": ("logs for MLflow", ("mlflow", "alembic", "sqlalchemy", "sqlparse")),
+    "export": ("policies as ONNX", ("onnx",)),
+    "datasets": ("episodes as Parquet", ("pyarrow",)),
+    "networks": ("convolutions, attention, modules of torch", ("torch", "onnx", "onnxscript", "onnxruntime")),
     "aws": ("runs and deployments on AWS", ("botocore", "aws_lambda_powertools")),
     "emulated": ("AWS, emulated on this machine", ("botocore", "aws_lambda_powertools", "aws_emulator", "moto")),
+    "classic": ("PettingZoo's board and card games", ("pettingzoo", "chess", "rlcard", "pygame", "pyspiel", "shimmy")),
+    "sisl": ("PettingZoo's SISL", ("pettingzoo", "Box2D", "pygame", "pymunk")),
+    "butterfly": ("PettingZoo's Butterfly", ("pettingzoo", "pygame", "pymunk")),
     "lbf": ("level-based foraging", ("lbforaging",)),
     "rware": ("robots in a warehouse", ("rware",)),
-    "overcooked": ("cooks in a kitchen", ("overcooked_ai_py",)),
+    "overcooked": ("cooks in a kitchen", ("overcooked_ai_py", "gym")),
     "mamujoco": ("Multi-Agent MuJoCo", ("gymnasium_robotics", "mujoco")),
     "magent2": ("many agents on a grid", ("magent2",)),
     "vmas": ("VMAS's robots", ("vmas",)),
     "hanabi": ("Hanabi", ("pettingzoo", "pyspiel")),
     "meltingpot": ("Melting Pot's substrates", ("meltingpot", "pettingzoo")),
     "smax": ("SMAC's battles without StarCraft", ("jax", "jaxmarl")),
-    "smac": ("StarCraft tasks; see pyproject.toml", ("smac|smacv2",)),
+    "smac": ("SMAC and SMACv2, beside StarCraft II", ("smac|smacv2",)),
+    "docs": ("building these pages as a site", ("mkdocs", "material", "mkdocstrings")),
+    "dev": (
+        "the tests and checks of this repository",
+        ("hypothesis", "importlinter", "mypy", "pytest", "ruff", "vulture"),
+    ),
 }
+# What is on no package index comes first: a folder of the source tree, or a wheel that was built from it.
+_BESIDE = {"emulated": ("emulator", "marless_aws_emulator-*.whl")}
 # Where the extra is not enough: packages that are not on PyPI, and of which one does, or that ask for too much.
-# What is on no package index: in the source tree, and as a wheel.
-_BESIDE = {"emulated": ("-e ./emulator ", "marless_aws_emulator-*.whl ")}
 _COMMANDS = {"smac": " or ".join(PACKAGES.values()), "overcooked": f"pip install {TASK_PACKAGES['overcooked_ai_py']}"}
+_TREE = Path(__file__).resolve().parents[1]
 
 
 def is_installed(extra: str) -> bool:
@@ -50,21 +62,27 @@ def is_importable(name: str) -> bool:
 
 
 def install(extra: str) -> str:
-    """The command that installs it."""
+    """The command that installs it into this environment, from the current folder."""
     if extra in _COMMANDS:
         return _COMMANDS[extra]
     folder, wheel = _BESIDE.get(extra, ("", ""))
-    in_source_tree = Path(__file__).resolve().parents[1].joinpath("pyproject.toml").is_file()
-    return (
-        f".venv/bin/pip install {folder}-e '.[{extra}]'" if in_source_tree else f"pip install {wheel}'marless[{extra}]'"
-    )
+    if not _TREE.joinpath("pyproject.toml").is_file():
+        return " ".join(filter(None, [f"{pip_name()} install", wheel, f"'marless[{extra}]'"]))
+    tree = "." if Path.cwd() == _TREE else str(_TREE)
+    parts = [f"{tree}/{folder}"] if folder else []
+    return f"{pip_name()} install " + " ".join(f"-e {shlex.quote(part)}" for part in [*parts, f"{tree}[{extra}]"])
+
+
+def takes_more(extra: str) -> bool:
+    """Whether its command differs from those of other extras by more than its name."""
+    return extra in _COMMANDS or extra in _BESIDE
 
 
 def lacking(error: Exception) -> str:
     """Which extra brings the module that was not found, in one line; '' for another error."""
     name = (getattr(error, "name", "") or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     extra = next((extra for extra, (_, modules) in EXTRAS.items() if name in modules), "")
-    return extra and f"{EXTRAS[extra][0]} need packages that are not installed: {install(extra)}"
+    return extra and f"the package {name} is not installed; the extra {extra} brings it: {install(extra)}"
 
 
 def require(extra: str, what: str) -> None:

@@ -35,8 +35,8 @@ _WORDS |= {"≤": "<=", "≥": ">=", "≈": "~", "λ": "lambda", "ε": "epsilon"
 _WORDS |= dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)) | dict.fromkeys("‘’", "'") | dict.fromkeys("“”", '"')
 _WORDS |= dict.fromkeys("─━╌╍═", "-") | dict.fromkeys("│┃║", "|")
 _BOXES = range(0x2500, 0x2580)
-# What a line advises to type, at its end.
-_COMMAND = re.compile(r"(?<=: )marless \S.*")
+# What a line advises to type, at its end; a program that is not on the path is called by its path.
+_COMMAND = re.compile(r"(?<=: )(?:'[^']*/marless'|\S*\bmarless) \S.*")
 _NOT_ASCII = re.compile("[^\x00-\x7e]")
 
 

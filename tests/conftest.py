@@ -1,6 +1,8 @@
 """Functions run in the tests' process and runs draw no picture, except in tests of processes and pictures."""
 
 import gc
+import os
+import sysconfig
 from collections import Counter
 
 import drawing_commands
@@ -24,10 +26,14 @@ drawing_commands.without_pictures()
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_state(tmp_path_factory):
-    """The key with which runs are sealed, and what lists remember of runs, are not those of who runs the tests."""
+    """The key with which runs are sealed, and what lists remember of runs, are not those of who runs the tests.
+
+    The environment is active, as lines that tell what to type depend on that.
+    """
     state, cache = tmp_path_factory.mktemp("state"), tmp_path_factory.mktemp("cache")
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
     with Shell() as shell:
-        shell.export(XDG_STATE_HOME=str(state), XDG_CACHE_HOME=str(cache))
+        shell.export(XDG_STATE_HOME=str(state), XDG_CACHE_HOME=str(cache), PATH=path)
         yield
 
 

@@ -130,10 +130,10 @@ class Backend(ABC):
 
     def packages(self) -> Part:
         """Whether the packages of its extra are installed, and how to install them."""
-        from marless.extras import install, is_installed
+        from marless.extras import is_installed
 
         ready = is_installed(self.extra)
-        return Part(name="packages", ready=ready, text="installed" if ready else install(self.extra))
+        return Part(name="packages", ready=ready, text="installed" if ready else f"the extra {self.extra}")
 
     def latency(self, storage: StorageClass) -> Latency | None:
         """How long requests take beside the work; None where functions and storage are on this machine's disk."""

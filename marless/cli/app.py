@@ -21,6 +21,7 @@ from functions.text.redaction import redact
 from functions.text.terminal_text import visible_text
 from infra.local.own_process import age_s
 from marless.output import ERROR, OUTPUT, advise, alone, prepare, say_text
+from marless.program import program_name
 from marless.signals import Interrupted, end, handle_signals
 
 # Every command is a module of its name, imported only when it is called, so that commands start quickly.
@@ -97,7 +98,8 @@ def _answer(argv: list[str], start_s: float) -> int:
     except Interrupted as stop:
         is_resumable = options.folder and (options.folder / "plan.json").is_file()
         name = shlex.quote(options.folder.name) if is_resumable else ""
-        return _say(f"stopped at once; go on with: marless resume {name}" if name else "interrupted", stop.code)
+        line = f"stopped at once; go on with: {program_name()} resume {name}" if name else "interrupted"
+        return _say(line, stop.code)
     except Exception as error:
         from marless.extras import lacking
 
@@ -166,13 +168,14 @@ def _require_current_folder() -> None:
 
 def _overview() -> str:
     lines = "\n".join(f"  {name:<10}{does}" for name, does in COMMANDS.items())
-    return f"""usage: marless COMMAND ...
+    program = program_name()
+    return f"""usage: {program} COMMAND ...
 
 Trains multi-agent reinforcement-learning policies on serverless functions.
 
 {lines}
 
-Start with `marless train`. `marless COMMAND --help` describes a command."""
+Start with `{program} train`. `{program} COMMAND --help` describes a command."""
 
 
 def _say(line: str, code: int) -> int:

@@ -15,6 +15,7 @@ from infra.aws.function_settings import Settings
 from infra.deployment import Deployment, describe, stack_name
 from marless.backends import registry
 from marless.backends.base import TENANT, Connection, LocatedDeployment, RemoteBackend
+from marless.program import program_name
 
 # Start-up is outside a function's time-out (Lambda developer guide, "Understanding the execution environment").
 INIT_LIMIT_MS = 10_000
@@ -110,4 +111,4 @@ def options_of(backend: str, tenant: str, region: str | None, usual: str) -> str
 
 def deploy_command(backend: str, tenant: str, region: str | None) -> str:
     """The command that makes or renews the deployment."""
-    return f"marless deploy{options_of(backend, tenant, region, usual=registry.DEFAULT_REMOTE)}"
+    return f"{program_name()} deploy{options_of(backend, tenant, region, usual=registry.DEFAULT_REMOTE)}"

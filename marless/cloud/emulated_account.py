@@ -20,6 +20,7 @@ from infra.packaging import package_build
 from marless.cloud.deployments import deployed_in
 from marless.cloud.stack_parameters import merged_parameters
 from marless.output import note
+from marless.program import program_name
 from marless.reports import provenance
 from marless.runs.folder import ROOT, RunFolder, all_runs
 
@@ -116,9 +117,8 @@ def release(run: str, keep: bool) -> None:
         return
     running = _started.pop()
     if keep or _holds_other_runs(run) or _governs(running):
-        print_note(
-            f"the emulated account keeps running; delete it and its data with: marless teardown --backend {BACKEND}"
-        )
+        delete = f"{program_name()} teardown --backend {BACKEND}"
+        print_note(f"the emulated account keeps running; delete it and its data with: {delete}")
         return
     end(running)
 

@@ -11,6 +11,7 @@ from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending
 from infra.local.own_process import has_ended
 from marless.backends import registry
 from marless.backends.base import Connection
+from marless.program import program_name
 from marless.reports.journal import JsonLines
 from marless.reports.text import event, next_step_hint
 from marless.runs.folder import METRICS, Identity, RunFolder
@@ -65,7 +66,7 @@ class Watch:
                 name = self._folder.name
                 self._log.close()
                 return Ending(
-                    FINISHED, f"{name} is still running; follow it with: marless watch {self._folder.argument}"
+                    FINISHED, f"{name} is still running; follow it with: {program_name()} watch {self._folder.argument}"
                 )
             time.sleep(_POLL_S)
 
@@ -105,5 +106,5 @@ class Watch:
         if state.refused:
             return Ending(USER_ERROR, f"nothing was trained: {state.reason}; then train under another name")
         why = f": {problem or state.reason}" if problem or state.reason else ""
-        go_on = next_step_hint(state, f"marless resume --detach {self._folder.argument}")
+        go_on = next_step_hint(state, f"{program_name()} resume --detach {self._folder.argument}")
         return Ending(UNFINISHED, f"{status} after round {state.round}{why}; {go_on}")

@@ -8,6 +8,7 @@ from pathlib import Path
 from coordinator.errors import UserError
 from marless.comparison.run_evaluations import LACKS, ComparedRun, read
 from marless.comparison.study_settings import listed_settings, ordered
+from marless.program import program_name
 from marless.reports.evaluations import METRIC
 from marless.runs import summary
 from marless.runs.folder import IDENTITY, RunFolder
@@ -79,8 +80,8 @@ def _folders(text: str) -> list[RunFolder]:
         if any(path.exists() for path in (*roots, RUNS / text)):
             raise
         raise UserError(
-            f"there is no run, study or ablation {text}; `marless runs` lists runs, and a folder of several has them"
-            " in its sub-folder runs/"
+            f"there is no run, study or ablation {text}; `{program_name()} runs` lists runs, and a folder of several"
+            " has them in its sub-folder runs/"
         ) from error
 
 

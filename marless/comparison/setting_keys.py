@@ -10,6 +10,7 @@ from coordinator.errors import UserError
 from functions.environments.base import EnvTask
 from functions.text.redaction import is_secret
 from marless.comparison.run_evaluations import ComparedRun
+from marless.program import program_name
 from marless.reports.evaluations import names
 
 ALGORITHM, SEED = "algorithm.name", "seed"
@@ -44,7 +45,7 @@ def expanded(requested_keys: Sequence[str], runs: Sequence[ComparedRun]) -> list
         matches = [name for name in matches if len({values(run, [name]) for run in runs}) > 1] or matches
         if not matches:
             nearest = nearest_key(key, known_keys)
-            hint = f"; did you mean {nearest}?" if nearest else "; `marless config` lists keys"
+            hint = f"; did you mean {nearest}?" if nearest else f"; `{program_name()} config` lists keys"
             raise UserError(f"--by {key}: no run has this key in its configuration{hint}")
         keys |= dict.fromkeys(matches)
     return list(keys)

@@ -3,6 +3,7 @@
 from coordinator.errors import UserError
 from infra.local.pygame_window import CLOSED, NoDisplay, Window
 from marless import extras
+from marless.program import program_name
 from marless.replays.animation import Animation
 from marless.replays.teams import on_stage
 from marless.runs.folder import RunFolder
@@ -20,7 +21,7 @@ def open_window(folder: RunFolder) -> Window:
     try:
         return Window(f"MARLess: {folder.path.name}")
     except NoDisplay as error:
-        without = f"marless replay {folder.argument} --out team.gif"
+        without = f"{program_name()} replay {folder.argument} --out team.gif"
         raise UserError(f"--live needs a display: {error}; without one write a file: {without}") from error
 
 

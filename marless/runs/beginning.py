@@ -14,6 +14,7 @@ from coordinator.drive.ports import Storage
 from coordinator.errors import FINISHED, USER_ERROR, Ending
 from infra.aws.deployment_ref import DeploymentRef
 from marless.backends.base import Connection
+from marless.program import program_name
 from marless.reports import provenance
 from marless.runs import summary
 from marless.runs.folder import CONFIG, Identity, RunFolder, now, sha256
@@ -101,8 +102,8 @@ def _outstanding(
         Documents(folder, plan, identity, backend.storage, hashes).complete(state, measurements, "finished")
         return Ending(FINISHED, f"{folder.name} had finished; wrote its summary and policies")
     example = _example(limit, state, config.stop)
-    line = f"{folder.name} is finished ({limit}); raise the limit with: marless resume {folder.argument} {example}"
-    return Ending(USER_ERROR, line)
+    again = f"{program_name()} resume {folder.argument} {example}"
+    return Ending(USER_ERROR, f"{folder.name} is finished ({limit}); raise the limit with: {again}")
 
 
 def _reached_limit(plan: Plan, state: State, old: Stop) -> str:

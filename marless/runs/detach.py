@@ -9,6 +9,7 @@ from infra.local import own_process
 from marless.backends import registry
 from marless.backends.base import Connection
 from marless.output import say
+from marless.program import program_name
 from marless.runs.folder import Identity, RunFolder
 from marless.runs.lease_renewal import manifest_of, this_process
 
@@ -45,6 +46,6 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Co
         begins = "begins within a minute or two"
     folder.become_latest()
     say(f"{folder.name} {begins} in the cloud; {platform.survives}")
-    say(f"  marless watch {folder.argument}     what it does, and its policies when it has ended")
-    say(f"  marless stop {folder.argument}      end it after the tasks in flight")
+    say(f"  {program_name()} watch {folder.argument}     what it does, and its policies when it has ended")
+    say(f"  {program_name()} stop {folder.argument}      end it after the tasks in flight")
     return Ending(FINISHED, "")

@@ -26,6 +26,7 @@ from functions.contract import StorageFault
 from functions.encoding import Undecodable, from_json, to_json_file
 from infra.aws.deployment_ref import DeploymentRef
 from infra.local.sqlite_ledger import LEDGER_FILE
+from marless.program import program_name
 from marless.reports.atomic_files import replace, storage_errors, sync
 from marless.reports.evaluations import names
 from marless.reports.provenance import EnvironmentFingerprint
@@ -104,7 +105,7 @@ class RunFolder:
         named_path = ROOT / text if text.strip(".") and Path(text).name == text else Path(text)
         path = next((path for path in (named_path, Path(text)) if path.is_dir()), None)
         if path is None:
-            raise UserError(broken_path(named_path) or f"there is no run {text}; `marless runs` lists them")
+            raise UserError(broken_path(named_path) or f"there is no run {text}; `{program_name()} runs` lists them")
         # Through the link once, so that a newer run does not change which folder this is.
         real = path.resolve()
         path = ROOT / real.name if real.parent == ROOT.resolve() else path
@@ -243,7 +244,9 @@ def all_runs() -> list[RunFolder]:
 def _without_latest() -> str:
     """Why runs/latest is no run, and what to do."""
     newest, link = newest_run(), ROOT / LATEST
-    what_to_do = f"the newest run is {newest.argument}: name it" if newest else "start one with: marless train"
+    what_to_do = (
+        f"the newest run is {newest.argument}: name it" if newest else f"start one with: {program_name()} train"
+    )
     if link.is_symlink():
         return f"the latest run, {link.readlink().name}, was removed; {what_to_do}"
     return f"there is no latest run in {ROOT} of this folder; {what_to_do}"
@@ -277,8 +280,9 @@ def _is_leftover(path: Path) -> bool:
 
 
 def _name_taken(path: Path) -> UserError:
+    resume = f"{program_name()} resume {shlex.quote(path.name)}"
     return UserError(
-        f"there is a run {path.name} already; resume it (marless resume {shlex.quote(path.name)}) or pick another name"
+        f"there is a run {path.name} already; resume it ({resume}) or pick another name"
         if (path / IDENTITY).is_file()
         else f"there is something called {path} already that is not a run; pick another name"
     )

@@ -16,6 +16,7 @@ from marless.loggers.background import Background
 from marless.loggers.base import LoggedRun, Point
 from marless.loggers.scalars import evaluation_point, points
 from marless.loggers.valid_names import renaming_text
+from marless.program import program_name
 from marless.runs.folder import CURVE, POLICIES, REPLAY, Identity, RunFolder, sha256
 from marless.runs.summary import Summary
 
@@ -81,7 +82,7 @@ class RunLog:
                 self._remark(renaming_text(name, new_names))
             if problem := log.problem():
                 self.failed[name] = problem
-                again = f"marless log {self._folder.argument} --to {name}"
+                again = f"{program_name()} log {self._folder.argument} --to {name}"
                 self._remark(f"no log in {name} any more: {problem}; training goes on, and afterwards: {again}")
 
 

@@ -20,6 +20,7 @@ from functions.contract import CorruptObject, NoSuchObject, Ref, TaskHeader
 from functions.environments.base import EnvTask
 from functions.environments.scripted import script_names
 from infra.local.file_storage import FileStorage
+from marless.program import program_name
 from marless.reports.policy import TeamPolicy, load_policy, same_task, scripted_policy
 from marless.runs.folder import RunFolder
 from marless.runs.run_files import header_of
@@ -36,7 +37,7 @@ def download(folder: RunFolder, temporary: Path) -> Stored:
             if run.lost:
                 raise UserError(
                     f"{folder.name}: {run.lost}, and these policies are older than its results; restore the ledger,"
-                    f" or train that part again: marless resume {folder.argument}"
+                    f" or train that part again: {program_name()} resume {folder.argument}"
                 )
             if not run.saved_state.policies:
                 raise UserError(f"{folder.name} has no policies yet")

@@ -17,6 +17,7 @@ from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending
 from functions import keys
 from functions.contract import FailureKind, NoSuchObject, StorageFault
 from marless.backends.base import Connection
+from marless.program import program_name
 from marless.reports.attempts import AttemptLog
 from marless.reports.journal import JsonLines, read
 from marless.reports.text import event, next_step_hint
@@ -207,7 +208,7 @@ class Session:
         self._warn_of_plateau()  # no line holds the last evaluation
         self._log.finish(figures, wait=self._alone)
         self._view.finish(self._plan, figures, self._folder.name, str(self._folder.path))
-        go_on = next_step_hint(state, f"marless resume {self._folder.argument}")
+        go_on = next_step_hint(state, f"{program_name()} resume {self._folder.argument}")
         match state.status:
             case "finished":
                 return Ending(FINISHED, "", keeps_folder=True)
@@ -281,7 +282,7 @@ def launch(
             return Ending(USER_ERROR, f"{folder.path} was removed while the run trained; nothing can go on with it")
         if isinstance(fault, OSError):
             raise
-        line = f"{fault}; then go on with: marless resume {folder.argument}"
+        line = f"{fault}; then go on with: {program_name()} resume {folder.argument}"
         return Ending(USER_ERROR, line)
     finally:
         session.close()

@@ -18,6 +18,7 @@ from marless.backends import registry
 from marless.backends.base import Backend, Connection, LocatedDeployment, RemoteBackend
 from marless.loggers import registry as loggers
 from marless.output import note
+from marless.program import program_name
 from marless.reports import provenance
 from marless.runs.detach import detach
 from marless.runs.drive_settings import DriveSettings, RunLocation
@@ -162,9 +163,8 @@ def unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
     """The run's configuration; `UserError` unless the resumed run will give the bytes of an uninterrupted one."""
     if folder.edited(identity):
         path = folder.path / CONFIG
-        raise UserError(
-            f"{path} was edited after the run began; start a new run with it: marless train {shlex.quote(str(path))}"
-        )
+        again = f"{program_name()} train {shlex.quote(str(path))}"
+        raise UserError(f"{path} was edited after the run began; start a new run with it: {again}")
     if provenance.code_sha256() != identity.code_sha256:
         began = f"commit {identity.commit}" if identity.commit else f"code {identity.code_sha256[:12]}, of no commit"
         raise UserError(f"the program changed since {folder.name} began ({began}); go back to that, or start a new run")

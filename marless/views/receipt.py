@@ -3,6 +3,7 @@
 import shlex
 
 from coordinator.core.state import Plan
+from marless.program import program_name
 from marless.reports.text import by_side, env_metrics, money, plus_minus, seconds, with_interval
 from marless.runs.summary import Summary
 
@@ -46,7 +47,7 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     costs = "would cost" if plan.platform.cpu_scaling else "costs"
     lines.append(_item("bill", f"{money(summary.dollars.total)}   what this {costs} on {place}"))
     if summary.status == "finished":
-        lines.append(_item("play it", f"marless evaluate {shlex.quote(name)}"))
+        lines.append(_item("play it", f"{program_name()} evaluate {shlex.quote(name)}"))
     return [*lines, folder]
 
 

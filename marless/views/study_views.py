@@ -13,6 +13,7 @@ from rich.text import Text
 
 from marless import output
 from marless.output import OUTPUT, note, say, say_json, visible_line
+from marless.program import program_name
 from marless.reports.digits import figure
 from marless.reports.text import money, seconds
 from marless.studies.campaign import Campaign, CampaignView
@@ -180,5 +181,5 @@ def unlogged_runs(campaign: Campaign) -> Iterator[str]:
     for logger in dict.fromkeys(name for run in campaign.runs for name in run.unlogged):
         names = [run.name for run in campaign.runs if logger in run.unlogged]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        again = f"marless log {shlex.quote(str(campaign.folder / 'runs' / names[0]))} --to {logger}"
+        again = f"{program_name()} log {shlex.quote(str(campaign.folder / 'runs' / names[0]))} --to {logger}"
         yield f"not logged to the end in {logger}: {', '.join(names[:_NAMED])}{more}; for each of them: {again}"

@@ -3,7 +3,18 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from scripts.reference import algorithms, commands, configuration, environments, mappo, prices, readme, rules, suite
+from scripts.reference import (
+    algorithms,
+    commands,
+    configuration,
+    environments,
+    installing,
+    mappo,
+    prices,
+    readme,
+    rules,
+    suite,
+)
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -14,6 +25,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     REFERENCE / "environments.md": environments.page,
     REFERENCE / "prices.md": prices.page,
     REFERENCE / "rules.md": rules.page,
+    installing.PAGE: installing.page,
     ROOT / "docs" / "explanation" / "mappo.md": mappo.page,
     ROOT / "docs" / "results" / "suite.md": suite.page,
     ROOT / "README.md": readme.page,

@@ -3,7 +3,9 @@
 import os
 import platform
 import shutil
+import textwrap
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from infra.local.own_process import cores
@@ -15,6 +17,8 @@ from marless.output import say, say_json, say_text
 from marless.reports.text import table
 
 _GIB = 1 << 30
+# Of the last column of back-ends, in a terminal of 80 columns.
+_TEXT_WIDTH = 55
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -31,10 +35,11 @@ def run(options: Namespace) -> int:
         return 0
     say_text(table(("this machine", ""), _machine()))
     say("")
-    say_text(table(("extra", "for", ""), [_extra(name) for name in extras.EXTRAS]))
-    say("")
+    say_text(table(("extra", "for", ""), [(name, what, _state(name)) for name, (what, _) in extras.EXTRAS.items()]))
+    say("", *_commands([name for name in extras.EXTRAS if not extras.is_installed(name)]))
     rows = [row for name, readiness in _backends().items() for row in _rows(name, readiness)]
-    say_text(table(("back-end", "", ""), rows))
+    say("")
+    say_text(table(("back-end", "", ""), [line for row in rows for line in _wrapped(row)]))
     return 0
 
 
@@ -53,15 +58,32 @@ def _backends() -> dict[str, Readiness]:
     return {name: registry.lookup(name).readiness() for name in registry.names()}
 
 
-def _extra(name: str) -> tuple[str, str, str]:
-    hint = "installed" if extras.is_installed(name) else f"missing: {extras.install(name)}"
-    return name, extras.EXTRAS[name][0], hint
+def _state(extra: str) -> str:
+    return "installed" if extras.is_installed(extra) else "missing"
+
+
+def _commands(missing: Sequence[str]) -> Iterator[str]:
+    """How to install what is missing: one line for all extras that need their name alone, and one for each other."""
+    like_others = [name for name in missing if not extras.takes_more(name)]
+    if like_others:
+        yield f"to add one, such as {like_others[0]}: {extras.install(like_others[0])}"
+    for name in missing:
+        if extras.takes_more(name):
+            yield f"to add {name}: {extras.install(name)}"
 
 
 def _rows(name: str, readiness: Readiness) -> list[tuple[str, str, str]]:
     """The back-end, and below it what it requires."""
     parts = [("", f"  {part.name}", part.text if part.ready else _missing(part.text)) for part in readiness.parts]
     return [(name, "ready" if readiness.ready else "not ready", readiness.what), *parts]
+
+
+def _wrapped(row: tuple[str, str, str]) -> Iterator[tuple[str, str, str]]:
+    """The row with its text on as many lines as it needs."""
+    name, state, text = row
+    for line in textwrap.wrap(text, _TEXT_WIDTH, break_long_words=False, break_on_hyphens=False):
+        yield name, state, line
+        name = state = ""
 
 
 def _missing(text: str) -> str:

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from marless.cli import arguments as common
 from marless.comparison.run_selection import folders_of
 from marless.output import OUTPUT, say, say_json, say_text
+from marless.program import program_name
 from marless.reports.text import money, plus_minus, seconds, table
 from marless.runs import folder as folders
 from marless.runs.listing import Row, rows
@@ -32,7 +33,7 @@ def run(options: Namespace) -> int:
     elif table_rows:
         say_text(_table_text([_cells(row) for row in table_rows]))
     else:
-        say("no runs here; start one with: marless train")
+        say(f"no runs here; start one with: {program_name()} train")
     return 0
 
 

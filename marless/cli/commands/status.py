@@ -11,6 +11,7 @@ from functions.function_specs import NAMES
 from marless.cli import arguments as common
 from marless.cloud.remote_runs import find_run
 from marless.output import say, say_json
+from marless.program import program_name
 from marless.reports import statistics
 from marless.reports.digits import figure
 from marless.reports.text import LOWER_LEARNING_RATE, counted, money, placement_text, plus_minus, seconds
@@ -57,9 +58,8 @@ def _rows(folder: RunFolder, stored_run: Stored) -> list[tuple[str, str]]:
         *(("problem", problem) for problem in (stored_run.problem, stored_run.lost) if problem),
     ]
     if status in ("interrupted", "stopped", "failed") and not state.refused:
-        rows.append(
-            ("advice", LOWER_LEARNING_RATE) if state.diverged else ("go on", f"marless resume {folder.argument}")
-        )
+        go_on = f"{program_name()} resume {folder.argument}"
+        rows.append(("advice", LOWER_LEARNING_RATE) if state.diverged else ("go on", go_on))
     return rows
 
 

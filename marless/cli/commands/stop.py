@@ -13,6 +13,7 @@ from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cloud.remote_runs import find_run
 from marless.output import say
+from marless.program import program_name
 from marless.runs.folder import RunFolder
 
 # How long to wait until the cloud releases the lease; the tasks in flight may take longer.
@@ -36,7 +37,7 @@ def run(options: Namespace) -> int:
         raise UserError(f"--force is for runs in the cloud; {folder.name} is on this machine")
     pid = folder.driver()
     if pid is None:
-        raise UserError(f"{folder.name} is not being trained; see marless status {folder.argument}")
+        raise UserError(f"{folder.name} is not being trained; see {program_name()} status {folder.argument}")
     os.kill(pid, signal.SIGINT)
     say(f"asked process {pid} to stop {folder.name} after the tasks in flight")
     return FINISHED
@@ -60,12 +61,13 @@ def _stop_in_cloud(folder: RunFolder) -> int:
         until = time.monotonic() + _PATIENCE_S
         while time.monotonic() < until:
             if lease.read(ledger)[0].holder != lease.CLOUD:
-                again = f"marless resume {folder.argument}, or marless resume --detach {folder.argument}"
+                resume = f"{program_name()} resume"
+                again = f"{resume} {folder.argument}, or {resume} --detach {folder.argument}"
                 say(f"stopped; continue with: {again}")
                 return FINISHED
             time.sleep(_LOOK_S)
     say("the tasks in flight have not ended yet; the run will stop when they have")
-    say(f"if it never stops: marless stop --force {folder.argument}")
+    say(f"if it never stops: {program_name()} stop --force {folder.argument}")
     return UNFINISHED
 
 
@@ -77,9 +79,9 @@ def _clear_lease(folder: RunFolder) -> int:
     with closing(place.open(folder.path, 1, deployment_ref=identity.deployment_ref)) as backend:
         lease.clear(backend.ledger, "stopped by force")
         place.deployed(folder.path, identity.deployment_ref).live.remove(identity.run)
-    say(f"{folder.name} is stopped; continue with: marless resume {folder.argument}")
+    say(f"{folder.name} is stopped; continue with: {program_name()} resume {folder.argument}")
     return FINISHED
 
 
 def _not_trained(folder: RunFolder) -> str:
-    return f"{folder.name} is not being trained; see marless status {folder.argument}"
+    return f"{folder.name} is not being trained; see {program_name()} status {folder.argument}"

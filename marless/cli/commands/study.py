@@ -13,6 +13,7 @@ from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cli.console import report_ending
 from marless.output import say, say_json
+from marless.program import program_name
 from marless.reports.text import money
 from marless.runs.folder import RunFolder, require_name
 from marless.signals import Signals
@@ -171,10 +172,10 @@ def _report(options: Namespace, study: Study, result: StudyResult, signals: Sign
         say(f"the pool's slots were busy {result.busy:.0%} of the time")
         for line in unlogged_runs(study):
             say(line)
-        say(f"compare the runs: marless compare {shlex.quote(str(study.folder))}")
+        say(f"compare the runs: {program_name()} compare {shlex.quote(str(study.folder))}")
     if signals.received:
         return report_ending(
-            Ending(signals.code, f"stopped; go on with: marless study {shlex.quote(str(study.folder))}")
+            Ending(signals.code, f"stopped; go on with: {program_name()} study {shlex.quote(str(study.folder))}")
         )
     return report_ending(_ending(runs, [run for run in runs if run.status not in ("finished", "stopped")]))
 

@@ -10,6 +10,7 @@ from coordinator.errors import UserError
 from coordinator.file_reading import UnreadableFile, read_end
 from functions import keys
 from functions.encoding import JsonDecoder, Undecodable
+from marless.program import program_name
 from marless.runs import summary
 from marless.runs.folder import (
     ATTEMPTS,
@@ -50,7 +51,7 @@ def refuse_lost(folder: RunFolder, objects: Iterable[str]) -> None:
     policies = ", its policies load (marless.load_policy, --against, export --best)" if POLICIES in files_left else ""
     raise UserError(
         f"{folder.name} has lost its ledger: {began}, and nothing is known of it. Nothing was changed. Restore the"
-        f" ledger from a copy{policies}, or train these settings anew: marless train {folder.path / CONFIG}"
+        f" ledger from a copy{policies}, or train these settings anew: {program_name()} train {folder.path / CONFIG}"
     )
 
 

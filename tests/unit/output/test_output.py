@@ -196,8 +196,9 @@ def _calls(path):
     return (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
 
 
-def test_advice_is_broken_between_words_and_its_command_not_at_all(streams, shell):
-    command = f"marless resume {'long-name-' * 7}"
+@pytest.mark.parametrize("program", ["marless", ".venv/bin/marless", "'/a folder/.venv/bin/marless'"])
+def test_advice_is_broken_between_words_and_its_command_not_at_all(streams, shell, program):
+    command = f"{program} resume {'long-name-' * 7}"
     line = f"marless: stopped after round 12; go on with: {command}"
     streams(Stream(), err := Stream())
     output.advise(line)

@@ -16,6 +16,7 @@ from marless.cli.console import confirm
 from marless.cloud import deploy_messages
 from marless.cloud.deployments import options_of
 from marless.output import note, say, say_text
+from marless.program import program_name
 from marless.reports import provenance
 
 EXAMPLES = """examples:
@@ -148,7 +149,8 @@ def run(options: Namespace) -> int:
     except (ContainerFault, DeploymentFault, PackageFault) as fault:
         raise UserError(str(fault)) from fault
     say_text(deploy_messages.after(deployment))
-    say(f"next: marless train{options_of(options.backend, options.tenant, options.region, usual=registry.DEFAULT)}")
+    where = options_of(options.backend, options.tenant, options.region, usual=registry.DEFAULT)
+    say(f"next: {program_name()} train{where}")
     return FINISHED
 
 

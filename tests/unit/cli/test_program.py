@@ -1,0 +1,46 @@
+"""Lines that tell the user what to type begin with words that the user's shell knows."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from marless.cli.app import main
+from marless.program import as_typed, pip_name, program_name
+
+ENVIRONMENT = Path(sys.prefix)
+
+
+@pytest.fixture
+def elsewhere(shell, tmp_path):
+    """The environment is not active, and the shell stands in another folder."""
+    shell.export(PATH=os.defpath)
+    shell.cd(tmp_path)
+
+
+def test_in_an_active_environment_programs_are_called_by_their_names():
+    assert (program_name(), pip_name()) == ("marless", "pip")
+
+
+def test_in_the_folder_of_an_environment_that_is_not_active_they_are_called_from_there(elsewhere, shell):
+    shell.cd(ENVIRONMENT.parent)
+    bin_ = f"{ENVIRONMENT.name}/bin"
+    assert (program_name(), pip_name()) == (f"{bin_}/marless", f"{bin_}/pip")
+
+
+def test_elsewhere_they_are_called_by_their_whole_paths(elsewhere):
+    words = shlex.split(f"{program_name()} {pip_name()}")
+    assert words == [str(ENVIRONMENT / "bin/marless"), str(ENVIRONMENT / "bin/pip")]
+
+
+def test_what_a_command_tells_to_type_can_be_typed(elsewhere, capsys):
+    assert main(["runs"]) == 0
+    assert capsys.readouterr().out == f"no runs here; start one with: {program_name()} train\n"
+    assert main(["status", "none"]) == 2
+    assert f"`{program_name()} runs` lists them" in capsys.readouterr().err
+
+
+def test_a_path_with_a_space_is_one_word():
+    assert shlex.split(as_typed(Path("/a folder/marless"))) == ["/a folder/marless"]
