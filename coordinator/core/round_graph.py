@@ -106,7 +106,7 @@ def _unready(name: str, part: None) -> Request:
 
 def ending(plan: Plan, state: State) -> list[Node]:
     """The evaluations that end every run and are not in flight yet, of the present policies."""
-    streams = list(_final_episodes(plan))
+    streams = list(last_episodes(plan))
     if state.phase in streams:
         del streams[: streams.index(state.phase) + 1]
     return (
@@ -301,10 +301,10 @@ def _last(plan: Plan, state: State) -> list[Gate]:
 def _last_evaluations(
     plan: Plan, state: State, stream: str, policies: tuple[Ref, ...], team: Team | None
 ) -> list[Node]:
-    return evaluations(plan, state, stream, _final_episodes(plan)[stream], policies, team)
+    return evaluations(plan, state, stream, last_episodes(plan)[stream], policies, team)
 
 
-def _final_episodes(plan: Plan) -> dict[str, int]:
+def last_episodes(plan: Plan) -> dict[str, int]:
     """The episodes of the evaluations that end a run, in order."""
     return {"final": plan.config.evaluation.final_episodes, "absolute": 10 * plan.config.evaluation.episodes}
 

@@ -135,7 +135,7 @@ def _put(cloud: Cloud, stacks: Stacks, name: str, request: Request, say: Say) ->
         if put == "same" and before is not None:
             say(f"stack {name} is up to date")
             return before
-        after = stacks.wait_until_stable(name)
+        after = stacks.wait_until_stable(name, say)
         if put == "begun":
             if after is None or after.status not in _SUCCEEDED:
                 raise DeploymentFault(_failure(stacks, name, after))
@@ -148,7 +148,7 @@ def _ready(cloud: Cloud, stacks: Stacks, name: str, say: Say) -> Stack | None:
     stack = stacks.find(name)
     if stack is not None and stack.busy:
         say(f"stack {name} is {stack.status}; waiting for its end")
-        stack = stacks.wait_until_stable(name)
+        stack = stacks.wait_until_stable(name, say)
     if stack is not None and stack.status == "UPDATE_ROLLBACK_COMPLETE":
         forget_unborn(cloud, stack, say)
     if stack is None or stack.status in WHOLE:

@@ -22,6 +22,8 @@ Put = Literal["begun", "same", "overtaken"]
 # Polling intervals: short at first, because an emulated stack takes a second.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 _PROPOSING = ("CREATE_PENDING", "CREATE_IN_PROGRESS")
+# After so many seconds of waiting one hears how far it is, with so many resources by name.
+_SILENCE_S, _NAMED = 10.0, 3
 # How CloudFormation says that a change set has no changes: without a code, and in either way.
 _NO_CHANGES = ("didn't contain changes", "No updates are to be performed")
 # No resource of ours takes longer to create or delete; CloudFormation gives up much earlier.
@@ -147,15 +149,30 @@ class Stacks:
             is_protected=description.get("EnableTerminationProtection", False),
         )
 
-    def wait_until_stable(self, name: str) -> Stack | None:
-        """The stack when its operation has ended; raises `DeploymentFault` when that takes longer than an hour."""
-        give_up, pause_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
+    def wait_until_stable(self, name: str, say: Say = lambda line: None) -> Stack | None:
+        """The stack when its operation has ended; `say` is told now and then how far it is. Raises `DeploymentFault`
+        when it takes longer than an hour."""
+        give_up, pause_s, silent_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S, 0.0
         while (stack := self.find(name)) is not None and stack.busy:
             if time.monotonic() > give_up:
                 raise DeploymentFault(f"stack {stack.name} is still {stack.status}; look at it in the AWS console")
             self._wait(pause_s)
+            silent_s += pause_s
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+            if silent_s >= _SILENCE_S:
+                say(self._progress(stack))
+                silent_s = 0.0
         return stack
+
+    def _progress(self, stack: Stack) -> str:
+        """How many resources are ready, and which are being worked on."""
+        pages = self.client.get_paginator("list_stack_resources").paginate(StackName=stack.id)
+        statuses = {
+            one["LogicalResourceId"]: one["ResourceStatus"] for page in pages for one in page["StackResourceSummaries"]
+        }
+        at_work = [name for name, status in statuses.items() if status.endswith("_IN_PROGRESS")]
+        of_them = f", at work on {', '.join(at_work[:_NAMED])}{', ...' * (len(at_work) > _NAMED)}" if at_work else ""
+        return f"stack {stack.name}: {len(statuses) - len(at_work)} resources done{of_them}"
 
     def protect(self, stack: Stack, protection: bool) -> None:
         """Sets termination protection."""

@@ -24,7 +24,7 @@ def teardown(cloud: Cloud, tenant: str, say: Say = lambda line: None, wait: Wait
     name, stacks = stack_name(tenant), Stacks(cloud, wait)
     with storage_errors("remove", f"stack {name}"):
         identity = cloud.client("sts").get_caller_identity()
-        stack = stacks.wait_until_stable(name)
+        stack = stacks.wait_until_stable(name, say)
         parts = [part for past in stacks.past(name) for part in stacks.parts(past)]
         if stack is not None:
             parts += stacks.parts(stack.id)
@@ -69,7 +69,7 @@ def remove_stack(stacks: Stacks, stack: Stack, say: Say) -> None:
     stacks.protect(stack, False)
     say(f"deleting stack {stack.name}")
     stacks.client.delete_stack(StackName=stack.id)
-    if stacks.wait_until_stable(stack.id) is not None:
+    if stacks.wait_until_stable(stack.id, say) is not None:
         raise DeploymentFault(f"stack {stack.name} cannot be deleted: {stacks.why(stack.id)}")
 
 

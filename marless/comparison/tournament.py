@@ -54,7 +54,7 @@ def play(
     means, variances, returns = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for i, team in enumerate(names):
         for j, other in enumerate(names):
-            progress(f"{team} against {other}")
+            progress(f"{i * len(names) + j + 1} of {len(names) ** 2} pairs: {team} against {other}")
             for number, side in enumerate(sides):
                 outcome = crossplay.agent_returns(task, teams[team], side, teams[other], episodes, seed, sampled)
                 ours = outcome[:, crossplay.members(task, side)].sum(axis=1)

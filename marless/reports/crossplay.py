@@ -9,7 +9,7 @@ is measured alone, against opponents that stay the same from run to run. The sid
     scores(load_policy("runs/first"), load_policy("runs/reference"), episodes=3200, seed=1)
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,13 +45,23 @@ def scores(team: TeamPolicy, reference: TeamPolicy | None, episodes: int, seed: 
 
 
 def play_sides(
-    team: TeamPolicy, opponents: Mapping[str, TeamPolicy | None], episodes: int, seed: int
+    team: TeamPolicy,
+    opponents: Mapping[str, TeamPolicy | None],
+    episodes: int,
+    seed: int,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> Iterator[tuple[str, str, FloatArray]]:
-    """The `totals` of every side that did not act at random in training against every opponent, with their names."""
-    for side in sides(team.task):
-        if all(team.plays(agent) for agent in members(team.task, side)):
-            for name, opponent in opponents.items():
-                yield side, name, totals(team.task, team, side, opponent, episodes, seed)
+    """The `totals` of every side that did not act at random in training against every opponent, with their names.
+    `progress` is told which match begins."""
+    matches = [
+        (side, name)
+        for side in sides(team.task)
+        if all(team.plays(agent) for agent in members(team.task, side))
+        for name in opponents
+    ]
+    for number, (side, name) in enumerate(matches, 1):
+        progress(f"{number} of {len(matches)} matches of {episodes:,} episodes: {side} against {name}")
+        yield side, name, totals(team.task, team, side, opponents[name], episodes, seed)
 
 
 def sides(task: EnvTask) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Plays each side of a run's policies against fixed opponents: random ones, a script, or the policies of
 another run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -36,8 +36,13 @@ class CrossEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     plays: tuple[SideReturn, ...]
 
 
-def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> CrossEvaluation:
-    """Plays every side against every opponent, on the same start states.
+def plays(
+    folder: RunFolder,
+    against: Sequence[str],
+    episodes: int | None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> CrossEvaluation:
+    """Plays every side against every opponent, on the same start states. `progress` is told which match begins.
 
     A side that acted at random in training is left out. Raises `UserError` for a task without sides and for opponents
     that cannot play it.
@@ -49,7 +54,7 @@ def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> Cr
     try:
         side_returns = tuple(
             SideReturn(side=side, against=text, returns=statistics.summary(returns))
-            for side, text, returns in crossplay.play_sides(team, opponents, count, config.seed)
+            for side, text, returns in crossplay.play_sides(team, opponents, count, config.seed, progress)
         )
     except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
         raise UserError(f"--against: {error}") from error

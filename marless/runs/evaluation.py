@@ -1,5 +1,6 @@
 """The newest policies of a run on fresh start states, greedily."""
 
+from collections.abc import Callable
 from contextlib import closing
 
 import msgspec
@@ -36,10 +37,14 @@ class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evaluate(
-    folder: RunFolder, workers: int, episodes: int | None = None, agents: int | None = None
+    folder: RunFolder,
+    workers: int,
+    episodes: int | None = None,
+    agents: int | None = None,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> EvaluationResult:
     """Plays whole episodes with evaluator functions on this machine; `evaluation.final_episodes` by default, and with
-    as many agents as in training.
+    as many agents as in training. `progress` is told how many are over.
 
     Raises `UserError` for a run without policies, and when an evaluator fails.
     """
@@ -50,7 +55,7 @@ def evaluate(
         count = episodes or plan.config.evaluation.final_episodes
         with closing(registry.backend(registry.DEFAULT).open(temporary, workers)) as connection:
             stream = f"evaluate-command-{count}"
-            replies = play(connection.invoker, tasks(plan, state, count, stream), plan.config.attempts)
+            replies = play(connection.invoker, tasks(plan, state, count, stream), plan.config.attempts, progress)
     return _result(plan, state, [reply for reply, _ in replies])
 
 

@@ -1,6 +1,6 @@
 """Greedy episodes with a run's policies, played by evaluator functions for commands outside of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -67,10 +67,17 @@ def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[Evaluate
     ]
 
 
-def play(invoker: Invoker, requests: Sequence[EvaluateTask], attempts: int) -> list[tuple[EvaluateReply, Report]]:
-    """Runs the tasks; returns replies in the order of `requests`. Raises `UserError` when one fails `attempts`
-    times."""
+def play(
+    invoker: Invoker,
+    requests: Sequence[EvaluateTask],
+    attempts: int,
+    progress: Callable[[str], None] = lambda text: None,
+) -> list[tuple[EvaluateReply, Report]]:
+    """Runs the tasks; returns replies in the order of `requests`. `progress` is told how many episodes are over. Raises
+    `UserError` when one fails `attempts` times."""
     waiting = {task.address.id: task for task in requests}
+    episodes, over = sum(task.episodes for task in requests), 0
+    progress(f"{over:,} of {episodes:,} episodes")
     replies_by_task: dict[str, tuple[EvaluateReply, Report]] = {}
     for task in requests:
         _ask(invoker, task)
@@ -81,6 +88,8 @@ def play(invoker: Invoker, requests: Sequence[EvaluateTask], attempts: int) -> l
             if isinstance(answer, Done) and isinstance(answer.reply, EvaluateReply):
                 replies_by_task[report.id] = answer.reply, report
                 del waiting[report.id]
+                over += task.episodes
+                progress(f"{over:,} of {episodes:,} episodes")
                 continue
             final = isinstance(answer, Failed) and not answer.again
             if final or task.attempt + 1 >= attempts:

@@ -76,10 +76,11 @@ class Summary(_Part, frozen=True, kw_only=True):
     """The file. Returns are undiscounted and summed over agents.
 
     `status`: `finished`; `stopped` and `failed`, for `reason`; `interrupted`; `running` while it goes on.
-    `train_seconds` runs from the first task to the last, interruptions left out. `wall_seconds` is what the commands
-    took in all, `start_up_seconds` from the first command to its first sampling task. `final_return` is of the final
-    policies, greedy, on fresh start states. `peak_mb` is the most memory, MiB, that a process held which had served the
-    function; one that serves several functions counts for each. `plateau`: the return of the rounds rises no more.
+    `train_seconds` runs from the first task to the last, interruptions left out; `env_steps_per_second` leaves out the
+    evaluations that end a run. `wall_seconds` is what the commands took in all, `start_up_seconds` from the first
+    command to its first sampling task. `final_return` is of the final policies, greedy, on fresh start states.
+    `peak_mb` is the most memory, MiB, that a process held which had served the function; one that serves several
+    functions counts for each. `plateau`: the return of the rounds rises no more.
     Where some agents compete, returns are summed over those of `side`, and `final_sides` and `absolute_sides` are the
     means of all sides. `final_env_metrics` and `absolute_env_metrics` are the means of the environment's metrics over
     the same episodes. What an unfinished run does not have yet is null.
@@ -132,7 +133,7 @@ def summarise(
         env_steps=state.env_steps,
         wall_seconds=round(measures.wall_seconds, 3),
         train_seconds=round(state.seconds, 6),
-        env_steps_per_second=round(state.env_steps / state.seconds, 1) if state.seconds else 0.0,
+        env_steps_per_second=_speed(state),
         start_up_seconds=measures.start_up_seconds,
         final_return=statistics.summary(state.final) if state.final else None,
         absolute_return=_absolute(state),
@@ -184,6 +185,12 @@ def measured_before(folder: RunFolder, seconds: float) -> Measured:
 def peaks(summary: Summary | None) -> dict[str, float]:
     """Peak memory by function, without functions that were never called."""
     return {name: peak for name, peak in summary.peak_mb.items() if peak is not None} if summary else {}
+
+
+def _speed(state: State) -> float:
+    """Steps a second until the last round was over: the evaluations after it take no steps."""
+    trained_s = state.lines[-1].seconds if state.lines else state.seconds
+    return round(state.env_steps / trained_s, 1) if trained_s else 0.0
 
 
 def _absolute(state: State) -> AbsoluteReturn | None:

@@ -1,6 +1,9 @@
 """The interface of views, which show a run while it trains."""
 
+from typing import NamedTuple
+
 from coordinator.config.schema import Stop
+from coordinator.core.round_graph import PHASES, last_episodes
 from coordinator.core.state import Plan, RoundLine, State
 from marless.runs.summary import Summary
 
@@ -46,3 +49,71 @@ def seconds_left(stop: Stop, line: RoundLine) -> float | None:
     """Estimated seconds of training until the nearest limit; None without a limit."""
     share = progress(stop, line)
     return line.seconds * (1 - share) / share if share else None
+
+
+class EvaluationUnderWay(NamedTuple):
+    """An evaluation of which `over` of `total` episodes are over."""
+
+    name: str
+    over: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.over:,} of {self.total:,} episodes"
+
+
+def evaluation_under_way(plan: Plan, state: State) -> EvaluationUnderWay | None:
+    """The evaluation that the run waits for, if it does; episodes are counted when their function has answered."""
+    totals = {"sample": plan.config.evaluation.episodes, **last_episodes(plan)}
+    slots = [slot for slot in state.slots.values() if slot.item.kind == "evaluate"]
+    count = sum(slot.item.weight for slot in slots if slot.done)
+    if not slots or state.phase not in totals or count >= totals[state.phase]:
+        return None
+    return EvaluationUnderWay(PHASES[state.phase].doing or "evaluation", count, totals[state.phase])
+
+
+class EvaluationClock:
+    """How long the evaluation under way will take, by the time that its episodes took since it was first looked at."""
+
+    def __init__(self) -> None:
+        self._name, self._began, self._before = "", 0.0, 0
+
+    def seconds_left(self, evaluation: EvaluationUnderWay, now: float) -> float | None:
+        """None before an episode has ended."""
+        if evaluation.name != self._name or evaluation.over < self._before:
+            self._name, self._began, self._before = evaluation.name, now, evaluation.over
+        newly = evaluation.over - self._before
+        return (now - self._began) * (evaluation.total - evaluation.over) / newly if newly else None
+
+
+class TrainingSpeed:
+    """Environment steps a second in the rounds of a command; those with an evaluation, which takes time of its own,
+    count only as long as there are no others."""
+
+    def __init__(self) -> None:
+        self._before: RoundLine | None = None
+        self._steps, self._seconds, self._is_pure = 0, 0.0, False
+
+    def add(self, line: RoundLine) -> None:
+        """Adds a finished round."""
+        before, self._before = self._before, line
+        if before is None and line.round > 1:
+            return
+        steps, seconds = (
+            (line.env_steps, line.seconds)
+            if before is None
+            else (
+                line.env_steps - before.env_steps,
+                line.seconds - before.seconds,
+            )
+        )
+        is_pure = line.evaluation is None
+        if is_pure and not self._is_pure:
+            self._steps, self._seconds, self._is_pure = 0, 0.0, True
+        if is_pure == self._is_pure:
+            self._steps, self._seconds = self._steps + steps, self._seconds + seconds
+
+    @property
+    def steps_per_second(self) -> float:
+        """0 before the first round that counts."""
+        return self._steps / self._seconds if self._seconds else 0.0

@@ -1,23 +1,48 @@
-"""The view for pipes and files: one line per evaluation, and a receipt at the end."""
+"""The view for pipes and files: one line per evaluation, where the run stands when nothing else was said for long, and
+a receipt at the end."""
 
-from coordinator.core.state import Plan, RoundLine
+import time
+from collections.abc import Callable
+
+from coordinator.core.state import Plan, RoundLine, State
 from marless.output import note, say
 from marless.reports.digits import figure
 from marless.reports.text import by_side, env_metrics, money, plus_minus, seconds
 from marless.runs.summary import Summary
-from marless.runs.view import View
+from marless.runs.view import EvaluationClock, TrainingSpeed, View, evaluation_under_way
 from marless.views.receipt import receipt
+
+# After so many seconds without a line, one says where the run stands.
+_SILENCE_S = 30.0
 
 
 class PlainView(View):
-    """Lines of text on standard output; remarks on standard error."""
+    """Lines of text on standard output; remarks, and where the run stands, on standard error."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._said_at = clock, clock()
+        self._speed, self._evaluation_clock = TrainingSpeed(), EvaluationClock()
 
     def start(self, name: str, folder: str) -> None:
         say(f"run {name}")
+        self._said_at = self._clock()
+
+    def notice(self, plan: Plan, state: State, seconds_so_far: float) -> None:
+        now = self._clock()
+        evaluation = evaluation_under_way(plan, state)
+        left = self._evaluation_clock.seconds_left(evaluation, now) if evaluation else None
+        if now - self._said_at < _SILENCE_S:
+            return
+        self._said_at = now
+        limit = f" of {plan.config.stop.rounds:,}" if plan.config.stop.rounds else ""
+        begun = f"{evaluation}{f', {seconds(left)} left' if left else ''}   " if evaluation else ""
+        note(f"round {state.round:5d}{limit}   {begun}{state.env_steps:,} steps   {seconds(seconds_so_far)}")
 
     def round(self, plan: Plan, line: RoundLine) -> None:
+        self._speed.add(line)
         if line.evaluation is not None:
-            say(evaluation_line(line))
+            say(evaluation_line(line, self._speed.steps_per_second))
+            self._said_at = self._clock()
 
     def remark(self, text: str) -> None:
         note(text)
@@ -26,15 +51,14 @@ class PlainView(View):
         say(*receipt(plan, summary, name, folder))
 
 
-def evaluation_line(line: RoundLine) -> str:
-    """One evaluation, with the steps, time and dollars used by then."""
+def evaluation_line(line: RoundLine, speed: float) -> str:
+    """One evaluation, with the steps, time and dollars used by then, and the `speed` of training, in steps a second."""
     assert line.evaluation is not None
     sides = f"   {by_side(line.evaluation.side_returns)}" if line.evaluation.side_returns else ""
     custom = f"   {env_metrics(line.evaluation.env_metrics)}" if line.evaluation.env_metrics else ""
     mean = line.side_returns.get(line.evaluation.side, line.return_mean)
     sampled_text = "" if mean is None else f"{figure(mean):>8} sampled"
     greedy = f"{line.evaluation.side}, greedy" if line.evaluation.side else "greedy"
-    speed = line.env_steps / line.seconds if line.seconds else 0.0
     return (
         f"round {line.evaluation.round:5d}  {line.evaluation.env_steps:11,d} steps"
         f"   return {plus_minus(line.evaluation.returns):>14s} ({greedy}){custom}{sampled_text}{sides}"

@@ -22,7 +22,7 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     lines = [
         _item(
             "trained",
-            f"{summary.rounds:,} rounds, {summary.env_steps:,} steps in {seconds(summary.train_seconds)}"
+            f"{summary.rounds:,} rounds, {summary.env_steps:,} steps in {_duration(summary)}"
             + (f" (until {limit})" if limit else ""),
         )
     ]
@@ -49,6 +49,15 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     if summary.status == "finished":
         lines.append(_item("play it", f"{program_name()} evaluate {shlex.quote(name)}"))
     return [*lines, folder]
+
+
+def _duration(summary: Summary) -> str:
+    """The seconds of training, and those of the evaluations after it where they are more than a tenth."""
+    rounds_s = summary.env_steps / summary.env_steps_per_second if summary.env_steps_per_second else 0.0
+    after_s = summary.train_seconds - rounds_s
+    if not rounds_s or after_s < summary.train_seconds / 10:
+        return seconds(summary.train_seconds)
+    return f"{seconds(rounds_s)}, and {seconds(after_s)} of evaluations after them"
 
 
 def _agents(summary: Summary) -> str:

@@ -3,7 +3,7 @@
 import shlex
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 from rich.console import Group
@@ -21,6 +21,8 @@ from marless.studies.decisions import Halved
 from marless.studies.study_run import StudyRun
 
 _REDRAW_S = 0.5
+# Lines of text say so often how far all runs are.
+_SILENCE_S = 15.0
 # Lines around the table.
 _AROUND = 7
 # Runs that a line names.
@@ -84,6 +86,14 @@ class LiveTable(CampaignView):
         )
 
 
+def _rounds_text(campaign: Campaign) -> str:
+    """How many rounds the runs have trained, of how many where rounds limit them, and what that cost."""
+    limits = [run.config.stop.rounds for run in campaign.runs]
+    most = f" of {sum(filter(None, limits)):,}" if all(limits) else ""
+    dollars = sum(run.dollars for run in campaign.runs)
+    return f"{sum(run.round for run in campaign.runs):,}{most} rounds   {money(dollars)}"
+
+
 def _cells(run: StudyRun) -> tuple[str, ...]:
     limit = run.config.stop.rounds
     rounds = f"{run.round}/{limit}" if limit else f"{run.round}"
@@ -92,10 +102,19 @@ def _cells(run: StudyRun) -> tuple[str, ...]:
 
 
 class PlainLines(CampaignView):
-    """A line for each run that ends, and for each comparison."""
+    """A line for each run that ends, and for each comparison, and one now and then for all runs at work."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._began, self._said_at = clock, clock(), clock()
 
     def start(self, campaign: Campaign) -> None:
         say(f"study {campaign.folder}: {summary(list(campaign.runs))}")
+
+    def look(self, campaign: Campaign) -> None:
+        now = self._clock()
+        if now - self._said_at >= _SILENCE_S:
+            self._said_at = now
+            note(f"{summary(campaign.runs)}   {_rounds_text(campaign)}   {seconds(now - self._began)}")
 
     def show_run(self, campaign: Campaign, run: StudyRun) -> None:
         if run.status == "paused":

@@ -21,7 +21,7 @@ from marless.output import say, visible_line
 from marless.reports.digits import figure
 from marless.reports.text import by_side, env_metrics, money, plus_minus, seconds, sparkline
 from marless.runs.summary import Summary
-from marless.runs.view import View, progress, seconds_left
+from marless.runs.view import EvaluationClock, TrainingSpeed, View, evaluation_under_way, progress, seconds_left
 from marless.views.receipt import receipt
 
 # Drawing takes milliseconds; this interval keeps its cost negligible.
@@ -44,6 +44,7 @@ class LiveView(View):
         self._state: State | None = None
         self._elapsed = 0.0
         self._terminal: list[Any] | None = None
+        self._speed, self._evaluation_clock = TrainingSpeed(), EvaluationClock()
 
     def start(self, name: str, folder: str) -> None:
         self._name = name
@@ -59,6 +60,7 @@ class LiveView(View):
 
     def round(self, plan: Plan, line: RoundLine) -> None:
         self._line = line
+        self._speed.add(line)
         if line.evaluation is not None:
             self._evaluated = line.evaluation
             self._means.append(line.evaluation.mean)
@@ -109,12 +111,12 @@ class LiveView(View):
             f"{state.round:,}{limit}",
             PHASES[state.phase].doing,
         )
-        rows: list[tuple[str, Text | Table]] = [("rounds", bar), ("return", self._returns()), *self._beside_return()]
+        rows: list[tuple[str, Text | Table]] = [("rounds", bar), *self._evaluation(plan, state)]
+        rows += [("return", self._returns()), *self._beside_return()]
         if line is not None:
-            speed = line.env_steps / line.seconds if line.seconds else 0.0
             rows += [
                 ("sampled", _sampled_returns(line)),
-                ("speed", Text(f"{speed:,.0f} env steps/s   {line.env_steps:,} steps")),
+                ("speed", Text(f"{self._speed.steps_per_second:,.0f} env steps/s   {line.env_steps:,} steps")),
                 ("per round", Text(f"{_count(line.rollouts, 'actor')}   {_count(line.learners, 'learner')}")),
                 ("bill", _bill(line.dollars, stop.dollars)),
             ]
@@ -123,6 +125,19 @@ class LiveView(View):
             ("time", Text(seconds(seconds_so_far) + ("" if remaining_s is None else f"   {seconds(remaining_s)} left")))
         )
         return rows
+
+    def _evaluation(self, plan: Plan, state: State) -> list[tuple[str, Text | Table]]:
+        """How far the evaluation is that the run waits for."""
+        evaluation = evaluation_under_way(plan, state)
+        if evaluation is None:
+            return []
+        left = self._evaluation_clock.seconds_left(evaluation, time.monotonic())
+        bar = Table.grid(padding=(0, 2))
+        bar.add_row(
+            ProgressBar(total=evaluation.total, completed=evaluation.over, width=30, complete_style="green"),
+            f"{evaluation.over:,} of {evaluation.total:,}" + ("" if left is None else f", {seconds(left)} left"),
+        )
+        return [("episodes", bar)]
 
     def _returns(self) -> Text:
         if self._evaluated is None:

@@ -8,9 +8,10 @@ from marless.cli import arguments as common
 from marless.cli.console import playable
 from marless.comparison.run_crossplay import crossplay, write
 from marless.comparison.tournament import Tournament
-from marless.output import progress, say_json, say_text
+from marless.output import say_json, say_text
 from marless.reports.text import table
 from marless.runs.folder import LATEST
+from marless.views.progress_lines import progress_lines
 
 EXAMPLES = """examples:
   marless crossplay chase                    the checkpoints of a league, and the newest policies
@@ -45,8 +46,8 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Plays all pairs, and writes and prints the matrix."""
     folder = playable(options.runs[0], options.trust)
-    tournament = crossplay(folder, options.runs, options.episodes, options.sampled, progress)
-    progress("")
+    with progress_lines() as progress:
+        tournament = crossplay(folder, options.runs, options.episodes, options.sampled, progress)
     write(tournament, options.out or folder.path)
     say_json(tournament) if options.json else say_text("\n".join(_lines(tournament)))
     return FINISHED

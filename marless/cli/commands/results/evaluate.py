@@ -12,6 +12,7 @@ from marless.output import say, say_json, say_text
 from marless.reports.digits import digits_of, figure
 from marless.runs import cross_evaluation
 from marless.runs.evaluation import EvaluationResult, evaluate
+from marless.views.progress_lines import progress_lines
 
 EXAMPLES = """examples:
   marless evaluate latest
@@ -46,10 +47,13 @@ def run(options: Namespace) -> int:
     if options.against:
         if options.agents:
             raise UserError("--against plays the run's own task; leave --agents away")
-        result = cross_evaluation.plays(folder, options.against, options.episodes)
+        with progress_lines() as progress:
+            result = cross_evaluation.plays(folder, options.against, options.episodes, progress)
         say_json(result) if options.json else say_text("\n".join(cross_evaluation.lines(result)))
         return 0
-    _show(evaluate(folder, options.workers, options.episodes, options.agents), options.json)
+    with progress_lines() as progress:
+        evaluation = evaluate(folder, options.workers, options.episodes, options.agents, progress)
+    _show(evaluation, options.json)
     return 0
 
 
