@@ -36,6 +36,9 @@ class StoredBill(msgspec.Struct, frozen=True):
     lines: tuple[BillLine, ...]
     total: float
 
+    def __post_init__(self) -> None:
+        summaries.require_sum([line.dollars for line in self.lines], self.total)
+
 
 @dataclass(frozen=True)
 class Facts:

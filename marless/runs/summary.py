@@ -1,7 +1,9 @@
 """summary.json: the results of a run, the same whether or not it was interrupted and resumed."""
 
+import math
 import os
 import platform
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -53,6 +55,17 @@ class Dollars(_Compute, frozen=True, kw_only=True):
     coordinator: float = 0.0
     logs: float = 0.0
     transfer: float = 0.0
+
+    def __post_init__(self) -> None:
+        # An amount that is missing reads as 0, since older programs had fewer kinds of functions.
+        require_sum([getattr(self, name) for name in self.__struct_fields__ if name != "total"], self.total)
+
+
+def require_sum(dollars: Iterable[float], total: float) -> None:
+    """Raises `ValueError` where amounts do not add up to their total, as in a file that lost one or was edited."""
+    amount = math.fsum(dollars)
+    if not math.isclose(amount, total, rel_tol=1e-9, abs_tol=1e-12):
+        raise ValueError(f"its dollars add up to {amount:g}, and its total is {total:g}")
 
 
 class Machine(_Part, frozen=True, kw_only=True):

@@ -50,7 +50,7 @@ def a_folder(path, lines, seed=1, settings=(), summary=None, replay=b"", bill=()
         **dict.fromkeys(_NOTHING),
         **{"run": path.name, "seed": seed, "status": "finished", "reason": "rounds", "rounds": lines[-1].round},
         **{"env_steps": lines[-1].env_steps, "wall_seconds": 1.0, "train_seconds": lines[-1].seconds, "peak_mb": {}},
-        **{"env_steps_per_second": 1.0, "dollars": {"total": lines[-1].dollars, **_PARTS}},
+        **{"env_steps_per_second": 1.0, "dollars": {"total": lines[-1].dollars, **_PARTS, "learner": lines[-1].dollars}},
         **{"machine": {"cores": 1, "platform": "a platform", "python": "3.11.1"}, **(summary or {})},
     }
     entries = [

@@ -36,11 +36,12 @@ def a_run(
         empty_line(round=1 + index, env_steps=at, seconds=1.0 * (1 + index), dollars=dollars * (1 + index))
         for index, at in enumerate(steps)
     ]
+    spent = dollars * len(steps)
     summary = {
         **dict.fromkeys(("commit", "start_up_seconds", "final_return", "absolute_return", "weights_sha256")),
         **{"run": path.name, "seed": seed, "status": status, "reason": "", "rounds": len(steps)},
         **{"env_steps": steps[-1], "wall_seconds": 1.0, "train_seconds": 1.0 * len(steps), "peak_mb": {}},
-        **{"env_steps_per_second": 1.0, "dollars": {"total": dollars * len(steps), **_PARTS}},
+        **{"env_steps_per_second": 1.0, "dollars": {"total": spent, **_PARTS, "learner": spent}},
         "machine": {"cores": 1, "platform": "", "python": ""},
     }
     (path / "plan.json").write_text("{}")

@@ -1,11 +1,13 @@
 """The page of a run: what it says of a journal made by hand, and that it is one well-formed file that loads nothing."""
 
+import json
 import re
 from html.parser import HTMLParser
 
 import pytest
 from reported_runs import a_folder, a_line, evaluated
 
+from coordinator.file_reading import UnreadableFile
 from marless.page.chart import Line
 from marless.page.document import run_page
 from marless.page.facts import read
@@ -95,6 +97,25 @@ def test_a_run_without_an_end_shows_its_last_evaluation(tmp_path):
     folder = a_folder(tmp_path / "r", three_rounds())
     (folder.path / "summary.json").unlink()
     assert "3.0 ± 12.7 after round 1, no final evaluation yet" in text_of(page_of(folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "edit"),
+    [
+        ("summary.json", lambda found: found["dollars"].pop("learner")),
+        ("summary.json", lambda found: found["dollars"].update(actor=0.01)),
+        ("bill.json", lambda found: found["lines"].pop()),
+    ],
+    ids=["an amount is missing", "an amount was edited", "a line is missing"],
+)
+def test_amounts_that_do_not_add_up_to_their_total_are_damage_and_no_zero(tmp_path, name, edit):
+    folder = a_folder(tmp_path / "r", three_rounds(), bill=[("s3 puts", 0.2), ("s3 gets", 0.1)])
+    read(folder)
+    document = json.loads((folder.path / name).read_text())
+    edit(document)
+    (folder.path / name).write_text(json.dumps(document))
+    with pytest.raises(UnreadableFile, match=rf"{name}.*dollars add up to .*, and its total is 0\.3"):
+        read(folder)
 
 
 def test_an_agent_in_a_group_has_its_own_metric_or_that_of_the_group(tmp_path):
