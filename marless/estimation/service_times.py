@@ -51,11 +51,11 @@ class TaskTimes:
 
     def usage_of(self, size: float, objects: int) -> Usage:
         """The storage operations of the recorded task whose size is nearest, its bytes in proportion to the size, and
-        `objects` reads."""
+        `objects` reads; without a read no bytes are read."""
         nearest, usage = min(self.usage, key=lambda each: abs(each[0] - size))
         share = size / nearest
         bytes_written, read = (round(share * count) for count in (usage.bytes_written, usage.bytes_read))
-        return Usage(puts=usage.puts, gets=objects, bytes_written=bytes_written, bytes_read=read)
+        return Usage(puts=usage.puts, gets=objects, bytes_written=bytes_written, bytes_read=read if objects else 0)
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,13 @@ GONE = Target(backend("aws"), 1000, detached=True)
 
 
 @pytest.fixture(scope="module")
-def found():
+def recording():
+    return record_briefly(load(None, [*SMALL, *ROUND]), 1)
+
+
+@pytest.fixture(scope="module")
+def found(recording):
     config = load(None, [*SMALL, *ROUND])
-    recording = record_briefly(config, 1)
     return {
         target: estimate(config, recording, target) for target in (HERE, THERE, GONE, Target(backend("emulated"), 2))
     }
@@ -65,6 +69,17 @@ def test_driven_from_here_the_cloud_adds_logs_starts_and_waiting(found):
     # Nine waves: describe, initialise, two a round, the final evaluation and the best policy's.
     assert there.seconds > 6 * STANDARD.attended_wave_s
     assert away.total > at_home.total and away.coordinator == 0
+
+
+def test_objects_in_messages_leave_the_region_as_base64_and_are_not_read_from_storage(found, recording):
+    carried = estimate(load(None, [*SMALL, *ROUND, "placement.inline_objects=true"]), recording, THERE).meter
+    stored = found[THERE].meter
+    written = {record.kind: record.usage.bytes_written for record in recording.records}
+    in_messages = 3 * (2 * written["sample"] + written["learn"])
+    # Four bytes for three, and a key of 70 bytes for each object.
+    assert 0 <= carried.bytes_out - stored.bytes_out - 4 / 3 * in_messages < 3 * (2 + 2) * 100
+    # Of storage only evaluations read: the policies of a checkpoint.
+    assert carried.gets < stored.gets / 2 and carried.bytes_read < stored.bytes_read / 2
 
 
 def test_detached_the_coordinator_is_a_function_and_answers_lie_in_storage(found):
