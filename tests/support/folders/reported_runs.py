@@ -46,11 +46,12 @@ def a_folder(path, lines, seed=1, settings=(), summary=None, replay=b"", bill=()
         created="2026-01-02T03:04:05+00:00",
         configs=("c0ff",),
     )
+    spent = lines[-1].dollars
     found = {
         **dict.fromkeys(_NOTHING),
         **{"run": path.name, "seed": seed, "status": "finished", "reason": "rounds", "rounds": lines[-1].round},
         **{"env_steps": lines[-1].env_steps, "wall_seconds": 1.0, "train_seconds": lines[-1].seconds, "peak_mb": {}},
-        **{"env_steps_per_second": 1.0, "dollars": {"total": lines[-1].dollars, **_PARTS, "learner": lines[-1].dollars}},
+        **{"env_steps_per_second": 1.0, "dollars": {"total": spent, **_PARTS, "learner": spent}},
         **{"machine": {"cores": 1, "platform": "a platform", "python": "3.11.1"}, **(summary or {})},
     }
     entries = [
