@@ -4,7 +4,7 @@ The ledger's item is compressed, so replies need as many different digits as rea
 round would make its writes too cheap.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 
 import numpy as np
@@ -95,7 +95,7 @@ class RecordedReplies:
     def _line(self, round_: int) -> RoundLine:
         return self._lines[min(round_, len(self._lines) - 1)]
 
-    def _metrics(self, round_: int) -> Mapping[str, float]:
+    def _metrics(self, round_: int) -> dict[str, float]:
         """The metrics of all learners in a round."""
         metrics = self._line(round_).metrics
         if round_ < len(self._lines):
