@@ -5,8 +5,9 @@ Bytes come from environments, from files that people edit and from disks that fa
 them: here they are one error, `Undecodable`. `make check` refuses the libraries' own functions elsewhere.
 """
 
+import re
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import msgspec
 
@@ -17,6 +18,62 @@ _REFUSALS = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, Recursi
 
 class Undecodable(ValueError):
     """The bytes hold no value of the expected type; the message says why, and where they came from as far as given."""
+
+
+# What msgspec calls types, as people do.
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
+_BOUNDS = {">=": "of at least", ">": "above", "<=": "of at most", "<": "below"}
+_EXPECTED = re.compile(
+    r"Expected `(?P<kinds>[^`]+)`(?:, got `(?P<other>\w+)`| (?P<length>of length )?(?P<bound>[<>]=?) (?P<limit>\S+))"
+)
+
+
+class Mismatch(NamedTuple):
+    """Why a value is none of a type: its `place`, such as ``horizon`` or ``widths[1]``, and what it would have to be,
+    such as ``a whole number of at least 1``; where that is not known, `need` is '' and `reason` what the library says.
+    """
+
+    place: str
+    need: str
+    other: str
+    reason: str
+
+    def __str__(self) -> str:
+        return self.below("")
+
+    def below(self, table: str) -> str:
+        """The message about a value in a table that has this dotted name."""
+        place = ".".join(filter(None, (table, self.place)))
+        fault = self.reason
+        if self.need:
+            fault = f"{_KINDS.get(self.other, self.other) if self.other else 'it'} is not {self.need}"
+        return f"{place}: {fault}" if place else fault
+
+
+def mismatch(error: msgspec.ValidationError) -> Mismatch:
+    """msgspec's message, taken apart."""
+    reason, _, place = str(error).partition(" - at `$")
+    place = place.rstrip("`").removeprefix(".")
+    if not (match := _EXPECTED.fullmatch(reason)):
+        unknown = re.sub("^Object contains unknown field `(.*)`$", r"there is no \1 here", reason)
+        return Mismatch(place, "", "", re.sub("^Object missing required field `(.*)`$", r"\1 is missing", unknown))
+    kinds = [kind for kind in match["kinds"].split(" | ") if kind != "null"]
+    # Where any number will do, a whole one need not be named.
+    words = [_KINDS.get(kind, kind) for kind in kinds if kind != "int" or "float" not in kinds]
+    need = " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    if match["bound"]:
+        need = f"{need} {_BOUNDS[match['bound']]} {match['limit'].removesuffix('.0')}"
+    if match["length"]:
+        unit = "character" if kinds == ["str"] else "value"
+        need = f"{need} {unit}{'s' * (match['limit'] != '1')}"
+    return Mismatch(place, need, match["other"] or "", reason)
 
 
 class _Decoder(Generic[_T]):

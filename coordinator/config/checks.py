@@ -107,9 +107,9 @@ def _engine(config: RunConfig) -> Iterator[str]:
         return
     if settings.network not in NETWORKS and ":" not in settings.network:
         nearest = difflib.get_close_matches(settings.network, NETWORKS, n=1)
-        hint = f"did you mean {nearest[0]}? " if nearest else ""
+        hint = f"did you mean {nearest[0]}? There are" if nearest else "there are"
         names = ", ".join(NETWORKS)
-        yield f"algorithm.network: {settings.network!r} is no network; {hint}It is {names}, or package.module:factory"
+        yield f"algorithm.network: {settings.network!r} is no network; {hint} {names}, and package.module:factory"
     if settings.engine == "numpy":
         yield f"algorithm.network: numpy does not compute {settings.network}; set algorithm.engine=torch"
 

@@ -1,6 +1,6 @@
 """The keys of a configuration that exist, with their meanings."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -44,7 +44,13 @@ def valid_keys(algorithm: str | None = None) -> dict[str, str]:
 
     Raises `BadRequest` for an unknown algorithm.
     """
-    return _keys(RunConfig, algorithms.algorithm(algorithm or DEFAULT_ALGORITHM), "")
+    meanings = {"algorithm.name": f"one of {', '.join(algorithms.names())}", **_TASK_KEYS}
+    return {key: meanings.get(key) or description(annotation) for key, annotation in key_types(algorithm).items()}
+
+
+def key_types(algorithm: str | None = None) -> dict[str, Any]:
+    """The annotated type of every key of `valid_keys`."""
+    return dict(_types(RunConfig, algorithms.algorithm(algorithm or DEFAULT_ALGORITHM), ""))
 
 
 def explained_keys(algorithm: str | None = None) -> dict[str, str]:
@@ -52,18 +58,16 @@ def explained_keys(algorithm: str | None = None) -> dict[str, str]:
     return valid_keys(algorithm) | {key: family.listing(plug_ins=True) for key, family in RULES.items()}
 
 
-def _keys(struct: type[msgspec.Struct], algorithm: AlgorithmSpec, prefix: str) -> dict[str, str]:
-    keys: dict[str, str] = {}
+def _types(struct: type[msgspec.Struct], algorithm: AlgorithmSpec, prefix: str) -> Iterator[tuple[str, Any]]:
     for item in _fields(struct):
         name = f"{prefix}{item.encode_name}"
         if name == "algorithm":
-            keys["algorithm.name"] = f"one of {', '.join(algorithms.names())}"
-            keys |= _keys(algorithm.config, algorithm, "algorithm.")
+            yield "algorithm.name", str
+            yield from _types(algorithm.config, algorithm, "algorithm.")
         elif isinstance(item.type, type) and issubclass(item.type, msgspec.Struct):
-            keys |= _keys(item.type, algorithm, f"{name}.")
+            yield from _types(item.type, algorithm, f"{name}.")
         else:
-            keys[name] = _TASK_KEYS.get(name) or description(item.type)
-    return keys
+            yield name, item.type
 
 
 @lru_cache(maxsize=256)
@@ -78,15 +82,3 @@ def description(annotation: Any) -> str:
         if isinstance(meta, Meta) and meta.description:
             return meta.description
     return next((text for part in get_args(annotation) if (text := description(part))), "")
-
-
-def readable(message: str, algorithm: str, document: Mapping[str, Any]) -> str:
-    """A validation message with the key first, in the user's notation, and the key's meaning."""
-    text, _, place = message.partition(" - at `$.")
-    key = place.rstrip("`")
-    # msgspec does not name the keys of a dict.
-    if key == "task.options[...]":
-        options = document["task"]["options"].items()
-        key = next(f"task.options.{name}" for name, value in options if not isinstance(value, str | int | float))
-    means = valid_keys(algorithm).get(key)
-    return f"{key}: {text}" + (f" ({means})" if means else "") if key else text

@@ -274,6 +274,7 @@ BENCHMARL: Mapping[str, Counterpart] = {
 EVERYWHERE: Mapping[str, Counterpart] = {
     "activation": _ACTIVATION,
     "algo": _is("algorithm.name"),
+    "algorithm": _is("algorithm.name"),
     "algorithm_name": _is("algorithm.name"),
     "backend": _is("--backend"),
     "budget": _is("stop.dollars"),
@@ -321,6 +322,7 @@ EVERYWHERE: Mapping[str, Counterpart] = {
     "share_parameters": _SHARED,
     "shared": _SHARED,
     "steps": _ENV_STEPS,
+    "task": _TASK,
     "tensorboard": _is("log.to=tensorboard"),
     "timesteps": _ENV_STEPS,
     "total_steps": _ENV_STEPS,

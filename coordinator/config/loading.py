@@ -11,11 +11,13 @@ import msgspec
 
 from coordinator.config import defaults
 from coordinator.config.checks import fault
-from coordinator.config.config_keys import readable, valid_keys
+from coordinator.config.config_keys import key_types, valid_keys
 from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import DEFAULT_ALGORITHM, ConfigError, RunConfig, algorithm_name
 from coordinator.config.toml_parsing import MOST_BYTES, MOST_PARTS, parse_toml
 from coordinator.config.unknown_keys import unknown_key
+from coordinator.config.value_faults import readable
+from coordinator.config.value_forms import in_plain_forms
 from coordinator.file_reading import UnreadableFile, read_text
 from functions.algorithms import registry as algorithms
 from functions.contract import BadRequest, MissingExtra
@@ -24,6 +26,9 @@ from functions.environments.base import EnvTask
 from functions.text.redaction import is_secret, learn, placeholder
 
 COMMAND_LINE = "command line"
+_TYPED = f"the {COMMAND_LINE}"
+# Python's words for what TOML writes in small letters.
+_PYTHON_VALUES = {"True": True, "False": False}
 
 
 def load(path: Path | None, overrides: Iterable[str] = ()) -> RunConfig:
@@ -40,9 +45,15 @@ def load_with_origins(path: Path | None, overrides: Iterable[str]) -> tuple[RunC
         override(document, text)
         override(pairs, text)
     from_pairs = flatten(pairs).keys()
-    config, origins = _complete(document, "the command line" if path is None else str(path))
+    config, origins = _complete(document, _TYPED if path is None else str(path))
     settings = {key: COMMAND_LINE if key in from_pairs else f"file {path}" for key in flatten(document)}
     return config, {**settings, **origins}
+
+
+def algorithm_typed(arguments: Iterable[str]) -> str:
+    """The algorithm that a command line names, or the default one; other settings are not read."""
+    name = next((text.partition("=")[2] for text in arguments if text.startswith("algorithm.name=")), "")
+    return name if name in algorithms.names() else DEFAULT_ALGORITHM
 
 
 def convert(document: Mapping[str, Any], where: str) -> RunConfig:
@@ -59,12 +70,12 @@ def _complete(document: Mapping[str, Any], where: str) -> tuple[RunConfig, dict[
         raise ConfigError(f"{where}: algorithm.name: {error}") from error
     if problem := unknown_key(document, name):
         raise ConfigError(f"{where}: {problem}")
-    document, family = defaults.fill_family(document, valid_keys(name))
+    document, family = defaults.fill_family(in_plain_forms(document, key_types(name)), valid_keys(name))
     try:
         config = msgspec.convert(_add_default_names(document), RunConfig)
         config, derivations = defaults.derive(config, flatten(document).keys())
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {readable(str(error), name, document)}") from error
+        raise ConfigError(f"{where}: {readable(error, name, document, where == _TYPED)}") from error
     if problem := fault(config):
         raise ConfigError(f"{where}: {problem}")
     _learn_secrets(config.task, where)
@@ -118,4 +129,4 @@ def override(document: dict[str, Any], text: str) -> None:
     try:
         table[names[-1]] = parse_toml(f"value = {value}")["value"]
     except Undecodable:
-        table[names[-1]] = value
+        table[names[-1]] = _PYTHON_VALUES.get(value, value)

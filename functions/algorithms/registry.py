@@ -21,13 +21,29 @@ if TYPE_CHECKING:  # what only describes algorithms loads nothing that stages ne
     from functions.algorithms.stage import Implementation
 
 
+# Of what other libraries have, the algorithm here that is it, or comes nearest.
+_NEAREST = {
+    "a2c": "ippo",
+    "coma": "mappo",
+    "ddpg": "iddpg",
+    "dqn": "iql",
+    "ia2c": "ippo",
+    "maa2c": "mappo",
+    "matd3": "maddpg",
+    "ppo": "ippo",
+    "sac": "isac",
+    "td3": "iddpg",
+}
+
+
 class _Algorithms(Registry[AlgorithmSpec]):
     """The specifications by name; those of plug-ins are checked."""
 
     def unknown(self, name: str) -> str:
-        nearest = difflib.get_close_matches(name, self, n=1)
-        hint = f"did you mean {nearest[0]}? " if nearest else ""
-        return f"no algorithm is called {name!r}; {hint}It is one of {', '.join(self)}"
+        spelt_alike = difflib.get_close_matches(name.lower(), self, n=1)
+        nearest = _NEAREST.get(name.lower()) or "".join(spelt_alike)
+        hint = f"did you mean {nearest}? There are" if nearest else "there are"
+        return f"no algorithm is called {name!r}; {hint} {', '.join(self)}"
 
     def load(self, name: str, offer: EntryPoint) -> AlgorithmSpec:
         from functions.algorithms.validation import violation

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.encoding import mismatch
 from functions.environments.spaces.space_types import AgentSpaces
 from functions.setting_limits import MOST_AGENTS
 
@@ -50,7 +51,7 @@ def options_of(task: EnvTask, kind: type[Options]) -> Options:
     try:
         return msgspec.convert(task.options, kind)
     except msgspec.ValidationError as error:
-        raise ValueError(f"{task.name}: task.options: {error}") from error
+        raise ValueError(f"{task.name}: {mismatch(error).below('task.options')}") from error
 
 
 class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

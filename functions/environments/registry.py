@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from functions.contract import BadRequest
+from functions.encoding import mismatch
 from functions.environments.base import EnvSpec, EnvTask, VectorEnvironment
 from functions.environments.last_action import LastAction
 from functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make
@@ -74,5 +75,5 @@ def _maker(name: str) -> Make:
 
 def _error_text(task: EnvTask, error: ValueError) -> str:
     """The message of `error`, with the env task's name in front unless it contains it."""
-    text = f"task.options: {error}" if isinstance(error, msgspec.ValidationError) else str(error)
+    text = mismatch(error).below("task.options") if isinstance(error, msgspec.ValidationError) else str(error)
     return text if task.name in text else f"{task.name}: {text}"

@@ -10,6 +10,7 @@ from msgspec import Meta
 from coordinator.config.loading import convert, override, read_toml
 from coordinator.config.nested_tables import merge
 from coordinator.config.schema import ConfigError, RunConfig
+from functions.encoding import mismatch
 
 
 class SuiteTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,7 +42,7 @@ def load(path: Path) -> Suite:
     try:
         suite = msgspec.convert(read_toml(path), Suite)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{path}: {mismatch(error)}") from error
     names = [task.name for task in suite.tasks]
     if repeated_name := next((name for name in names if names.count(name) > 1), ""):
         raise ConfigError(f"{path}: two tasks are called {repeated_name}")

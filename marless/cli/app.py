@@ -1,6 +1,5 @@
 """The console script `marless`: runs a command and turns errors into one line and an exit code."""
 
-import difflib
 import os
 import shlex
 import sys
@@ -20,6 +19,7 @@ from coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, o
 from functions.text.redaction import redact
 from functions.text.terminal_text import visible_text
 from infra.local.own_process import age_s
+from marless.cli.mistakes import unknown_command, unknown_option
 from marless.output import ERROR, OUTPUT, advise, alone, prepare, say_text
 from marless.program import program_name
 from marless.signals import Interrupted, end, handle_signals
@@ -72,6 +72,11 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; see {self.prog} --help")
+
+    @property
+    def options(self) -> list[str]:
+        """Every option, such as ``--json``."""
+        return [option for action in self._actions for option in action.option_strings]
 
     def _print_message(self, message: str, file: object = None) -> None:
         """The help, on a stream as it is today."""
@@ -131,32 +136,41 @@ def module_of(name: str) -> ModuleType:
     return import_module(f"marless.cli.commands{folder}.{name}")
 
 
-def _run(argv: list[str], options: Namespace) -> int:
-    if not argv or argv[0] in ("-h", "--help", "help"):
-        say_text(_overview())
-        return 0
-    if argv[0] == "--version":
-        say_text(f"marless {version('marless')}")
-        return 0
-    if argv[0] not in COMMANDS:
-        nearest = difflib.get_close_matches(argv[0], COMMANDS, n=1)
-        raise UserError(f"there is no command {argv[0]}; " + (f"did you mean {nearest[0]}?" if nearest else "marless"))
-    command = module_of(argv[0])
+def parser_of(name: str) -> Parser:
+    """What reads the arguments of a command."""
+    command = module_of(name)
     parser = Parser(
-        prog=f"marless {argv[0]}",
-        description=COMMANDS[argv[0]],
+        prog=f"marless {name}",
+        description=COMMANDS[name],
         epilog=getattr(command, "EXAMPLES", None),
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     command.arguments(parser)
+    return parser
+
+
+def _run(argv: list[str], options: Namespace) -> int:
+    if argv[:1] == ["help"] and argv[1:2]:
+        argv = [argv[1], "--help"]
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        say_text(_overview())
+        return 0
+    if argv[0] in ("--version", "-V", "version"):
+        say_text(f"marless {version('marless')}")
+        return 0
+    if argv[0] not in COMMANDS:
+        raise UserError(unknown_command(argv, COMMANDS))
+    parser = parser_of(argv[0])
     try:
-        parser.parse_intermixed_args(argv[1:], options)
+        _, unknown = parser.parse_known_intermixed_args(argv[1:], options)
     except SystemExit as exit_:  # --help
         return int(exit_.code or 0)
+    if unknown:
+        raise UserError(unknown_option(unknown[0], argv, parser.options, hasattr(options, "settings")))
     _require_current_folder()
     with _importable_folder() if argv[0] in _PLAY else nullcontext():
-        return int(command.run(options))
+        return int(module_of(argv[0]).run(options))
 
 
 def _require_current_folder() -> None:

@@ -9,6 +9,7 @@ from coordinator.errors import UserError
 from infra.local.own_process import cores
 from marless.backends import registry
 from marless.backends.base import TENANT
+from marless.cli.mistakes import setting_of
 from marless.reports.evaluations import METRIC
 from marless.runs.drive_settings import DriveSettings
 from marless.runs.folder import LATEST
@@ -170,6 +171,13 @@ def within(least: int, most: int) -> Callable[[str], int]:
 def split(settings: list[str]) -> tuple[Path | None, list[str]]:
     """Separates the configuration file, if any, from the ``key=value`` settings."""
     files = [text for text in settings if "=" not in text]
+    if setting := next(filter(None, map(_setting_of, files)), ""):
+        raise UserError(f"{setting.partition('=')[2]} is neither a file nor key=value; did you mean {setting}?")
     if len(files) > 1:
         raise UserError(f"{files[1]!r} is not key=value, such as seed=3; one file is allowed, {files[0]}")
     return Path(files[0]) if files else None, [text for text in settings if "=" in text]
+
+
+def _setting_of(file: str) -> str:
+    """The setting that a file which does not exist stands for; '' where none does."""
+    return "" if Path(file).suffix == ".toml" or Path(file).exists() else setting_of(file)

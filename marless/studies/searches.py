@@ -10,6 +10,7 @@ import numpy as np
 
 from coordinator.config.schema import ConfigError
 from functions.contract import MissingExtra
+from functions.encoding import mismatch
 from marless.studies.study_file import Search, Value
 
 Values = dict[str, Value]
@@ -76,7 +77,7 @@ def _range(key: str, table: Mapping[str, Any]) -> Range:
     try:
         values_range = msgspec.convert(table, Range)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"vary.{key}: {error}") from error
+        raise ConfigError(f"{mismatch(error).below(f'vary.{key}')}") from error
     if values_range.low >= values_range.high or (values_range.log and values_range.low <= 0):
         raise ConfigError(f"vary.{key}: low must be less than high, and above 0 if log is set")
     return values_range

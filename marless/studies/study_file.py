@@ -10,6 +10,7 @@ from msgspec import Meta
 from coordinator.config.loading import read_toml
 from coordinator.config.nested_tables import merge
 from coordinator.config.schema import ConfigError
+from functions.encoding import mismatch
 from functions.setting_limits import LARGEST, MOST_PROCESSES, MOST_ROUNDS, MOST_SEED
 
 Value = str | int | float | bool | list[Any]
@@ -99,7 +100,7 @@ def parse(document: Mapping[str, Any], where: str, folder: Path) -> StudyFile:
     try:
         study = msgspec.convert(document, StudyFile)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {error}") from error
+        raise ConfigError(f"{where}: {mismatch(error)}") from error
     if study.config is not None:
         base = merge(read_toml(folder / study.config), study.base)
         study = msgspec.structs.replace(study, config=None, base=base)

@@ -204,7 +204,7 @@ def test_more_seeds_join_a_study_and_other_settings_do_not(marless, tmp_path):
 
 
 WRONG = {
-    "seeds = 1.5\n": "Expected `str | array`, got `float`",
+    "seeds = 1.5\n": "seeds: a number is not a text or a list",
     'seeds = "x"\n': "is not a list of seeds",
     "vary.algorithm.lr = 3\n": "vary.algorithm.lr: give a list of values, or a range",
     "vary.algorithm.lr = {low = 1, high = 1}\n": "low must be less than high",
@@ -215,7 +215,7 @@ WRONG = {
     'search.rule = "luck"\n': "there is no search 'luck'",
     'search.rule = "random"\n': "say how many settings to try",
     'config = "missing.toml"\n': "there is no file",
-    "pool.slots = 0\n": "Expected `int` >= 1",
+    "pool.slots = 0\n": "pool.slots: it is not a whole number of at least 1",
 }
 
 

@@ -66,8 +66,8 @@ def test_a_number_beyond_all_use_is_one_line_that_names_the_key(key, value):
 
 
 @pytest.mark.parametrize("setting, says", [
-    ("scaling.rollouts=10001", "scaling.rollouts: Expected `int` <= 10000"),
-    ("task.agents=100000000", "task.agents: Expected `int` <= 1000"),
+    ("scaling.rollouts=10001", "scaling.rollouts: 10001 is not a whole number of at most 10000"),
+    ("task.agents=100000000", "task.agents: 100000000 is not a whole number of at most 1000"),
     ("algorithm.hidden=[1000000000]", "algorithm.hidden"),
     ("algorithm.lr=1e300", "algorithm.lr"),
     ("algorithm.lr=nan", "algorithm.lr"),

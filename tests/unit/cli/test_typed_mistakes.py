@@ -1,13 +1,18 @@
 """What people type who come from other libraries or know other programs, and the line that answers them."""
 
 import shlex
+from importlib.metadata import version
 
+import msgspec
 import pytest
 
-from coordinator.config.config_keys import valid_keys
+from coordinator.config.config_keys import key_types, valid_keys
 from coordinator.config.foreign_names import COUNTERPARTS, PEERS
+from coordinator.config.loading import load
+from coordinator.config.schema import ConfigError
+from coordinator.config.value_faults import example
 from functions.algorithms import registry as algorithms
-from marless.cli.app import Parser, main, module_of
+from marless.cli.app import main, parser_of
 
 # The line behind `marless`, and the essential part of the answer.
 SETTINGS = {
@@ -89,20 +94,115 @@ SETTINGS = {
     "train optimizer=adam": "nor anything like it: networks are trained by Adam",
 }
 
+VALUES = {
+    "train algorithm=qmix": "algorithm is a table, not a value; type algorithm.name=qmix",
+    "train task=mpe/simple_spread": "task is a table, not a value; type task.name=mpe/simple_spread",
+    "train sharing=true": "sharing is a table, not a value; type sharing.rule=all",
+    "train sharing=dynamic": "type sharing.rule=dynamic",
+    "train log=csv": "type log.to=csv",
+    "train stop=100": "type stop.rounds=100",
+    "train algorithm.name=MAPPO": "no algorithm is called 'MAPPO'; did you mean mappo? There are ippo, mappo,",
+    "train algorithm.name=dqn": "no algorithm is called 'dqn'; did you mean iql?",
+    "train task.name=simple_spread": "did you mean mpe/simple_spread?",
+    "train algorithm.engine=pytorch": "'pytorch' is not one of auto, numpy, torch, such as algorithm.engine=auto",
+    "train algorithm.recurrent=yes": "'yes' is not true or false, such as algorithm.recurrent=false",
+    "train algorithm.hidden=64x64": "'64x64' is not a whole number, such as algorithm.hidden=64,64",
+    "train stop.rounds=1.5": "1.5 is not a whole number, such as stop.rounds=400",
+    "train actors.num_envs=1k": "'1k' is not a whole number, such as actors.num_envs=64",
+    "train sharing.groups=agent_0,agent_1": """is not a list, such as sharing.groups='[["agent_0", "agent_1"]]'""",
+}
+OPTIONS = {
+    "train --seed 3": "there is no option --seed; type seed=3",
+    "train --seed=3": "there is no option --seed; type seed=3",
+    "train --lr 3e-4": "there is no option --lr; type algorithm.lr=3e-4",
+    "train --lr": "there is no option --lr; type algorithm.lr=0.001",
+    "train --gpu": "did you mean algorithm.device=cuda?",
+    "train --learning-rate 3e-4": "did you mean algorithm.lr?",
+    "train --algorithm qmix": "did you mean algorithm.name?",
+    "train --env mpe/simple_spread": "did you mean task.name?",
+    "train --rounds 10": "did you mean stop.rounds?",
+    "train --config my.toml": "a file is named alone: my.toml",
+    "train --jsn": "did you mean --json?",
+    "train qmix": "qmix is neither a file nor key=value; did you mean algorithm.name=qmix?",
+    "train mpe/simple_tag": "did you mean task.name=mpe/simple_tag?",
+    "runs --sort name": "there is no option --sort; see marless runs --help",
+}
+COMMANDS = {
+    "ls": "there is no command ls; did you mean: marless runs",
+    "list": "did you mean: marless runs",
+    "rm first": "there is no command rm; did you mean: ",
+    "ui": "did you mean: marless report",
+    "envs": "task.name may be matrix/climbing,",
+    "algos": "algorithm.name may be ippo, mappo,",
+    "--help-all": "there is no option --help-all; marless --help lists all, and marless COMMAND --help what they take",
+    "seed=3 stop.rounds=4": "did you mean: marless train seed=3 stop.rounds=4",
+    "my.toml": "did you mean: marless train my.toml",
+    "qmix": "did you mean: marless train algorithm.name=qmix",
+    "trian": "there is no command trian; did you mean train?",
+    "xyzzy": "there is no command xyzzy; marless --help lists all, and marless COMMAND --help what they take",
+}
+# A line that is no mistake, and a line that it prints.
+ACCEPTED = {
+    "config algorithm.hidden=64,64": "hidden = [64, 64]  # command line",
+    "config algorithm.hidden=128": "hidden = [128]  # command line",
+    "config stop.rounds=1e3": "rounds = 1000  # command line",
+    "config log.to=csv": 'to = ["csv"]  # command line',
+    "config log.to=csv,tensorboard": 'to = ["csv", "tensorboard"]  # command line',
+    # What bash leaves of log.to=["csv"].
+    "config log.to=[csv]": 'to = ["csv"]  # command line',
+    "config algorithm.recurrent=True": "recurrent = true  # command line",
+    "-V": f"marless {version('marless')}",
+    "version": f"marless {version('marless')}",
+    "help train": "usage: marless train",
+}
+
+
+def answer_to(line, capsys):
+    """The only line on standard error of a line that is refused."""
+    assert main(shlex.split(line)) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    return said
+
 
 @pytest.mark.parametrize("line", SETTINGS)
 def test_a_name_of_another_library_is_answered_with_ours(line, capsys):
-    assert main(shlex.split(line)) == 2
-    (said,) = capsys.readouterr().err.splitlines()
+    said = answer_to(line, capsys)
     assert said.startswith("marless: the command line: ")
     assert SETTINGS[line] in said
 
 
+@pytest.mark.parametrize("line", VALUES)
+def test_a_value_that_cannot_be_is_answered_with_one_that_can(line, capsys):
+    assert VALUES[line] in answer_to(line, capsys)
+
+
+@pytest.mark.parametrize("line", [*OPTIONS, *COMMANDS])
+def test_a_habit_of_other_programs_is_answered_with_the_line_to_type(line, capsys):
+    assert (OPTIONS | COMMANDS)[line] in answer_to(line, capsys)
+
+
+@pytest.mark.parametrize("line", ACCEPTED)
+def test_a_form_that_says_what_it_means_is_accepted(line, capsys):
+    assert main(shlex.split(line)) == 0
+    assert any(said.startswith(ACCEPTED[line]) for said in capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.parametrize("algorithm", algorithms.ALGORITHMS.built_in)
+def test_every_example_is_a_value_that_its_key_may_have(algorithm):
+    for key in valid_keys(algorithm).keys() - {"task.options"}:
+        kind = key_types(algorithm)[key]
+        assert example(key, algorithm) is not None, key
+        msgspec.convert(msgspec.to_builtins(example(key, algorithm)), kind)
+
+
+def test_a_whole_number_that_no_float_holds_is_no_other_number():
+    with pytest.raises(ConfigError, match=r"seed: 1e\+17 is not a whole number"):
+        load(None, ["seed=1e17"])
+
+
 def test_every_counterpart_exists():
     keys = {key for name in algorithms.names() for key in valid_keys(name)}
-    parser = Parser()
-    module_of("train").arguments(parser)
-    keys |= {option for action in parser._actions for option in action.option_strings}
+    keys |= {*parser_of("train").options}
     for name, counterpart in COUNTERPARTS.items():
         assert counterpart.here or counterpart.note, name
         for here in counterpart.here:

@@ -133,7 +133,7 @@ def test_mixed_signals_make_two_classes():
     [
         (task(1), "task.agents is 1; a ring of partners needs at least 2"),
         (task(signal=3), "unknown field `signal`"),
-        (task(horizon=0), "Expected `int` >= 1 - at `\\$.horizon`"),
+        (task(horizon=0), "task.options.horizon: it is not a whole number of at least 1"),
     ],
 )
 def test_what_the_toy_does_not_have_is_refused_in_one_line(chosen, message):

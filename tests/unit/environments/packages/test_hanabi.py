@@ -37,8 +37,8 @@ def test_without_open_spiel_one_line_says_how_to_get_it(shell):
         ("tiny", None, {}, "hanabi/tiny: Hanabi has no variant 'tiny'; there are: full, small, very_small"),
         ("full", 6, {}, "hanabi/full: task.agents is 6; there are 2 to 5 players"),
         ("full", 1, {}, "hanabi/full: task.agents is 1; there are 2 to 5 players"),
-        ("full", None, {"colors": 6}, r"hanabi/full: task.options: Expected `int` <= 5 - at `\$.colors`"),
-        ("full", None, {"max_life_tokens": 0}, r"Expected `int` >= 1 - at `\$.max_life_tokens`"),
+        ("full", None, {"colors": 6}, "hanabi/full: task.options.colors: it is not a whole number of at most 5"),
+        ("full", None, {"max_life_tokens": 0}, "task.options.max_life_tokens: it is not a whole number of at least 1"),
         ("full", None, {"observation_type": "all"}, r"Invalid enum value 'all' - at `\$.observation_type`"),
         ("full", None, {"colours": 2}, "unknown field `colours`"),
         # Three cards of the lowest rank, one of the highest, and two of each between: 10 of one colour.

@@ -157,8 +157,8 @@ def test_the_adapter_keeps_every_promise_of_the_protocol(stand_in):
         ("xyz", None, {}, "there are: coins, pond"),
         ("pond", 3, {}, "meltingpot/pond: task.agents is 3, but the environment has 2 agents"),
         ("pond", None, {"downsample": 5}, "downsample is 5, which does not divide the picture's 16 by 24 pixels"),
-        ("pond", None, {"downsample": 0}, r"Expected `int` >= 1 - at `\$.downsample`"),
-        ("pond", None, {"horizon": 0}, r"Expected `int` >= 1 - at `\$.horizon`"),
+        ("pond", None, {"downsample": 0}, "task.options.downsample: it is not a whole number of at least 1"),
+        ("pond", None, {"horizon": 0}, "task.options.horizon: it is not a whole number of at least 1"),
         ("pond", None, {"roles": "x"}, "unknown field `roles`"),
     ],
 )

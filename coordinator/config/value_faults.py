@@ -1,0 +1,141 @@
+"""What to say of a value that cannot be: what it would have to be, an example, and what the key means."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+
+from coordinator.config.config_keys import key_types, valid_keys
+from coordinator.config.nested_tables import flatten
+from coordinator.config.schema import DEFAULT_ROUNDS, RunConfig
+from coordinator.config.toml_dump import toml_value
+from functions.algorithms import registry as algorithms
+from functions.encoding import mismatch
+
+# A longer meaning, such as the list of all rules, is left out, and so is the rest of a long value.
+_LONGEST_MEANING = 80
+_LONGEST_VALUE = 40
+# Of keys whose default is none, or says nothing.
+_EXAMPLES: Mapping[str, Any] = {
+    "actors.rollout_length": 25,
+    "algorithm.batch_size": 32,
+    "algorithm.huber_delta": 1.0,
+    "algorithm.lr": 1e-3,
+    "algorithm.mixer": "my_mixers:Weighted",
+    "algorithm.noise_end": 0.05,
+    "algorithm.noise_start": 0.5,
+    "algorithm.sequence_length": 25,
+    "algorithm.target_update_interval": 200,
+    "evaluation.side": 0,
+    "league.rule": "prioritised",
+    "league.script": "scripted",
+    "log.to": ["csv"],
+    "offline.dataset": "dataset",
+    "opponents.side": 0,
+    "placement.deadline_s": 2.0,
+    "placement.dollars_per_hour": 1.0,
+    "scaling.min_rollouts": 1,
+    "scaling.priced_as": "fused",
+    "sharing.groups": [["agent_0", "agent_1"]],
+    "sharing.identity": True,
+    "sharing.rule": "all",
+    "stop.dollars": 0.5,
+    "stop.env_steps": 1_000_000,
+    "stop.return": -36.0,
+    "stop.rounds": DEFAULT_ROUNDS,
+    "stop.seconds": 60.0,
+    "task.agents": 3,
+}
+
+
+def readable(error: msgspec.ValidationError, algorithm: str, document: Mapping[str, Any], typed: bool) -> str:
+    """A fault of a document in the user's words, the key first; `typed`: on a command line, not in a file."""
+    fault = mismatch(error)
+    key, at = fault.place.partition("[")[0], fault.place
+    if not key:
+        return str(fault)
+    if key == "task.options" and at != key:
+        return _of_option(document["task"]["options"], fault.need)
+    value = _value(document, key)
+    types = key_types(algorithm)
+    if key not in types and not fault.need:
+        return f"{key}: {fault.reason}"  # of values that exclude each other
+    if key not in types:
+        return f"{key} is a table, not a value; type {_setting_below(key, value, types, algorithm, typed)}"
+    need = fault.need or _choices(types[key])
+    means = valid_keys(algorithm)[key]
+    meaning = f" ({means})" if len(means) <= _LONGEST_MEANING else ""
+    if not need:
+        return f"{key}: {fault.reason}{meaning}"
+    item = value[int(at.rpartition("[")[2].rstrip("]"))] if at != key and at.count("[") == 1 else value
+    return f"{key}: {_shown(item)} is not {need}, such as {_setting(key, example(key, algorithm), typed)}{meaning}"
+
+
+def example(key: str, algorithm: str) -> Any:
+    """A value that the key may have: its default, or another one."""
+    if key in _EXAMPLES:
+        return _EXAMPLES[key]
+    defaults = flatten(msgspec.to_builtins(RunConfig(algorithm=algorithms.algorithm(algorithm).config())))
+    return defaults.get(key)
+
+
+def example_setting(key: str, algorithm: str) -> str:
+    """A setting as it is typed in a shell."""
+    return _setting(key, example(key, algorithm), typed=True)
+
+
+def _of_option(options: Mapping[str, Any], need: str) -> str:
+    """msgspec does not name the keys of a dict. The value may be a secret."""
+    name = next(name for name, value in options.items() if not isinstance(value, str | int | float))
+    return f"task.options.{name}: it is not {need} (a keyword argument of the environment)"
+
+
+def _setting_below(table: str, value: Any, types: Mapping[str, Any], algorithm: str, typed: bool) -> str:
+    """A setting of a table for which a value was set: its first key that may have the value, or else an example."""
+    keys = [key for key in types if key.startswith(f"{table}.")]
+    for key in keys if not isinstance(value, bool) else ():
+        try:
+            msgspec.convert(value, types[key])
+        except msgspec.ValidationError:
+            continue
+        return _setting(key, value, typed)
+    return _setting(keys[0], example(keys[0], algorithm), typed)
+
+
+def _value(document: Mapping[str, Any], key: str) -> Any:
+    value: Any = document
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _choices(annotation: Any) -> str:
+    """The values of a `Literal`, in words; '' for another type."""
+    literals = [part for part in _parts(annotation) if get_origin(part) is Literal]
+    choices = [str(choice) for part in literals for choice in get_args(part)]
+    return f"one of {', '.join(choices)}" if choices else ""
+
+
+def _parts(annotation: Any) -> list[Any]:
+    """The types that an annotation or a union is made of."""
+    if get_origin(annotation) is Literal or not get_args(annotation):
+        return [annotation]
+    return [part for each in get_args(annotation) for part in _parts(each)]
+
+
+def _setting(key: str, value: Any, typed: bool) -> str:
+    """The setting as it is typed in a shell, or as it stands in a file."""
+    if not typed:
+        return f"{key} = {toml_value(value)}"
+    if isinstance(value, list | tuple) and not any(isinstance(item, list | tuple) for item in value):
+        return f"{key}={','.join(map(str, value))}"
+    return f"{key}={value if isinstance(value, str) else _quoted(toml_value(value))}"
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'" if '"' in text else text
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if isinstance(value, str) else "a table" if isinstance(value, Mapping) else toml_value(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."

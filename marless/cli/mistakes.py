@@ -1,0 +1,133 @@
+"""What to say of a command or an option that does not exist."""
+
+import difflib
+import shlex
+from collections.abc import Collection, Sequence
+
+# What other programs, and people, call our commands; or the line that does it.
+_OTHER_WORDS = {
+    "cancel": "stop",
+    "cat": "config",
+    "check": "doctor",
+    "continue": "resume",
+    "cost": "estimate",
+    "dashboard": "report",
+    "destroy": "teardown",
+    "diff": "compare",
+    "down": "teardown",
+    "enjoy": "replay",
+    "eval": "evaluate",
+    "fit": "train",
+    "grid": "study",
+    "history": "runs",
+    "hpo": "study",
+    "info": "status",
+    "init": "config --short > my.toml",
+    "keys": "config",
+    "kill": "stop",
+    "launch": "train",
+    "learn": "train",
+    "list": "runs",
+    "ls": "runs",
+    "new": "config --short > my.toml",
+    "play": "replay",
+    "plot": "report",
+    "price": "estimate",
+    "ps": "runs",
+    "render": "replay",
+    "run": "train",
+    "search": "study",
+    "serve": "report",
+    "settings": "config",
+    "show": "report",
+    "start": "train",
+    "sweep": "study",
+    "tail": "watch",
+    "tensorboard": "log latest tensorboard",
+    "test": "evaluate",
+    "tune": "study",
+    "ui": "report",
+    "undeploy": "teardown",
+    "up": "deploy",
+    "video": "replay",
+    "visualize": "replay",
+    "wandb": "log latest wandb",
+    "web": "report",
+}
+_REMOVAL = ("clean", "del", "delete", "prune", "rm")
+_ENVIRONMENTS = ("env", "environments", "envs", "tasks")
+_ALGORITHMS = ("algorithms", "algos")
+# How alike the spellings of options are: `--lr` is no `--run`.
+_ALIKE = 0.8
+
+
+def unknown_command(argv: Sequence[str], commands: Collection[str]) -> str:
+    """The first word of a line is no command: the message."""
+    word = argv[0].lstrip("-").lower()
+    problem = f"there is no {'option' if argv[0].startswith('-') else 'command'} {argv[0]}"
+    if line := _OTHER_WORDS.get(word):
+        return f"{problem}; did you mean: marless {line}"
+    if word in _REMOVAL:
+        remove = "marless remove RUN" if "remove" in commands else "rm -r runs/NAME"
+        return f"{problem}; did you mean: {remove}"
+    if word in _ENVIRONMENTS:
+        return f"{problem}; task.name may be {', '.join(_environments())}"
+    if word in _ALGORITHMS:
+        return f"{problem}; algorithm.name may be {', '.join(_algorithms())}"
+    if nearest := difflib.get_close_matches(word, commands, n=1):
+        return f"{problem}; did you mean {nearest[0]}?"
+    if ("=" in argv[0] and not argv[0].startswith("-")) or argv[0].endswith(".toml"):
+        return f"{problem}; did you mean: marless train {shlex.join(argv)}"
+    if setting := setting_of(argv[0]):
+        return f"{problem}; did you mean: marless train {setting}"
+    return f"{problem}; marless --help lists all, and marless COMMAND --help what they take"
+
+
+def unknown_option(option: str, argv: Sequence[str], options: Collection[str], takes_settings: bool) -> str:
+    """An option of a command's line `argv` that the command, whose options these are, does not have: the message."""
+    name, _, value = option.lstrip("-").partition("=")
+    if nearest := difflib.get_close_matches(option.partition("=")[0], options, n=1, cutoff=_ALIKE):
+        return f"there is no option {option}; did you mean {nearest[0]}?"
+    if not takes_settings:
+        return f"there is no option {option}; see marless {argv[0]} --help"
+    following = argv[argv.index(option) + 1 :][:1]
+    value = value or next((text for text in following if not text.startswith("-") and "=" not in text), "")
+    if name in ("config", "file", "f", "c"):
+        return f"there is no option {option}; a file is named alone: {value or 'my.toml'}"
+    return _setting_for(f"there is no option {option.partition('=')[0]}", name.replace("-", "_"), value, argv)
+
+
+def _setting_for(problem: str, word: str, value: str, argv: Sequence[str]) -> str:
+    """The key that has the option's name, or its meaning."""
+    from coordinator.config.config_keys import valid_keys
+    from coordinator.config.loading import algorithm_typed
+    from coordinator.config.unknown_keys import answer
+    from coordinator.config.value_faults import example_setting
+
+    algorithm = algorithm_typed(argv)
+    keys = valid_keys(algorithm)
+    if key := next((key for key in (word, f"algorithm.{word}") if key in keys), ""):
+        return f"{problem}; type {f'{key}={value}' if value else example_setting(key, algorithm)}"
+    return answer(f"{problem}, settings are key=value", word, algorithm, value)
+
+
+def setting_of(text: str) -> str:
+    """The setting that an algorithm's or an environment's name alone stands for; '' for another text."""
+    from functions.environments.task_names import is_known
+
+    if text in _algorithms():
+        return f"algorithm.name={text}"
+    return f"task.name={text}" if is_known(text) else ""
+
+
+def _algorithms() -> tuple[str, ...]:
+    from functions.algorithms import registry
+
+    return registry.names()
+
+
+def _environments() -> list[str]:
+    """Those that are listed, and an example of every family."""
+    from functions.environments.task_names import ENVIRONMENTS, FAMILIES
+
+    return [*ENVIRONMENTS, *(family.example for family in FAMILIES.values())]
