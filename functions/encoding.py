@@ -35,6 +35,14 @@ _EXPECTED = re.compile(
 )
 
 
+# The rest of what msgspec says.
+_OTHERS = {
+    re.compile("Invalid enum value (.*)"): r"\1 is not one of its values",
+    re.compile("Object contains unknown field `(.*)`"): r"there is no \1 here",
+    re.compile("Object missing required field `(.*)`"): r"\1 is missing",
+}
+
+
 class Mismatch(NamedTuple):
     """Why a value is none of a type: its `place`, such as ``horizon`` or ``widths[1]``, and what it would have to be,
     such as ``a whole number of at least 1``; where that is not known, `need` is '' and `reason` what the library says.
@@ -62,8 +70,7 @@ def mismatch(error: msgspec.ValidationError) -> Mismatch:
     reason, _, place = str(error).partition(" - at `$")
     place = place.rstrip("`").removeprefix(".")
     if not (match := _EXPECTED.fullmatch(reason)):
-        unknown = re.sub("^Object contains unknown field `(.*)`$", r"there is no \1 here", reason)
-        return Mismatch(place, "", "", re.sub("^Object missing required field `(.*)`$", r"\1 is missing", unknown))
+        return Mismatch(place, "", "", _in_words(reason))
     kinds = [kind for kind in match["kinds"].split(" | ") if kind != "null"]
     # Where any number will do, a whole one need not be named.
     words = [_KINDS.get(kind, kind) for kind in kinds if kind != "int" or "float" not in kinds]
@@ -74,6 +81,11 @@ def mismatch(error: msgspec.ValidationError) -> Mismatch:
         unit = "character" if kinds == ["str"] else "value"
         need = f"{need} {unit}{'s' * (match['limit'] != '1')}"
     return Mismatch(place, need, match["other"] or "", reason)
+
+
+def _in_words(reason: str) -> str:
+    matches = ((pattern.fullmatch(reason), words) for pattern, words in _OTHERS.items())
+    return next((match.expand(words) for match, words in matches if match), reason)
 
 
 class _Decoder(Generic[_T]):

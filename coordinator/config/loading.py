@@ -26,6 +26,7 @@ from functions.environments.base import EnvTask
 from functions.text.redaction import is_secret, learn, placeholder
 
 COMMAND_LINE = "command line"
+_FILE = "file "
 _TYPED = f"the {COMMAND_LINE}"
 # Python's words for what TOML writes in small letters.
 _PYTHON_VALUES = {"True": True, "False": False}
@@ -46,8 +47,13 @@ def load_with_origins(path: Path | None, overrides: Iterable[str]) -> tuple[RunC
         override(pairs, text)
     from_pairs = flatten(pairs).keys()
     config, origins = _complete(document, _TYPED if path is None else str(path))
-    settings = {key: COMMAND_LINE if key in from_pairs else f"file {path}" for key in flatten(document)}
+    settings = {key: COMMAND_LINE if key in from_pairs else f"{_FILE}{path}" for key in flatten(document)}
     return config, {**settings, **origins}
+
+
+def explicit_keys(origins: Mapping[str, str]) -> list[str]:
+    """The keys that a user set, of those that `load_with_origins` names."""
+    return [key for key, origin in origins.items() if origin == COMMAND_LINE or origin.startswith(_FILE)]
 
 
 def algorithm_typed(arguments: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """A configuration as a TOML file for `marless train`: every key with its meaning."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -9,16 +9,37 @@ import msgspec
 from coordinator.config.config_keys import explained_keys, valid_keys
 from coordinator.config.schema import RunConfig
 
+# What a file of one's own usually sets.
+SHORT = ("seed", "task", "algorithm", "actors", "evaluation", "stop", "log")
 
-def document(config: RunConfig, plug_ins: bool = False, origins: Mapping[str, str] | None = None) -> str:
+
+def document(
+    config: RunConfig,
+    plug_ins: bool = False,
+    origins: Mapping[str, str] | None = None,
+    only: Collection[str] | None = None,
+) -> str:
     """Valid TOML with every key; keys without a value are comments. Reading it returns `config`.
 
     With `plug_ins` rules of other packages are explained too, which needs a scan of all installed packages. What set a
-    value, by dotted key in `origins`, is a comment behind it.
+    value, by dotted key in `origins`, is a comment behind it. `only`: these keys and tables, the others are left out.
     """
     values = msgspec.to_builtins(config)
+    values = values if only is None else selection(values, only)
     means = (explained_keys if plug_ins else valid_keys)(values["algorithm"]["name"])
     return "\n".join(_table("", values, means, origins or {})).lstrip("\n") + "\n"
+
+
+def selection(values: Mapping[str, Any], names: Collection[str], prefix: str = "") -> dict[str, Any]:
+    """Of nested tables the keys and tables with these dotted names."""
+    selected_values: dict[str, Any] = {}
+    for name, value in values.items():
+        key = f"{prefix}{name}"
+        if key in names:
+            selected_values[name] = value
+        elif isinstance(value, dict) and (below := selection(value, names, f"{key}.")):
+            selected_values[name] = below
+    return selected_values
 
 
 def _table(path: str, values: dict[str, Any], means: dict[str, str], origins: Mapping[str, str]) -> list[str]:

@@ -4,30 +4,39 @@ from argparse import ArgumentParser, Namespace
 
 import msgspec
 
-from coordinator.config.loading import load_with_origins
+from coordinator.config.loading import explicit_keys, load_with_origins
 from coordinator.config.nested_tables import flatten
-from coordinator.config.toml_dump import document
+from coordinator.config.toml_dump import SHORT, document, selection
 from marless.cli import arguments as common
 from marless.output import say_json, say_text
 
 EXAMPLES = """examples:
-  marless config > my_run.toml
+  marless config --short > my_run.toml
   marless config my_run.toml algorithm.name=ippo"""
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     common.configuration(parser)
+    parser.add_argument(
+        "--short",
+        action="store_true",
+        help="only seed, task, algorithm, actors, evaluation, stop and log, and what you set of the rest",
+    )
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
     """Prints the configuration; trained with, it gives the same run."""
     config, origins = load_with_origins(*common.split(options.settings))
+    only = {*SHORT, *explicit_keys(origins)} if options.short else None
     if not options.json:
         say_text("# Behind a value stands what set it; without that it is the default.\n")
-        say_text(document(config, plug_ins=True, origins=origins))
+        if options.short:
+            say_text("# `marless config` prints all settings; those that are not here have their defaults.\n")
+        say_text(document(config, plug_ins=True, origins=origins, only=only))
         return 0
-    for key, value in flatten(msgspec.to_builtins(config)).items():
+    values = msgspec.to_builtins(config)
+    for key, value in flatten(values if only is None else selection(values, only)).items():
         say_json({"key": key, "value": value, "set_by": origins.get(key, "default")})
     return 0

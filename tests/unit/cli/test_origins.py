@@ -84,3 +84,28 @@ def test_the_notes_are_comments_of_a_file_that_means_the_same(capsys, tmp_path):
     path = tmp_path / "run.toml"
     path.write_text(text)
     assert load(path) == load(None, settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [],
+        ["algorithm.name=qmix", "task.name=lbf/8x8-2p-3f", "actors.num_envs=8"],
+        ["sharing.rule=dynamic", "functions.actor.timeout_s=70", "task.options.max_cycles=9", "stop.seconds=9"],
+    ],
+)
+def test_a_short_configuration_is_that_of_the_long_one(settings, tmp_path, capsys):
+    assert main(["config", "--short", *settings]) == 0
+    printed = capsys.readouterr().out
+    assert not {"[trend]", "[placement]", "[pricing]", "[league]"} & {*printed.splitlines()}
+    path = tmp_path / "my.toml"
+    path.write_text(printed)
+    assert load(path) == load(None, settings)
+
+
+def test_a_short_list_of_keys_has_what_was_set_of_the_others(capsys):
+    assert main(["config", "--short", "--json", "sharing.rule=all", "seed=3"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    tables = {line["key"].partition(".")[0] for line in lines}
+    assert tables == {"seed", "task", "algorithm", "actors", "evaluation", "stop", "log", "sharing"}
+    assert [line["key"] for line in lines if line["key"].startswith("sharing")] == ["sharing.rule"]

@@ -132,7 +132,7 @@ def test_mixed_signals_make_two_classes():
     ("chosen", "message"),
     [
         (task(1), "task.agents is 1; a ring of partners needs at least 2"),
-        (task(signal=3), "unknown field `signal`"),
+        (task(signal=3), "there is no signal here"),
         (task(horizon=0), "task.options.horizon: it is not a whole number of at least 1"),
     ],
 )

@@ -78,10 +78,16 @@ def test_no_sum_of_two_utilities_prefers_the_better_game_of_the_two():
     ("task", "message"),
     [
         (EnvTask(name="matrix/climbing", agents=3), "matrix/climbing: task.agents is 3; the game is for 2"),
-        (EnvTask(name="matrix/penalty", options={"k": 1.0}), r"matrix/penalty: task.options: .*<= 0.*\$.k"),
-        (EnvTask(name="matrix/two_step", options={"k": 1.0}), "matrix/two_step: task.options: .*unknown field `k`"),
+        (
+            EnvTask(name="matrix/penalty", options={"k": 1.0}),
+            r"matrix/penalty: task.options.k: it is not a number of at most 0",
+        ),
+        (EnvTask(name="matrix/two_step", options={"k": 1.0}), "matrix/two_step: task.options: there is no k here"),
         (EnvTask(name="toy/corridor", agents=0), "task.agents is 0; at least 1 walks"),
-        (EnvTask(name="toy/corridor", options={"legs": 1}), r"toy/corridor: task.options: .*>= 2.*\$.legs"),
+        (
+            EnvTask(name="toy/corridor", options={"legs": 1}),
+            r"toy/corridor: task.options.legs: it is not a whole number of at least 2",
+        ),
         (
             EnvTask(name="toy/corridor", options={"prize": 2}),
             r"prize is 2.0; at the corridor's start it is worth 1.46, less than 1.5",  # 2 · 0.9³

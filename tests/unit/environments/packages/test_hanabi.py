@@ -39,8 +39,8 @@ def test_without_open_spiel_one_line_says_how_to_get_it(shell):
         ("full", 1, {}, "hanabi/full: task.agents is 1; there are 2 to 5 players"),
         ("full", None, {"colors": 6}, "hanabi/full: task.options.colors: it is not a whole number of at most 5"),
         ("full", None, {"max_life_tokens": 0}, "task.options.max_life_tokens: it is not a whole number of at least 1"),
-        ("full", None, {"observation_type": "all"}, r"Invalid enum value 'all' - at `\$.observation_type`"),
-        ("full", None, {"colours": 2}, "unknown field `colours`"),
+        ("full", None, {"observation_type": "all"}, "task.options.observation_type: 'all' is not one of its values"),
+        ("full", None, {"colours": 2}, "there is no colours here"),
         # Three cards of the lowest rank, one of the highest, and two of each between: 10 of one colour.
         ("very_small", 5, {}, "hanabi/very_small: 5 players with 2 cards leave none of the 10 cards"),
         ("very_small", 2, {"ranks": 1}, "2 players with 2 cards leave none of the 3 cards"),
