@@ -68,7 +68,7 @@ def readable(error: msgspec.ValidationError, algorithm: str, document: Mapping[s
     if not need:
         return f"{key}: {fault.reason}{meaning}"
     item = value[int(at.rpartition("[")[2].rstrip("]"))] if at != key and at.count("[") == 1 else value
-    return f"{key}: {_shown(item)} is not {need}, such as {_setting(key, example(key, algorithm), typed)}{meaning}"
+    return f"{key}: {_text_of(item)} is not {need}, such as {_setting(key, example(key, algorithm), typed)}{meaning}"
 
 
 def example(key: str, algorithm: str) -> Any:
@@ -136,6 +136,6 @@ def _quoted(text: str) -> str:
     return f"'{text}'" if '"' in text else text
 
 
-def _shown(value: Any) -> str:
+def _text_of(value: Any) -> str:
     text = repr(value) if isinstance(value, str) else "a table" if isinstance(value, Mapping) else toml_value(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."

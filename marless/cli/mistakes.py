@@ -4,6 +4,8 @@ import difflib
 import shlex
 from collections.abc import Collection, Sequence
 
+from marless.program import program_name
+
 # What other programs, and people, call our commands; or the line that does it.
 _OTHER_WORDS = {
     "cancel": "stop",
@@ -64,11 +66,12 @@ _ALIKE = 0.8
 def unknown_command(argv: Sequence[str], commands: Collection[str]) -> str:
     """The first word of a line is no command: the message."""
     word = argv[0].lstrip("-").lower()
+    program = program_name()
     problem = f"there is no {'option' if argv[0].startswith('-') else 'command'} {argv[0]}"
     if line := _OTHER_WORDS.get(word):
-        return f"{problem}; did you mean: marless {line}"
+        return f"{problem}; did you mean: {program} {line}"
     if word in _REMOVAL:
-        remove = "marless remove RUN" if "remove" in commands else "rm -r runs/NAME"
+        remove = f"{program} remove RUN" if "remove" in commands else "rm -r runs/NAME"
         return f"{problem}; did you mean: {remove}"
     if word in _ENVIRONMENTS:
         return f"{problem}; task.name may be {', '.join(_environments())}"
@@ -77,10 +80,10 @@ def unknown_command(argv: Sequence[str], commands: Collection[str]) -> str:
     if nearest := difflib.get_close_matches(word, commands, n=1):
         return f"{problem}; did you mean {nearest[0]}?"
     if ("=" in argv[0] and not argv[0].startswith("-")) or argv[0].endswith(".toml"):
-        return f"{problem}; did you mean: marless train {shlex.join(argv)}"
+        return f"{problem}; did you mean: {program} train {shlex.join(argv)}"
     if setting := setting_of(argv[0]):
-        return f"{problem}; did you mean: marless train {setting}"
-    return f"{problem}; marless --help lists all, and marless COMMAND --help what they take"
+        return f"{problem}; did you mean: {program} train {setting}"
+    return f"{problem}; {program} --help lists all, and {program} COMMAND --help what they take"
 
 
 def unknown_option(option: str, argv: Sequence[str], options: Collection[str], takes_settings: bool) -> str:
@@ -89,7 +92,7 @@ def unknown_option(option: str, argv: Sequence[str], options: Collection[str], t
     if nearest := difflib.get_close_matches(option.partition("=")[0], options, n=1, cutoff=_ALIKE):
         return f"there is no option {option}; did you mean {nearest[0]}?"
     if not takes_settings:
-        return f"there is no option {option}; see marless {argv[0]} --help"
+        return f"there is no option {option}; see {program_name()} {argv[0]} --help"
     following = argv[argv.index(option) + 1 :][:1]
     value = value or next((text for text in following if not text.startswith("-") and "=" not in text), "")
     if name in ("config", "file", "f", "c"):
