@@ -282,8 +282,12 @@ def launch(
             return Ending(USER_ERROR, f"{folder.path} was removed while the run trained; nothing can go on with it")
         if isinstance(fault, OSError):
             raise
-        line = f"{fault}; then go on with: {program_name()} resume {folder.argument}"
-        return Ending(USER_ERROR, line)
+        until = (
+            "restore it from a copy, or go back to the last checkpoint"
+            if isinstance(fault, NoSuchObject)
+            else "then go on"
+        )
+        return Ending(USER_ERROR, f"{fault}; {until} with: {program_name()} resume {folder.argument}")
     finally:
         session.close()
         view.close()

@@ -242,6 +242,14 @@ def test_a_store_that_fails_in_the_first_round_leaves_the_run_that_was_paid_for(
     assert "marless resume blocked" in the_line(again)
 
 
+def test_a_run_whose_objects_are_removed_ends_with_a_line_that_says_what_to_do(marless):
+    said = marless.train("lost", f"task.name={PETTINGZOO}loses")
+    assert said.code == 2
+    line = the_line(said)
+    assert "is missing; it was deleted or lost; restore it from a copy" in line
+    assert line.endswith("or go back to the last checkpoint with: marless resume lost")
+
+
 # Refused where networks are built, and by the coordinator once the task is described.
 IMPOSSIBLE = ["algorithm.network=cnn", "opponents.side=0"]
 

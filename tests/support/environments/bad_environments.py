@@ -1,6 +1,7 @@
 """Environments whose fault a run must survive: `pettingzoo:bad_environments:<name>`; two agents, five steps."""
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -57,6 +58,14 @@ class Blocks(Sound):
         return 0.0
 
 
+class Loses(Sound):
+    """Removes what the run `lost` has stored, as somebody who tidies up does."""
+
+    def reward(self, action):
+        shutil.rmtree("runs/lost/objects", ignore_errors=True)
+        return 0.0
+
+
 def sound():
     return Sound()
 
@@ -87,3 +96,7 @@ def forges():
 
 def blocks():
     return Blocks()
+
+
+def loses():
+    return Loses()
