@@ -109,6 +109,7 @@ audit: $(STAMPS)/develop $(AUDIT)/sam/.made $(AUDIT)/checkov/.made $(AUDIT)/supp
 
 docs: $(STAMPS)/docs ## the generated pages of docs/, and the site in build/site; fails on a broken link
 	@$(BIN)/python -m scripts.docs
+	@echo "building build/site (about half a minute)"
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site is ready; to search it: $(BIN)/python -m http.server --directory build/site"
 
@@ -126,7 +127,7 @@ $(STAMPS)/python:
 
 # The build back-end is installed like the rest, so that constraints.txt holds for it too.
 $(STAMPS)/use: $(STAMPS)/python pyproject.toml emulator/pyproject.toml constraints.txt
-	@echo "installing marless into .venv"
+	@echo "installing marless into .venv (about a minute on a fresh machine)"
 	@$(PIP) hatchling editables
 	@$(PIP) --no-build-isolation --editable '.[tasks,report]'
 	@touch $@
@@ -144,13 +145,13 @@ $(STAMPS)/emulated: $(STAMPS)/use
 # Tasks of other packages that are small come with it, so that their tests run; the larger ones are the next target's.
 # torch comes before anything that depends on it, so that TORCH_INDEX is asked for torch alone.
 $(STAMPS)/develop: $(STAMPS)/use
-	@echo "installing torch and the development tools into .venv (minutes on a fresh machine)"
+	@echo "installing torch and the development tools into .venv (two to five minutes on a fresh machine)"
 	@$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware]'
 	@touch $@
 
 $(STAMPS)/docs: $(STAMPS)/develop
-	@echo "installing the documentation's tools into .venv"
+	@echo "installing the documentation's tools into .venv (about a minute)"
 	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware,docs]'
 	@touch $@
 

@@ -84,10 +84,10 @@ def commit(root: Path = ROOT) -> str | None:
 
 
 def written_by(root: Path = ROOT) -> str:
-    """Which program wrote a table, as a sentence: its commit, which is not known outside a checkout."""
+    """Which program wrote a table, as a sentence: its commit, or its version outside a checkout."""
     commit_ = commit(root)
     if commit_ is None:
-        return "Written by a program that is not in a git checkout, so its commit is not known."
+        return f"Written by marless {version('marless')}, outside a git checkout, so its commit is not known."
     suffix = ", changed since" if commit_.endswith("+") else ""
     return f"Written by commit {commit_[:7]}{suffix}."
 

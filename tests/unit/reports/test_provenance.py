@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import tomllib
 
 import pytest
 
@@ -60,4 +61,5 @@ def test_a_table_names_the_commit_that_wrote_it(checkout):
     (checkout / "functions" / "one.py").write_text("2")
     assert provenance.written_by(checkout) == f"Written by commit {whole[:7]}, changed since."
     outside = provenance.written_by(checkout / "functions")
-    assert outside == "Written by a program that is not in a git checkout, so its commit is not known."
+    declared = tomllib.loads((provenance.ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert outside == f"Written by marless {declared}, outside a git checkout, so its commit is not known."
