@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from coordinator.config.schema import ConfigError
     from coordinator.errors import UserError
     from marless.costs import estimate, simulate
-    from marless.driving import RunFailed, resume, train
+    from marless.driving import RunFailed, TrainingInterrupted, resume, train
     from marless.experiments import ablate, compare, study
     from marless.reports.policy import load_policy
     from marless.results import crossplay, evaluate, export, replay, report
@@ -29,7 +29,9 @@ __all__ = [
     "ConfigError",
     "Run",
     "RunFailed",
+    "TrainingInterrupted",
     "UserError",
+    "__version__",
     "ablate",
     "compare",
     "crossplay",
@@ -51,15 +53,23 @@ _MODULES = {
     "coordinator.config.schema": ("ConfigError",),
     "coordinator.errors": ("UserError",),
     "marless.costs": ("estimate", "simulate"),
-    "marless.driving": ("RunFailed", "resume", "train"),
+    "marless.driving": ("RunFailed", "TrainingInterrupted", "resume", "train"),
     "marless.experiments": ("ablate", "compare", "study"),
     "marless.reports.policy": ("load_policy",),
     "marless.results": ("crossplay", "evaluate", "export", "replay", "report"),
 }
 
 
+# Modules for plug-ins and notebooks.
+_PUBLIC = ("algorithms", "backends", "environments", "loggers", "rules")
+
+
 def __getattr__(name: str) -> Any:
     """What is loaded when it is first asked for, as notebooks and plug-ins seldom need all."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("marless")
+    if name in _PUBLIC:
+        return import_module(f"marless.{name}")
     module = next((module for module, names in _MODULES.items() if name in names), None)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -67,4 +77,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted([*__all__, *_PUBLIC])

@@ -102,3 +102,7 @@ def check(spec: AlgorithmSpec, settings: Mapping[str, Any] | None = None) -> Non
     from marless.testing.algorithms.conformance import check as run_checks
 
     run_checks(spec, dict(settings or {}))
+
+
+def __dir__() -> list[str]:
+    return __all__

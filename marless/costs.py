@@ -15,12 +15,14 @@ from marless.estimation.simulation import LEAST_ROUNDS, Setting
 from marless.estimation.simulation import simulate as simulate_recording
 from marless.estimation.targets import Target
 from marless.estimation.virtual_functions import Faults
+from marless.user_errors import short_errors
 
 __all__ = ["estimate", "simulate"]
 
 _FAULTS = ("slow", "cold", "throttled", "lost")
 
 
+@short_errors()
 def estimate(
     config: Config = None,
     *,
@@ -45,6 +47,7 @@ def estimate(
     return estimate_run(configuration(config, settings), target, count).entries[0][1]
 
 
+@short_errors()
 def simulate(
     run: str | os.PathLike[str],
     rollouts: Sequence[int] = (),

@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,30 @@ from coordinator.config.loading import convert, read_toml
 from coordinator.config.schema import ConfigError, RunConfig
 from coordinator.errors import USER_ERROR, Ending, UserError
 from infra.local.own_process import cores
+from marless import existing_run
 from marless.backends import registry
+from marless.existing_run import Exist
+from marless.reports.text import counted
 from marless.run import Run
 from marless.runs import train_and_resume
 from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import RunFolder
-from marless.runs.integrity.trusted_origin import require_trust
+from marless.runs.inputs.required_packages import require_packages
+from marless.runs.integrity.trusted_origin import playable
 from marless.runs.view import View
+from marless.signals import Interrupted, ended_by_signal
+from marless.user_errors import short_errors
 
-__all__ = ["Config", "RunFailed", "configuration", "overrides", "playable", "resume", "train"]
+__all__ = [
+    "Config",
+    "RunFailed",
+    "TrainingInterrupted",
+    "configuration",
+    "ends_at_once",
+    "overrides",
+    "resume",
+    "train",
+]
 
 Config = str | os.PathLike[str] | Mapping[str, Any] | None
 """The path of a TOML file, or its tables; the defaults without one."""
@@ -32,6 +48,19 @@ class RunFailed(Exception):
         self.run = run
 
 
+class TrainingInterrupted(KeyboardInterrupt):
+    """Ctrl-C, the interrupt of a notebook's kernel or a signal that ends the program stopped training after the tasks
+    in flight; a second one ends it at once.
+
+    The message says how to go on. `result` is what there is: a `Run`, or what `study` or `ablate` return; None where
+    nothing was begun, or training ended at once. As a `KeyboardInterrupt` it stops scripts and the cells that follow.
+    """
+
+    def __init__(self, message: str, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
 def configuration(config: Config, settings: Mapping[str, Any]) -> RunConfig:
     """The configuration of a file or a mapping with `settings` over it; raises `ConfigError`."""
     if config is None or isinstance(config, Mapping):
@@ -41,12 +70,14 @@ def configuration(config: Config, settings: Mapping[str, Any]) -> RunConfig:
     return convert(_merge(document, settings), where)
 
 
+@short_errors(RunFailed, TrainingInterrupted)
 def train(
     config: Config = None,
     *,
     backend: str = "local",
     workers: int | None = None,
     run: str | None = None,
+    exist: Exist = "error",
     quiet: bool = False,
     **settings: Any,
 ) -> Run:
@@ -57,6 +88,9 @@ def train(
         backend: where functions run: ``local``, ``inline``, ``emulated``, ``aws``, or a plug-in's.
         workers: worker processes; one per core without it.
         run: the run's name; made of task, algorithm, seed and time without it.
+        exist: what to do where there is a run of that name: ``error``; ``resume``, which returns a finished run as it
+            is, goes on with another one, and raises where it was trained with other settings than higher limits; or
+            ``replace``, which deletes its folder once the new run has begun.
         quiet: prints nothing.
         **settings: keys over those of `config`; tables as mappings.
 
@@ -64,18 +98,31 @@ def train(
         ConfigError: the configuration cannot be used; the message is one line.
         UserError: nothing could be trained; the message is one line that says what to do.
         RunFailed: the run began and failed; `resume` goes on where it stopped.
+        TrainingInterrupted: Ctrl-C, or the interrupt of a notebook's kernel, stopped the run; `resume` goes on.
 
-    A run that reached a cap, or that Ctrl-C stopped in order, is returned; see `Run.summary` for its status.
+    A run that reached a cap is returned; see `Run.summary` for its status.
 
     Examples:
         >>> marless.train("my.toml", seed=7, stop={"rounds": 4})
-        Run('runs/simple_spread-mappo-s7-20261123-101500')
+        <Run runs/simple_spread-mappo-s7-20261123-101500: finished, 4 rounds, return -71.3 ± 0.5, $0.00021>
     """
-    location = RunLocation(registry.backend(backend))
-    folder, ending = train_and_resume.train(configuration(config, settings), location, _drive(workers, quiet), run)
-    return _run_of(folder, ending)
+    place, run_config = registry.backend(backend), configuration(config, settings)
+    earlier, folders = existing_run.find(run, exist), list[Path]()
+    drive = _drive(workers, quiet, folders.append)
+    with ends_at_once(lambda: _how_to_go_on(folders)):
+        if earlier is None:
+            return run_of(*train_and_resume.train(run_config, RunLocation(place), drive, run))
+        if exist == "replace":
+            require_packages(run_config, place.runs_here)
+            with existing_run.replaced(earlier):
+                return run_of(*train_and_resume.train(run_config, RunLocation(place), drive, run))
+        limits = existing_run.new_limits(earlier, run_config, place.name)
+        if not limits and existing_run.is_finished(earlier):
+            return Run(earlier.path)
+        return run_of(earlier, train_and_resume.resume(earlier, limits, drive))
 
 
+@short_errors(RunFailed, TrainingInterrupted)
 def resume(
     run: str | os.PathLike[str],
     *,
@@ -90,21 +137,33 @@ def resume(
 
     Examples:
         >>> marless.resume("runs/latest", stop={"rounds": 600})
-        Run('runs/simple_spread-mappo-s1-20261123-101500')
+        <Run runs/simple_spread-mappo-s1-20261123-101500: finished, 600 rounds, return -31.9 ± 0.4, $0.028>
     """
-    folder = playable(run, trust)
-    return _run_of(folder, train_and_resume.resume(folder, list(overrides(settings)), _drive(workers, quiet)))
+    folder, folders = playable(run, trust), list[Path]()
+    drive = _drive(workers, quiet, folders.append)
+    with ends_at_once(lambda: _how_to_go_on(folders)):
+        return run_of(folder, train_and_resume.resume(folder, list(overrides(settings)), drive))
 
 
-def playable(run: str | os.PathLike[str], trust: bool) -> RunFolder:
-    """The folder of a run that is to be played; raises `UserError` where it may run code that nobody trusts."""
-    folder = RunFolder.find(os.fspath(run))
-    require_trust(folder, trust, "pass trust=True")
-    return folder
+@contextmanager
+def ends_at_once(how_to_go_on: Callable[[], str]) -> Iterator[None]:
+    """Makes of the second signal, at which nothing is ended in order, what Python's own Ctrl-C raises."""
+    try:
+        yield
+    except Interrupted:
+        raise TrainingInterrupted(f"stopped at once; {how_to_go_on()}") from None
 
 
-def _drive(workers: int | None, quiet: bool) -> DriveSettings:
-    return DriveSettings(workers or cores(), View if quiet else _view, time.monotonic())
+def _how_to_go_on(folders: list[Path]) -> str:
+    """What resumes the run in the last of the folders."""
+    if not folders or not RunFolder(folders[-1]).begun:
+        return "nothing was begun"
+    return f"go on with: marless.resume({RunFolder(folders[-1]).name!r})"
+
+
+def _drive(workers: int | None, quiet: bool, on_folder: Callable[[Path], None]) -> DriveSettings:
+    view = View if quiet else _view
+    return DriveSettings(workers or cores(), view, time.monotonic(), on_folder=on_folder)
 
 
 def _view() -> View:
@@ -113,11 +172,14 @@ def _view() -> View:
     return choose_view(json=False)
 
 
-def _run_of(folder: RunFolder, ending: Ending) -> Run:
-    """The run, unless it came to nothing or failed."""
+def run_of(folder: RunFolder, ending: Ending) -> Run:
+    """The run, unless it came to nothing, failed or was stopped."""
     if not ending.keeps_folder:
         raise UserError(ending.line)
     run = Run(folder.path)
+    if ended_by_signal(ending.code):
+        done = f"stopped after {counted(run.summary.rounds, 'round')}"
+        raise TrainingInterrupted(f"{done}; {_how_to_go_on([folder.path])}", run)
     if ending.code == USER_ERROR or (ending.code and run.summary.status == "failed"):
         raise RunFailed(ending.line, run)
     return run

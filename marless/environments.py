@@ -74,3 +74,7 @@ def as_pettingzoo(task: EnvTask | str) -> "ParallelEnv[str, Any, Any]":
         raise MissingExtra("as_pettingzoo needs PettingZoo: pip install 'marless[tasks]'") from error
     env_task = EnvTask(name=task) if isinstance(task, str) else task
     return ParallelView(make(env_task, 1), env_task)
+
+
+def __dir__() -> list[str]:
+    return __all__

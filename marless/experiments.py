@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -13,7 +13,7 @@ from marless.ablation.ablate import AblationResult, AblationView, plan
 from marless.ablation.ablate import ablate as run_ablation
 from marless.ablation.arms import ARMS, choose_arms
 from marless.comparison.compare_runs import RunComparison, compare_runs
-from marless.driving import Config, configuration, overrides
+from marless.driving import Config, TrainingInterrupted, configuration, ends_at_once, overrides
 from marless.runs.folder import RunFolder, require_name
 from marless.runs.run_policies import with_absolute_policies
 from marless.signals import Signals
@@ -22,13 +22,19 @@ from marless.studies.campaign import CampaignView
 from marless.studies.seeds import seeds_of
 from marless.studies.study_file import StudyFile, load, parse
 from marless.studies.train_study import ROOT, StudyResult, begun_study, open_study, train_study
+from marless.user_errors import short_errors
 
 if TYPE_CHECKING:
     from marless.comparison.run_evaluations import Axis
 
 __all__ = ["ablate", "compare", "study"]
 
+R = TypeVar("R", StudyResult, AblationResult)
 
+_AGAIN = "the same call goes on with it"
+
+
+@short_errors(TrainingInterrupted)
 def study(
     file: str | os.PathLike[str] | Mapping[str, Any],
     *,
@@ -44,8 +50,8 @@ def study(
         slots: worker processes; those of the file's pool without it.
         quiet: prints nothing.
 
-    The same call goes on with a study that was stopped. Raises `ConfigError` for settings that no run can have, and
-    `UserError` for a folder that holds another study.
+    The same call goes on with a study that was stopped, for which Ctrl-C raises `TrainingInterrupted`.
+    Raises `ConfigError` for settings that no run can have, and `UserError` for a folder that holds another study.
 
     Examples:
         >>> rates = marless.study({"seeds": "1-5", "vary": {"algorithm": {"lr": [3e-4, 1e-3]}}}, out="studies/rates")
@@ -62,10 +68,12 @@ def study(
     from marless.views.study_views import choose_study_view
 
     view = CampaignView() if quiet else choose_study_view(json=False)
-    with Signals() as signals, RunFolder(folder).driving():
-        return train_study(open_study(folder, settings), signals, view)
+    with ends_at_once(lambda: _AGAIN), Signals() as signals, RunFolder(folder).driving():
+        result = train_study(open_study(folder, settings), signals, view)
+    return _unless_stopped(result, signals)
 
 
+@short_errors(TrainingInterrupted)
 def ablate(
     config: Config = None,
     *,
@@ -93,7 +101,8 @@ def ablate(
         quiet: prints nothing.
         **settings: keys over those of `config`; tables as mappings.
 
-    The same call goes on with an ablation that was stopped. Raises `ConfigError` and `UserError`.
+    The same call goes on with an ablation that was stopped, for which Ctrl-C raises `TrainingInterrupted`.
+    Raises `ConfigError` and `UserError`.
 
     Examples:
         >>> result = marless.ablate("my.toml", arms=["marless-minus", "ours"], seeds="1-3")
@@ -106,11 +115,13 @@ def ablate(
     ablation = plan(base, arm_list, seeds_of(seeds), folder, random, headlines, list(overrides(settings)), opponents)
     from marless.views.ablation_views import AblationLines
 
-    with Signals() as signals:
+    with ends_at_once(lambda: _AGAIN), Signals() as signals:
         view = AblationView() if quiet else AblationLines(signals)
-        return run_ablation(ablation, jobs or cores(), signals, view)
+        result = run_ablation(ablation, jobs or cores(), signals, view)
+    return _unless_stopped(result, signals)
 
 
+@short_errors()
 def compare(
     *runs: str | os.PathLike[str],
     by: Sequence[str] = (),
@@ -139,6 +150,13 @@ def compare(
     result = compare_runs([os.fspath(run) for run in runs], by, at, metric)
     if path is not None:
         comparison_files.write(Path(path), result.comparison, result.arms, result.left_out)
+    return result
+
+
+def _unless_stopped(result: R, signals: Signals) -> R:
+    """`result`; raises `TrainingInterrupted` where a signal stopped what it is of."""
+    if signals.received:
+        raise TrainingInterrupted(f"stopped after the tasks in flight; {_AGAIN}", result)
     return result
 
 

@@ -215,6 +215,18 @@ def console() -> "Console":
     return Console(file=cast(IO[str], OUTPUT), highlight=False)
 
 
+def notebook_display() -> Any:
+    """IPython's `display` where this process is the kernel of a notebook, which has loaded it; else None."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return ipython.display.display if ipython is not None and getattr(shell, "kernel", None) is not None else None
+
+
+def can_redraw() -> bool:
+    """Whether what was shown can be replaced: on a terminal, and below a cell of a notebook."""
+    return OUTPUT.isatty() or notebook_display() is not None
+
+
 def ask(question: str) -> str:
     """The user's answer on a terminal, '' for none; raises `LookupError` without a terminal to ask on."""
     try:

@@ -5,26 +5,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from infra.local.own_process import cores
-from marless.driving import playable
-from marless.runs import evaluation
+from marless.run import Run
 from marless.runs.folder import RunFolder
+from marless.runs.integrity.trusted_origin import playable
+from marless.user_errors import short_errors
 
 if TYPE_CHECKING:
     from marless.comparison.run_evaluations import Axis
     from marless.comparison.tournament import Tournament
     from marless.exports.export import Exported
+    from marless.runs.evaluation import EvaluationResult
 
 __all__ = ["crossplay", "evaluate", "export", "replay", "report"]
 
 
+@short_errors()
 def evaluate(
     run: str | os.PathLike[str],
     *,
     episodes: int | None = None,
     workers: int | None = None,
     trust: bool = False,
-) -> evaluation.EvaluationResult:
+) -> "EvaluationResult":
     """Plays a run's newest policies greedily on fresh start states; returns are undiscounted.
 
     `trust`: a run that somebody else made may run the code that its configuration names; remembered. Raises `UserError`
@@ -34,9 +36,10 @@ def evaluate(
         >>> marless.evaluate("runs/latest", episodes=320).returns.mean
         -33.4
     """
-    return evaluation.evaluate(playable(run, trust), workers or cores(), episodes)
+    return Run(run).evaluate(episodes=episodes, workers=workers, trust=trust)
 
 
+@short_errors()
 def replay(
     run: str | os.PathLike[str],
     path: str | os.PathLike[str] | None = None,
@@ -60,11 +63,10 @@ def replay(
         >>> marless.replay("runs/latest", "team.gif", beside="random")
         PosixPath('team.gif')
     """
-    from marless.replays.replay_file import record
-
-    return record(playable(run, trust), None if path is None else Path(path), episodes, beside)
+    return Run(run).replay(path, episodes, beside=beside, trust=trust)
 
 
+@short_errors()
 def export(
     run: str | os.PathLike[str],
     to: str,
@@ -100,6 +102,7 @@ def export(
     return exports.export(folder, to, None if path is None else Path(path), best, episodes, greedy, rounds)
 
 
+@short_errors()
 def report(
     runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = "latest",
     path: str | os.PathLike[str] = "report.html",
@@ -130,6 +133,7 @@ def report(
     return Path(path)
 
 
+@short_errors()
 def crossplay(
     *runs: str | os.PathLike[str],
     episodes: int = 320,

@@ -33,3 +33,7 @@ __all__ = [
     "Work",
     "slope",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -4,12 +4,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from marless.user_errors import is_user_error, short_errors
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
     from marless.reports.evaluations import Evaluation
     from marless.reports.policy import TeamPolicy
+    from marless.runs.evaluation import EvaluationResult
+    from marless.runs.folder import RunFolder
     from marless.runs.summary import Summary
 
 __all__ = ["Run", "open_run"]
@@ -18,10 +22,14 @@ __all__ = ["Run", "open_run"]
 class Run:
     """A run's folder; every call reads the files as they are at that moment. A run is also the path of its folder.
 
+    A notebook shows it with its status, returns, bill and learning curve.
+
     Examples:
         >>> run = marless.open_run("runs/latest")
+        >>> run
+        <Run runs/simple_spread-mappo-s1-20261123-101500: finished, 400 rounds, return -32.7 ± 0.4, $0.019>
         >>> run.summary.final_return.mean, run.summary.dollars.total
-        (-33.2, 0.018)
+        (-32.7, 0.019)
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -31,7 +39,30 @@ class Run:
         return str(self.path)
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+        from marless.page.run_card import line
+
+        try:
+            return f"<Run {self.path}: {line(self._folder())}>"
+        except Exception as error:
+            if not is_user_error(error) and not isinstance(error, OSError):
+                raise
+            return f"<Run {self.path}: it cannot be read>"
+
+    def _repr_html_(self) -> str | None:
+        """For notebooks; None, for which they show the line of text, where there is no round yet."""
+        from marless.page.run_card import card
+
+        try:
+            return card(self._folder())
+        except Exception as error:
+            if not is_user_error(error) and not isinstance(error, OSError):
+                raise
+            return None
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder, as studies and exports name theirs; the same as `path`."""
+        return self.path
 
     @property
     def name(self) -> str:
@@ -39,17 +70,18 @@ class Run:
         return self.path.resolve().name
 
     @property
+    @short_errors()
     def summary(self) -> "Summary":
         """summary.json: status, returns with intervals, steps, seconds, dollars. Raises `UserError` without one."""
         from coordinator.errors import UserError
         from marless.runs import summary
-        from marless.runs.folder import RunFolder
 
-        run_summary = summary.read(RunFolder(self.path))
+        run_summary = summary.read(self._folder())
         if run_summary is None:
             raise UserError(f"{self.path} has no summary yet; it comes with the first evaluation")
         return run_summary
 
+    @short_errors()
     def metrics(self) -> list[dict[str, Any]]:
         """One row per finished round: returns, losses, decisions, dollars.
 
@@ -63,12 +95,22 @@ class Run:
 
         return [msgspec.to_builtins(line) for line in journal.read(self.path / _METRICS)]
 
+    @short_errors()
     def frame(self) -> "DataFrame":
-        """`metrics` as a pandas frame, nested values as columns such as ``metrics.policy/kl/g00``. Needs pandas."""
+        """`metrics` as a pandas frame, nested values as columns such as ``metrics.policy/kl/g00``.
+
+        Raises `UserError` without pandas, which comes with the extra ``notebook``.
+        """
+        from coordinator.errors import UserError
+        from marless import extras
+
+        if not extras.is_importable("pandas"):
+            raise UserError(f"run.frame() needs pandas, which is not installed: {extras.install('notebook')}")
         import pandas
 
         return pandas.json_normalize(self.metrics())
 
+    @short_errors()
     def evaluations(self) -> "list[Evaluation]":
         """Greedy evaluations, oldest first and the final policies last; returns by episode and the steps done by then.
 
@@ -79,25 +121,72 @@ class Run:
 
         return evaluations.read(read_file(self.path / "evaluations.json"))
 
+    @short_errors()
     def policy(self, best: bool = False) -> "TeamPolicy":
         """The final policies, or those with the best evaluation. Raises `FileNotFoundError` before the run's end."""
         from marless.reports.policy import load_policy
 
         return load_policy(self.path / ("best_policies.safetensors" if best else "policies.safetensors"))
 
+    @short_errors()
     def plot(self) -> "Figure":
-        """The learning curve as a matplotlib figure. Raises `MissingExtra` without matplotlib.
+        """The learning curve as a matplotlib figure, which a notebook shows. Raises `MissingExtra` without matplotlib,
+        and `UserError` before the first round has ended.
 
         Examples:
             >>> run.plot().savefig("curve.png")
         """
-        from coordinator.core.state import State
-        from marless.reports import journal, learning_curve
-        from marless.runs.run_files import curve_points
+        from coordinator.errors import UserError
+        from marless.reports import learning_curve
+        from marless.runs.run_files import curve_title, stored_curve
 
-        return learning_curve.figure(curve_points(State(), journal.read(self.path / _METRICS)), self.name)
+        folder = self._folder()
+        points = stored_curve(folder)
+        if not points:
+            raise UserError(f"{self.path} has no finished round yet, so there is no curve")
+        return learning_curve.figure(points, curve_title(folder.config()), self.name)
+
+    @short_errors()
+    def evaluate(
+        self, *, episodes: int | None = None, workers: int | None = None, trust: bool = False
+    ) -> "EvaluationResult":
+        """Plays the newest policies greedily on fresh start states; returns are undiscounted. As `marless.evaluate`.
+
+        Examples:
+            >>> run.evaluate(episodes=320).returns.mean
+            -33.4
+        """
+        from marless.runs import evaluation
+        from marless.runs.integrity.trusted_origin import playable
+
+        return evaluation.evaluate(playable(self, trust), workers, episodes)
+
+    @short_errors()
+    def replay(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        episodes: int = 3,
+        *,
+        beside: str | None = None,
+        trust: bool = False,
+    ) -> Path:
+        """Draws greedy episodes as an animation and returns its path. As `marless.replay`.
+
+        Examples:
+            >>> IPython.display.Image(run.replay())
+        """
+        from marless.replays.replay_file import record
+        from marless.runs.integrity.trusted_origin import playable
+
+        return record(playable(self, trust), None if path is None else Path(path), episodes, beside)
+
+    def _folder(self) -> "RunFolder":
+        from marless.runs.folder import RunFolder
+
+        return RunFolder.find(str(self.path))
 
 
+@short_errors()
 def open_run(path: str | os.PathLike[str]) -> Run:
     """A run by its folder, its name under ``runs/``, or ``latest``; raises `UserError` where there is none.
 

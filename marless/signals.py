@@ -21,6 +21,11 @@ class Interrupted(BaseException):
         self.code = 128 + number
 
 
+def ended_by_signal(code: int) -> bool:
+    """Whether this exit code is that of a command that a signal ended."""
+    return code > 128
+
+
 @contextmanager
 def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Installs `handler` for the signals, even if the process was started ignoring them, but for a SIGHUP that `nohup`

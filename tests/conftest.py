@@ -71,7 +71,7 @@ def _pool(workers, blobs_root, modules):
     return InlineInvoker(FileStorage(blobs_root))
 
 
-def _no_picture(points, path, title):
+def _no_picture(points, path, title, name):
     raise MissingExtra("matplotlib")
 
 

@@ -19,11 +19,11 @@ from marless.ablation.declaration import Declaration
 from marless.ablation.suite_costs import TaskCosts
 from marless.comparison.contrasts import contrasts
 from marless.comparison.paired_by_seed import PairedComparison, Runs
-from marless.loggers import registry as loggers
 from marless.reports import TeamPolicy, crossplay, load_policy
 from marless.reports.plot_style import draw_if_possible
 from marless.reports.policy import same_task
 from marless.runs.folder import ERRORS, RunFolder, suggestion
+from marless.runs.inputs.required_packages import require_packages
 from marless.runs.session import Stopping
 from marless.studies.campaign import CampaignView
 from marless.studies.cells import Arm
@@ -74,7 +74,7 @@ def plan(
 
     Raises `ConfigError` for headlines that cannot be, for an arm that the settings exclude, and `UserError`.
     """
-    loggers.require(base.log.to)
+    require_packages(base)
     refuse_clashes(arms, overrides)
     for arm in arms:
         configuration(arm, base)

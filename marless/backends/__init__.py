@@ -56,3 +56,7 @@ def __getattr__(name: str) -> Any:
         if name in public:
             return getattr(import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

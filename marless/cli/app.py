@@ -199,15 +199,9 @@ def _say(line: str, code: int) -> int:
 
 def _is_user_error(error: Exception) -> bool:
     """Whether the message is meant for the user."""
-    from coordinator.config.schema import ConfigError
-    from coordinator.drive.ledger_items import Unresumable
-    from functions.contract import CorruptObject, MissingExtra, NoSuchObject, StaleVersion, StorageFault
-    from functions.encoding import Undecodable
+    from marless.user_errors import is_user_error
 
-    ours = (
-        ConfigError, Unresumable, CorruptObject, NoSuchObject, MissingExtra, StaleVersion, StorageFault, Undecodable
-    )  # fmt: skip
-    return isinstance(error, (UserError, *ours)) or of_the_system(error)
+    return is_user_error(error) or of_the_system(error)
 
 
 def _of_aws(error: Exception) -> str:

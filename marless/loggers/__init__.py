@@ -10,3 +10,7 @@ from marless.loggers.base import LoggedRun, Logger, Point, Writer
 from marless.loggers.registry import logger, names
 
 __all__ = ["LoggedRun", "Logger", "Point", "Writer", "logger", "names"]
+
+
+def __dir__() -> list[str]:
+    return __all__

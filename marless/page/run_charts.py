@@ -40,7 +40,7 @@ def learning_curves(facts: Facts, size: Size) -> dict[Axis, Html]:
     def over(axis: Axis, steps: Sequence[float]) -> list[float]:
         return [float(value) for value in np.interp(steps, done["steps"], done[axis])]
 
-    curves = _learning(facts)
+    curves = return_lines(facts)
     note = "sum over agents, undiscounted; greedy evaluations with 95 % intervals over episodes"
     lines_by_axis = {
         axis: [
@@ -124,7 +124,7 @@ def bundle(lines: Sequence[Line]) -> list[Line]:
     return [Line(f"median of {len(lines)}, band from lowest to highest", lines[0].x, middle, low, high)]
 
 
-def _learning(facts: Facts) -> list[Line]:
+def return_lines(facts: Facts) -> list[Line]:
     """Over steps: of all agents, or of each side where some compete."""
     names = dict.fromkeys(name for line in facts.lines for name in line.side_returns)
     if not names:

@@ -34,6 +34,13 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     returns: tuple[float, ...]
     env_metrics: dict[str, float] = {}
 
+    def __repr__(self) -> str:
+        metrics = "".join(f", {name} {mean:.4g}" for name, mean in self.env_metrics.items())
+        of = (
+            f"{len(self.returns):,} episodes: mean return {np.mean(self.returns):.4g}" if self.returns else "no episode"
+        )
+        return f"<Evaluation after {self.step_count:,} steps, {of}{metrics}>"
+
 
 def document(
     task: EnvTask,

@@ -43,13 +43,13 @@ class CurvePoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     evaluated_sides: dict[str, float] = {}
 
 
-def draw(points: Sequence[CurvePoint], path: Path, title: str) -> None:
+def draw(points: Sequence[CurvePoint], path: Path, title: str, name: str = "") -> None:
     """Writes what `figure` draws as a PNG of 800 x 500 pixels, whole or not at all. Raises what `figure` raises."""
-    save(figure(points, title), path)
+    save(figure(points, title, name), path)
 
 
-def figure(points: Sequence[CurvePoint], title: str) -> "Figure":
-    """The curve of `points`, ascending in steps.
+def figure(points: Sequence[CurvePoint], title: str, name: str = "") -> "Figure":
+    """The curve of `points`, ascending in steps; `name`, the run's, stands small at the right.
 
     Raises `MissingExtra` without matplotlib, `ValueError` when there is no point.
     """
@@ -61,7 +61,7 @@ def figure(points: Sequence[CurvePoint], title: str) -> "Figure":
         _draw_sides(axes, points)
     else:
         _draw_returns(axes, points)
-    _label(axes, points, title)
+    _label(axes, points, title, name)
     _draw_expense(axes, points)
     return sheet_
 
@@ -103,9 +103,10 @@ def _draw_sides(axes: "Axes", points: Sequence[CurvePoint]) -> None:
             axes.plot(*zip(*evaluation_points, strict=True), "o-", color=dark, markersize=5, linewidth=1, label=label)
 
 
-def _label(axes: "Axes", points: Sequence[CurvePoint], title: str) -> None:
+def _label(axes: "Axes", points: Sequence[CurvePoint], title: str, name: str) -> None:
     # The title is the user's text, so a dollar sign in it must not start a formula.
     axes.set_title(title, parse_math=False, loc="left", fontweight="bold", pad=12)
+    axes.set_title(name, parse_math=False, loc="right", fontsize=8, color="dimgray", pad=12)
     axes.set_xlabel("environment steps")
     over = "a side's agents" if any(point.sampled_sides for point in points) else "agents"
     axes.set_ylabel(f"return per episode (sum over {over}, undiscounted)")

@@ -46,11 +46,12 @@ class Line:
 def sheet(width: float, height: float) -> "Figure":
     """An empty picture, inches at 100 dots; raises `MissingExtra` without matplotlib."""
     try:
-        from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+        from marless.reports.shown_figure import ShownFigure
     except ImportError as error:
         raise MissingExtra("pictures need matplotlib: pip install 'marless[report]'") from error
-    return Figure(figsize=(width, height), dpi=100, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
+    return ShownFigure(figsize=(width, height), dpi=100, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
 
 
 def draw_if_possible(draw: Callable[[], list[str]]) -> list[str]:

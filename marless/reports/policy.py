@@ -39,6 +39,7 @@ from functions.nn.batched_acting import ActingNetworks, batch_networks, single_a
 from functions.nn.losses import mask_logits
 from functions.policies import Player, Policy
 from functions.text.redaction import redact_settings
+from marless.user_errors import short_errors
 
 FILE = "policies.safetensors"
 _HEADER = "marless-policies"
@@ -72,6 +73,10 @@ class TeamPolicy:
         codecs = {name: actor.codec for name, actor in self._actors.items()}
         carrying = {name for name, actor in self._actors.items() if self.task.last_action or actor.networks.recurrent}
         self._team = TeamCodec(codecs, self.agents, self.spec.turns, carrying)
+
+    def __repr__(self) -> str:
+        acting = ", greedy" if self.greedy else ""
+        return f"<TeamPolicy of {', '.join(self.agents)} on {self.task.name}{acting}>"
 
     def plays(self, agent: int) -> bool:
         """Whether the agent has a policy; opponents that acted at random or by a script have none."""
@@ -148,7 +153,7 @@ class TeamPolicy:
         try:
             encodings = self._team.encode(observations, masks, turn)
         except SpaceError as error:
-            raise UserError(one_line(error)) from error
+            raise UserError(one_line(error)) from None
         return {encoding.key: self._actors[name].act(encoding, rng) for name, encoding in encodings.items()}
 
     def _warn_of_old_file(self) -> None:
@@ -236,6 +241,7 @@ def scripted_policy(task: EnvTask, script: str) -> TeamPolicy:
     return TeamPolicy(TeamFile(task=task, spec=spec, team=scripted_team(len(spec.agents), script)), {})
 
 
+@short_errors()
 def load_policy(path: str | os.PathLike[str]) -> TeamPolicy:
     """The policies of a run's folder or of a policy file, ready to act; raises `FileNotFoundError` or `CorruptObject`.
 

@@ -11,6 +11,7 @@ from coordinator.core.opponents import evaluated_side
 from coordinator.core.round_records import mean_env_metrics
 from coordinator.core.state import Plan, State
 from functions.contract import EvaluateReply
+from infra.local.own_process import cores
 from marless.backends import registry
 from marless.reports import statistics
 from marless.reports.statistics import FinalReturn
@@ -38,13 +39,13 @@ class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def evaluate(
     folder: RunFolder,
-    workers: int,
+    workers: int | None = None,
     episodes: int | None = None,
     agents: int | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> EvaluationResult:
-    """Plays whole episodes with evaluator functions on this machine; `evaluation.final_episodes` by default, and with
-    as many agents as in training. `progress` is told how many are over.
+    """Plays whole episodes with evaluator functions on this machine; by default with a worker per core,
+    `evaluation.final_episodes`, and as many agents as in training. `progress` is told how many are over.
 
     Raises `UserError` for a run without policies, and when an evaluator fails.
     """
@@ -53,7 +54,7 @@ def evaluate(
         if agents is not None:
             plan, state = with_agents(plan, state, agents)
         count = episodes or plan.config.evaluation.final_episodes
-        with closing(registry.backend(registry.DEFAULT).open(temporary, workers)) as connection:
+        with closing(registry.backend(registry.DEFAULT).open(temporary, workers or cores())) as connection:
             stream = f"evaluate-command-{count}"
             replies = play(connection.invoker, tasks(plan, state, count, stream), plan.config.attempts, progress)
     return _result(plan, state, [reply for reply, _ in replies])

@@ -4,9 +4,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from coordinator.config.schema import RunConfig
 from coordinator.core.budget import bill_of
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive.ports import Storage
+from coordinator.file_reading import read_file
 from functions import codec
 from functions.contract import MissingExtra, Ref, Team
 from functions.encoding import to_json
@@ -20,6 +24,7 @@ from marless.runs.folder import Identity, RunFolder
 from marless.runs.integrity.file_hashes import FileHashes
 from marless.runs.plateau_monitor import PlateauMonitor
 from marless.runs.summary import Measured, Summary, encode, summarise
+from marless.runs.summary import read as read_summary
 
 if TYPE_CHECKING:
     from marless.reports.learning_curve import CurvePoint
@@ -117,7 +122,7 @@ class Documents:
 
         path = self._folder.path / files.CURVE
         with suppress(MissingExtra), storage_errors(path):
-            draw(curve_points(state, lines), path, self._plan.run)
+            draw(curve_points(state, lines), path, curve_title(self._plan.config), self._plan.run)
 
 
 def header_of(plan: Plan, spec: EnvSpec, team: Team) -> "TeamFile":
@@ -126,6 +131,24 @@ def header_of(plan: Plan, spec: EnvSpec, team: Team) -> "TeamFile":
 
     greedy = plan.config.algorithm.resolved(spec).behaviour(0).kind != "sample"
     return TeamFile(task=plan.config.task, spec=spec, team=team, greedy=greedy)
+
+
+def curve_title(config: RunConfig) -> str:
+    """What a run with this configuration learned, in a line."""
+    return f"{config.algorithm.name} on {config.task.name}, seed {config.seed}"
+
+
+def stored_curve(folder: RunFolder) -> list["CurvePoint"]:
+    """`curve_points` of the run as its files have it, with the evaluation of the final policies if there was one."""
+    from marless.reports.evaluations import read as read_evaluations
+
+    state, lines = State(), read(folder.path / files.METRICS)
+    with suppress(FileNotFoundError):
+        if done := read_evaluations(read_file(folder.path / files.EVALUATIONS)):
+            state = msgspec.structs.replace(state, env_steps=done[-1].step_count, final=done[-1].returns)
+    if (summary := read_summary(folder)) is not None and summary.env_steps == state.env_steps:
+        state = msgspec.structs.replace(state, final_sides=summary.final_sides)
+    return curve_points(state, lines)
 
 
 def curve_points(state: State, lines: list[RoundLine]) -> list["CurvePoint"]:

@@ -16,17 +16,17 @@ from functions.contract import StorageFault
 from infra.aws.deployment_ref import DeploymentRef
 from marless.backends import registry
 from marless.backends.base import Backend, Connection, LocatedDeployment, RemoteBackend
-from marless.loggers import registry as loggers
 from marless.output import note
 from marless.program import program_name
 from marless.reports import provenance
 from marless.runs.detach import detach
 from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import CONFIG, Identity, RunFolder, suggestion
+from marless.runs.inputs.required_packages import require_packages
 from marless.signals import Signals
 
 # Settings that do not change a byte of the weights.
-_LIMITS = ("stop.", "log.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
+LIMITS = ("stop.", "log.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
 
 
 def train(
@@ -37,7 +37,7 @@ def train(
     if drive.detach and not isinstance(backend, RemoteBackend):
         remote = ", or ".join(f"--backend {name}" for name in registry.remote_names())
         raise UserError(f"--detach needs a run in the cloud: {remote}")
-    loggers.require(config.log.to)
+    require_packages(config, backend.runs_here)
     folder = RunFolder.create(run, f"{suggestion(config)}-s{config.seed}")
     drive.on_folder(folder.path)
     with Signals() as signals, folder.driving():
@@ -65,7 +65,8 @@ def resume(folder: RunFolder, settings: list[str], drive: DriveSettings) -> Endi
             raise UserError(f"{folder.name} is a run on this machine; --detach needs one in the cloud")
         old = unchanged(folder, identity)
         config = with_limits(old, settings)
-        loggers.require(config.log.to)
+        backend = registry.backend(identity.backend)
+        require_packages(config, backend.runs_here)
         if identity.deployment_ref is not None:
             _refuse_longer(config.functions, identity.deployment_ref)
 
@@ -74,7 +75,6 @@ def resume(folder: RunFolder, settings: list[str], drive: DriveSettings) -> Endi
 
             return continue_run(folder, identity, old, config, connection)
 
-        backend = registry.backend(identity.backend)
         return _drive(folder, config, backend, identity.deployment_ref, go_on, drive, signals)
 
 
@@ -181,7 +181,7 @@ def _fingerprint(config: RunConfig) -> provenance.EnvironmentFingerprint:
 
 def with_limits(config: RunConfig, settings: Sequence[str]) -> RunConfig:
     """The configuration with limits and loggers set anew; raises `UserError` for a setting that is none."""
-    other = next((text for text in settings if not text.startswith(_LIMITS)), None)
+    other = next((text for text in settings if not text.startswith(LIMITS)), None)
     if other is not None:
         limits = "limits (stop.* and functions.*.timeout_s)"
         raise UserError(f"{other}: a run keeps its configuration; only {limits} and log.to can be set anew")

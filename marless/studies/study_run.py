@@ -1,7 +1,7 @@
 """A run of a campaign: a setting with a seed, and what became of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from coordinator.config.schema import RunConfig
@@ -20,7 +20,7 @@ class StudyRun:
     setting: str
     seed: int
     owner: str
-    config: RunConfig
+    config: RunConfig = field(repr=False)
     status: Status = "new"
     round: int = 0
     score: float | None = None

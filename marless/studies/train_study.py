@@ -10,6 +10,7 @@ from infra.local.dispatch import Capacity
 from infra.local.own_process import cores
 from infra.local.pool import Pool
 from marless.backends.base import FUNCTION_MODULES
+from marless.runs.inputs.required_packages import require_packages
 from marless.runs.session import Stopping
 from marless.studies import decisions
 from marless.studies.campaign import CampaignView
@@ -60,7 +61,10 @@ def open_study(folder: Path, file: StudyFile | None) -> Study:
 
 
 def train_study(study: Study, stopping: Stopping, view: CampaignView) -> StudyResult:
-    """Trains the study's runs until all are over or `stopping`; raises `StorageFault`."""
+    """Trains the study's runs until all are over or `stopping`; raises `StorageFault`, and `UserError` without the
+    packages that they need."""
+    for run in study.runs:
+        require_packages(run.config)
     size = study.file.pool
     capacity = Capacity(size.slots or cores(), size.cores or cores())
     with Pool(capacity, FUNCTION_MODULES, study.folder / "workers", memory_mb=size.memory_mb or 0.0) as pool:

@@ -7,18 +7,17 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 from rich.console import Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from marless import output
-from marless.output import OUTPUT, note, say, say_json, visible_line
+from marless.output import can_redraw, note, say, say_json, visible_line
 from marless.program import program_name
 from marless.reports.digits import figure
 from marless.reports.text import money, seconds
 from marless.studies.campaign import Campaign, CampaignView
 from marless.studies.decisions import Halved
 from marless.studies.study_run import StudyRun
+from marless.views.surface import Surface, live_surface
 
 _REDRAW_S = 0.5
 # Lines of text say so often how far all runs are.
@@ -32,16 +31,15 @@ _STYLES = {"running": "bold", "failed": "red", "finished": "green", "stopped": "
 
 
 class LiveTable(CampaignView):
-    """A table on the terminal, one row a run, those at work first."""
+    """A table on a terminal, or below a notebook's cell: one row a run, those at work first."""
 
-    def __init__(self) -> None:
-        self._console = output.console()
-        self._live = Live(console=self._console, auto_refresh=False)
+    def __init__(self, surface: Surface) -> None:
+        self._surface = surface
         self._began, self._drawn = time.monotonic(), 0.0
         self._remark = ""
 
     def start(self, campaign: Campaign) -> None:
-        self._live.start()
+        self._surface.start()
 
     def show_run(self, campaign: Campaign, run: StudyRun) -> None:
         if run.status == "failed":
@@ -52,25 +50,25 @@ class LiveTable(CampaignView):
 
     def show_log_failure(self, run: StudyRun, logger: str, problem: str) -> None:
         """Prints above the table, where it stays."""
-        self._console.print(Text(visible_line(unlogged_line(run, logger, problem)), "yellow"))
+        self._surface.print(Text(visible_line(unlogged_line(run, logger, problem)), "yellow"))
 
     def remark(self, run: StudyRun, text: str) -> None:
         """Prints above the table, where it stays."""
-        self._console.print(Text(f"{run.name}: {text}", "yellow"))
+        self._surface.print(Text(f"{run.name}: {text}", "yellow"))
 
     def look(self, campaign: Campaign) -> None:
         now = time.monotonic()
         if now - self._drawn >= _REDRAW_S:
             self._drawn = now
-            self._live.update(self._table(campaign), refresh=True)
+            self._surface.draw(self._table(campaign))
 
     def close(self) -> None:
-        self._live.stop()
+        self._surface.stop()
 
     def _table(self, campaign: Campaign) -> Group:
         runs = sorted(campaign.runs, key=lambda run: _ORDER.index(run.status))
         title = f"{campaign.folder.name}   {summary(runs)}   {seconds(time.monotonic() - self._began)}"
-        room = max(3, self._console.height - _AROUND)
+        room = max(3, self._surface.height - _AROUND)
         rest = f"... and {summary(runs[room:])}" if len(runs) > room else ""
         table = Table(box=None, pad_edge=False)
         for name in ("run", "owner", ""):
@@ -172,10 +170,10 @@ class JsonEvents(CampaignView):
 
 
 def choose_study_view(json: bool) -> CampaignView:
-    """JSON lines if `json` is set, a live table on a terminal, lines of text otherwise."""
+    """JSON lines if `json` is set, a live table on a terminal and in a notebook, lines of text otherwise."""
     if json:
         return JsonEvents()
-    return LiveTable() if OUTPUT.isatty() else PlainLines()
+    return LiveTable(live_surface()) if can_redraw() else PlainLines()
 
 
 def summary(runs: Iterable[StudyRun]) -> str:

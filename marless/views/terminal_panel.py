@@ -1,4 +1,4 @@
-"""The view for terminals: a panel that is redrawn a few times a second."""
+"""The view for terminals and notebooks: a panel that is redrawn a few times a second."""
 
 import sys
 import termios
@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 from rich.console import Group
-from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -16,13 +15,13 @@ from rich.text import Text
 
 from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
-from marless import output
 from marless.output import say, visible_line
 from marless.reports.digits import figure
 from marless.reports.text import by_side, env_metrics, money, plus_minus, seconds, sparkline
 from marless.runs.summary import Summary
 from marless.runs.view import EvaluationClock, TrainingSpeed, View, evaluation_under_way, progress, seconds_left
 from marless.views.receipt import receipt
+from marless.views.surface import Surface
 
 # Drawing takes milliseconds; this interval keeps its cost negligible.
 _REDRAW_S = 0.25
@@ -30,11 +29,10 @@ _WIDTH = 84
 
 
 class LiveView(View):
-    """A panel on the terminal of standard output."""
+    """A panel on a terminal, or below a notebook's cell."""
 
-    def __init__(self) -> None:
-        self._console = output.console()
-        self._live = Live(console=self._console, auto_refresh=False)
+    def __init__(self, surface: Surface) -> None:
+        self._surface = surface
         self._name = ""
         self._drawn = 0.0
         self._line: RoundLine | None = None
@@ -49,14 +47,14 @@ class LiveView(View):
     def start(self, name: str, folder: str) -> None:
         self._name = name
         self._terminal = _without_echo_of_control()
-        self._live.start()
+        self._surface.start()
 
     def notice(self, plan: Plan, state: State, seconds_so_far: float) -> None:
         now = time.monotonic()
         self._elapsed, self._state = seconds_so_far, state
         if now - self._drawn >= _REDRAW_S:
             self._drawn = now
-            self._live.update(self._panel(plan, state, seconds_so_far), refresh=True)
+            self._surface.draw(self._panel(plan, state, seconds_so_far))
 
     def round(self, plan: Plan, line: RoundLine) -> None:
         self._line = line
@@ -73,19 +71,16 @@ class LiveView(View):
         """Prints the receipt below the panel."""
         if self._state is not None:
             end_state = msgspec.structs.replace(self._state, round=summary.rounds, phase="sample")
-            self._live.update(self._panel(plan, end_state, self._elapsed), refresh=True)
+            self._surface.draw(self._panel(plan, end_state, self._elapsed))
         self.close()
         *lines, last = receipt(plan, summary, name, folder)
-        for line in lines:
-            self._console.print(Text(visible_line(line[:14]), "dim") + Text(visible_line(line[14:])), soft_wrap=True)
+        self._surface.print(*(Text(visible_line(line[:14]), "dim") + Text(visible_line(line[14:])) for line in lines))
         say(last)
 
     def close(self) -> None:
         """Restores the terminal."""
         # A refused run leaves no empty panel above the reason.
-        self._live.transient = self._line is None
-        if self._live.is_started:
-            self._live.stop()
+        self._surface.stop(keep=self._line is not None)
         if self._terminal is not None:
             with suppress(OSError, termios.error):
                 termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._terminal)
@@ -99,7 +94,7 @@ class LiveView(View):
             grid.add_row(label, content)
         body = Group(grid, Text(visible_line(self._remark), "yellow")) if self._remark else grid
         title = Text(visible_line(self._name), "bold")
-        return Panel(body, title=title, title_align="left", width=min(_WIDTH, self._console.width), padding=(0, 1))
+        return Panel(body, title=title, title_align="left", width=min(_WIDTH, self._surface.width), padding=(0, 1))
 
     def _rows(self, plan: Plan, state: State, seconds_so_far: float) -> list[tuple[str, Text | Table]]:
         line, stop = self._line, plan.config.stop

@@ -1,20 +1,27 @@
 """`import marless`: the public Python API."""
 
+import signal
 import subprocess
 import sys
-from importlib import import_module
+import traceback
+from importlib import import_module, metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import marless
+from marless import driving
+from marless.backends import registry
 from marless.cli.app import main
+from marless.runs import train_and_resume
+from marless.runs.drive_settings import DriveSettings, RunLocation
+from marless.runs.view import View
 
 # Names that notebooks and plug-ins rely on; removing one or changing its meaning is a breaking change.
 PUBLIC = {
-    "marless": "ConfigError Run RunFailed UserError ablate compare crossplay estimate evaluate export load_policy"
-    " open_run replay report resume simulate study train",
+    "marless": "ConfigError Run RunFailed TrainingInterrupted UserError __version__ ablate compare crossplay estimate"
+    " evaluate export load_policy open_run replay report resume simulate study train",
     "marless.algorithms": "PPO_PARTS PPO_STAGES PPO_SUMMARIES CriticView Merging Ppo PpoConfig"
     " AlgorithmConfig AlgorithmSpec BadRequest Context Implementation LayerNorm Network NetworkConfig Relu StageResult"
     " StageSpec SummaryResult Team Trainable as_base check distribution gae generator group_name mask_logits members"
@@ -34,6 +41,13 @@ def test_public_names_stay(module):
     loaded = import_module(module)
     assert sorted(loaded.__all__) == sorted(PUBLIC[module].split())
     assert all(getattr(loaded, name).__doc__ for name in loaded.__all__)
+
+
+def test_tab_completion_offers_what_is_public():
+    modules = [name.partition(".")[2] for name in PUBLIC if "." in name]
+    assert dir(marless) == sorted([*PUBLIC["marless"].split(), *modules])
+    assert dir(marless.environments) == sorted(PUBLIC["marless.environments"].split())
+    assert marless.__version__ == metadata.version("marless")
 
 
 def test_the_types_ship():
@@ -57,7 +71,8 @@ def test_a_run_is_trained_read_played_and_resumed(small):
     assert run.policy(best=True).agents == run.policy().agents
     longer = marless.resume(run, stop={"rounds": 3}, quiet=True)
     assert longer.summary.rounds == 3 and marless.open_run("latest").path == longer.path
-    assert marless.evaluate("one", episodes=6).returns.episodes == 6
+    assert marless.evaluate("one", episodes=6) == run.evaluate(episodes=6)
+    assert run.evaluate(episodes=6).returns.episodes == 6 and run.folder == run.path
 
 
 def test_a_file_a_mapping_and_the_command_line_give_the_same_weights(small, home):
@@ -104,6 +119,101 @@ def test_what_cannot_be_exported_or_reported_is_one_line(small):
         marless.report(run, "runs")
     with pytest.raises(marless.UserError, match="an interval needs 2"):
         marless.crossplay(run, "random", episodes=1)
+
+
+def test_a_run_a_row_and_policies_are_shown_in_a_line(small, home):
+    run = marless.train(small, run="one", quiet=True)
+    figures = run.summary.final_return
+    half = (figures.ci95[1] - figures.ci95[0]) / 2
+    assert repr(run).startswith(f"<Run runs/one: finished, 2 rounds, return {figures.mean:.1f} ± {half:.1f}, $0.0")
+    assert "<td" in run._repr_html_() and 'src="data:image/svg+xml;base64,' in run._repr_html_()
+    assert repr(run.policy()) == "<TeamPolicy of agent_0, agent_1, agent_2 on mpe/simple_spread>"
+    assert repr(run.evaluations()[0]).startswith("<Evaluation after 200 steps, 4 episodes: mean return -")
+    gone = marless.Run("runs/gone")
+    assert (repr(gone), gone._repr_html_()) == ("<Run runs/gone: it cannot be read>", None)
+
+
+def test_a_picture_is_shown_where_a_cell_ends_with_it(small):
+    figure = marless.train(small, quiet=True).plot()
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert figure.axes[0].get_title(loc="left") == "mappo on mpe/simple_spread, seed 1"
+
+
+def test_a_frame_needs_pandas_and_says_so(small, shell):
+    run = marless.train(small, quiet=True)
+    shell.uninstall("pandas")
+    with pytest.raises(marless.UserError, match=r"run\.frame\(\) needs pandas, which is not installed: .*\[notebook\]"):
+        run.frame()
+
+
+def test_a_cell_that_trains_is_run_again(small):
+    first = marless.train(small, run="one", quiet=True)
+    with pytest.raises(marless.UserError, match="there is a run one already; go on with it by exist='resume'"):
+        marless.train(small, run="one", quiet=True)
+    again = marless.train(small, run="one", exist="resume", quiet=True)
+    assert again.summary == first.summary
+    longer = marless.train(small, run="one", exist="resume", quiet=True, stop={"rounds": 3})
+    assert longer.summary.rounds == 3
+    with pytest.raises(marless.UserError, match=r"one was trained with seed=1, not 2, so it cannot go on"):
+        marless.train(small, run="one", exist="resume", quiet=True, seed=2)
+    assert marless.train(small, run="one", exist="replace", quiet=True, seed=2).summary.seed == 2
+    for exist, run in (("resume", None), ("keep", "one")):
+        with pytest.raises(marless.UserError, match=f"exist='{exist}'"):
+            marless.train(small, run=run, exist=exist)
+
+
+def test_a_run_that_cannot_be_replaced_is_still_there(small, home):
+    first = marless.train(small, run="one", quiet=True)
+    with pytest.raises(marless.UserError, match="no_such_module"):
+        marless.train(
+            {**small, "task": {"name": "pettingzoo:no_such_module:make"}}, run="one", exist="replace", quiet=True
+        )
+    assert marless.open_run("one").summary == first.summary
+    assert sorted(path.name for path in (home / "runs").iterdir()) == ["latest", "one"]
+
+
+def test_packages_are_asked_for_before_there_is_a_folder(small, home, shell):
+    shell.uninstall("torch")
+    with pytest.raises(
+        marless.UserError, match=r"algorithm\.engine=torch needs packages that are not installed: .*learner"
+    ):
+        marless.train(small, algorithm={"engine": "torch"})
+    with pytest.raises(marless.UserError, match=r"algorithm\.device=cuda needs packages that are not installed"):
+        marless.train(small, algorithm={"device": "cuda"})
+    with pytest.raises(marless.UserError, match=r"algorithm\.network=attention needs packages"):
+        marless.train(small, algorithm={"network": "attention"})
+    assert list(home.iterdir()) == []
+
+
+class InterruptingView(View):
+    """Interrupts once the first round has ended."""
+
+    def round(self, plan, line):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_stops_the_run_in_order_and_the_cells_that_follow(small, home):
+    stop = {"rounds": 50}
+    drive = DriveSettings(1, InterruptingView, 0.0)
+    with pytest.raises(
+        KeyboardInterrupt, match=r"stopped after 1 round; go on with: marless\.resume\('one'\)"
+    ) as stopped:
+        driving.run_of(
+            *train_and_resume.train(
+                driving.configuration(small, {"stop": stop}), RunLocation(registry.backend("local")), drive, "one"
+            )
+        )
+    assert stopped.type is marless.TrainingInterrupted
+    assert stopped.value.result.summary.status == "interrupted"
+    assert marless.resume("one", stop={"rounds": 2}, quiet=True).summary.status == "finished"
+
+
+def test_errors_show_the_callers_line_and_none_of_ours(small):
+    with pytest.raises(marless.UserError) as raised:
+        marless.train(small, backend="moon")
+    frames = traceback.extract_tb(raised.tb)
+    assert [Path(frame.filename).name for frame in frames] == ["test_api.py", "user_errors.py"]
+    assert raised.value.__suppress_context__
 
 
 def test_errors_are_one_line(small):

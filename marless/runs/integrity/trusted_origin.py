@@ -25,6 +25,13 @@ _KEY_BYTES = 32
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.:]*")
 
 
+def playable(run: str | os.PathLike[str], trust: bool) -> RunFolder:
+    """The folder of a run that Python is to play; raises `UserError` where it may run code that nobody trusts."""
+    folder = RunFolder.find(os.fspath(run))
+    require_trust(folder, trust, "pass trust=True")
+    return folder
+
+
 def require_trust(folder: RunFolder, trust: bool, how: str) -> None:
     """Returns if the run is this user's own or names no code of others, or if `trust` is set, which is remembered.
 

@@ -1,0 +1,91 @@
+"""What becomes of a run when Python trains one of its name again, as a notebook does whose cells are run twice."""
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Literal, get_args
+
+import msgspec
+
+from coordinator.config.nested_tables import flatten
+from coordinator.config.schema import RunConfig
+from coordinator.errors import UserError
+from functions.encoding import to_json_text
+from marless.runs import summary
+from marless.runs.folder import ROOT, RunFolder
+from marless.runs.train_and_resume import LIMITS
+
+Exist = Literal["error", "resume", "replace"]
+
+_ASIDE = ".replaced"
+
+
+def find(name: str | None, exist: Exist) -> RunFolder | None:
+    """The run of that name, None if there is none; raises `UserError` where there is one and `exist` does not say what
+    becomes of it, and for what it cannot say."""
+    if exist not in get_args(Exist):
+        raise UserError(f"exist={exist!r}: it is one of {', '.join(map(repr, get_args(Exist)))}")
+    if name is None:
+        if exist != "error":
+            raise UserError(f"exist={exist!r} needs the name of the run, such as run='first'")
+        return None
+    folder = RunFolder(ROOT / name)
+    if not folder.begun:
+        return None
+    if exist == "error":
+        raise UserError(
+            f"there is a run {name} already; go on with it by exist='resume', train it anew in its place by"
+            " exist='replace', or pick another name"
+        )
+    return folder
+
+
+def new_limits(folder: RunFolder, config: RunConfig, backend: str) -> list[str]:
+    """Limits and loggers of `config` that the run does not have, as ``key=value``; raises `UserError` where it was
+    trained with other settings."""
+    if (present := folder.identity().backend) != backend:
+        raise UserError(f"{folder.name} is a run of the back-end {present}, not of {backend}; pick another name")
+    old, new = (flatten(msgspec.to_builtins(each)) for each in (folder.config(), config))
+    keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    texts = [f"{key}={to_json_text(new[key])}" for key in keys if new.get(key) is not None]
+    other = next((key for key in keys if new.get(key) is None or not f"{key}=".startswith(LIMITS)), None)
+    if other is not None:
+        was, is_now = (to_json_text(each.get(other)) for each in (old, new))
+        raise UserError(
+            f"{folder.name} was trained with {other}={was}, not {is_now}, so it cannot go on with these settings;"
+            " pick another name, or delete and train it again with exist='replace'"
+        )
+    return texts
+
+
+def is_finished(folder: RunFolder) -> bool:
+    """Whether the run reached its limits."""
+    run_summary = summary.read(folder)
+    return run_summary is not None and run_summary.status == "finished"
+
+
+@contextmanager
+def replaced(folder: RunFolder) -> Iterator[None]:
+    """Puts the run aside; afterwards it is deleted if there is a new run in its place, and else put back.
+
+    Raises `UserError` for a run that is being trained, and for one in the cloud.
+    """
+    if folder.identity().deployment_ref is not None:
+        raise UserError(
+            f"{folder.name} is a run in the cloud, which exist='replace' does not delete; pick another name"
+        )
+    aside = ROOT / _ASIDE / f"{folder.path.name}-{secrets.token_hex(4)}"
+    aside.parent.mkdir(exist_ok=True)
+    with folder.driving():
+        folder.path.rename(aside)
+    try:
+        yield
+    finally:
+        if folder.begun:
+            shutil.rmtree(aside)
+        else:
+            shutil.rmtree(folder.path, ignore_errors=True)
+            aside.rename(folder.path)
+        with suppress(OSError):  # another one is there
+            aside.parent.rmdir()

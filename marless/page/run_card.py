@@ -1,0 +1,86 @@
+"""A run as Python and notebooks show it: in a line, and as a few figures beside its curve, in HTML without scripts."""
+
+from collections.abc import Iterator
+
+from marless.page import facts as run_facts
+from marless.page.chart import Size, chart
+from marless.page.facts import Facts
+from marless.page.markup import Html, element, join, picture
+from marless.page.run_charts import evaluations, return_lines
+from marless.page.run_section import headline
+from marless.reports import journal
+from marless.reports.text import counted, money, plus_minus, seconds, with_interval
+from marless.runs import summary as summaries
+from marless.runs.folder import METRICS, RunFolder
+from marless.runs.summary import Summary
+
+_SIZE = Size(440, 210, 160)
+# The picture is an image of its own, so that no style of the notebook reaches it, nor one of its own the notebook.
+_STYLE = (
+    "<style>svg{background:#fff;--c:#1f5fa8}text{font:12px sans-serif;fill:#5d6771}.end{text-anchor:end}"
+    ".middle{text-anchor:middle}.rule{stroke:#d9dee3}polyline{fill:none;stroke:var(--c);stroke-width:1.8}"
+    "polyline.faint{opacity:.5}.band{fill:var(--c);opacity:.16}circle{fill:var(--c)}"
+    ".c1{--c:#c4511b}.c2{--c:#2a8557}.c3{--c:#8650a6}.c4{--c:#a87b00}.c5{--c:#2f8fae}.c6{--c:#b13c6c}.c7{--c:#6a6f75}"
+    "</style>"
+)
+_CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"
+
+
+def line(folder: RunFolder) -> str:
+    """How the run stands, in a few words; raises what reading its files raises."""
+    summary = summaries.read(folder)
+    if summary is None:
+        rounds = journal.read(folder.path / METRICS)
+        return f"{_standing(folder, None)}, {counted(len(rounds), 'round')}, no evaluation yet"
+    parts = [_standing(folder, summary), counted(summary.rounds, "round")]
+    if summary.final_return:
+        parts.append(f"return {plus_minus(summary.final_return)}")
+    return ", ".join([*parts, money(summary.dollars.total)])
+
+
+def card(folder: RunFolder) -> Html:
+    """The card of a run with a finished round; raises `UserError` without one, and what reading its files raises."""
+    facts = run_facts.read(folder)
+    rows = join(
+        element("tr", element("td", name, style=f"{_CELL};opacity:.7"), element("td", value, style=_CELL))
+        for name, value in _rows(folder, facts)
+    )
+    about = element("div", headline(facts), style="opacity:.7")
+    figures = element("div", element("b", facts.name), about, element("table", element("tbody", rows)))
+    return element("div", figures, _curve(facts), style="display:flex;flex-wrap:wrap;gap:8px 28px")
+
+
+def _rows(folder: RunFolder, facts: Facts) -> Iterator[tuple[str, str]]:
+    summary, last = facts.summary, facts.lines[-1]
+    reason = f" ({summary.reason})" if summary and summary.reason else ""
+    yield "status", f"{_standing(folder, summary)}{reason}"
+    yield "trained", f"{counted(last.round, 'round')}, {last.env_steps:,} steps in {seconds(last.seconds)}"
+    if summary and summary.final_return:
+        episodes = counted(summary.final_return.episodes, "greedy episode")
+        yield "final return", f"{plus_minus(summary.final_return)}, {episodes}"
+    elif evaluated := evaluations(facts):
+        yield "return", f"{plus_minus(evaluated[-1].returns)}, after round {evaluated[-1].round:,}"
+    if summary and (best := summary.absolute_return):
+        yield "absolute", f"{with_interval(best.mean, best.ci95)}, policies of round {best.round:,}"
+    yield "bill", f"{money(summary.dollars.total if summary else last.dollars)} on AWS Lambda"
+
+
+def _curve(facts: Facts) -> Html:
+    """Returns over environment steps as a picture; '' where there is none yet."""
+    lines = return_lines(facts)
+    if not any(len(each.x) for each in lines):
+        return Html("")
+    svg = chart("Return", lines, "steps", _SIZE)
+    size = f'<svg xmlns="http://www.w3.org/2000/svg" width="{_SIZE.width}" height="{_SIZE.height}" '
+    body = svg.replace("<svg ", size, 1).replace("</title>", f"</title>{_STYLE}", 1)
+    note = "return over environment steps: evaluations with their 95 % intervals, and, pale, while training"
+    caption = element("div", note, style="font-size:small;opacity:.7")
+    return element("div", picture(body.encode(), "image/svg+xml", note), caption, style=f"max-width:{_SIZE.width}px")
+
+
+def _standing(folder: RunFolder, summary: Summary | None) -> str:
+    """The run's status; a run of this machine that says `running` was killed if no process drives it."""
+    if summary is not None and summary.status != "running":
+        return summary.status
+    is_driven = folder.identity().deployment_ref is not None or folder.driven()
+    return "running" if is_driven else "interrupted"

@@ -1,0 +1,41 @@
+"""Errors whose message says all: in Python they are shown without the frames of this package."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def is_user_error(error: BaseException) -> bool:
+    """Whether the message is one line for the user."""
+    from coordinator.config.schema import ConfigError
+    from coordinator.drive.ledger_items import Unresumable
+    from coordinator.errors import UserError
+    from functions.contract import CorruptObject, MissingExtra, NoSuchObject, StaleVersion, StorageFault
+    from functions.encoding import Undecodable
+
+    ours = (
+        ConfigError, Unresumable, CorruptObject, NoSuchObject, MissingExtra, StaleVersion, StorageFault, Undecodable
+    )  # fmt: skip
+    return isinstance(error, (UserError, *ours))
+
+
+def short_errors(*others: type[BaseException]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Has a public function raise errors for the user, and those of `others`, from here: their tracebacks begin with
+    the caller's lines and end with his call. Any other error is a fault of ours or of his code and keeps its frames."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except BaseException as error:
+                if not isinstance(error, others) and not is_user_error(error):
+                    raise
+                raise error.with_traceback(None) from None
+
+        return call
+
+    return decorate
