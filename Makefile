@@ -158,7 +158,7 @@ $(STAMPS)/docs: $(STAMPS)/develop
 # All tasks that are on a package index; until then `make test` skips the tests of the larger ones.
 $(STAMPS)/tasks: $(STAMPS)/develop
 	@echo "installing the tasks of other packages into .venv (minutes on a fresh machine)"
-	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware,overcooked,mamujoco,magent2,smax,sisl,butterfly,classic,vmas,hanabi,datasets,tensorboard,wandb,mlflow]'
+	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware,overcooked,mamujoco,magent2,smax,sisl,butterfly,classic,vmas,hanabi,datasets,notebook,tensorboard,wandb,mlflow]'
 	@$(PIP) --no-deps overcooked-ai
 	@touch $@
 

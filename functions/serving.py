@@ -52,6 +52,7 @@ from functions.isolation.process_guard import ProcessChanged, ProcessGuard
 from functions.storage_port import Blobs
 from functions.stored_answers import REPLY, last_object, require_task, stored_answer
 from functions.text.redaction import redact
+from functions.text.tracebacks import show_traceback
 from functions.warm_cache import WARM
 
 Tensors = dict[str, NDArray[Any]]
@@ -178,6 +179,8 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
             answer: Answer = _earlier(request, meter) or _answer(request, meter, work)
         except tuple(_FAILURES) as error:
             failure, again = next(entry for kind, entry in _FAILURES.items() if isinstance(error, kind))
+            if failure == "environment":
+                show_traceback(error)
             message = redact(str(error))
             answer = Failed(
                 id=request.address.id,

@@ -13,6 +13,7 @@ from marless.program import pip_name
 EXTRAS = {
     "tasks": ("PettingZoo environments", ("pettingzoo", "mpe2")),
     "report": ("learning curves, reports and replays", ("matplotlib", "PIL")),
+    "notebook": ("work in notebooks", ("ipykernel", "matplotlib", "PIL", "nbclient", "pandas")),
     "live": ("replays in a window", ("matplotlib", "PIL", "pygame")),
     "learner": ("learning with torch, on a GPU too", ("torch",)),
     "search": ("settings of a study, picked by Optuna", ("optuna",)),

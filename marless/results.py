@@ -48,7 +48,8 @@ def replay(
     beside: str | None = None,
     trust: bool = False,
 ) -> Path:
-    """Draws greedy episodes of a run's newest policies as an animation and returns its path.
+    """Draws greedy episodes of a run's newest policies as an animation and returns its path, for which a notebook shows
+    a GIF.
 
     Args:
         run: the run, its name or its folder.
@@ -61,7 +62,7 @@ def replay(
 
     Examples:
         >>> marless.replay("runs/latest", "team.gif", beside="random")
-        PosixPath('team.gif')
+        ReplayFile('team.gif')
     """
     return Run(run).replay(path, episodes, beside=beside, trust=trust)
 

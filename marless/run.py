@@ -170,15 +170,18 @@ class Run:
         beside: str | None = None,
         trust: bool = False,
     ) -> Path:
-        """Draws greedy episodes as an animation and returns its path. As `marless.replay`.
+        """Draws greedy episodes as an animation and returns its path, for which a notebook shows a GIF. As
+        `marless.replay`.
 
         Examples:
-            >>> IPython.display.Image(run.replay())
+            >>> run.replay(episodes=1)
+            ReplayFile('runs/simple_spread-mappo-s1-20261123-101500/replay.gif')
         """
         from marless.replays.replay_file import record
+        from marless.replays.shown_replay import ReplayFile
         from marless.runs.integrity.trusted_origin import playable
 
-        return record(playable(self, trust), None if path is None else Path(path), episodes, beside)
+        return ReplayFile(record(playable(self, trust), None if path is None else Path(path), episodes, beside))
 
     def _folder(self) -> "RunFolder":
         from marless.runs.folder import RunFolder

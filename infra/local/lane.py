@@ -85,6 +85,7 @@ class SharedPool(Protocol):
     """What a lane asks of its pool, `infra.local.pool.Pool`."""
 
     modules: Mapping[str, str]
+    logs: Path
     capacity: Capacity
     usual_cores: dict[str, float]
 
@@ -106,7 +107,7 @@ class Lane:
     """
 
     def __init__(self, pool: SharedPool, name: str, blobs_root: Path, weight: float) -> None:
-        self._pool, self.name, self.weight = pool, name, weight
+        self._pool, self.name, self.weight, self.logs = pool, name, weight, pool.logs
         self.root = os.fsencode(blobs_root.absolute())
         self.reports: list[Report] = []
         self.running: set[WorkerProcess[Pending]] = set()

@@ -49,7 +49,7 @@ class Pool:
         threads: int = 1,
         memory_mb: float = 0.0,
     ) -> None:
-        self.capacity, self.modules = capacity, modules
+        self.capacity, self.modules, self.logs = capacity, modules, logs
         environment, self._memory_mb = worker_environment(threads), memory_mb / capacity.slots
         forks = sys.platform == "linux"
         starter = Forker(environment, modules.values(), logs / "zygote.log") if forks else Spawner(environment)

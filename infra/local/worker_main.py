@@ -10,9 +10,7 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from functions.encoding import MessagePackDecoder
@@ -20,7 +18,7 @@ from functions.isolation.foreign_imports import IMPORTS
 from functions.isolation.process_guard import spoilt, state_of_process
 from functions.storage_port import Blobs
 from functions.text.redaction import redact
-from functions.text.terminal_text import visible_text
+from functions.text.tracebacks import show_traceback
 from infra.local.file_storage import FileStorage
 from infra.local.lifeline import end_with
 from infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb
@@ -123,8 +121,7 @@ class Worker:
 
 def _describe(error: BaseException) -> str:
     """The error in one line, cut; its traceback goes to the log."""
-    with suppress(Exception):  # a full disk; code of a task may have closed the log, or replaced it
-        sys.stderr.write(visible_text(redact("".join(traceback.format_exception(error)))))
+    show_traceback(error)
     try:
         return redact(f"{type(error).__name__}: {error}")[:_LONGEST_ERROR]
     except Exception:  # the error has no text

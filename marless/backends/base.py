@@ -44,6 +44,8 @@ class Connection:
     platform: Platform
     # What requests that were sent again took since the last call.
     repeated: Callable[[], Meter] = Meter
+    # Where what functions print can be read, such as ``runs/first/workers``; '' where nobody knows.
+    printed: str = ""
 
     def for_reading(self) -> Self:
         """The same connection, whose writes and invocations raise `StorageFault`."""

@@ -46,7 +46,13 @@ def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: boo
         ledger=SqliteLedger(folder / LEDGER_FILE, read_only),
         invoker=invoker,
         platform=Platform(concurrency=concurrency),  # without a limit on start-ups: the pool's clock covers them
+        printed=_below_here(invoker.logs) if isinstance(invoker, Lane) else "",
     )
+
+
+def _below_here(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 BACKEND = LocalBackend()

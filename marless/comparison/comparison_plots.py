@@ -88,7 +88,9 @@ def _intervals(axes: "Axes", rows: Sequence[Row], statistic: str) -> None:
 def _curve(comparison: Comparison, path: Path) -> None:
     figure = sheet(9, 5.2)
     axes = figure.add_subplot()
-    draw_lines(axes, _plot_lines(comparison.curve))
+    draw_lines(axes, _plot_lines(comparison.curve), whole_bands=True)
+    # From the beginning of training, so that what precedes the first evaluation of all runs is seen to be missing.
+    axes.set_xlim(left=min(0.0, *comparison.curve.x))
     _scale(axes, comparison.axis)
     what = measured(comparison)
     title = "sample efficiency" if comparison.axis == "steps" else f"{what} against {comparison.axis}"

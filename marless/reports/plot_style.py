@@ -69,10 +69,11 @@ def save(figure: "Figure", path: Path) -> None:
     replace(path, picture.getvalue())
 
 
-def draw_lines(axes: "Axes", lines: Mapping[str, Line], among: Sequence[str] = ()) -> None:
+def draw_lines(axes: "Axes", lines: Mapping[str, Line], among: Sequence[str] = (), whole_bands: bool = False) -> None:
     """Draws every line with its name right of the axes; lines that coincide are drawn once, with all their names.
 
     The scale of the axes must be set before. Colour and style follow the position in `among`, which several axes share.
+    Bands that dwarf the lines are cut, unless all of them are to be seen (`whole_bands`).
     """
     order = list(among or lines)
     styled_lines = [(names, lines[names[0]], *look(order.index(names[0]))) for names in _together(lines)]
@@ -80,7 +81,7 @@ def draw_lines(axes: "Axes", lines: Mapping[str, Line], among: Sequence[str] = (
         axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.1, linewidth=0)
         # A line through one point is invisible, a dot is not.
         axes.plot(line.x, line.y, style if len(line.x) > 1 else "o", color=colour, linewidth=1.8)
-    bottom, top = _limits([line for _, line, *_ in styled_lines])
+    bottom, top = _limits([line for _, line, *_ in styled_lines], whole_bands)
     axes.set_ylim(bottom, top)
     texts = [",\n".join(names) for names, *_ in styled_lines]
     ends = [(float(line.y[-1]) - bottom) / (top - bottom) for _, line, *_ in styled_lines]
@@ -147,10 +148,10 @@ def spread(ideal: Sequence[float], heights: Sequence[float]) -> list[float]:
     return positions
 
 
-def _limits(lines: Sequence[Line]) -> tuple[float, float]:
-    """Limits that include all lines, and as much of their bands as does not dwarf the lines."""
+def _limits(lines: Sequence[Line], whole_bands: bool = False) -> tuple[float, float]:
+    """Limits that include all lines, and their bands, or as much of these as does not dwarf the lines."""
     low, high = min(float(line.y.min()) for line in lines), max(float(line.y.max()) for line in lines)
-    room = 0.15 * (high - low) or max(1.0, 0.1 * abs(high))
+    room = np.inf if whole_bands else 0.15 * (high - low) or max(1.0, 0.1 * abs(high))
     bottom = max(low - room, min(float(line.low.min()) for line in lines))
     top = min(high + room, max(float(line.high.max()) for line in lines))
     margin = 0.04 * (top - bottom) or max(1.0, 0.1 * abs(top))

@@ -75,6 +75,7 @@ class Session:
     ) -> None:
         plan = plan_of(identity, config, backend)
         self._folder, self._plan, self._view, self._signals, self._started = folder, plan, view, signals, start_time
+        self._printed = backend.printed
         self._is_new = load_state(backend.ledger) is None
         self._invoker = InstrumentedInvoker(backend.invoker)
         journal = JsonLines(folder.path / METRICS)
@@ -216,9 +217,8 @@ class Session:
                 return Ending(self._signals.code, f"stopped after round {state.round}; {go_on}", keeps_folder=True)
             case _:
                 code = USER_ERROR if self._user_is_to_blame() else UNFINISHED
-                return Ending(
-                    code, f"{state.status} after round {state.round}: {state.reason}; {go_on}", keeps_folder=True
-                )
+                why = f"{state.status} after round {state.round}: {state.reason}{self._where_the_traceback_is()}"
+                return Ending(code, f"{why}; {go_on}", keeps_folder=True)
 
     def close(self) -> None:
         """Ends what goes on beside the run; needed after a call that raised, and harmless after `end`."""
@@ -235,6 +235,12 @@ class Session:
         early = PHASES[state.phase].sets_up or (state.round == 0 and state.phase == "sample")
         unpaid = early and not any(slot.done for slot in state.slots.values())
         return state.refused or (unpaid and any(kind in _CONFIG_FAULTS for kind in self._not_retryable()))
+
+    def _where_the_traceback_is(self) -> str:
+        """Where the error of an environment stands whole, as the end of a sentence; '' where nothing else is to see."""
+        failed_tasks = (work for work, slot in self.state.slots.items() if slot.problem)
+        kinds = (self._invoker.kinds.get(keys.task_id(self._plan.run, self.state.round, work)) for work in failed_tasks)
+        return f" (its traceback: {self._printed})" if self._printed and "environment" in kinds else ""
 
     def _not_retryable(self) -> list[FailureKind | None]:
         """The kinds of the failures that ended the run."""

@@ -9,7 +9,10 @@ from coordinator.drive.attempt_record import AttemptRecord
 from functions.encoding import to_json
 
 # Colours that are told apart in print and by the colour-blind (Okabe & Ito, "Color Universal Design", 2008).
-_COLOURS = {"sample": "#0072b2", "learn": "#d55e00", "evaluate": "#009e73", "whole": "#cc79a7"}
+_COLOURS = {
+    "sample": "#0072b2", "learn": "#d55e00", "evaluate": "#009e73", "whole": "#cc79a7", "describe": "#56b4e9",
+    "initialise": "#e69f00",
+}  # fmt: skip
 _OTHER, _START_UP, _WAITING, _COORDINATOR = "#999999", "#f0e442", "#dddddd", "#000000"
 _WIDTH, _LEFT, _LANE, _HEAD = 1200.0, 110.0, 16.0, 56.0
 # Lanes beyond these are not drawn: nobody can tell them apart, and pages of megabytes open slowly.

@@ -1,12 +1,15 @@
 """The examples run unmodified, with fewer rounds."""
 
+import base64
 import importlib
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from drawing_commands import with_pictures
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -35,6 +38,44 @@ def test_an_example_runs(name, tmp_path, shell, capsys, no_processes):
     shell.import_from(EXAMPLES)
     importlib.import_module(name).main(**SHORT[name])
     assert capsys.readouterr().out.strip()
+
+
+def cells():
+    """The source of the notebook's cells of code."""
+    notebook = json.loads((EXAMPLES / "first_notebook.ipynb").read_text())
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def test_the_notebook_is_fresh_and_its_cells_run(tmp_path, shell, no_processes):
+    shell.cd(tmp_path)
+    names = {}
+    for cell in cells():
+        assert (cell["outputs"], cell["execution_count"]) == ([], None)
+        exec("".join(cell["source"]), names)
+        if "parameters" in cell["metadata"].get("tags", ()):
+            names["rounds"] = 1
+    assert names["run"].summary.rounds == 2
+    shown = (
+        names["run"].plot()._repr_png_(),
+        base64.b64decode(names["run"].replay(episodes=1)._repr_mimebundle_()["image/gif"]),
+    )
+    assert [picture[:4] for picture in shown] == [b"\x89PNG", b"GIF8"]
+
+
+@pytest.mark.conformance
+def test_the_notebook_shows_its_run_its_curve_and_its_replay(tmp_path):
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    notebook = nbformat.read(EXAMPLES / "first_notebook.ipynb", 4)
+    client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": tmp_path}})
+    client.execute(env=with_pictures())
+    kinds = {
+        cell.id: [output.get("data", {}).keys() for output in cell.outputs]
+        for cell in notebook.cells
+        if "outputs" in cell
+    }
+    panel, *_, card = kinds["train"]
+    assert {"text/html", "text/plain"} == panel == card
+    assert kinds["plot"] == [{"image/png", "text/plain"}] and kinds["replay"] == [{"image/gif", "text/plain"}]
 
 
 def test_an_example_runs_as_a_program(tmp_path):

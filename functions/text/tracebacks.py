@@ -1,0 +1,15 @@
+"""Where the whole traceback of an error stands whose message is one line: on standard error, which is a worker's log,
+the terminal of a run in this process, or the function's log on Lambda."""
+
+import sys
+import traceback
+from contextlib import suppress
+
+from functions.text.redaction import redact
+from functions.text.terminal_text import visible_text
+
+
+def show_traceback(error: BaseException) -> None:
+    """Writes the traceback, with those of its causes, without secrets; raises nothing."""
+    with suppress(Exception):  # a full disk; code of a task may have closed the stream, or replaced it
+        sys.stderr.write(visible_text(redact("".join(traceback.format_exception(error)))))
