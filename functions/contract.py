@@ -543,7 +543,8 @@ class Done(Message, frozen=True, kw_only=True, tag="done"):
     inlined: dict[str, bytes] = {}
     """Objects by key that this message holds; none of them is stored."""
     remarks: tuple[str, ...] = ()
-    """What the task's code did to its process, for the run's output; not part of the stored answer."""
+    """What a user should know of the task's code, such as what it did to its process, for the run's output; not part of
+    the stored answer."""
 
 
 FailureKind = Literal[

@@ -190,8 +190,8 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
                 again=again,
                 usage=meter.usage,
             )
-    if guard.changed:
-        answer = msgspec.structs.replace(answer, remarks=guard.remarks())
+    if remarks := guard.remarks():
+        answer = msgspec.structs.replace(answer, remarks=remarks)
     return to_json(answer)
 
 

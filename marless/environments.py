@@ -7,6 +7,7 @@ Examples:
     >>> from marless.environments import AgentClass, Observation, Step, check
 """
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from functions.contract import MissingExtra
@@ -20,9 +21,10 @@ from functions.environments.base import (
     Unsupported,
     VectorEnvironment,
 )
-from functions.environments.registry import make, spec
+from functions.environments.registry import make, remark_of, spec
 from functions.environments.resumable import Resumable
 from functions.environments.roles.partition import roles_of
+from marless.output import note
 
 if TYPE_CHECKING:
     from pettingzoo import ParallelEnv
@@ -49,7 +51,8 @@ __all__ = [
 def check(make_environment: Any, **options: Any) -> None:
     """Tries all that an environment promises with random play; raises `AssertionError` that names what is broken.
 
-    `make_environment` takes the number of environments.
+    `make_environment` takes the number of environments. Where an adapter had to look for the length of an episode, a
+    line says where that was.
 
     Examples:
         >>> check(lambda num_envs: my_task.make(EnvTask(name="my_task"), num_envs))
@@ -57,6 +60,9 @@ def check(make_environment: Any, **options: Any) -> None:
     from marless.testing.environments import check as run_checks
 
     run_checks(make_environment, **options)
+    with closing(make_environment(1)) as environment:
+        if remark := remark_of(environment):
+            note(remark)
 
 
 def as_pettingzoo(task: EnvTask | str) -> "ParallelEnv[str, Any, Any]":

@@ -19,6 +19,7 @@ _LONGEST_VALUE = 40
 _EXAMPLES: Mapping[str, Any] = {
     "actors.rollout_length": 25,
     "algorithm.batch_size": 32,
+    "algorithm.critic_lr": 1e-3,
     "algorithm.huber_delta": 1.0,
     "algorithm.lr": 1e-3,
     "algorithm.mixer": "my_mixers:Weighted",

@@ -25,6 +25,7 @@ from functions.data.trajectory import EARLIER, rollout_prefix
 from functions.environments import native_spaces, registry
 from functions.environments.base import EnvironmentFault, VectorEnvironment
 from functions.episode_returns import Episodes, summary, whole_episodes
+from functions.isolation import process_guard
 from functions.policies import SAMPLE, Policy
 from functions.serving import Objects, Tensors, read, serve
 from functions.storage_port import Blobs
@@ -52,7 +53,9 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
 
     Raises `EnvironmentFault` for one that contradicts itself: policies trained by it could not be read.
     """
-    spec = registry.spec(task.environment)
+    spec, remark = registry.describe(task.environment)
+    if remark:
+        process_guard.remark(remark)
     try:
         native_spaces.require_fitting(spec, task.environment.last_action)
     except ValueError as error:

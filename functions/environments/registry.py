@@ -54,11 +54,24 @@ def _settle_calls(name: str, environment: VectorEnvironment) -> None:
 
 def spec(task: EnvTask) -> EnvSpec:
     """The spec of `task`, read from one environment; raises what `make` raises."""
+    return describe(task)[0]
+
+
+def describe(task: EnvTask) -> tuple[EnvSpec, str]:
+    """The spec of `task`, read from one environment, and what a user should know of it, '' for nothing; raises what
+    `make` raises."""
     environment = make(task, 1)
     try:
-        return environment.spec
+        return environment.spec, remark_of(environment)
     finally:
         environment.close()
+
+
+def remark_of(environment: VectorEnvironment) -> str:
+    """What a user should know of an environment, '' for nothing: its `remark`, which adapters have."""
+    inner = environment.environment if isinstance(environment, LastAction) else environment
+    remark = getattr(inner, "remark", "")
+    return remark if isinstance(remark, str) else ""
 
 
 def _maker(name: str) -> Make:

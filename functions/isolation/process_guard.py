@@ -57,6 +57,8 @@ class ProcessGuard:
         self._owner, self._key = owner, (run, owner)
         self.changed: dict[str, None] = {}
         """What was changed and put back, in words."""
+        self.said: list[str] = []
+        """What the work itself has to tell the user."""
         self.restored = False
         """Whether no code of others has been called since all was put back."""
 
@@ -82,9 +84,9 @@ class ProcessGuard:
         self._opened.close()
 
     def remarks(self) -> tuple[str, ...]:
-        """What was changed, for a user."""
+        """What the work said and what was changed, for a user."""
         back = "in its process; MARLess puts it back before it computes"
-        return tuple(f"{self._owner} changes {what} {back}" for what in self.changed)
+        return (*self.said, *(f"{self._owner} changes {what} {back}" for what in self.changed))
 
     def put_back(self) -> None:
         """Puts back all that code of others has changed."""
@@ -118,6 +120,12 @@ def restore() -> None:
     if (guard := _process.guard) is not None:
         guard.put_back()
         guard.require_originals()
+
+
+def remark(text: str) -> None:
+    """Tells the user a line with the answer of the work in hand; without a `ProcessGuard` nobody hears it."""
+    if (guard := _process.guard) is not None:
+        guard.said.append(text)
 
 
 def spoilt() -> bool:

@@ -32,7 +32,7 @@ class RewardScale:
     networks spend thousands of steps on a shift of all values, which saturates hidden units. Unlike centred rewards, as
     in Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021,
     it does not change the value of ending an episode. The level stays fixed, because networks would have to learn every
-    change of it.
+    change of it. With `centre_rewards` the running mean is subtracted in its place.
     """
 
     statistics: Normaliser = field(default_factory=Normaliser)
@@ -56,16 +56,16 @@ class RewardScale:
         statistics = self.statistics.update(rewards, _DECAY)
         return type(self)(statistics, self.level if self.statistics.weight else level())
 
-    def value_scale(self, standardise_rewards: bool) -> ValueScale:
-        """The scale of values; without `standardise_rewards` rewards stay as they are."""
+    def value_scale(self, standardise_rewards: bool, centre_rewards: bool = False) -> ValueScale:
+        """The scale of values; without `standardise_rewards` rewards are not divided."""
         reward = self.statistics.scale if standardise_rewards else 1.0
-        return ValueScale(reward, self.level / reward)
+        return ValueScale(reward, 0.0 if centre_rewards else self.level / reward)
 
 
 def value_scale(context: Context[ReplayConfig], name: str) -> ValueScale:
     """The scale of group `name`'s values before this update."""
     reward_scale = RewardScale.of(context.tensors[f"normaliser/{name}"])
-    return reward_scale.value_scale(context.config.standardise_rewards)
+    return reward_scale.value_scale(context.config.standardise_rewards, context.config.centre_rewards)
 
 
 class ScaledRewards(NamedTuple):
@@ -92,8 +92,11 @@ def scale_rewards(
     """
     old_scale = RewardScale.of(whole.tensors[f"normaliser/{name}"])
     new_scale = old_scale.update(signal.rewards[signal.loss_mask], lambda: _mean_return(whole, signal_of(whole)))
-    scale = new_scale.value_scale(whole.config.standardise_rewards)
-    return ScaledRewards(signal.rewards / signal.rewards.dtype.type(scale.reward), *scale, new_scale.tensor)
+    scale = new_scale.value_scale(whole.config.standardise_rewards, whole.config.centre_rewards)
+    number = signal.rewards.dtype.type
+    centre = new_scale.statistics.centre if whole.config.centre_rewards else 0.0
+    rewards = signal.rewards - number(centre) if centre else signal.rewards
+    return ScaledRewards(rewards / number(scale.reward), *scale, new_scale.tensor)
 
 
 def _mean_return(context: Context[ReplayConfig], signal: LearningSignal) -> float:

@@ -66,6 +66,9 @@ class ReplayConfig(NetworkConfig, frozen=True, kw_only=True):
         | None
     ) = None
     standardise_rewards: Annotated[bool, Meta(description="divide rewards by their running standard deviation")] = True
+    centre_rewards: Annotated[
+        bool, Meta(description="subtract their running mean first; only for episodes that are all equally long")
+    ] = False
     huber_delta: (
         Annotated[
             float,

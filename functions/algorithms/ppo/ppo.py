@@ -110,7 +110,7 @@ class Ppo:
     def critic(self, context: Context[PpoConfig], group: int) -> StageResult:
         """Trains the group's critic on the targets of `postprocess`."""
         name, config = group_name(group), context.config
-        network = Trainable.load(context, "critic", name)
+        network = Trainable.load(context, "critic", name, config.critic_lr)
         old_values, targets = context.tensors[f"value/{name}"], context.tensors[f"target/{name}"]
 
         def loss(outputs: Array, log_std: Array | None, rows: RowIndices) -> ValueLoss:

@@ -48,6 +48,9 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
         Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step; default 1e-3, 7e-4 from six agents on")]
         | None
     ) = None
+    critic_lr: (
+        Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step for critics; default: lr")] | None
+    ) = None
     gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9
     gae_lambda: Annotated[float, Meta(ge=0, le=1, description="λ of generalised advantage estimation")] = 0.95
     clip_coef: Annotated[float, Meta(gt=0, le=LARGEST, description="how far the probability ratio may move from 1")] = (
@@ -91,7 +94,12 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
 
     @property
     def schedules(self) -> Mapping[str, ScheduleName]:
-        return {"lr": self.lr_schedule, "clip_coef": self.clip_schedule, "ent_coef": self.ent_schedule}
+        return {
+            "lr": self.lr_schedule,
+            "critic_lr": self.lr_schedule,
+            "clip_coef": self.clip_schedule,
+            "ent_coef": self.ent_schedule,
+        }
 
     def critic_view(self, view: CriticView) -> CriticView:
         """What critics see with these settings, in an algorithm whose critics see `view`."""

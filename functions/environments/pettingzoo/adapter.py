@@ -4,7 +4,7 @@ In a `ParallelEnv` all agents act in every step; an `AECEnv`, in which they take
 `turns`).
 
 `task.options` are the factory's keyword arguments and four options of this module. `horizon` is the longest episode in
-steps, for environments without the attribute or metadata `max_cycles`; longer episodes are truncated. `joint_actions`
+steps, for environments that do not say it (see `horizon`); longer episodes are truncated. `joint_actions`
 numbers the combinations of an agent's several choices as one choice. `sides` lists the prefixes of the agents' names of
 each side where some compete, as in ``"adversary,agent"``. `rebuild` makes new environments at every `reset`, for those
 whose `reset` keeps state of the last episode: episodes must depend on the generator only (`marless.testing` checks it).
@@ -55,18 +55,23 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     `EnvironmentFault` for errors of the environment.
     """
     factory = factory_of(task.name)
-    return assemble(task, num_envs, lambda: build(task, factory))
+    return assemble(task, num_envs, lambda: build(task, factory), factory)
 
 
-def assemble(task: EnvTask, num_envs: int, build_one: Callable[[], Any]) -> VectorEnvironment:
-    """`num_envs` environments made by `build_one`, with the interface of `ParallelEnv`; raises what `make` raises."""
+def assemble(
+    task: EnvTask, num_envs: int, build_one: Callable[[], Any], factory: Callable[..., Any] | None = None
+) -> VectorEnvironment:
+    """`num_envs` environments made by `build_one`, with the interface of `ParallelEnv`; raises what `make` raises.
+
+    The signature of `factory` may say how long an episode is.
+    """
     with ExitStack() as resources:
         guards = []
         for number in range(num_envs):
             guard = Guard(f"{task.name}, copy {number}", build_one())
             resources.callback(guard.call, "close")
             guards.append(guard)
-        environment = PettingZooEnvironment(task, guards, build_one if _flag(task, "rebuild") else None)
+        environment = PettingZooEnvironment(task, guards, build_one if _flag(task, "rebuild") else None, factory)
         resources.pop_all()
     return environment
 
@@ -74,13 +79,23 @@ def assemble(task: EnvTask, num_envs: int, build_one: Callable[[], Any]) -> Vect
 class PettingZooEnvironment:
     """E PettingZoo environments; each reset takes a new seed from the generator of `reset`."""
 
-    def __init__(self, task: EnvTask, guards: list[Guard], rebuild: Callable[[], Any] | None) -> None:
-        """`rebuild` makes a new environment at every `reset`; None to keep them."""
+    def __init__(
+        self,
+        task: EnvTask,
+        guards: list[Guard],
+        rebuild: Callable[[], Any] | None,
+        factory: Callable[..., Any] | None = None,
+    ) -> None:
+        """`rebuild` makes a new environment at every `reset`; None to keep them. `factory` made the environments."""
         agents = agents_of(task.name, guards[0], _flag(task, "joint_actions"))
         if task.agents not in (None, len(agents)):
             raise ValueError(f"{task.name}: task.agents is {task.agents}, but the environment has {len(agents)} agents")
         sides = sides_of(task.name, agents, task.options.get("sides", ""))
-        horizon = horizon_of(task, guards[0].environment)
+        first = guards[0].environment
+        turns = isinstance(first, TurnEnvironment)
+        horizon, source = horizon_of(task, first, first.game if turns else first, factory)
+        # What a user should know of the task, '' for nothing.
+        self.remark = source and f"{task.name}: an episode has at most {horizon:,} steps ({source})"
         state = state_encoder(guards[0])
         self.num_envs = len(guards)
         self.spec = EnvSpec(
@@ -91,7 +106,7 @@ class PettingZooEnvironment:
             masked=any(agent.masked for agent in agents),
             sides=sides,
             keys=keys_of(agents),
-            turns=isinstance(guards[0].environment, TurnEnvironment),
+            turns=turns,
         )
         self._native = [agents[kind.agents[0]].codec.action.native for kind in self.spec.classes]
         sizes = [(self.num_envs, len(kind.agents), kind) for kind in self.spec.classes]

@@ -1,15 +1,15 @@
 """From an env task's name to a PettingZoo environment: finds and calls the factory; errors are one line."""
 
 import difflib
+import inspect
 import pkgutil
 import re
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from importlib import import_module
-from inspect import get_annotations, getattr_static
 from io import StringIO
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from functions.contract import MissingExtra
@@ -35,6 +35,15 @@ _CLASSES = ("ParallelEnv", "AECEnv")
 
 ADAPTER_OPTIONS = ("horizon", "joint_actions", "rebuild", "sides")
 _NAME = re.compile(r"pettingzoo:(\w+(?:\.\w+)*):(\w+)")
+_MODULE = re.compile(r"\w+(?:\.\w+)*")
+# What Python says where `agent_selector` was a class, and what it means.
+_MODULE_CALLED = "'module' object is not callable"
+_OUTDATED = (
+    "; if that is agent_selector: the package was written for PettingZoo before 1.25, where it was a class; a newer"
+    " version of the package may mend it"
+)
+# So many factories of a module are listed.
+_LISTED = 6
 
 
 def factory_of(name: str) -> Factory:
@@ -45,7 +54,8 @@ def factory_of(name: str) -> Factory:
     """
     match = _NAME.fullmatch(name)
     if match is None:
-        raise ValueError(f"'{name}' names no environment: write it as 'pettingzoo:package.module:factory'")
+        form = f"'{name}' names no environment: write it as 'pettingzoo:package.module:factory'"
+        raise ValueError(f"{form}{_offer_without_factory(name)}")
     refuse_standard(match[1])
     module = module_of(name, match[1])
     try:
@@ -62,14 +72,80 @@ def factory_of(name: str) -> Factory:
     # A module of PettingZoo that has `env` but no `parallel_env`.
     if match[2] == "parallel_env" and _FAMILY.match(match[1]) and "env" in vars(module):
         raise ValueError(f"{name}: in the game of module '{match[1]}' agents take turns; name its 'env' instead")
+    if factory is None:
+        factory = _submodule(match[1], match[2])
+    if isinstance(factory, ModuleType):
+        offers = offer_of(factory) or offer_of(module)
+        raise ValueError(f"{name}: '{match[1]}.{match[2]}' is a module and no factory{_listed(offers)}")
     public = [word for word, value in vars(module).items() if callable(value) and not word.startswith("_")]
-    raise ValueError(f"{name}: module '{match[1]}' has no factory '{match[2]}'{_nearest(match[2], public)}")
+    others = _listed(offer_of(module), match[2]) or _nearest(match[2], public)
+    raise ValueError(f"{name}: module '{match[1]}' has no factory '{match[2]}'{others}")
+
+
+def offer_of(module: ModuleType) -> list[str]:
+    """The env tasks that the factories of a module make: its own and those that it imports from its package, and what
+    PettingZoo's `parallel_wrapper_fn` made, but not PettingZoo's wrappers and base classes."""
+    package = module.__name__.partition(".")[0]
+    return [
+        f"pettingzoo:{module.__name__}:{word}"
+        for word, value in vars(module).items()
+        if not word.startswith("_") and _belongs_to(package, value) and _makes_one(value)
+    ]
+
+
+def _belongs_to(package: str, value: Any) -> bool:
+    was_made = "<locals>" in str(getattr(value, "__qualname__", ""))
+    return was_made or str(getattr(value, "__module__", "")).partition(".")[0] == package
+
+
+def _makes_one(value: Any) -> bool:
+    if not callable(value):
+        return False
+    try:
+        require_maker(value, is_environment, _CLASSES, "an environment")
+    except (ValueError, ModuleNotFoundError):
+        return False
+    return True
+
+
+def _submodule(package: str, name: str) -> ModuleType | None:
+    """The module of a package that nothing has imported yet; None where there is none that can be."""
+    try:
+        return import_module(f"{package}.{name}")
+    except Exception:
+        return None
+
+
+def _offer_without_factory(name: str) -> str:
+    """What a module offers of which no factory was named."""
+    path = name.removeprefix("pettingzoo:")
+    if not _MODULE.fullmatch(path):
+        return ""
+    refuse_standard(path)
+    module = module_of(name, path)
+    modules = [f"{path}.{part.name}" for part in pkgutil.iter_modules(getattr(module, "__path__", []))]
+    public = [part for part in modules if not part.rpartition(".")[2].startswith("_")]
+    return _listed(offer_of(module)) or _list(f"'{path}' has the modules", public)
+
+
+def _listed(offers: list[str], word: str = "") -> str:
+    """What to name instead: the nearest to `word`, or else the first ones."""
+    by_word = {offer.rpartition(":")[2]: offer for offer in offers}
+    if nearest := difflib.get_close_matches(word, by_word):
+        return f"; nearest: {', '.join(by_word[match] for match in nearest)}"
+    return _list("it offers", offers)
+
+
+def _list(beginning: str, words: list[str]) -> str:
+    """The first words; '' without any."""
+    more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
+    return f"; {beginning} {', '.join(words[:_LISTED])}{more}" if words else ""
 
 
 def is_environment(kind: type) -> bool:
     """Whether a class has the interface of a `ParallelEnv` or an `AECEnv`, or delegates to a wrapped environment."""
     delegates = hasattr(kind, "__getattr__")
-    methods = [callable(getattr_static(kind, name, None)) for name in ("reset", "step")]
+    methods = [callable(inspect.getattr_static(kind, name, None)) for name in ("reset", "step")]
     has_agents = hasattr(kind, _AGENTS) or any(map(_names_agents, kind.__mro__))
     return (any(methods) and delegates) or (all(methods) and has_agents)
 
@@ -77,7 +153,7 @@ def is_environment(kind: type) -> bool:
 def _names_agents(kind: type) -> bool:
     """Whether a class declares `possible_agents` or sets it in one of its methods."""
     codes = (value.__code__ for value in vars(kind).values() if isinstance(value, FunctionType))
-    return _AGENTS in get_annotations(kind) or any(_AGENTS in code.co_names for code in codes)
+    return _AGENTS in inspect.get_annotations(kind) or any(_AGENTS in code.co_names for code in codes)
 
 
 def module_of(name: str, path: str) -> Any:
@@ -125,6 +201,7 @@ def build(task: EnvTask, factory: Factory) -> Any:
     """One environment with the task's options, an `AECEnv` as a `TurnEnvironment`; raises `Unsupported` when it is
     neither that nor a parallel one, and `ValueError` when the factory refuses the options."""
     options = factory_options(task)
+    _require_arguments(task, factory, options)
     try:
         environment = factory(**options)
     except ModuleNotFoundError as error:
@@ -139,10 +216,27 @@ def build(task: EnvTask, factory: Factory) -> Any:
             raise ValueError(
                 f"{task.name}: the factory refuses task.options {options}: {describe_error(error)}"
             ) from error
-        raise EnvironmentFault(f"{task.name}, factory: {describe_error_with_location(error)}") from error
+        hint = _OUTDATED if str(error) == _MODULE_CALLED else ""
+        raise EnvironmentFault(f"{task.name}, factory: {describe_error_with_location(error)}{hint}") from error
     if hasattr(environment, "agent_iter"):
         return _turn_environment(task, environment)
     return _require_interface(task, environment, "reset", "step", "close")
+
+
+def _require_arguments(task: EnvTask, factory: Factory, options: dict[str, Any]) -> None:
+    """Raises `ValueError` for arguments without default that no option gives, before the factory is called."""
+    try:
+        # A decorator may give what the function inside it needs.
+        parameters = inspect.signature(factory, follow_wrapped=False).parameters.values()
+    except (TypeError, ValueError):  # it is not written in Python
+        return
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    needed = [one.name for one in parameters if one.kind in by_name and one.default is inspect.Parameter.empty]
+    if missing := [name for name in needed if name not in options]:
+        raise ValueError(
+            f"{task.name}: the factory needs {', '.join(missing)}: set task.options.{missing[0]}, or if that is no"
+            " number or text, name a function of yours that calls it"
+        )
 
 
 def _turn_environment(task: EnvTask, game: Any) -> TurnEnvironment:

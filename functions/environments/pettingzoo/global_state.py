@@ -14,20 +14,26 @@ from functions.environments.spaces.observations import ObservationCodec, is_fini
 # Modules of environments whose state is the concatenation of all agents' observations.
 _CONCATENATED = {"mpe2._mpe_utils.simple_env"}
 
+# Kinds of numpy's types.
+_NUMBERS = "biuf"
+
 
 def state_encoder(guard: Guard) -> ObservationCodec | None:
-    """The encoder of the environment's global state, None if it has none; calls `reset` first."""
+    """The encoder of the environment's global state, None if it has none or one that is no array of numbers, such as a
+    dictionary for debuggers; calls `reset` first."""
     guard.call("reset", seed=0)
     # Some environments have another attribute `state`, which the wrappers of PettingZoo would call.
     if not callable(getattr(getattr(guard.environment, "unwrapped", guard.environment), "state", None)):
         return None
     try:
-        shape = np.asarray(guard.environment.state()).shape
+        state = np.asarray(guard.environment.state())
     except (AttributeError, NotImplementedError):
         return None
     except Exception as error:
         raise guard.fault_of("state", error) from error
-    space = image_or_numbers(shape, getattr(guard.environment, "state_space", None))
+    if state.dtype.kind not in _NUMBERS:
+        return None
+    space = image_or_numbers(state.shape, getattr(guard.environment, "state_space", None))
     return observation_codec(msgspec.to_builtins(space))
 
 

@@ -1,25 +1,66 @@
-"""The longest episode of a PettingZoo environment."""
+"""The longest episode of a PettingZoo environment: from where environments say it, or from the user."""
 
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functions.environments.base import EnvTask
 
+# What packages call the longest episode, surest first.
+NAMES = (
+    "max_cycles",
+    "max_steps",
+    "max_episode_steps",
+    "max_num_steps",
+    "max_episode_length",
+    "max_timesteps",
+    "max_timestep",
+    "max_turns",
+    "max_moves",
+    "max_ticks",
+    "max_iter",
+    "episode_limit",
+    "episode_length",
+    "timestep_limit",
+    "step_limit",
+    "time_limit",
+    "num_steps",
+    "n_steps",
+    "horizon",
+)
+# Attributes that hold an environment's settings.
+_SETTINGS = ("config", "_config", "cfg", "_cfg")
 
-def horizon_of(task: EnvTask, environment: Any) -> int:
-    """The longest episode in steps: `task.options.horizon`, else the environment's own.
 
-    Raises `ValueError` when neither is known, or when it is not a whole number from 1.
+class Horizon(NamedTuple):
+    """The longest episode in steps, and who said it."""
+
+    steps: int
+    # Where it was looked up, for the user; '' where `task.options.horizon` or PettingZoo's `max_cycles` says it.
+    source: str = ""
+
+
+def horizon_of(task: EnvTask, environment: Any, game: Any, factory: Callable[..., Any] | None) -> Horizon:
+    """`task.options.horizon`, else the environment's own `max_cycles`, else what it or its `factory` says elsewhere.
+
+    `game` is the environment, or the `AECEnv` inside a `TurnEnvironment`: whether its limit counts turns or cycles is
+    unknown, and the longer one cuts no episode short. Raises `ValueError` when nothing says it, or when it is not a
+    whole number from 1.
     """
     horizon = task.options.get("horizon", own_horizon(environment))
     if horizon is None:
         horizon = task.options.get("max_cycles")
-    if horizon is None:
-        raise ValueError(f"{task.name} does not say how long an episode is: add task.options.horizon, in steps")
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise ValueError(f"{task.name}: the horizon is {horizon!r}; it must be a whole number of steps, at least 1")
-    return int(horizon)
+    if horizon is not None:
+        if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+            raise ValueError(f"{task.name}: the horizon is {horizon!r}; it must be a whole number of steps, at least 1")
+        return Horizon(int(horizon))
+    for steps, source in _statements(task, game, factory):
+        if game is environment:
+            return Horizon(steps, source)
+        return Horizon(steps * len(game.possible_agents), f"{source}, times {len(game.possible_agents)} agents")
+    raise ValueError(f"{task.name} does not say how long an episode is: add task.options.horizon, in steps")
 
 
 def own_horizon(environment: Any) -> Any:
@@ -28,3 +69,43 @@ def own_horizon(environment: Any) -> Any:
     metadata = getattr(inner, "metadata", None) or {}
     game = getattr(inner, "env", None)
     return getattr(inner, "max_cycles", metadata.get("max_cycles", getattr(game, "max_cycles", None)))
+
+
+def _statements(task: EnvTask, game: Any, factory: Callable[..., Any] | None) -> Iterator[tuple[int, str]]:
+    """The limits that are whole numbers from 1 and where they stand, surest first."""
+    places: list[tuple[str, Callable[[str], Any]]] = [("task.options.{}={}", task.options.get)]
+    inner = _attribute(game, "unwrapped") or game
+    for holder in (game, inner):
+        if (spec := _attribute(holder, "spec")) is not None:
+            places.append(("spec.{}={}", _reader(spec)))
+    kind = type(inner).__name__
+    for holder in (game, inner, *(_attribute(inner, name) for name in ("env", *_SETTINGS))):
+        places += [(f"{kind}.{{}}={{}}", _reader(holder)), (f"{kind}._{{}}={{}}", _reader(holder, "_"))]
+    for maker in (factory, type(inner)):
+        name = getattr(maker, "__name__", "the factory")
+        places.append((f"{{}}={{}} in the signature of {name}", _defaults(maker).get))
+    for text, read in places:
+        for name in NAMES:
+            value = read(name)
+            if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1:
+                yield int(value), text.format(name, value)
+
+
+def _reader(holder: Any, prefix: str = "") -> Callable[[str], Any]:
+    return lambda name: _attribute(holder, prefix + name)
+
+
+def _attribute(holder: Any, name: str) -> Any:
+    """An attribute or an entry; None where there is none: code of others may raise anything when it is asked."""
+    try:
+        return holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
+    except Exception:
+        return None
+
+
+def _defaults(maker: Any) -> dict[str, Any]:
+    """The defaults of a callable's arguments."""
+    try:
+        return {name: argument.default for name, argument in inspect.signature(maker).parameters.items()}
+    except (TypeError, ValueError):  # None, or it is not written in Python
+        return {}

@@ -47,12 +47,23 @@ def observation_space_of(who: str, space: Any) -> Space:
         description = _describe(space)
         size = observed_size(description)
     except _UnsupportedSpace:
-        raise Unsupported(f"{who} observes {one_line(space)}; supported are {_SUPPORTED}") from None
+        raise Unsupported(f"{who} observes {_text_of(space)}; supported are {_SUPPORTED}") from None
     except ValueError as error:
         raise Unsupported(f"{who} observes {one_line(space)}: {error}") from error
     if not size:
         raise Unsupported(f"{who} observes nothing: {one_line(space)}")
     return description
+
+
+def _text_of(space: Any) -> str:
+    """A space in one line, with its class where that looks like one of Gymnasium's and is none."""
+    from gymnasium import spaces
+
+    kind = type(space)
+    is_other = hasattr(spaces, kind.__name__) and not isinstance(space, spaces.Space)
+    return (
+        f"{one_line(space)}, a {kind.__module__}.{kind.__name__} and none of Gymnasium" if is_other else one_line(space)
+    )
 
 
 def action_space_of(who: str, space: Any, joint: bool) -> Space:
@@ -66,7 +77,7 @@ def action_space_of(who: str, space: Any, joint: bool) -> Space:
     if isinstance(space, spaces.Box) and _is_bounded(space):
         return _box(space, most_bounds=space.low.size)
     if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-        raise Unsupported(f"{who} acts in {one_line(space)}; supported are {_SUPPORTED_ACTIONS}")
+        raise Unsupported(f"{who} acts in {_text_of(space)}; supported are {_SUPPORTED_ACTIONS}")
     if 0 in (space.shape or ()):
         raise Unsupported(f"{who} acts in {one_line(space)}, which has no action")
     if joint and isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):

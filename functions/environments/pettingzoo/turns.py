@@ -36,7 +36,7 @@ class TurnEnvironment:
         cycles = own_horizon(game)
         self.max_cycles = cycles if cycles is None else cycles * len(self.possible_agents)
         self.metadata = getattr(game, "metadata", None)
-        self._game = game
+        self.game = game
         self._inner = innermost(game)
         self._masks = {agent: _has_mask(game.observation_space(agent)) for agent in self.possible_agents}
         self._waiting_masks = {
@@ -47,7 +47,7 @@ class TurnEnvironment:
         """The space of the observations of `agent`, with a mask of its actions."""
         from gymnasium import spaces
 
-        observation = self._game.observation_space(agent)
+        observation = self.game.observation_space(agent)
         if self._masks[agent]:
             return observation
         mask = spaces.Box(0, 1, self._waiting_masks[agent].shape, np.int8)
@@ -55,11 +55,11 @@ class TurnEnvironment:
 
     def action_space(self, agent: Any) -> Any:
         """The space of the actions of `agent`."""
-        return self._game.action_space(agent)
+        return self.game.action_space(agent)
 
     def reset(self, seed: int) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """A new episode."""
-        self._game.reset(seed=seed)
+        self.game.reset(seed=seed)
         self.agents = list(self._inner.agents)
         return {agent: self._observation(agent) for agent in self.agents}, {}
 
@@ -69,7 +69,7 @@ class TurnEnvironment:
         Raises `RuntimeError` when it is the turn of an agent that is not in play.
         """
         game = self._inner
-        self._game.step(actions[game.agent_selection])
+        self.game.step(actions[game.agent_selection])
         # Copies, because the game removes agents that left.
         rewards, terminations, truncations = dict(game.rewards), dict(game.terminations), dict(game.truncations)
         self.agents = [agent for agent in game.agents if not (terminations.get(agent) or truncations.get(agent))]
@@ -82,24 +82,24 @@ class TurnEnvironment:
     def state(self) -> Any:
         """The game's global state; raises `NotImplementedError` when it has none."""
         # Some games have another attribute `state`, which the wrappers of PettingZoo would call.
-        if not callable(getattr(getattr(self._game, "unwrapped", self._game), "state", None)):
+        if not callable(getattr(getattr(self.game, "unwrapped", self.game), "state", None)):
             raise NotImplementedError
-        return self._game.state()
+        return self.game.state()
 
     def render(self) -> Any:
         """The game's picture."""
-        return self._game.render()
+        return self.game.render()
 
     def close(self) -> None:
         """Closes the game."""
-        self._game.close()
+        self.game.close()
 
     def _remove_dead_agents(self) -> None:
         """Gives dead agents their last step, `step(None)`, as PettingZoo's convention has it."""
         game = self._inner
         while game.terminations.get(game.agent_selection) or game.truncations.get(game.agent_selection):
             agent_count = len(game.agents)
-            self._game.step(None)
+            self.game.step(None)
             if len(game.agents) == agent_count:
                 raise RuntimeError(f"agent '{game.agent_selection}' does not leave by step(None) after its end")
 
@@ -112,7 +112,7 @@ class TurnEnvironment:
         """The observation of `agent`, with the mask of its legal actions."""
         is_waiting = agent != self._inner.agent_selection
         # Wrappers store the observation of the agent whose turn it is.
-        observation = (self._inner if is_waiting else self._game).observe(agent)
+        observation = (self._inner if is_waiting else self.game).observe(agent)
         mask = None
         if isinstance(observation, dict) and self._masks[agent]:
             mask = observation["action_mask"]

@@ -189,6 +189,13 @@ class Pictured(Relay):
         return np.array([[51, 255]], dtype=np.uint8)
 
 
+class Tabled(Relay):
+    """Its state is a table for debuggers."""
+
+    def state(self):
+        return {"step": self.steps, "agents": list(self.agents)}
+
+
 class Tired(Relay):
     """Observations are multiplied by the number of resets of this instance."""
 

@@ -389,7 +389,11 @@ def test_a_package_that_an_environment_looks_for_itself_is_missing(shell):
             ValueError,
             "no module 'simple_spread_v9'; nearest: .*_v3",
         ),
-        (EnvTask(name="pettingzoo:mpe2.simple_spread_v3:paralel_env"), ValueError, "nearest: parallel_env"),
+        (
+            EnvTask(name="pettingzoo:mpe2.simple_spread_v3:paralel_env"),
+            ValueError,
+            "nearest: pettingzoo:mpe2.simple_spread_v3:parallel_env",
+        ),
         (EnvTask(name=f"{TURNS}:parallel_env"), ValueError, "agents take turns; name its 'env' instead"),
         (
             EnvTask(name="pettingzoo:nobody_has_this.x:y"),

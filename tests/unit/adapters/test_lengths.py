@@ -1,0 +1,109 @@
+"""How long an episode of a PettingZoo environment is, found where it says so; what a module offers as factories."""
+
+import msgspec
+import numpy as np
+import pytest
+from relays import relay
+from simulated import MemoryStorage
+from task_fields import make_task
+
+from functions.actor.handler import handle
+from functions.contract import DescribeTask, Done
+from functions.encoding import to_json
+from functions.environments import registry
+from functions.environments.base import EnvTask
+from functions.environments.pettingzoo.factory import factory_of
+from marless.environments import check
+
+SPREAD = "pettingzoo:mpe2.simple_spread_v3:parallel_env"
+
+
+def named(factory, **options):
+    return EnvTask(name=f"pettingzoo:stated.lengths:{factory}", options=options)
+
+
+@pytest.mark.parametrize(
+    ("task", "horizon", "source"),
+    [
+        (named("Attribute"), 21, "Attribute.episode_limit=21"),
+        (named("Hidden"), 22, "Hidden._max_steps=22"),
+        (named("Specified"), 23, "spec.max_episode_steps=23"),
+        (named("Configured"), 24, "Configured.max_ticks=24"),
+        (named("Tabled"), 25, "Tabled.horizon=25"),
+        (named("Stingy"), 26, "Stingy.step_limit=26"),
+        (named("Signed"), 27, "max_steps=27 in the signature of Signed"),
+        (named("Signed", max_steps=7), 7, "task.options.max_steps=7"),
+        (named("make"), 28, "max_turns=28 in the signature of make"),
+        (named("game"), 18, "max_turns=9 in the signature of game, times 2 agents"),
+    ],
+    ids=lambda value: value.name.rpartition(":")[2] if isinstance(value, EnvTask) else None,
+)
+def test_the_length_is_taken_from_where_the_environment_says_it_and_that_place_is_named(task, horizon, source):
+    spec, remark = registry.describe(task)
+    assert spec.horizon == horizon
+    assert f"at most {horizon} steps ({source})" in remark
+
+
+@pytest.mark.parametrize(
+    ("task", "horizon"),
+    [
+        (named("Attribute", horizon=4), 4),
+        (EnvTask(name=SPREAD), 25),
+        (relay("Mute", max_cycles=11), 11),
+        (relay("LengthInside"), 17),
+    ],
+)
+def test_what_the_user_or_pettingzoos_own_name_says_comes_first_and_without_a_word(task, horizon):
+    spec, remark = registry.describe(task)
+    assert (spec.horizon, remark) == (horizon, "")
+
+
+def test_a_limit_that_is_no_whole_number_says_nothing():
+    with pytest.raises(ValueError, match=r"Unlimited does not say how long an episode is: add task\.options\.horizon"):
+        registry.make(named("Unlimited"), 1)
+
+
+@pytest.mark.parametrize("last_action", [False, True])
+def test_the_task_that_describes_the_environment_tells_the_user(last_action):
+    task = EnvTask(name="pettingzoo:stated.lengths:Attribute", last_action=last_action)
+    address = {"id": "i", "output": "o", "run": "r", "round": 0, "timeout_s": 9.0, "seed": 1}
+    order = make_task(DescribeTask, **address, environment=task)
+    done = msgspec.json.decode(handle(to_json(order), MemoryStorage()), type=Done)
+    assert done.remarks == (
+        "pettingzoo:stated.lengths:Attribute: an episode has at most 21 steps (Attribute.episode_limit=21)",
+    )
+
+
+def test_the_check_names_the_place_too(capsys):
+    check(lambda num_envs: registry.make(named("Attribute"), num_envs), episodes=1, independent_envs=False)
+    assert capsys.readouterr().err.count("an episode has at most 21 steps (Attribute.episode_limit=21)") == 1
+
+
+def test_a_factory_that_needs_arguments_is_not_called_without_them():
+    with pytest.raises(ValueError, match=r"the factory needs size, rules: set task\.options\.size, or if that is no"):
+        registry.make(named("needs"), 1)
+    with pytest.raises(ValueError, match=r"the factory needs rules: set task\.options\.rules"):
+        registry.make(named("needs", size=3), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("pettingzoo:mpe2:simple_spread_v3", "'mpe2.simple_spread_v3' is a module and no factory; it offers .*{}"),
+        ("pettingzoo:mpe2.simple_spread_v3", "names no environment: .*; it offers .*{}"),
+        ("pettingzoo:mpe2.simple_spread_v3:spread", "has no factory 'spread'; it offers .*{}"),
+        ("pettingzoo:mpe2", r"; 'mpe2' has the modules .*mpe2\.simple_adversary_v3"),
+        ("pettingzoo:stated.lengths", "; it offers pettingzoo:stated.lengths:Unnamed, .* and 6 more"),
+        ("pettingzoo:json", "'json' belongs to Python's own library"),
+    ],
+)
+def test_a_module_named_as_a_factory_says_what_it_offers(name, answer):
+    with pytest.raises(ValueError, match=answer.format(SPREAD)) as refused:
+        factory_of(name)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_state_that_is_no_array_of_numbers_is_none():
+    assert registry.spec(relay("Tabled")).state_size == 0
+    environment = registry.make(relay("Tabled"), 1)
+    assert environment.reset(np.random.default_rng(0)).state is None
