@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coordinator.config.nested_tables import nest
-from coordinator.config.schema import RunConfig, algorithm_name
-from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM, FEW, PPO_TASKS
+from coordinator.config.schema import Evaluation, RunConfig, algorithm_name
+from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM, FEW, PPO_TASKS, family
 from coordinator.placement.placement_rules import fused
 from functions.algorithms import registry as algorithms
 
@@ -47,10 +47,10 @@ def _family_layers(document: Mapping[str, Any]) -> tuple[Layer, ...]:
     if not isinstance(task, str):
         return ()
     algorithm = algorithm_name(document)
-    prefix = next(prefix for prefix in FAMILIES if task.startswith(prefix))
-    family = f"family {prefix or 'of other tasks'}"
+    prefix = family(task)
+    origin = f"family {prefix or 'of other tasks'}"
     of_algorithm = FAMILY_AND_ALGORITHM.get((prefix, algorithm), {})
-    return Layer(f"{family} with {algorithm}", of_algorithm), Layer(family, FAMILIES[prefix])
+    return Layer(f"{origin} with {algorithm}", of_algorithm), Layer(origin, FAMILIES[prefix])
 
 
 def _set_default(document: dict[str, Any], path: list[str], name: str, value: float | str | bool) -> bool:
@@ -139,6 +139,38 @@ def _annealing(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
     return Layer(f"task {task.name}", settings) if settings else None
 
 
+# Where the environments of a task are stepped one by one, each of the two evaluations that end a run plays at most a
+# quarter as many episodes as the run samples, so that both are at most a third of all; but no fewer than the slowest
+# families play, below which an interval says little.
+_ENDING_SHARE, _FEWEST_AT_END = 4, 160
+# Of an episode whose length no option of the task says: those of the Multi-Particle tasks.
+_USUAL_STEPS = 25
+
+
+def _ending_evaluations(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
+    """Fewer episodes in evaluations of short runs of tasks without a family, which else would take more time than the
+    training; not where evaluations decide when the run stops."""
+    if family(config.task.name) or config.stop.return_ is not None or config.offline.dataset is not None:
+        return None
+    sampled_episodes = _sampled_episodes(config)
+    if sampled_episodes is None or sampled_episodes >= _ENDING_SHARE * Evaluation().final_episodes:
+        return None
+    episodes = max(_FEWEST_AT_END, sampled_episodes // _ENDING_SHARE // 10 * 10)
+    sizes = {"evaluation.final_episodes": episodes, "evaluation.episodes": episodes // 10}
+    shortened = {key: size for key, size in sizes.items() if key not in fixed_keys}
+    return Layer("short run", shortened) if shortened else None
+
+
+def _sampled_episodes(config: RunConfig) -> int | None:
+    """How many episodes the run samples, if its limits say so."""
+    stop, actors = config.effective().stop, config.actors
+    lengths = [config.task.options.get(name) for name in ("horizon", "max_cycles", "max_steps")]
+    steps = next((length for length in lengths if isinstance(length, int) and length > 0), _USUAL_STEPS)
+    by_rounds = None if stop.rounds is None else stop.rounds * config.scaling.rollouts * actors.num_envs
+    by_steps = None if stop.env_steps is None else stop.env_steps // steps
+    return min((count for count in (by_rounds, by_steps) if count is not None), default=None)
+
+
 # In this order: a later one sees the values of those before it.
 DERIVED: tuple[Callable[[RunConfig, Collection[str]], Layer | None], ...] = (
     _shared_networks,
@@ -146,4 +178,5 @@ DERIVED: tuple[Callable[[RunConfig, Collection[str]], Layer | None], ...] = (
     _engine,
     _packed_learners,
     _annealing,
+    _ending_evaluations,
 )

@@ -193,7 +193,13 @@ class Evaluation(Section, frozen=True, kw_only=True):
         int, Meta(ge=2, le=MOST_EPISODES, description="episodes of an evaluation; the absolute metric takes ten times")
     ] = 320
     final_episodes: Annotated[
-        int, Meta(ge=2, le=MOST_EPISODES, description="episodes for the return of the final policies")
+        int,
+        Meta(
+            ge=2,
+            le=MOST_EPISODES,
+            description="episodes for the return of the final policies; fewer, as `episodes`, in short runs of tasks"
+            " without a family",
+        ),
     ] = 3200
     episodes_per_invocation: Annotated[
         int, Meta(ge=1, le=MOST_EPISODES, description="episodes in one evaluator invocation")

@@ -103,6 +103,7 @@ FAMILIES: Mapping[str, Settings] = {
     "pettingzoo:pettingzoo.butterfly": _SLOW,
     "": _STEPPED,
 }
+
 # Settings of one algorithm in a family, in addition to the family's. QMIX's default values were tuned on rewards at
 # every step; with them it collected no food. Which of the three changes it needs was not tested.
 FAMILY_AND_ALGORITHM: Mapping[tuple[str, str], Settings] = {
@@ -117,3 +118,8 @@ PPO_TASKS: Mapping[str, Settings] = {
     "mpe/simple_spread": _ANNEALING,
     "mpe/simple_speaker_listener": {**_ANNEALING, "normalise_observations": True},
 }
+
+
+def family(task: str) -> str:
+    """The prefix in `FAMILIES` of the task's family; '' for all other tasks."""
+    return next(prefix for prefix in FAMILIES if task.startswith(prefix))

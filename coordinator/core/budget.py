@@ -83,6 +83,14 @@ def affordable(plan: Plan, state: State, nodes: list[Node]) -> bool:
     return dollars(plan, meter) <= Decimal(str(plan.config.stop.dollars))
 
 
+def kept_for_end(plan: Plan, state: State) -> Decimal:
+    """What a capped run keeps for the evaluations that end it: their most, as long as they have not begun."""
+    if plan.config.stop.dollars is None:
+        return Decimal(0)
+    at_most = [(node.item, allowed_s(plan, state, node)) for node in ending(plan, state)]
+    return dollars(plan, add_lost(plan, Meter(), at_most))
+
+
 def _with_turns(plan: Plan, state: State, meter: Meter, new_tasks: int) -> Meter:
     """The meter with the turns of a coordinator that is a function, until the next decision and for the end, and with
     the reports that tasks write and it reads."""

@@ -24,12 +24,14 @@ _EPISODES = 320
 
 @dataclass(frozen=True)
 class Estimate:
-    """A run as it would end: its rounds, its seconds of training, what it used, and the bill, line by line."""
+    """A run as it would end: its rounds, its seconds of training, what it used, the bill, line by line, and what of it
+    the evaluations cost that end the run."""
 
     rounds: int
     seconds: float
     meter: Meter
     bill: Bill
+    ending_dollars: float
 
     @property
     def dollars(self) -> float:
@@ -88,7 +90,8 @@ def estimate(config: RunConfig, recording: Recording, target: Target) -> Estimat
     state = target.forecast(_limit_rounds(plan, LONG), recording)
     if state.round >= LONG:
         return _extrapolate(plan, target.forecast(_limit_rounds(plan, SHORT), recording), state)
-    return Estimate(state.round, state.seconds, state.meter, budget.bill_of(plan, state.meter))
+    bill = budget.bill_of(plan, state.meter)
+    return Estimate(state.round, state.seconds, state.meter, bill, _ending_dollars(bill, state))
 
 
 def _steady(config: RunConfig) -> RunConfig:
@@ -120,7 +123,13 @@ def _extrapolate(plan: Plan, short: State, long: State) -> Estimate:
         seconds=short.seconds + share * (long.seconds - short.seconds),
         meter=meter,
         bill=budget.bill_of(plan, meter),
+        ending_dollars=_ending_dollars(budget.bill_of(plan, long.meter), long),
     )
+
+
+def _ending_dollars(bill: Bill, state: State) -> float:
+    """What of the bill followed the last round."""
+    return float(bill.total) - (state.lines[-1].dollars if state.lines else 0.0)
 
 
 def _interpolate(low: Any, high: Any, share: float) -> Any:

@@ -122,6 +122,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def lost_attempts(count: int) -> str:
+    """How attempts that never reported are on the bill."""
+    return f"{counted(count, 'lost attempt')} billed at {'its' if count == 1 else 'their'} maximum"
+
+
 def event(line: RoundLine) -> str:
     """The sharing event at the end of a round."""
     return f"round {line.round:5d}  {event_text(line)}"

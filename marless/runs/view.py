@@ -30,24 +30,25 @@ class View:
         """Restores the terminal; may be called twice."""
 
 
-def progress(stop: Stop, line: RoundLine) -> float:
-    """The used share of the nearest limit, 0 to 1; a target return does not count, since it may never be reached."""
+def progress(stop: Stop, line: RoundLine, kept_dollars: float = 0.0) -> float:
+    """The used share of the nearest limit, 0 to 1; a target return does not count, since it may never be reached. Of a
+    cap `kept_dollars` are not for training."""
     shares = [
         amount / limit
         for amount, limit in (
             (line.round, stop.rounds),
             (line.env_steps, stop.env_steps),
             (line.seconds, stop.seconds),
-            (line.dollars, stop.dollars),
+            (line.dollars, stop.dollars and max(line.dollars, stop.dollars - kept_dollars)),
         )
         if limit
     ]
     return min(1.0, max(shares, default=0.0))
 
 
-def seconds_left(stop: Stop, line: RoundLine) -> float | None:
-    """Estimated seconds of training until the nearest limit; None without a limit."""
-    share = progress(stop, line)
+def seconds_left(stop: Stop, line: RoundLine, kept_dollars: float = 0.0) -> float | None:
+    """Estimated seconds of training until the nearest limit, as in `progress`; None without a limit."""
+    share = progress(stop, line, kept_dollars)
     return line.seconds * (1 - share) / share if share else None
 
 

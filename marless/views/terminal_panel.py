@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from coordinator.core.budget import kept_for_end
 from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
 from marless.output import say, visible_line
@@ -98,9 +99,10 @@ class LiveView(View):
 
     def _rows(self, plan: Plan, state: State, seconds_so_far: float) -> list[tuple[str, Text | Table]]:
         line, stop = self._line, plan.config.stop
+        kept_dollars = float(kept_for_end(plan, state))
         bar = Table.grid(padding=(0, 2))
         limit = f" of {stop.rounds:,}" if stop.rounds is not None else ""
-        share = progress(stop, line) if line else 0.0
+        share = progress(stop, line, kept_dollars) if line else 0.0
         bar.add_row(
             ProgressBar(total=1.0, completed=share, width=30, complete_style="green", finished_style="green"),
             f"{state.round:,}{limit}",
@@ -113,9 +115,9 @@ class LiveView(View):
                 ("sampled", _sampled_returns(line)),
                 ("speed", Text(f"{self._speed.steps_per_second:,.0f} env steps/s   {line.env_steps:,} steps")),
                 ("per round", Text(f"{_count(line.rollouts, 'actor')}   {_count(line.learners, 'learner')}")),
-                ("bill", _bill(line.dollars, stop.dollars)),
+                ("bill", _bill(line.dollars, stop.dollars, kept_dollars)),
             ]
-        remaining_s = seconds_left(stop, line) if line and state.phase in ("sample", "learn") else None
+        remaining_s = seconds_left(stop, line, kept_dollars) if line and state.phase in ("sample", "learn") else None
         rows.append(
             ("time", Text(seconds(seconds_so_far) + ("" if remaining_s is None else f"   {seconds(remaining_s)} left")))
         )
@@ -171,8 +173,10 @@ def _sampled_returns(line: RoundLine) -> Text:
     return Text(f"{figure(line.return_mean)}{spread}")
 
 
-def _bill(dollars: float, cap: float | None) -> Text:
-    return Text(money(dollars) + (f" of {money(cap)}" if cap is not None else "") + "   on AWS Lambda")
+def _bill(dollars: float, cap: float | None, kept_dollars: float) -> Text:
+    limit = "" if cap is None else f" of {money(cap)}"
+    kept_text = f" ({money(kept_dollars)} kept for the final evaluation)" if kept_dollars else ""
+    return Text(f"{money(dollars)}{limit}{kept_text}   on AWS Lambda")
 
 
 def _count(number: int, noun: str) -> str:

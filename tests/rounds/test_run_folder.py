@@ -1,5 +1,6 @@
 """The files in a run's folder, which are the same after stops and resumes and for any number of workers."""
 
+import dataclasses
 import json
 import os
 import re
@@ -9,16 +10,20 @@ import tomllib
 from contextlib import chdir
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from commands import SMALL, Commands
 
 from coordinator.config.loading import load
+from coordinator.config.schema import Stop
 from marless.cli.app import main
 from marless.reports import load_policy
 from marless.runs.folder import RunFolder
+from marless.runs.stored_run import look
 from marless.runs.summary import read
 from marless.views.plain import PlainView
+from marless.views.receipt import receipt
 
 # Metrics of a run of three agents that share networks, by algorithm: of the group, and of each agent.
 _PPO = (
@@ -354,6 +359,19 @@ def test_runs_and_status_print_how_runs_stand(marless, first, signalled):
     ]
     status = dict(line.split(None, 1) for line in marless("status").out)
     assert status["run"] == "second" and status["status"] == "interrupted" and status["limits"] == "rounds 4"
+
+
+def test_the_last_lines_say_what_is_billed_at_its_maximum_and_that_a_cap_keeps_a_reserve(marless, first):
+    folder = RunFolder(Path("runs/first"))
+    capped = msgspec.structs.replace(folder.config(), stop=Stop(dollars=0.5))
+    with look(folder) as stored_run:
+        plan = dataclasses.replace(stored_run.plan, config=capped)
+    lost = msgspec.structs.replace(read(folder), attempts_lost=2, reason="dollars")
+    lines = dict(line.split(maxsplit=1) for line in receipt(plan, lost, "first", "runs/first")[:-1])
+    assert lines["bill"].endswith("AWS Lambda (arm, us-east-1), 2 lost attempts billed at their maximum")
+    assert lines["cap"].startswith("$0.50   the rest was kept for the evaluations at the end")
+    lines = receipt(plan, read(folder), "first", "runs/first")
+    assert not any("lost" in line or line.startswith("cap") for line in lines)
 
 
 def test_an_estimate_is_within_a_quarter_of_the_bill(marless):

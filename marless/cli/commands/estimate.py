@@ -55,6 +55,7 @@ def run(options: Namespace) -> int:
             "rounds": run_estimate.rounds,
             "seconds": round(run_estimate.seconds, 1),
             "bill": run_estimate.bill,
+            "ending_dollars": run_estimate.ending_dollars,
         }
         if estimate.planned:
             result["placements"] = estimate.planned.pareto_front
@@ -84,10 +85,20 @@ def _show(config: RunConfig, entries: list[tuple[Target, Estimate]]) -> None:
         say(f"{run_estimate.rounds:,} rounds, about {seconds(run_estimate.seconds)} of training {where}")
     bill = entries[0][1].bill
     say(f"about {money(float(bill.total))}: what this would cost on AWS Lambda ({bill.architecture}, {bill.region})")
+    say(_ending_text(config, entries[0][1]))
+    if config.stop.dollars is not None:
+        say("a cap (stop.dollars) keeps a reserve for those evaluations, so training ends before it is spent")
     if SHARING_MODES[config.sharing.rule].switches:
         say("without switching sharing on or off, which is not known beforehand")
     if config.stop.return_ is not None:
         say(f"less if a mean return of {config.stop.return_:g} is reached earlier")
+
+
+def _ending_text(config: RunConfig, run_estimate: Estimate) -> str:
+    dollars, sizes = run_estimate.ending_dollars, config.evaluation
+    share = dollars / run_estimate.dollars if run_estimate.dollars else 0.0
+    episodes = f"{sizes.final_episodes:,} and {10 * sizes.episodes:,} episodes"
+    return f"{money(dollars)} of it ({share:.0%}) is for the evaluations that end the run, of {episodes}"
 
 
 def _bills_table(bills: list[tuple[str, Bill]]) -> str:

@@ -6,17 +6,16 @@ from typing import Any
 
 from coordinator.core import budget
 from coordinator.core.state import State
-from coordinator.pricing.bill import charge_of
-from functions.function_specs import NAMES
 from marless.cli import arguments as common
 from marless.cloud.remote_runs import find_run
 from marless.output import say, say_json
 from marless.program import program_name
 from marless.reports import statistics
 from marless.reports.digits import figure
-from marless.reports.text import LOWER_LEARNING_RATE, counted, money, placement_text, plus_minus, seconds
+from marless.reports.text import LOWER_LEARNING_RATE, counted, lost_attempts, money, placement_text, plus_minus, seconds
 from marless.runs.folder import RunFolder
 from marless.runs.stored_run import Stored, look
+from marless.runs.summary import attempts_lost
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -82,7 +81,7 @@ def _fields(folder: RunFolder, stored_run: Stored) -> dict[str, Any]:
         "final_return": statistics.summary(state.final) if state.final else None,
         "best": {"mean": best.mean, "round": best.round} if best else None,
         "dollars": float(budget.dollars(stored_run.plan, state.meter)),
-        "attempts_lost": _attempts_lost(state),
+        "attempts_lost": attempts_lost(state),
         "problems": [*_problems(state), *([stored_run.lost] if stored_run.lost else [])],
     }
 
@@ -127,12 +126,7 @@ def _bill(dollars: Decimal, cap: float | None) -> str:
 
 
 def _lost_attempts_text(state: State) -> str:
-    attempts = _attempts_lost(state)
-    return f", {attempts} lost attempts billed at their maximum" if attempts else ""
-
-
-def _attempts_lost(state: State) -> int:
-    return sum(charge_of(state.meter, name).attempts_lost for name in NAMES)
+    return f", {lost_attempts(count)}" if (count := attempts_lost(state)) else ""
 
 
 def _problems(state: State) -> list[str]:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from coordinator.config.defaults import fill_family
-from coordinator.config.loading import load
+from coordinator.config.loading import convert, load
 from coordinator.config.schema import ConfigError
 from coordinator.config.task_defaults import FAMILIES
 
@@ -170,3 +170,43 @@ def test_what_is_no_table_is_refused_as_ever(wrong):
 def test_a_task_whose_name_is_no_text_is_refused_as_ever():
     with pytest.raises(ConfigError, match=r"task\.name"):
         load(None, ("task.name=3",))
+
+
+OWN = "task.name=pettingzoo:my_game:env"
+
+
+@pytest.mark.parametrize(
+    ("settings", "episodes", "final_episodes"),
+    [
+        (["stop.rounds=3"], 16, 160),  # 192 episodes are sampled; a quarter would be 48, fewer than ever
+        (["stop.rounds=50"], 80, 800),  # of 3,200
+        (["stop.rounds=100", "actors.num_envs=8", "scaling.rollouts=2"], 40, 400),  # of 1,600
+        (["stop.rounds=200"], 320, 3200),  # of 12,800
+        ([], 320, 3200),
+        (["stop.env_steps=100_000"], 100, 1000),  # of 4,000 with 25 steps each
+        (["stop.env_steps=100_000", "task.options.horizon=50"], 50, 500),
+        (["stop.env_steps=100_000", "stop.rounds=50"], 80, 800),
+        # What the user says counts.
+        (["stop.rounds=3", "evaluation.final_episodes=3200"], 16, 3200),
+        (["stop.rounds=3", "evaluation.episodes=10", "evaluation.final_episodes=20"], 10, 20),
+        # Nothing is known of the run's length, or evaluations decide on it.
+        (["stop.dollars=0.1"], 320, 3200),
+        (["stop.rounds=3", "stop.return=5"], 320, 3200),
+        # Tasks with a family have its sizes.
+        (["stop.rounds=3", "task.name=mpe/simple_spread"], 320, 3200),
+        (["stop.rounds=3", "task.name=lbf/8x8-2p-2f-coop"], 320, 3200),
+        (["stop.rounds=3", "task.name=pettingzoo:pettingzoo.sisl.pursuit_v4:parallel_env"], 16, 160),
+    ],
+)
+def test_evaluations_of_short_runs_of_other_tasks_are_at_most_half_of_what_the_run_samples(
+    settings, episodes, final_episodes
+):
+    evaluation = load(None, [OWN, *settings]).evaluation
+    assert (evaluation.episodes, evaluation.final_episodes) == (episodes, final_episodes)
+
+
+def test_a_short_run_that_goes_on_for_longer_keeps_its_evaluations():
+    config = load(None, [OWN, "stop.rounds=3"])
+    document = msgspec.to_builtins(config)
+    document["stop"] = {"rounds": 400}
+    assert convert(document, "a resume").evaluation == config.evaluation

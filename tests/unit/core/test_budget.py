@@ -97,6 +97,18 @@ def test_attempts_that_take_up_to_their_whole_time_out_stay_within_the_cap(cap, 
     assert most(plan, state) <= Decimal(cap)
 
 
+def test_a_capped_run_keeps_what_its_last_evaluations_may_cost_until_they_have_begun():
+    assert budget.kept_for_end(make_plan("stop.rounds=2"), World(make_plan("stop.rounds=2")).finish()) == 0
+    plan = make_plan("stop.dollars=0.01")
+    ended = World(plan).finish()
+    assert ended.phase == "absolute" and budget.kept_for_end(plan, ended) == 0
+    kept = {
+        phase: budget.kept_for_end(plan, msgspec.structs.replace(ended, phase=phase, slots={}))
+        for phase in ("sample", "learn", "final", "absolute")
+    }
+    assert kept["sample"] == kept["learn"] > kept["final"] > kept["absolute"] == 0
+
+
 def test_resuming_an_exhausted_run_again_and_again_costs_nothing():
     world = World(make_plan("stop.dollars=0.00003"))
     state = world.finish()
