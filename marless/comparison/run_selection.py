@@ -11,11 +11,13 @@ from marless.comparison.study_settings import listed_settings, ordered
 from marless.program import program_name
 from marless.reports.evaluations import METRIC
 from marless.runs import summary
-from marless.runs.folder import IDENTITY, RunFolder
+from marless.runs.folder import IDENTITY, RunFolder, runs_in
 from marless.runs.folder import ROOT as RUNS
 
 # Where commands that train many runs put their folders.
 COLLECTIONS = (Path("studies"), Path("ablations"))
+# A file of which every such folder has one.
+_DECLARATIONS = ("study.json", "ablation.json")
 # A run that stop.dollars stopped has spent what it may and counts up to there. An interrupted or running one will go
 # on, and a failed one has a fault, so that its last return says little of its settings.
 _ENDED = ("finished", "stopped")
@@ -66,6 +68,14 @@ def folders_of(texts: Sequence[str]) -> list[RunFolder]:
     return list({folder.path.resolve(): folder for text in texts for folder in _folders(text)}.values())
 
 
+def collection_of(text: str) -> Path | None:
+    """The folder of the study or ablation called `text`; None where there is none, or a run of that name."""
+    if any((path / IDENTITY).is_file() for path in (RUNS / text, Path(text))):
+        return None
+    roots = (Path(text), *(root / text for root in COLLECTIONS))
+    return next((root for root in roots if any((root / name).is_file() for name in _DECLARATIONS)), None)
+
+
 def _folders(text: str) -> list[RunFolder]:
     """The run called `text`, or those of the study or ablation called so."""
     roots = [Path(text), *(root / text for root in COLLECTIONS)]
@@ -87,7 +97,7 @@ def _folders(text: str) -> list[RunFolder]:
 
 def _inside(root: Path) -> list[RunFolder]:
     """Those of a study in the order of its settings, others by name."""
-    paths = [path for path in (root / "runs").iterdir() if not path.is_symlink() and (path / IDENTITY).is_file()]
+    paths = runs_in(root / "runs")
     if not paths:
         raise UserError(f"{root / 'runs'} holds no runs")
     return [RunFolder(path) for path in ordered(root, paths)]

@@ -8,8 +8,10 @@ from typing import Any
 from marless.loggers.base import LoggedRun, Logger, Point
 
 FOLDER = "tensorboard"
+# TensorBoard shows cards in the order of their names, capitals first: so the team's returns come before all else.
+_FIRST = ("absolute", "eval", "train", "train_sd")
 # The tags that the page of hyperparameters shows as results.
-_RESULTS = ("return/eval", "return/train", "cost/dollars")
+_RESULTS = ("Return/eval", "Return/train", "cost/dollars")
 _PICTURES = (".png", ".gif")
 
 
@@ -44,7 +46,7 @@ class _EventFile:
         return str(self._folder)
 
     def write(self, point: Point) -> None:
-        values = [self._summary.Value(tag=name, simple_value=value) for name, value in point.scalars.items()]
+        values = [self._summary.Value(tag=_tag(name), simple_value=value) for name, value in point.scalars.items()]
         self._last = point
         self._add(self._summary(value=values))
 
@@ -75,6 +77,12 @@ class _TensorBoard(Logger):
     def open(self, run: LoggedRun) -> _EventFile:
         """See `Logger`."""
         return _EventFile(run)
+
+
+def _tag(name: str) -> str:
+    """The tag of a scalar."""
+    group, _, rest = name.partition("/")
+    return f"Return/{rest}" if group == "return" and rest.partition("/")[0] in _FIRST else name
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -122,6 +122,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def size(count: int) -> str:
+    """Bytes with a decimal prefix: ``312 kB``, ``1.7 MB``."""
+    value, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 999.5:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.0f} {unit}" if value >= 9.95 or unit == "bytes" else f"{value:.1f} {unit}"
+
+
 def lost_attempts(count: int) -> str:
     """How attempts that never reported are on the bill."""
     return f"{counted(count, 'lost attempt')} billed at {'its' if count == 1 else 'their'} maximum"

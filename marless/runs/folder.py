@@ -238,7 +238,24 @@ def all_runs() -> list[RunFolder]:
         if problem := broken_path(ROOT):
             raise UserError(problem)
         return []
-    return [RunFolder(path) for path in sorted(ROOT.iterdir()) if not path.is_symlink() and (path / IDENTITY).is_file()]
+    return [RunFolder(path) for path in runs_in(ROOT)]
+
+
+def runs_in(parent: Path) -> list[Path]:
+    """The runs of a folder, by name; not those that a link stands for, or that are being removed."""
+    paths = (path for path in sorted(parent.iterdir()) if not path.is_symlink() and not path.name.startswith("."))
+    return [path for path in paths if (path / IDENTITY).is_file()]
+
+
+def point_latest_at_newest() -> None:
+    """Points runs/latest, where it points at a run that is gone, at the newest, or removes it where there is none."""
+    link = ROOT / LATEST
+    if link.is_symlink() and not link.exists():
+        newest = newest_run()
+        if newest:
+            newest.become_latest()
+        else:
+            link.unlink()
 
 
 def _without_latest() -> str:

@@ -29,6 +29,7 @@ from marless.reports.provenance import code_sha256
 from marless.reports.statistics import FinalReturn
 from marless.runs.folder import CONFIG, IDENTITY, RunFolder, sha256
 from marless.runs.stored_run import look
+from marless.runs.upkeep.disk_space import size_of
 
 _FILES = (IDENTITY, CONFIG, LEDGER_FILE, f"{LEDGER_FILE}-wal")
 # A file that changes within the clock's resolution may look as before.
@@ -39,7 +40,7 @@ _Status = tuple[int, int, int] | None
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A run's progress. For a run that cannot be read, only `problem` is set and says why."""
+    """A run's progress, and the bytes that its folder takes. For a run that cannot be read, `problem` says why."""
 
     run: str
     folder: str
@@ -50,6 +51,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     train_seconds: float | None = None
     dollars: float | None = None
     created: str = ""
+    task: str = ""
+    bytes: int = 0
     problem: str = ""
 
 
@@ -68,7 +71,12 @@ def rows(folders: Iterable[RunFolder]) -> list[Row]:
     by_parent: dict[Path, list[RunFolder]] = {}
     for folder in folders:
         by_parent.setdefault(folder.path.parent, []).append(folder)
-    all_rows = [row for parent, folders_beside in by_parent.items() for row in _beside(parent, folders_beside)]
+    # Sizes are not in the index: they change with files that its rows do not depend on.
+    all_rows = [
+        msgspec.structs.replace(row, bytes=size_of(Path(row.folder)))
+        for parent, folders_beside in by_parent.items()
+        for row in _beside(parent, folders_beside)
+    ]
     return sorted(all_rows, key=lambda row: (row.created, row.run))
 
 
@@ -113,6 +121,7 @@ def _row(folder: RunFolder) -> tuple[Row, bool]:
                 train_seconds=state.seconds,
                 dollars=float(budget.dollars(stored_run.plan, state.meter)),
                 created=stored_run.identity.created,
+                task=stored_run.plan.config.task.name,
             )
             return row, stored_run.identity.deployment_ref is None and not stored_run.driven
     except (UserError, ConfigError, Unresumable, StorageFault) as error:

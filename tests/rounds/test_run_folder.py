@@ -354,9 +354,11 @@ def test_runs_and_status_print_how_runs_stand(marless, first, signalled):
     signalled(signal.SIGINT, round=2)
     marless.train("second")
     assert [line.split()[:3] for line in marless("runs").out[1:]] == [
-        ["first", "finished", "4"],
-        ["second", "interrupted", "2"],
+        ["first", "finished", "10.0"],
+        ["second", "interrupted", "-"],
     ]
+    rounds = [line.split()[line.split().index("kB") + 1] for line in marless("runs", "--long").out[1:]]
+    assert rounds == ["4", "2"]
     status = dict(line.split(None, 1) for line in marless("status").out)
     assert status["run"] == "second" and status["status"] == "interrupted" and status["limits"] == "rounds 4"
 
@@ -413,7 +415,8 @@ def test_a_finished_run_that_went_on_and_was_killed_is_not_reported_as_it_was_be
     assert marless("resume", "first", "stop.rounds=8", "--workers", "1").code == 130
     # The last summary is from the end at round 4; the next would be from the evaluation after round 6.
     assert (summary("first")["status"], summary("first")["rounds"]) == ("finished", 4)
-    assert marless("runs").out[1].split()[:3] == ["first", "interrupted", "5"]
+    [row] = map(json.loads, marless("runs", "--json").out)
+    assert (row["status"], row["rounds"]) == ("interrupted", 5)
     said = marless("verify", "first")
     assert said.code == 0 and said.out[0].endswith("; summary.json is of round 4, the run is at round 5")
 

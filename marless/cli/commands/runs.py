@@ -1,19 +1,32 @@
 """marless runs: lists all runs, oldest first."""
 
-import shutil
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 
 from marless.cli import arguments as common
-from marless.comparison.run_selection import folders_of
-from marless.output import OUTPUT, say, say_json, say_text
+from marless.comparison.run_selection import COLLECTIONS, collection_of, folders_of
+from marless.output import note, say, say_json, say_text
 from marless.program import program_name
-from marless.reports.text import money, plus_minus, seconds, table
+from marless.reports.text import money, plus_minus, seconds, size, table
 from marless.runs import folder as folders
 from marless.runs.listing import Row, rows
+from marless.runs.upkeep.removal import leftovers
 
-_HEADER = ("run", "status", "rounds", "steps", "final return", "seconds", "bill", "begun (UTC)")
-# What a narrow terminal goes without, the first first.
-_SPARED = ("begun (UTC)", "seconds", "steps", "bill", "rounds")
+EXAMPLES = """examples:
+  marless runs --sort return                  the best run last
+  marless runs --task spread --status finished
+  marless runs lr --long                      the runs of a study, with all columns"""
+
+_LONG = ("run", "status", "final return", "size", "rounds", "steps", "seconds", "bill", "begun (UTC)")
+# Eighty columns hold them.
+_SHORT = _LONG[:4]
+_SORTS: dict[str, Callable[[Row], tuple[object, ...]]] = {
+    "begun": lambda row: (row.created,),
+    "name": lambda row: (row.run,),
+    "return": lambda row: (row.final_return is not None, row.final_return.mean if row.final_return else 0.0),
+    "size": lambda row: (row.bytes,),
+    "bill": lambda row: (row.dollars or 0.0,),
+}
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -21,37 +34,50 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "runs", nargs="*", metavar="RUN_OR_STUDY", help="runs, studies or ablations (default: all runs under runs/)"
     )
+    parser.add_argument("--long", action="store_true", help="all columns")
+    parser.add_argument("--status", metavar="STATUS", help="only runs that are so, such as finished or interrupted")
+    parser.add_argument("--task", metavar="TEXT", help="only runs of tasks whose names contain this")
+    parser.add_argument("--sort", choices=_SORTS, default="begun", help="the greatest last (default: %(default)s)")
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
     """Prints a row for every run, with the reason for runs that cannot be read."""
-    table_rows = rows(folders_of(options.runs) if options.runs else folders.all_runs())
+    all_rows = rows(folders_of(options.runs) if options.runs else folders.all_runs())
+    matching_rows = [
+        row
+        for row in all_rows
+        if (not options.status or row.status == options.status) and (not options.task or options.task in row.task)
+    ]
+    matching_rows.sort(key=_SORTS[options.sort])
     if options.json:
-        for row in table_rows:
+        for row in matching_rows:
             say_json(row)
-    elif table_rows:
-        say_text(_table_text([_cells(row) for row in table_rows]))
+        return 0
+    if matching_rows:
+        columns = _LONG if options.long else _SHORT
+        say_text(table(columns, [_cells(row, len(columns)) for row in matching_rows]))
     else:
-        say(f"no runs here; start one with: {program_name()} train")
+        say("no such runs" if all_rows else f"no runs here; start one with: {program_name()} train")
+    if not options.runs:
+        _note_others()
     return 0
 
 
-def _table_text(cells: list[tuple[str, ...]]) -> str:
-    """The table; on a terminal with the columns for which there is room."""
-    text, columns = table(_HEADER, cells), list(range(len(_HEADER)))
-    width = shutil.get_terminal_size().columns
-    for name in _SPARED if OUTPUT.isatty() else ():
-        if max(map(len, text.splitlines())) <= width:
-            break
-        columns.remove(_HEADER.index(name))
-        text = table([_HEADER[at] for at in columns], [[row[at] for at in columns] for row in cells])
-    return text
+def _note_others() -> None:
+    """Says what else there is: studies, and what removals have left."""
+    names = [str(path) for parent in COLLECTIONS if parent.is_dir() for path in sorted(parent.iterdir())]
+    collections = [name for name in names if collection_of(name)]
+    if collections:
+        note(f"and in {', '.join(collections)}; list those with: {program_name()} runs {collections[0]}")
+    if any(leftovers(parent) for parent in (folders.ROOT, *COLLECTIONS)):
+        note(f"a removal was cut short; finish it with: {program_name()} remove")
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, columns: int) -> tuple[str, ...]:
     if row.rounds is None or row.env_steps is None or row.train_seconds is None or row.dollars is None:
-        return (row.run, row.status, "-", "-", "-", "-", "-", row.problem)
+        return (row.run, row.status, *["-"] * (columns - 3), row.problem)
     final = plus_minus(row.final_return) if row.final_return else "-"
     took, start = seconds(row.train_seconds), row.created[:16].replace("T", " ")
-    return (row.run, row.status, f"{row.rounds:,}", f"{row.env_steps:,}", final, took, money(row.dollars), start)
+    cells = (row.run, row.status, final, size(row.bytes), f"{row.rounds:,}", f"{row.env_steps:,}", took)
+    return (*cells, money(row.dollars), start)[:columns]

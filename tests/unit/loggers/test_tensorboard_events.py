@@ -37,27 +37,34 @@ def read(tmp_path):
 def test_scalars_are_at_the_steps_of_their_rounds_and_evaluations(tmp_path, read):
     write(tmp_path, [line(1), line(2, evaluation=played(1, -2.0, -1.0))])
     scalars = read().Scalars
-    assert [(event.step, event.value, event.wall_time) for event in scalars("return/train")] == [
+    assert [(event.step, event.value, event.wall_time) for event in scalars("Return/train")] == [
         (100, -3.0, 1_700_000_002.0),
         (200, -6.0, 1_700_000_004.0),
     ]
-    assert [(event.step, event.value) for event in scalars("return/eval")] == [(100, -1.5)]
+    assert [(event.step, event.value) for event in scalars("Return/eval")] == [(100, -1.5)]
     assert [(event.step, event.value) for event in scalars("return/agent_1")] == [(100, -2.0), (200, -4.0)]
     assert [(event.step, event.value) for event in scalars("time/env_steps_per_second")] == [(100, 50.0), (200, 50.0)]
+
+
+def test_the_team_s_returns_come_first(tmp_path, read):
+    write(tmp_path, [line(1), line(2, evaluation=played(1, -2.0, -1.0))])
+    tags = sorted(read().Tags()["scalars"])
+    assert tags[:3] == ["Return/eval", "Return/train", "Return/train_sd"]
+    assert {tag for tag in tags if tag.startswith("return/")} == {"return/agent_0", "return/agent_1"}
 
 
 def test_a_log_that_goes_on_has_every_point_once(tmp_path, read):
     write(tmp_path, [line(1), line(2), line(3)])
     write(tmp_path, [line(1), line(2, return_mean=-8.0)])
     assert sum(path.stat().st_size > 0 for path in (tmp_path / "tensorboard").iterdir()) == 1
-    assert [(event.step, event.value) for event in read().Scalars("return/train")] == [(100, -3.0), (200, -8.0)]
+    assert [(event.step, event.value) for event in read().Scalars("Return/train")] == [(100, -3.0), (200, -8.0)]
 
 
 def test_a_reader_that_was_open_before_forgets_what_it_read(tmp_path, read):
     write(tmp_path, [line(1), line(2), line(3)])
     opened = read()
     write(tmp_path, [line(1), line(2)])
-    assert [event.step for event in opened.Reload().Scalars("return/train")] == [100, 200]
+    assert [event.step for event in opened.Reload().Scalars("Return/train")] == [100, 200]
 
 
 def test_settings_are_a_table_and_pictures_are_shown(tmp_path, read):

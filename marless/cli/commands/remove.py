@@ -1,0 +1,69 @@
+"""marless remove: deletes runs, studies and ablations, after a question."""
+
+import shutil
+from argparse import ArgumentParser, Namespace
+from contextlib import ExitStack
+from pathlib import Path
+
+from coordinator.errors import FINISHED, UserError
+from marless.cli.console import confirm
+from marless.comparison.run_selection import COLLECTIONS, collection_of
+from marless.output import say
+from marless.reports.text import size
+from marless.runs.folder import ROOT, RunFolder, point_latest_at_newest
+from marless.runs.upkeep.disk_space import size_of
+from marless.runs.upkeep.removal import leftovers, remove
+
+EXAMPLES = """examples:
+  marless remove first second          says how large they are, and asks
+  marless remove studies/lr --yes      a study with all its runs
+  marless remove                       what removals that were cut short have left
+
+A run that is being trained is refused. What the cloud holds of a run stays until `marless teardown`."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("runs", nargs="*", metavar="RUN_OR_STUDY", help="runs, studies or ablations")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+
+
+def run(options: Namespace) -> int:
+    """Removes all that is named, or nothing."""
+    folders = {folder.path.resolve(): folder for folder in map(_folder, options.runs)}.values()
+    remnants = [path for parent in (ROOT, *COLLECTIONS) for path in leftovers(parent)]
+    if not folders and not remnants:
+        raise UserError("name a run or a study to remove; `marless runs` lists them")
+    with ExitStack() as locks:
+        for folder in folders:
+            locks.enter_context(folder.driving())
+            _require_idle(folder)
+        sizes = {folder: size_of(folder.path) for folder in folders}
+        if folders:
+            names = ", ".join(f"{folder.name} ({size(count)})" for folder, count in sizes.items())
+            confirm(f"remove {names}?", options.yes)
+        for folder, count in sizes.items():
+            remove(folder.path)
+            say(f"removed {folder.name}, {size(count)}")
+    for path in remnants:
+        shutil.rmtree(path)
+        say(f"removed {path}, left by a removal that was cut short")
+    point_latest_at_newest()
+    return FINISHED
+
+
+def _folder(text: str) -> RunFolder:
+    """The folder of the run, study or ablation; raises `UserError` for a link."""
+    path = collection_of(text)
+    folder = RunFolder(path) if path else RunFolder.find(text)
+    if folder.path.is_symlink():
+        raise UserError(f"{folder.path} is a link to {folder.path.readlink()}; remove it by hand")
+    return folder
+
+
+def _require_idle(folder: RunFolder) -> None:
+    """Raises `UserError` where a run of a study is being trained."""
+    runs: Path = folder.path / "runs"
+    busy = [path.name for path in (runs.iterdir() if runs.is_dir() else ()) if RunFolder(path).driven()]
+    if busy:
+        raise UserError(f"{busy[0]} of {folder.name} is being trained by another process; stop it first")

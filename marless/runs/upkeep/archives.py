@@ -1,0 +1,113 @@
+"""A run as one file, and back: a compressed tar archive with the same bytes for the same files."""
+
+import gzip
+import hashlib
+import secrets
+import shutil
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from coordinator.errors import UserError
+from functions.encoding import Undecodable
+from marless.runs.folder import IDENTITY, ROOT, RunFolder, decode_identity, require_name
+
+SUFFIX = ".tar.gz"
+# What the next driver makes anew.
+_PASSING = (".lock", ".sqlite-shm")
+_UNREADABLE = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)
+
+
+def pack(folder: RunFolder, path: Path) -> int:
+    """Writes a run that nothing drives into the new file `path`, reads it back, and returns how many files it has.
+
+    Raises `UserError` for a taken path, for a run that is driven or holds links, and where what is read differs.
+    """
+    if path.exists():
+        raise UserError(f"{path} exists; give another file with -o")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with folder.driving():
+        files = _files(folder.path.resolve())
+        try:
+            with partial.open("xb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+                _write(packed, folder.path.resolve(), files)
+            _compare(partial, folder.path.resolve(), files)
+            partial.rename(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    return len(files)
+
+
+def unpack(path: Path) -> RunFolder:
+    """The run of an archive under runs/; raises `UserError` for a file that is none, and where the run exists."""
+    ROOT.mkdir(exist_ok=True)
+    arriving = ROOT / f".arriving-{secrets.token_hex(4)}"
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            name = _name(archive, path)
+            if (ROOT / name).exists():
+                raise UserError(f"there is something called {ROOT / name} already; move it, or remove it first")
+            archive.extractall(arriving, filter="data")
+        decode_identity((arriving / name / IDENTITY).read_bytes())
+        (arriving / name).rename(ROOT / name)
+    except (*_UNREADABLE, Undecodable, FileNotFoundError) as error:
+        if not path.exists():
+            raise UserError(f"there is no file {path}") from None
+        raise UserError(f"{path} is no whole archive of a run: {error}") from error
+    finally:
+        shutil.rmtree(arriving, ignore_errors=True)
+    return RunFolder(ROOT / name)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files to keep, by name; raises `UserError` for links."""
+    paths = sorted(folder.rglob("*"))
+    if link := next((path for path in paths if path.is_symlink()), None):
+        raise UserError(f"{link} is a link, which an archive would lose; put the file itself there")
+    return [path for path in paths if path.is_file() and not path.name.endswith(_PASSING)]
+
+
+def _write(packed: gzip.GzipFile, folder: Path, files: list[Path]) -> None:
+    """Times, owners and permissions are left out."""
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path in files:
+            member = tarfile.TarInfo(_member(folder, path))
+            member.size = path.stat().st_size
+            with path.open("rb") as file:
+                archive.addfile(member, file)
+
+
+def _compare(archive_path: Path, folder: Path, files: list[Path]) -> None:
+    sums = {_member(folder, path): _sha256(path.open("rb")) for path in files}
+    if dict(_sums(archive_path)) != sums:
+        raise UserError(f"the archive of {folder.name} was not read back as it was written; is the disk sound?")
+
+
+def _sums(archive_path: Path) -> Iterator[tuple[str, str]]:
+    with tarfile.open(archive_path, "r:gz") as archive:
+        for member in archive:
+            file = archive.extractfile(member)
+            assert file is not None
+            yield member.name, _sha256(file)
+
+
+def _sha256(file: IO[bytes]) -> str:
+    with file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # takes any file of bytes
+
+
+def _member(folder: Path, path: Path) -> str:
+    return f"{folder.name}/{path.relative_to(folder).as_posix()}"
+
+
+def _name(archive: tarfile.TarFile, path: Path) -> str:
+    """The run's name, which is the folder of every member; raises `UserError` for anything but files in one folder."""
+    members = archive.getmembers()
+    names = {PurePosixPath(member.name).parts[0] for member in members}
+    if len(names) != 1 or not all(member.isfile() or member.isdir() for member in members):
+        raise UserError(f"{path} is no archive of a run: it does not hold the files of one folder")
+    [name] = names
+    require_name(name, "the archive's run")
+    return name

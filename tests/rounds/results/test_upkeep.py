@@ -1,0 +1,140 @@
+"""Runs are listed with their size, removed, and kept as one file."""
+
+import json
+import os
+import shutil
+import tarfile
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+from commands import SMALL, Commands
+
+from marless.cli.app import main
+from marless.reports.text import size
+from marless.runs.folder import RunFolder
+from marless.runs.upkeep import removal
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with the finished runs `first` and `second`."""
+    folder = tmp_path_factory.mktemp("trained")
+    with chdir(folder):
+        for name, task in (("first", "toy/signal"), ("second", "mpe/simple")):
+            assert main(["train", *SMALL, "stop.rounds=1", f"task.name={task}", "--run", name, "--workers", "1"]) == 0
+    return folder / "runs"
+
+
+@pytest.fixture
+def marless(trained, tmp_path, shell, capfd, no_processes):
+    shell.cd(tmp_path)
+    shutil.copytree(trained, "runs", symlinks=True)
+    return Commands(capfd)
+
+
+@pytest.fixture
+def study(marless):
+    """A study's folder with one run, beside the others."""
+    shutil.copytree("runs/first", "studies/lr/runs/base-s1")
+    Path("studies/lr/study.json").write_text("{}")
+    return Path("studies/lr")
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 bytes"), (999, "999 bytes"), (1700, "1.7 kB"), (999_600, "1.0 MB")])
+def test_sizes_have_decimal_prefixes(count, text):
+    assert size(count) == text
+
+
+def names(said):
+    return [line.split()[0] for line in said.out[1:]]
+
+
+def test_the_list_is_filtered_and_sorted_and_names_studies(marless, study):
+    (Path("runs/first") / "large").write_bytes(b"x" * 5_000_000)
+    said = marless("runs")
+    assert said.out[0].split() == ["run", "status", "final", "return", "size"]
+    assert max(map(len, said.out)) <= 80 and any(line.endswith("5.0 MB") for line in said.out)
+    assert said.err == ["and in studies/lr; list those with: marless runs studies/lr"]
+    assert names(marless("runs", "--sort", "size")) == ["second", "first"]
+    assert names(marless("runs", "--sort", "name")) == ["first", "second"]
+    assert names(marless("runs", "--task", "simple")) == ["second"]
+    assert marless("runs", "--status", "failed").out == ["no such runs"]
+    assert len(marless("runs", "--long").out[0].split()) == 11
+    rows = {row["run"]: row for row in map(json.loads, marless("runs", "--json").out)}
+    assert rows["first"]["bytes"] > 5_000_000 and rows["second"]["task"] == "mpe/simple"
+
+
+def test_a_run_is_removed_after_a_question_and_latest_is_the_newest_that_is_left(marless):
+    assert Path("runs/latest").resolve().name == "second"
+    refused = marless("remove", "second")
+    assert (refused.code, refused.err) == (2, ["marless: no terminal to confirm on; pass --yes"])
+    said = marless("remove", "latest", "--yes")
+    assert said.code == 0 and said.out[0].startswith("removed second, ")
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["first", "latest"]
+    assert Path("runs/latest").resolve().name == "first"
+    assert marless("remove", "first", "--yes").code == 0
+    assert list(Path("runs").iterdir()) == []
+
+
+def test_nothing_is_removed_where_a_run_is_driven_or_unknown(marless, study):
+    with RunFolder(Path("runs/second")).driving():
+        said = marless("remove", "first", "second", "--yes")
+        assert said.code == 2 and "second is being trained by another process" in said.err[0]
+    with RunFolder(Path("studies/lr/runs/base-s1")).driving():
+        assert "base-s1 of studies/lr is being trained" in marless("remove", "lr", "--yes").err[0]
+    assert marless("remove", "first", "third", "--yes").code == 2
+    assert marless("remove", "studies", "--yes").code == marless("remove", ".", "--yes").code == 2
+    assert RunFolder(Path("runs/first")).begun and study.is_dir()
+
+
+def test_a_study_goes_with_its_runs_and_links_are_not_followed(marless, study, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").touch()
+    (study / "runs" / "link").symlink_to(outside)
+    assert marless("remove", "lr", "--yes").code == 0
+    assert not study.exists() and (outside / "kept").exists()
+    shutil.move("runs/first", outside / "first")
+    Path("runs/first").symlink_to(outside / "first")
+    assert "is a link to" in marless("remove", "first", "--yes").err[0]
+    assert (outside / "first" / "plan.json").exists()
+
+
+def test_a_removal_that_was_cut_short_is_no_run_and_the_next_one_finishes_it(marless):
+    removal.remove(Path("runs/second"), delete=lambda path: (path / "summary.json").unlink())
+    said = marless("runs")
+    assert names(said) == ["first"] and said.err == ["a removal was cut short; finish it with: marless remove"]
+    assert "left by a removal that was cut short" in marless("remove").out[0]
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["first", "latest"]
+
+
+def test_an_archive_brings_a_run_back_and_equal_runs_are_equal_files(marless):
+    before = {path.name: path.read_bytes() for path in Path("runs/first").iterdir() if path.is_file()}
+    assert marless("archive", "first").out == ["first.tar.gz"]
+    os.utime("runs/first/summary.json", (1, 1))
+    assert marless("archive", "first", "-o", "again.tar.gz").code == 0
+    assert Path("first.tar.gz").read_bytes() == Path("again.tar.gz").read_bytes()
+    assert "exists; give another file" in marless("archive", "first").err[0]
+    assert "already" in marless("unarchive", "first.tar.gz").err[0]
+    shutil.rmtree("runs/first")
+    assert marless("unarchive", "first.tar.gz").out == ["runs/first"]
+    after = {path.name: path.read_bytes() for path in Path("runs/first").iterdir() if path.is_file()}
+    assert {name: body for name, body in before.items() if name != ".lock"} == after
+    assert marless("verify", "first").code == 0
+    assert marless("resume", "first", "stop.rounds=2", "--workers", "1").code == 0
+
+
+def test_what_is_no_archive_of_a_run_is_refused_and_leaves_nothing(marless):
+    body = bytearray()
+    assert marless("archive", "first").code == 0
+    body += Path("first.tar.gz").read_bytes()
+    Path("cut.tar.gz").write_bytes(body[: len(body) // 2])
+    Path("text.tar.gz").write_bytes(b"text")
+    with tarfile.open("above.tar.gz", "w:gz") as archive:
+        archive.add("first.tar.gz", "../third/plan.json")
+    shutil.rmtree("runs/first")
+    for name in ("cut", "text", "above", "absent"):
+        said = marless("unarchive", f"{name}.tar.gz")
+        assert said.code == 2 and len(said.err) == 1
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["latest", "second"]
