@@ -5,7 +5,11 @@ import sys
 # Ours, what we compute and store with, and what torch imports. Their modules compute as they are told.
 _OURS = "functions infra coordinator marless events numpy msgspec safetensors threadpoolctl typing_extensions"
 _TORCH = "torch torchgen sympy mpmath networkx jinja2 markupsafe filelock fsspec triton"
-_TRUSTED = {*_OURS.split(), *_TORCH.split(), *sys.stdlib_module_names, "cython_runtime", "__main__", "__mp_main__"}
+# What setuptools, where it is installed, has every interpreter import.
+_START_UP = "_distutils_hack cython_runtime __main__ __mp_main__"
+_TRUSTED = {*_OURS.split(), *_TORCH.split(), *_START_UP.split(), *sys.stdlib_module_names}
+# Of compiled extensions, and Python's own with the platform in its name.
+_PREFIXES = ("_cython_", "_sysconfigdata_")
 
 
 class Imports:
@@ -25,7 +29,7 @@ class Imports:
         if not self.foreign:
             fresh = sys.modules.keys() - self._known
             names = {name.partition(".")[0] for name in fresh} - _TRUSTED
-            self.foreign = any(not name.startswith("_cython_") for name in names)
+            self.foreign = any(not name.startswith(_PREFIXES) for name in names)
             self._known |= fresh
         return self.foreign
 

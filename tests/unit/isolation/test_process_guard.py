@@ -210,6 +210,8 @@ def test_a_process_is_foreign_from_the_first_import_on_that_is_not_ours(shell):
     imports.expect()
     assert not imports.look()
     shell.provide({"functions.late": np, "colorsys": np})
+    # What setuptools adds to every interpreter, and Python's module of its own build.
+    shell.provide({"_distutils_hack": np, "_sysconfigdata__linux_x86_64-linux-gnu": np, "_cython_3_2_4": np})
     assert not imports.look()
     shell.provide({"somebodys.simulator": np})
     assert imports.look()
