@@ -19,9 +19,9 @@ from marless.extras import is_installed
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # The first words of a block that is typed into a shell; others show output.
-_COMMANDS = ("git", "make", "marless", ".")
-# What the clone of the test stands for.
-_CLONING = ("git clone ", "cd ")
+_COMMANDS = ("make", "marless", ".")
+# This test is part of it.
+_SUITE = "make test"
 # Settings of a run that takes a fraction of a second.
 _TINY = ("actors.num_envs=4", "evaluation.every=1", "evaluation.episodes=2", "evaluation.final_episodes=2")
 _EXTRAS = {"tensorboard": "tensorboard", "onnx": "export"}
@@ -42,7 +42,7 @@ def commands():
     lines = [
         line.partition("  #")[0].strip() for language, body in blocks() if not language for line in body.splitlines()
     ]
-    return [line for line in lines if not line.startswith(_CLONING)]
+    return [line for line in lines if line != _SUITE]
 
 
 def local_commands():
@@ -93,7 +93,7 @@ def test_readme_is_a_session_in_a_fresh_clone(tmp_path):
     clone = tmp_path / "a clone"
     subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
     session = "\n".join(body if not language else f"python - <<'END'\n{body}END\n" for language, body in blocks())
-    lines = "\n".join(line for line in session.splitlines() if not line.startswith(_CLONING))
+    lines = "\n".join(line for line in session.splitlines() if not line.startswith(_SUITE))
     inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     path = os.pathsep.join(folder for folder in inherited["PATH"].split(os.pathsep) if ".venv" not in folder)
     script = tmp_path / "session.sh"
