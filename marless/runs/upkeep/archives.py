@@ -71,7 +71,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _write(packed: gzip.GzipFile, folder: Path, files: list[Path]) -> None:
     """Times, owners and permissions are left out."""
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+    with tarfile.open(fileobj=packed, mode="w:", format=tarfile.PAX_FORMAT) as archive:
         for path in files:
             member = tarfile.TarInfo(_member(folder, path))
             member.size = path.stat().st_size

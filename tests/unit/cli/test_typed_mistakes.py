@@ -125,7 +125,7 @@ OPTIONS = {
     "train --jsn": "did you mean --json?",
     "train qmix": "qmix is neither a file nor key=value; did you mean algorithm.name=qmix?",
     "train mpe/simple_tag": "did you mean task.name=mpe/simple_tag?",
-    "runs --sort name": "there is no option --sort; see marless runs --help",
+    "runs --order name": "there is no option --order; see marless runs --help",
 }
 COMMANDS = {
     "ls": "there is no command ls; did you mean: marless runs",
