@@ -52,7 +52,7 @@ def test_a_simulation_is_a_table_and_says_what_it_is(run):
     said = run("simulate", "first", "--rollouts", "3,6", "--slots", "100", "--latency", "aws", "--rounds", "4")
     assert said.out[0].split()[:4] == ["rollouts", "s", "a", "round"]
     assert [line.split()[0] for line in said.out[1:3]] == ["3", "6"]
-    assert said.out[3].startswith("100 functions at once; median of 3 rounds.")
+    assert said.out[7].startswith("100 functions at once; median of 3 rounds.")
 
 
 def test_a_configuration_is_recorded_before_it_is_simulated(marless):

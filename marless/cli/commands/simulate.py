@@ -95,26 +95,23 @@ def _figures(setting: Setting, simulation: Simulated, took: float) -> dict[str, 
 
 
 def _show(results: list[tuple[Setting, Simulated, float]]) -> None:
-    rows = []
+    """Two tables, as eighty columns do not hold one."""
+    rounds, parts = [], []
     for setting, simulation, _ in results:
         low, median, high = spread(simulation.round_s)
-        rows.append(
-            (
-                f"{setting.rollouts:,}",
-                *(f"{value:.3g}" for value in (median, low, high)),
-                money(simulation.dollars),
-                f"{simulation.utilisation:.0%}",
-                f"{simulation.critical_path_s:.3g}",
-                f"{1000 * simulation.coordinator_s:.3g}",
-                *(f"{_busy(simulation, kind):.3g}" for kind in _KINDS.values()),
-            )
-        )
-    header = ("rollouts", "s a round", "least", "most", "$ a round", "busy", "longest tasks s", "coordinator ms")
-    say_text(table((*header, *(f"{name} s" for name in _KINDS)), rows))
+        times = (f"{value:.3g}" for value in (median, low, high))
+        rounds.append((f"{setting.rollouts:,}", *times, money(simulation.dollars), f"{simulation.utilisation:.0%}"))
+        busy = (f"{_busy(simulation, kind):.3g}" for kind in _KINDS.values())
+        coordinator_ms = f"{1000 * simulation.coordinator_s:.3g}"
+        parts.append((f"{setting.rollouts:,}", f"{simulation.critical_path_s:.3g}", coordinator_ms, *busy))
+    say_text(table(("rollouts", "s a round", "least", "most", "$ a round", "busy"), rounds))
+    header = ("rollouts", "longest tasks s", "coordinator ms", *(f"{name} s" for name in _KINDS))
+    say("", *table(header, parts).splitlines())
     setting, simulation, _ = results[-1]
     say(
-        f"{setting.slots:,} functions at once; median of {len(simulation.round_s)} rounds. Sampling, learning and"
-        " start-up are sums over the functions of a round; the coordinator's time is real, on this machine."
+        f"{setting.slots:,} functions at once; median of {len(simulation.round_s)} rounds.",
+        "Sampling, learning and start-up are sums over the functions of a round;",
+        "the coordinator's time is real, on this machine.",
     )
 
 
