@@ -150,7 +150,8 @@ class Run:
     def evaluate(
         self, *, episodes: int | None = None, workers: int | None = None, trust: bool = False
     ) -> "EvaluationResult":
-        """Plays the newest policies greedily on fresh start states; returns are undiscounted. As `marless.evaluate`.
+        """Plays the newest policies greedily on fresh start states; returns are undiscounted. As `marless.evaluate`. A
+        notebook shows how many episodes are over.
 
         Examples:
             >>> run.evaluate(episodes=320).returns.mean
@@ -158,8 +159,10 @@ class Run:
         """
         from marless.runs import evaluation
         from marless.runs.integrity.trusted_origin import playable
+        from marless.views import cell_progress
 
-        return evaluation.evaluate(playable(self, trust), workers, episodes)
+        with cell_progress() as progress:
+            return evaluation.evaluate(playable(self, trust), workers, episodes, progress=progress)
 
     @short_errors()
     def replay(

@@ -1,6 +1,9 @@
 """Views of a run while it trains: a live panel, lines of text, or JSON lines."""
 
-from marless.output import can_redraw
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from marless.output import can_redraw, notebook_display, visible_line
 from marless.runs.view import View
 
 
@@ -18,3 +21,21 @@ def choose_view(json: bool) -> View:
     from marless.views.plain import PlainView
 
     return PlainView()
+
+
+@contextmanager
+def cell_progress() -> Iterator[Callable[[str], None]]:
+    """What shows how far a call is below a notebook's cell, until it returns; elsewhere nothing is shown."""
+    display = notebook_display()
+    if display is None:
+        yield lambda text: None
+        return
+    from rich.text import Text
+
+    from marless.views.surface import NotebookCell
+
+    cell = NotebookCell(display)
+    try:
+        yield lambda text: cell.draw(Text(visible_line(text)))
+    finally:
+        cell.stop(keep=False)

@@ -96,7 +96,7 @@ class NotebookCell:
 
     def stop(self, keep: bool = True) -> None:
         """See `Surface`."""
-        if not keep:
+        if not keep and self._handle is not None:
             self._show(_Drawn("", self.width))
 
     def _show(self, drawn: "_Drawn") -> None:

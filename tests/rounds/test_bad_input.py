@@ -116,6 +116,10 @@ def test_an_environment_that_breaks_stops_the_run_resumably(marless, processes, 
     assert said.code == 1
     assert FAULTS[fault] in the_line(said)
     assert said.err[0].endswith(f"go on with: marless resume {name}")
+    if fault == "raises":
+        assert f"(its traceback: runs/{name}/workers); " in said.err[0]
+        tracebacks = [path.read_text() for path in Path("runs", name, "workers").glob("*.log")]
+        assert any("bad_environments.py" in text and FAULTS[fault] in text for text in tracebacks)
     again = marless("resume", name, "--workers", "1")
     assert again.code == 1
     assert FAULTS[fault] in the_line(again)
