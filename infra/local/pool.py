@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from functions.encoding import MessagePackDecoder, Undecodable
+from functions.system_errors import explain
 from infra.local.dispatch import CORES, Capacity, FairShares, Need, Slot, Task, choose, dominant_share
 from infra.local.lane import Lane, Pending, outputs
 from infra.local.pipe_messages import Call, Ended, Ready, frame
@@ -223,7 +224,7 @@ class Pool:
         try:
             worker = self._workers.start(self._most()) if slot is None else self._workers.numbered(slot)
         except OSError as error:
-            lane.reports.append(lane.pop(task).report("throttled", detail=f"cannot start a worker: {error}"))
+            lane.reports.append(lane.pop(task).report("throttled", detail=f"cannot start a worker: {explain(error)}"))
             return
         if not worker.alive():
             self._workers.remove(worker)

@@ -302,7 +302,7 @@ def test_a_worker_that_cannot_be_started_is_throttled(tmp_path):
         pool.prewarm("actor")
         report = ask(pool, "echo", "x")
     assert report.outcome == "throttled"
-    assert "cannot start a worker" in report.detail
+    assert report.detail.startswith("cannot start a worker: ") and "; check the disk and the folder" in report.detail
 
 
 def test_an_interrupt_from_the_terminal_does_not_reach_a_worker(pool, tmp_path):
