@@ -10,6 +10,7 @@ from scripts.reference import (
     environments,
     installing,
     mappo,
+    peers,
     prices,
     readme,
     rules,
@@ -29,6 +30,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "explanation" / "mappo.md": mappo.page,
     ROOT / "docs" / "results" / "suite.md": suite.page,
     ROOT / "README.md": readme.page,
+    **peers.PAGES,
 }
 
 
