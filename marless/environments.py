@@ -77,7 +77,9 @@ def as_pettingzoo(task: EnvTask | str) -> "ParallelEnv[str, Any, Any]":
     try:
         from functions.environments.pettingzoo.parallel_view import ParallelView
     except ModuleNotFoundError as error:
-        raise MissingExtra("as_pettingzoo needs PettingZoo: pip install 'marless[tasks]'") from error
+        from marless.extras import install
+
+        raise MissingExtra(f"as_pettingzoo needs PettingZoo: {install('tasks')}") from error
     env_task = EnvTask(name=task) if isinstance(task, str) else task
     return ParallelView(make(env_task, 1), env_task)
 

@@ -50,7 +50,9 @@ def sheet(width: float, height: float) -> "Figure":
 
         from marless.reports.shown_figure import ShownFigure
     except ImportError as error:
-        raise MissingExtra("pictures need matplotlib: pip install 'marless[report]'") from error
+        from marless.extras import install
+
+        raise MissingExtra(f"pictures need matplotlib: {install('report')}") from error
     return ShownFigure(figsize=(width, height), dpi=100, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
 
 

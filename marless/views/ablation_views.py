@@ -6,6 +6,7 @@ from coordinator.rules.scaling import SCALING_RULES
 from marless.ablation import result_tables
 from marless.ablation.ablate import AblationResult, AblationView
 from marless.ablation.ablation_campaign import Ablation, CellEnd
+from marless.extras import install
 from marless.output import note, say, say_json, say_text
 from marless.reports.digits import figure
 from marless.reports.text import money, seconds
@@ -58,7 +59,7 @@ class AblationLines(AblationView):
 
     def show_comparison(self, result: AblationResult) -> None:
         if not result.has_pictures:
-            note("no pictures without matplotlib: pip install 'marless[report]'")
+            note(f"no pictures without matplotlib: {install('report')}")
         self.show(result)
 
     def show(self, result: AblationResult) -> None:

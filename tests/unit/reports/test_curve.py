@@ -87,7 +87,7 @@ def test_a_failed_write_leaves_the_old_curve_and_no_litter(tmp_path, monkeypatch
 
 def test_without_matplotlib_one_line_says_how_to_get_it(tmp_path, shell):
     shell.uninstall("matplotlib")
-    with pytest.raises(MissingExtra, match=r"^[^\n]*marless\[report\][^\n]*$"):
+    with pytest.raises(MissingExtra, match=r"^pictures need matplotlib: pip install [^\n]*\[report\]'$"):
         draw(a_run(1), tmp_path / "curve.png", "run")
 
 

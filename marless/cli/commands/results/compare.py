@@ -10,6 +10,7 @@ from marless.comparison import comparison_files, score_tables
 from marless.comparison.compare_runs import compare_runs
 from marless.comparison.comparison import Comparison
 from marless.comparison.run_evaluations import AXES
+from marless.extras import install
 from marless.output import note, say, say_json, say_text
 from marless.reports.text import table as aligned
 
@@ -53,7 +54,7 @@ def run(options: Namespace) -> int:
     """Writes the comparison's files and prints its tables."""
     result = compare_runs(options.runs, options.by, options.at, options.metric)
     if not comparison_files.write(options.out, result.comparison, result.arms, result.left_out):
-        note("no pictures without matplotlib: pip install 'marless[report]'")
+        note(f"no pictures without matplotlib: {install('report')}")
     if options.json:
         _print_json(options.out, result.comparison, result.left_out)
     else:
