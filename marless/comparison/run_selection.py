@@ -11,7 +11,7 @@ from marless.comparison.study_settings import listed_settings, ordered
 from marless.program import program_name
 from marless.reports.evaluations import METRIC
 from marless.runs import summary
-from marless.runs.folder import IDENTITY, RunFolder, runs_in
+from marless.runs.folder import IDENTITY, LATEST, RunFolder, runs_in
 from marless.runs.folder import ROOT as RUNS
 
 # Where commands that train many runs put their folders.
@@ -87,7 +87,7 @@ def _folders(text: str) -> list[RunFolder]:
     try:
         return [RunFolder.find(text)]
     except UserError as error:
-        if any(path.exists() for path in (*roots, RUNS / text)):
+        if text == LATEST or any(path.exists() for path in (*roots, RUNS / text)):
             raise
         raise UserError(
             f"there is no run, study or ablation {text}; `{program_name()} runs` lists runs, and a folder of several"

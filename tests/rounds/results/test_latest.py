@@ -17,10 +17,11 @@ def test_where_the_latest_run_was_removed_the_newest_is_named(marless):
     for name in ("old", "new"):
         assert marless.train(name, "stop.rounds=1").code == 0
     shutil.rmtree("runs/new")
-    for command in ("status", "resume", "evaluate", "verify"):
+    for command in ("status", "resume", "evaluate", "verify", "report"):
         [line] = marless(command).err
         assert line == "marless: the latest run, new, was removed; the newest run is old: name it"
     shutil.rmtree("runs/old")
     Path("runs/latest").unlink()
-    [line] = marless("status").err
-    assert line == "marless: there is no latest run in runs of this folder; start one with: marless train"
+    for command in ("status", "report"):
+        [line] = marless(command).err
+        assert line == "marless: there is no latest run in runs of this folder; start one with: marless train"
