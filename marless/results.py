@@ -142,7 +142,8 @@ def crossplay(
     path: str | os.PathLike[str] | None = None,
     trust: bool = False,
 ) -> "Tournament":
-    """Plays every team against every other with either side of the task; says who wins how much, and rates them.
+    """Plays every team against every other with either side of the task; says who wins how much, and rates them. A
+    notebook shows which pair is at play.
 
     Args:
         runs: the first is a run; the others are runs, policy files, ``random`` or ``scripted``. A run alone is played
@@ -159,8 +160,11 @@ def crossplay(
         (1200.0, 1134.2, 871.5)
     """
     from marless.comparison import run_crossplay as tournaments
+    from marless.views import cell_progress
 
-    tournament = tournaments.crossplay(playable(runs[0], trust), [os.fspath(each) for each in runs], episodes, sampled)
+    names = [os.fspath(each) for each in runs]
+    with cell_progress() as progress:
+        tournament = tournaments.crossplay(playable(runs[0], trust), names, episodes, sampled, progress)
     if path is not None:
         tournaments.write(tournament, Path(path))
     return tournament
