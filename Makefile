@@ -147,7 +147,7 @@ $(STAMPS)/emulated: $(STAMPS)/use
 $(STAMPS)/develop: $(STAMPS)/use
 	@echo "installing torch and the development tools into .venv (two to five minutes on a fresh machine)"
 	@$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
-	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware]'
+	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,networks,emulated,completion,dev,lbf,rware]'
 	@touch $@
 
 $(STAMPS)/docs: $(STAMPS)/develop

@@ -17,6 +17,7 @@ EXTRAS = {
     "live": ("replays in a window", ("matplotlib", "PIL", "pygame")),
     "learner": ("learning with torch, on a GPU too", ("torch",)),
     "search": ("settings of a study, picked by Optuna", ("optuna",)),
+    "completion": ("the tab key in bash and zsh", ("argcomplete",)),
     "tensorboard": ("logs for TensorBoard", ("tensorboardX",)),
     "wandb": ("logs for Weights & Biases", ("wandb",)),
     "mlflow": ("logs for MLflow", ("mlflow", "alembic", "sqlalchemy", "sqlparse")),

@@ -136,7 +136,9 @@ class Sharing(Section, frozen=True, kw_only=True):
             description="probability that the trial accepts a worse team, and that roles sees some in vain",
         ),
     ] = 0.05
-    trial_episodes: Annotated[int, Meta(ge=2, le=10_000, description="most episodes of a trial for each team")] = 1600
+    trial_episodes: Annotated[
+        int, Meta(ge=2, le=10_000, description="the most episodes that each of the two teams plays in a trial")
+    ] = 1600
 
 
 class Scaling(Section, frozen=True, kw_only=True):

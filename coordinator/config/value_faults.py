@@ -63,7 +63,8 @@ def readable(error: msgspec.ValidationError, algorithm: str, document: Mapping[s
         return f"{key}: {fault.reason}"  # of values that exclude each other
     if key not in types:
         return f"{key} is a table, not a value; type {_setting_below(key, value, types, algorithm, typed)}"
-    need = fault.need or _choices(types[key])
+    need = fault.need or ", ".join(choices(key, algorithm))
+    need = need if fault.need or not need else f"one of {need}"
     means = valid_keys(algorithm)[key]
     meaning = f" ({means})" if len(means) <= _LONGEST_MEANING else ""
     if not need:
@@ -110,11 +111,11 @@ def _value(document: Mapping[str, Any], key: str) -> Any:
     return value
 
 
-def _choices(annotation: Any) -> str:
-    """The values of a `Literal`, in words; '' for another type."""
-    literals = [part for part in _parts(annotation) if get_origin(part) is Literal]
-    choices = [str(choice) for part in literals for choice in get_args(part)]
-    return f"one of {', '.join(choices)}" if choices else ""
+def choices(key: str, algorithm: str) -> list[str]:
+    """All values of a key that has a few, as they are typed; none for another key."""
+    parts = _parts(key_types(algorithm)[key])
+    literals = [str(choice) for part in parts if get_origin(part) is Literal for choice in get_args(part)]
+    return [*literals, *(["true", "false"] if bool in parts else [])]
 
 
 def _parts(annotation: Any) -> list[Any]:

@@ -33,7 +33,7 @@ class Unsupported(Exception):
 
 
 class EnvTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An env task by name, as messages hold it."""
+    """The environment that is played, by name, with its number of agents and its options."""
 
     name: str
     # All agents, adversaries included.

@@ -7,13 +7,13 @@ import tempfile
 import time
 import traceback
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, one_line
 from functions.text.redaction import redact
@@ -53,6 +53,7 @@ COMMANDS = {
     "deploy": "create or update the deployment that runs on AWS need",
     "policy": "print the IAM policy that training, or deploying, needs",
     "teardown": "delete a deployment and all its runs",
+    "completion": "print a script with which bash or zsh completes commands",
     "doctor": "check what is installed and what is missing",
 }
 
@@ -81,6 +82,12 @@ class Parser(ArgumentParser):
         """Every option, such as ``--json``."""
         return [option for action in self._actions for option in action.option_strings]
 
+    def complete_by(self, completers: Mapping[str, Callable[..., Any]]) -> None:
+        """Has argcomplete ask these for the values of the arguments with these names."""
+        for action in self._actions:
+            if completer := completers.get(action.dest):
+                action.completer = completer  # type: ignore[attr-defined]  # what argcomplete reads
+
     def _print_message(self, message: str, file: object = None) -> None:
         """The help, on a stream as it is today."""
         say_text(message)
@@ -90,12 +97,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code: 0 success, 1 incomplete, 2 an error that the user can correct."""
     if argv is not None:
         return _answer(list(argv), time.monotonic())
+    if "_ARGCOMPLETE" in os.environ:  # set by the script of `marless completion`
+        _complete(os.environ.get("COMP_LINE", ""))
     prepare()
     try:
         return _answer(sys.argv[1:], time.monotonic() - age_s())
     finally:
         OUTPUT.settle()
         ERROR.settle()
+
+
+def _complete(line: str) -> None:
+    """Answers a shell that asks how its line goes on, and ends the process. Only the command that the line names is
+    imported."""
+    import argcomplete
+
+    from marless.cli.completion import completers
+
+    parser = Parser(prog="marless", allow_abbrev=False)
+    parsers = parser.add_subparsers()
+    for name, does in COMMANDS.items():
+        command = parsers.add_parser(name, help=does)
+        if line.split()[1:2] == [name]:
+            module_of(name).arguments(command)
+            command.complete_by(completers(name))
+    argcomplete.autocomplete(parser, always_complete_options=False)
 
 
 def _answer(argv: list[str], start_s: float) -> int:
@@ -184,7 +210,7 @@ def _require_current_folder() -> None:
 
 
 def _overview() -> str:
-    lines = "\n".join(f"  {name:<10}{does}" for name, does in COMMANDS.items())
+    lines = "\n".join(f"  {name:<12}{does}" for name, does in COMMANDS.items())
     program = program_name()
     return f"""usage: {program} COMMAND ...
 

@@ -45,7 +45,7 @@ _OTHER_WORDS = {
     "start": "train",
     "sweep": "study",
     "tail": "watch",
-    "tensorboard": "log latest tensorboard",
+    "tensorboard": "log latest --to tensorboard",
     "test": "evaluate",
     "tune": "study",
     "ui": "report",
@@ -53,7 +53,7 @@ _OTHER_WORDS = {
     "up": "deploy",
     "video": "replay",
     "visualize": "replay",
-    "wandb": "log latest wandb",
+    "wandb": "log latest --to wandb",
     "web": "report",
 }
 _REMOVAL = ("clean", "del", "delete", "prune", "rm")

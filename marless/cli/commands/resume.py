@@ -10,7 +10,7 @@ EXAMPLES = """examples:
   marless resume                              the latest run
   marless resume stop.rounds=600
   marless resume first stop.rounds=600
-  marless resume first log.to='["tensorboard"]'
+  marless resume first log.to=tensorboard
   marless resume first functions.evaluator.timeout_s=300"""
 
 

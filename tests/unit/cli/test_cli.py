@@ -189,7 +189,7 @@ def test_every_command_has_help(capsys):
     assert main([]) == 0
     overview = capsys.readouterr().out
     for command, does in COMMANDS.items():
-        assert f"  {command:<10}{does}" in overview
+        assert f"  {command:<12}{does}" in overview
         assert main([command, "--help"]) == 0
         assert does in capsys.readouterr().out
 

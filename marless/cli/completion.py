@@ -1,0 +1,79 @@
+"""Completion in a shell, by argcomplete: commands, options, names of runs, and settings with their values.
+
+argcomplete calls the program for every press of the tab key, with the line in variables of the environment.
+"""
+
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+# A resumed run keeps all but these.
+_LIMITS = ("stop.", "functions.", "log.")
+
+
+def completers(command: str) -> Mapping[str, Callable[..., Any]]:
+    """What completes an argument, by the name of the argument."""
+
+    def settings(prefix: str, parsed_args: Namespace, **_: Any) -> dict[str, str]:
+        typed = getattr(parsed_args, "settings", None) or []
+        candidates = setting_candidates(prefix, typed)
+        if command == "resume":
+            return {text: meaning for text, meaning in candidates.items() if text.startswith(_LIMITS)}
+        return candidates | _files(prefix)
+
+    def runs(prefix: str, **_: Any) -> list[str]:
+        names = ["latest", *_folders("runs"), *(f"studies/{name}" for name in _folders("studies"))]
+        return [name for name in names if name.startswith(prefix)]
+
+    return {"settings": settings, "run": runs, "runs": runs}
+
+
+def setting_candidates(prefix: str, typed: list[str]) -> dict[str, str]:
+    """The settings that begin with `prefix`, up to the equals sign, and their meanings; behind it, values. `typed` are
+    those before it, which may name the algorithm."""
+    from coordinator.config.config_keys import valid_keys
+    from coordinator.config.loading import algorithm_typed
+
+    algorithm = algorithm_typed(typed)
+    key, equals, _ = prefix.partition("=")
+    meanings = valid_keys(algorithm)
+    if not equals:
+        return {f"{name}=": meaning for name, meaning in meanings.items() if name.startswith(prefix)}
+    settings = (f"{key}={value}" for value in _values(key, algorithm)) if key in meanings else ()
+    return {setting: meanings[key] for setting in settings if setting.startswith(prefix)}
+
+
+def _values(key: str, algorithm: str) -> list[str]:
+    """Values that the key may have, all of them where they can be listed."""
+    from coordinator.config.checks import NETWORKS
+    from coordinator.config.config_keys import RULES
+    from coordinator.config.value_faults import choices, example_setting
+    from functions.algorithms import registry
+    from functions.environments.task_names import ENVIRONMENTS, FAMILIES
+    from marless.loggers.registry import LOGGERS
+
+    listed: Mapping[str, Callable[[], list[str]]] = {
+        "algorithm.name": lambda: [*registry.names()],
+        "algorithm.network": lambda: [*NETWORKS],
+        "log.to": lambda: [*LOGGERS],
+        "task.name": lambda: [*ENVIRONMENTS, *(family.example for family in FAMILIES.values())],
+    }
+    if key in RULES:
+        return [*RULES[key]]
+    return (
+        listed[key]() if key in listed else choices(key, algorithm) or [example_setting(key, algorithm).split("=")[1]]
+    )
+
+
+def _files(prefix: str) -> dict[str, str]:
+    """Configuration files, and the folders on the way to them."""
+    folder = Path(prefix.rpartition("/")[0])
+    paths = [path for path in folder.glob("*") if path.suffix == ".toml" or (prefix and path.is_dir())]
+    names = (f"{path}/" if path.is_dir() else str(path) for path in paths)
+    return {name: "a configuration file" for name in names if name.startswith(prefix)}
+
+
+def _folders(parent: str) -> list[str]:
+    path = Path(parent)
+    return sorted(item.name for item in path.iterdir() if item.is_dir()) if path.is_dir() else []

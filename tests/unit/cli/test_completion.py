@@ -1,0 +1,87 @@
+"""What the tab key completes, by a real bash and by the functions that bash and zsh ask."""
+
+import os
+import shutil
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from coordinator.config.config_keys import valid_keys
+from functions.algorithms import registry as algorithms
+from marless.cli.completion import completers, setting_candidates
+
+# Each line is completed as bash does it: the function that the script registers reads the line and sets COMPREPLY.
+SCRIPT = r"""
+eval "$(marless completion bash)"
+COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
+while read -r COMP_LINE; do
+    COMP_POINT=${#COMP_LINE} COMP_TYPE=9 COMPREPLY=()
+    _python_argcomplete marless
+    echo "${COMPREPLY[*]}"
+done
+"""
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+def test_bash_completes_commands_options_runs_and_settings(tmp_path):
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    candidates_of = {
+        "marless comple": "completion",
+        "marless train --back": "--backend",
+        "marless status fi": "first",
+        "marless train algorithm.name=qmix algorithm.mixing": "algorithm.mixing_embed_dim=",
+    }
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    done = subprocess.run(
+        ["bash", "-c", SCRIPT],
+        input="".join(f"{line}\n" for line in candidates_of),
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert [line.strip() for line in done.stdout.splitlines()] == [*candidates_of.values()]
+
+
+def test_every_key_of_the_algorithm_that_the_line_names_is_offered_with_its_meaning():
+    assert setting_candidates("", ["algorithm.name=qmix"]) == {
+        f"{key}=": text for key, text in valid_keys("qmix").items()
+    }
+    assert [*setting_candidates("stop.r", [])] == ["stop.rounds=", "stop.return="]
+
+
+@pytest.mark.parametrize(
+    ("typed", "values"),
+    [
+        ("algorithm.name=", [*algorithms.names()]),
+        ("algorithm.name=q", ["qmix", "qplex"]),
+        ("algorithm.lr_schedule=", ["constant", "linear", "cosine"]),
+        ("algorithm.recurrent=", ["true", "false"]),
+        ("league.rule=", ["none", "uniform", "prioritised"]),
+        ("log.to=t", ["tensorboard"]),
+        ("task.name=mpe/simple_s", ["mpe/simple_speaker_listener", "mpe/simple_spread"]),
+        ("stop.rounds=", ["400"]),
+        ("algorithm.hidden=", ["64,64"]),
+        ("no.key=", []),
+    ],
+)
+def test_behind_the_equals_sign_are_the_values_that_there_are_or_one_that_may_be(typed, values):
+    assert [setting.partition("=")[2] for setting in setting_candidates(typed, [])] == values
+
+
+def test_of_files_those_with_settings_are_offered_and_of_settings_those_that_a_resumed_run_may_have(tmp_path, shell):
+    shell.cd(tmp_path)
+    for name in ("my.toml", "notes.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "own.toml").touch()
+    offered = completers("train")["settings"]
+    assert {"my.toml", "seed="} <= offered(prefix="", parsed_args=Namespace()).keys()
+    assert offered(prefix="m", parsed_args=Namespace(settings=[])).keys() == {"my.toml"}
+    assert offered(prefix="configs/", parsed_args=Namespace()).keys() == {"configs/own.toml"}
+    resumed = completers("resume")["settings"](prefix="", parsed_args=Namespace())
+    assert {key.partition(".")[0] for key in resumed} == {"stop", "functions", "log"}
