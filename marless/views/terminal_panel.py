@@ -99,7 +99,8 @@ class LiveView(View):
 
     def _rows(self, plan: Plan, state: State, seconds_so_far: float) -> list[tuple[str, Text | Table]]:
         line, stop = self._line, plan.config.stop
-        kept_dollars = float(kept_for_end(plan, state))
+        goes_on = state.status == "running"
+        kept_dollars = float(kept_for_end(plan, state)) if goes_on else 0.0
         bar = Table.grid(padding=(0, 2))
         limit = f" of {stop.rounds:,}" if stop.rounds is not None else ""
         share = progress(stop, line, kept_dollars) if line else 0.0
@@ -117,7 +118,9 @@ class LiveView(View):
                 ("per round", Text(f"{_count(line.rollouts, 'actor')}   {_count(line.learners, 'learner')}")),
                 ("bill", _bill(line.dollars, stop.dollars, kept_dollars)),
             ]
-        remaining_s = seconds_left(stop, line, kept_dollars) if line and state.phase in ("sample", "learn") else None
+        remaining_s = (
+            seconds_left(stop, line, kept_dollars) if line and goes_on and state.phase in ("sample", "learn") else None
+        )
         rows.append(
             ("time", Text(seconds(seconds_so_far) + ("" if remaining_s is None else f"   {seconds(remaining_s)} left")))
         )
@@ -175,7 +178,7 @@ def _sampled_returns(line: RoundLine) -> Text:
 
 def _bill(dollars: float, cap: float | None, kept_dollars: float) -> Text:
     limit = "" if cap is None else f" of {money(cap)}"
-    kept_text = f" ({money(kept_dollars)} kept for the final evaluation)" if kept_dollars else ""
+    kept_text = f", {money(kept_dollars)} kept for the end" if kept_dollars else ""
     return Text(f"{money(dollars)}{limit}{kept_text}   on AWS Lambda")
 
 
