@@ -106,7 +106,7 @@ class GatheredReports(NamedTuple):
     reads: tuple[int, ...]
 
 
-def is_complete(completions: Completions, ask: int, count: int) -> bool:
+def is_complete(completions: Completions, ask: str, count: int) -> bool:
     """Whether all `count` tasks of an ask have ended; reads the topmost set only."""
     level = 0
     while count > FAN:
@@ -114,7 +114,7 @@ def is_complete(completions: Completions, ask: int, count: int) -> bool:
     return len(_positions(completions.read([set_name(ask, level, 0)])[0])) >= count
 
 
-def gather_reports(completions: Completions, ask: int, count: int) -> GatheredReports:
+def gather_reports(completions: Completions, ask: str, count: int) -> GatheredReports:
     """The reports of all tasks that have ended.
 
     A member may hold any bytes: one that is not a report is ignored, and its task counts as not having reported.
@@ -134,7 +134,7 @@ def gather_reports(completions: Completions, ask: int, count: int) -> GatheredRe
     return GatheredReports(reports, tuple(updates), reads)
 
 
-def set_name(ask: int, level: int, number: int) -> str:
+def set_name(ask: str, level: int, number: int) -> str:
     """The set's name within its run."""
     return f"{ask}/{level}/{number}"
 

@@ -148,8 +148,8 @@ def past_objects(rounds: tuple[Past, ...]) -> tuple[Ref, ...]:
 class ReportTo(Message, frozen=True, kw_only=True):
     """Where a task reports its completion when no caller waits for its answer; see `functions.completion`."""
 
-    ask: int
-    """Number of the set of tasks that were dispatched together, unique in the run."""
+    ask: str
+    """Name of the set of tasks that are awaited together, unique in the run."""
     index: int
     """Number of this task in the set."""
     count: int

@@ -47,8 +47,11 @@ def _on_dispatched(plan: Plan, state: State, event: Dispatched) -> State:
             attempt=task.request.attempt,
             timeout_s=task.request.timeout_s,
             failures=old.failures if old else 0,
+            ask=event.asks.get(task.work, ""),
         )
-    return replace(state, slots=slots, seconds=state.seconds + event.seconds)
+    # What the round before left was deleted after the first dispatch of this one.
+    garbage = () if state.phase == "round" and state.slots else state.garbage
+    return replace(state, slots=slots, garbage=garbage, seconds=state.seconds + event.seconds)
 
 
 def _on_reported(plan: Plan, state: State, event: Reported) -> State:
@@ -156,7 +159,7 @@ def _on_resumed(plan: Plan, state: State, event: Resumed) -> State:
     if state.round_placement is not None and not state.slots:
         return (
             replace(going_on, round_placement=next_placement.place_round(plan, going_on))
-            if state.phase == "sample"
+            if state.phase == "round"
             else going_on
         )
     if state.round_placement is not None and next_placement.placement_changed(plan, state):

@@ -9,8 +9,8 @@ from coordinator.core.budget import affordable, allowed_s
 from coordinator.core.controller import is_payable
 from coordinator.core.events import Abandoned, Finishing, Stopped
 from coordinator.core.next_placement import round_price
-from coordinator.core.round_graph import PHASES, Attempt, Node, coming_learners, in_flight
-from coordinator.core.state import Plan, State
+from coordinator.core.round_graph import PHASES, Attempt, Node, coming_learners, open_gates
+from coordinator.core.state import Plan, Slot, State
 
 
 @dataclass(frozen=True)
@@ -38,27 +38,32 @@ def decide(plan: Plan, state: State) -> Command:
     """The next command. The same plan and state always give the same one."""
     if state.status != "running":
         return Stopped(state.status, state.reason)
-    open_slots = [slot for slot in state.slots.values() if slot.done is None]
-    if open_slots and all(slot.waiting for slot in open_slots):
-        return Wait()
-    nodes = in_flight(plan, state)
-    if state.phase == "sample" and not state.slots and (reason := limit_reached(plan, state, nodes)):
+    waiting = sum(slot.waiting for slot in state.slots.values())
+    ready = _ready(plan, state)
+    if state.phase == "round" and not state.slots and (reason := limit_reached(plan, state, ready)):
         return Finishing(reason)
-    ready = [
-        node
-        for node in nodes
-        if (slot := state.slots.get(node.name)) is None or (slot.done is None and not slot.waiting)
-    ]
     if not ready:
-        return Advance()
+        return Wait() if waiting else Advance()
     if PHASES[state.phase].optional and (event := _abandon_reason(plan, state, ready)):
-        return Wait() if any(slot.waiting for slot in open_slots) else Abandoned(event)
+        return Wait() if waiting else Abandoned(event)
     if ending := _stop_reason(plan, state, ready):
         # The attempts in flight are paid for: their reports are awaited first.
-        return Wait() if any(slot.waiting for slot in open_slots) else ending
+        return Wait() if waiting else ending
     if plan.platform.at_once is not None:
-        ready = ready[: max(0, plan.platform.at_once - sum(slot.waiting for slot in open_slots))]
+        ready = ready[: max(0, plan.platform.at_once - waiting)]
     return Dispatch(tuple(_attempt(plan, state, node) for node in ready)) if ready else Wait()
+
+
+def _ready(plan: Plan, state: State) -> list[Node]:
+    """The tasks that may begin, or begin again."""
+    slots = state.slots
+    # A gate may have thousands of tasks: those of gates that only wait are not made.
+    gates = [gate for gate in open_gates(plan, state) if any(_is_ready(slots.get(work)) for work in gate.works)]
+    return [node for gate in gates for node in gate.nodes() if _is_ready(slots.get(node.name))]
+
+
+def _is_ready(slot: Slot | None) -> bool:
+    return slot is None or (slot.done is None and not slot.waiting)
 
 
 def limit_reached(plan: Plan, state: State, nodes: list[Node]) -> str:

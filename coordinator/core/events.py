@@ -1,6 +1,7 @@
 """The events of a run, and how answers of functions become some; `apply` defines what each does to the state."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
@@ -16,10 +17,12 @@ _ANSWERS = JsonDecoder[Answer](Answer)
 
 @dataclass(frozen=True)
 class Dispatched:
-    """These attempts are about to start, `seconds` of training after the last event that counts seconds."""
+    """These attempts are about to start, `seconds` of training after the last event that counts seconds; in a detached
+    run each is one of the `asks`, by work name."""
 
     tasks: tuple[Attempt, ...]
     seconds: float = 0.0
+    asks: Mapping[str, str] = field(default_factory=dict)
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):

@@ -32,7 +32,6 @@ from coordinator.core.rounds import remember_rounds, rollout_steps, unfinished_e
 from coordinator.core.sides import learning
 from coordinator.core.state import Best, Evaluated, Phase, Plan, State
 from coordinator.core.state_location import (
-    learner_schedule,
     locations_after_learning,
     locations_after_regrouping,
     spec_of,
@@ -82,26 +81,21 @@ def _after_initialise(plan: Plan, state: State) -> State:
 
 def start_round(plan: Plan, state: State) -> State:
     """The start of the coming round, with its placement chosen."""
-    return replace(state, phase="sample", round_placement=next_placement.place_round(plan, state))
+    return replace(state, phase="round", round_placement=next_placement.place_round(plan, state))
 
 
-def _after_sample(plan: Plan, state: State) -> State:
-    """Continues with learning, unless the policies that sampled have reached the target."""
+def _after_round(plan: Plan, state: State) -> State:
+    """Ends the round, or the run where the policies that sampled have reached the target: then what was learned
+    meanwhile is dropped."""
     evaluation = evaluation_in_flight(plan, state)
     if evaluation is None:
-        return _start_learning(plan, replace(state, garbage=()))
+        return _end_learning(plan, replace(state, garbage=()))
     state = _with_best(state, evaluation)
     target = plan.config.stop.return_
     if target is not None and evaluation.mean >= target:
         garbage = tuple(sorted({*state.garbage, *(ref.key for ref in state.round_refs)}))
         return replace(state, phase="final", reason="return", slots={}, garbage=garbage)
-    return _start_learning(plan, state)
-
-
-def _start_learning(plan: Plan, state: State) -> State:
-    """Continues with learning, or after it where the sampling functions have learned too."""
-    learning = replace(state, phase="learn")
-    return learning if learner_schedule(plan, state) else _end_learning(plan, learning)
+    return _end_learning(plan, state)
 
 
 def _with_best(state: State, evaluation: Evaluated, lead: float = 0.0) -> State:
@@ -288,8 +282,7 @@ def _done(state: State, work: str) -> Done:
 _FOLLOWING: dict[Phase, Callable[[Plan, State], State]] = {
     "describe": _after_describe,
     "initialise": _after_initialise,
-    "sample": _after_sample,
-    "learn": _end_learning,
+    "round": _after_round,
     "regroup": _after_regroup,
     "trial": _after_trial,
     "final": _after_final,

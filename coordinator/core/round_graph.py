@@ -2,7 +2,10 @@
 
 What a task reads is asked of its request (`Order.reads` in `functions.contract`): the bill, the cap, the objects that
 travel along and the pool all count by that. A phase ends where the coordinator decides on results; within a phase a
-task may begin once all tasks of the gates that it waits for are answered.
+task may begin once all tasks of the gates that it waits for are answered, whatever else is still in flight:
+
+    sample ──► learn/0 ──► learn/1 ... ──► end of the round
+    evaluate ────────────────────────────► end of the round
 """
 
 from collections.abc import Callable, Collection
@@ -74,15 +77,31 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
 
 def in_flight(plan: Plan, state: State) -> list[Node]:
     """The tasks of the phase that may begin, or have begun; without those of gates whose tasks are all answered."""
-    nodes, passed_gates = list[Node](), set[str]()
-    for gate in PHASES[state.phase].gates(plan, state):
-        if not passed_gates.issuperset(gate.after):
+    return [node for gate in open_gates(plan, state) for node in gate.nodes()]
+
+
+def open_gates(plan: Plan, state: State) -> list[Gate]:
+    """The gates of the phase whose tasks may begin and are not all answered."""
+    return _open(PHASES[state.phase].gates(plan, state), state)
+
+
+def awaited_gates(plan: Plan, state: State) -> list[Gate]:
+    """Those of the `open_gates` that tasks of the phase wait for: the last answer of one calls for a decision."""
+    gates = PHASES[state.phase].gates(plan, state)
+    awaited_names = {name for gate in gates for name in gate.after}
+    return [gate for gate in _open(gates, state) if gate.name in awaited_names]
+
+
+def _open(gates: list[Gate], state: State) -> list[Gate]:
+    open_ones, passed_names = list[Gate](), set[str]()
+    for gate in gates:
+        if not passed_names.issuperset(gate.after):
             continue
         if all((slot := state.slots.get(work)) and slot.done for work in gate.works):
-            passed_gates.add(gate.name)
+            passed_names.add(gate.name)
         else:
-            nodes += gate.nodes()
-    return nodes
+            open_ones.append(gate)
+    return open_ones
 
 
 def coming_learners(plan: Plan, state: State) -> list[Node]:
@@ -118,14 +137,16 @@ def ending(plan: Plan, state: State) -> list[Node]:
 
 def served_after(plan: Plan, state: State) -> dict[str, tuple[int, ...]]:
     """`State.served` after the phase in flight."""
-    if state.phase == "learn":
-        return served_by(state, "learner", max(map(len, learner_schedule(plan, state))), state.round)
-    if state.phase != "sample":
+    if state.phase != "round":
         return state.served
     if PLACEMENTS[state.placement.rule].one_function:
         # What the task plays is not stored yet when it fills its buffer.
         return served_by(state, "learner", 1, state.round - 1)
-    return served_by(state, "actor", len(rounds.rollout_packs(state)), state.round)
+    learners = max(map(len, learner_schedule(plan, state)))
+    return {
+        **served_by(state, "actor", len(rounds.rollout_packs(state)), state.round),
+        **served_by(state, "learner", learners, state.round),
+    }
 
 
 def _describe(plan: Plan, state: State) -> list[Gate]:
@@ -138,22 +159,18 @@ def _initialise(plan: Plan, state: State) -> list[Gate]:
     return [_gate("initialise", [Node("initialise", item, lambda name, part: requests.initialise(plan, state))])]
 
 
-def _sampling(plan: Plan, state: State) -> list[Gate]:
+def _round(plan: Plan, state: State) -> list[Gate]:
     whole = PLACEMENTS[state.placement.rule].one_function
     gates = [Gate("sample", rounds.rollout_packs(state), partial(_whole if whole else samples, plan, state))]
     if state.round and state.round % plan.config.evaluation.every == 0:
         nodes = evaluations(plan, state, "evaluate", plan.config.evaluation.episodes, state.policies)
         gates.append(_gate("evaluate", nodes))
-    return gates
-
-
-def _learning(plan: Plan, state: State) -> list[Gate]:
-    return [
+    return gates + [
         Gate(
             name=f"learn/{wave}",
             works=[work.name for work in works],
             nodes=partial(learns, plan, state, wave),
-            after=(f"learn/{wave - 1}",) if wave else (),
+            after=(f"learn/{wave - 1}" if wave else "sample",),
         )
         for wave, works in enumerate(learner_schedule(plan, state))
     ]
@@ -393,8 +410,7 @@ class PhaseOfRun:
 PHASES: dict[Phase, PhaseOfRun] = {
     "describe": PhaseOfRun(_describe, "starting", sets_up=True),
     "initialise": PhaseOfRun(_initialise, "starting", sets_up=True),
-    "sample": PhaseOfRun(_sampling, in_round=True),
-    "learn": PhaseOfRun(_learning, in_round=True),
+    "round": PhaseOfRun(_round, in_round=True),
     "regroup": PhaseOfRun(_regrouping, in_round=True, optional=True),
     "trial": PhaseOfRun(_trial, in_round=True, optional=True),
     "final": PhaseOfRun(_last, "final evaluation", ends=True),

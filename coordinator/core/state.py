@@ -20,7 +20,7 @@ from coordinator.pricing.prices import Prices
 from functions.contract import Done, Message, Past, Platform, Ref, Team, Unfinished, Usage
 from functions.environments.base import EnvSpec
 
-Phase = Literal["describe", "initialise", "sample", "learn", "regroup", "trial", "final", "absolute"]
+Phase = Literal["describe", "initialise", "round", "regroup", "trial", "final", "absolute"]
 Status = Literal["running", "finished", "stopped", "failed"]
 
 
@@ -114,6 +114,8 @@ class Slot(Message, frozen=True, kw_only=True):
     """The attempt made NaN or infinite numbers."""
     done: Done | None = None
     """The answer, once there is one."""
+    ask: str = ""
+    """The attempts that are awaited together with this one have the same, in a detached run."""
 
 
 class Evaluated(Message, frozen=True, kw_only=True):
@@ -173,7 +175,7 @@ class RoundLine(Message, frozen=True, kw_only=True):
     groups: int
     """Groups of agents that share networks."""
     invocations: int
-    """Work items of the phase in which the round ended: learners, and an evaluation beside them."""
+    """Work items of the round: samples, learners, and an evaluation beside them."""
     episodes: int
     """Episodes that ended in the round."""
     return_mean: float | None

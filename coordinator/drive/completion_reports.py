@@ -1,6 +1,6 @@
 """Completion reports of a detached run: where its tasks send them, and the outcome of an attempt."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -26,16 +26,26 @@ class Detached:
     loads: tuple[int, ...] = ()
 
 
-def waiting_works(state: State) -> list[str]:
-    """The works without a report yet, in the order of their `ReportTo.index`."""
-    return sorted(state.waiting)
+def new_asks(version: int, works: Iterable[str], awaited_works: Iterable[Collection[str]]) -> dict[str, str]:
+    """The ask of each of the `works` that commit number `version` dispatches: those of one gate that others wait for
+    have one of their own, and all that nobody waits for share one."""
+    number_of = {work: number for number, of_gate in enumerate(awaited_works, 1) for work in of_gate}
+    return {work: f"{version}.{number_of.get(work, 0)}" for work in works}
 
 
-def report_addresses(state: State, version: int, detached: Detached) -> dict[str, ReportTo]:
-    """Where each waiting work reports when commit number `version` dispatched it."""
-    works = waiting_works(state)
+def open_asks(state: State) -> dict[str, list[str]]:
+    """The works without a report yet by their ask, in the order of their `ReportTo.index`."""
+    asks: dict[str, list[str]] = {}
+    for work, slot in sorted(state.waiting.items()):
+        asks.setdefault(slot.ask, []).append(work)
+    return asks
+
+
+def report_addresses(state: State, detached: Detached) -> dict[str, ReportTo]:
+    """Where each waiting work reports."""
     return {
-        work: ReportTo(ask=version, index=index, count=len(works), coordinator=detached.coordinator)
+        work: ReportTo(ask=ask, index=index, count=len(works), coordinator=detached.coordinator)
+        for ask, works in open_asks(state).items()
         for index, work in enumerate(works)
     }
 

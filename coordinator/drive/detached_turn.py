@@ -18,9 +18,9 @@ from coordinator.drive.completion_reports import (
     Detached,
     best_first,
     failure_of,
+    open_asks,
     report_addresses,
     report_of,
-    waiting_works,
 )
 from coordinator.drive.driver import Driver
 from coordinator.drive.ports import Invoker, Ports
@@ -103,17 +103,27 @@ def take_turn(
 
 
 def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detached) -> bool:
-    """Receives how the tasks ended that were dispatched last; False while some have time left."""
-    works = waiting_works(driver.state)
-    if not works:
+    """Receives how the tasks ended that are awaited together; False while some of each such set have time left."""
+    asks = open_asks(driver.state)
+    if not asks:
         driver.clean_up()
         return True
-    if not completion.is_complete(cloud.completions, driver.version, len(works)):
-        if cloud.now() < _deadline(plan, driver):
-            return False
-        # The turn that dispatched them may have died right after its commit.
+    complete = [ask for ask, works in asks.items() if completion.is_complete(cloud.completions, ask, len(works))]
+    if len(complete) < len(asks) and cloud.now() >= _deadline(plan, driver):
+        # The turn that dispatched the others may have died right after its commit.
         driver.clean_up()
-    gathering, slots = completion.gather_reports(cloud.completions, driver.version, len(works)), driver.state.slots
+        complete = list(asks)
+    for ask in complete:
+        _receive_ask(plan, driver, cloud, detached, ask, asks[ask])
+    if complete:
+        unfinished_reads = [completion.ITEM_BYTES] * (len(asks) - len(complete))
+        driver.receive(Metered(_use_of_reports((), unfinished_reads, Usage(), ())))
+    return bool(complete)
+
+
+def _receive_ask(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detached, ask: str, works: list[str]) -> None:
+    """Receives how the `works` of the ask ended; those that did not report are lost."""
+    gathering, slots = completion.gather_reports(cloud.completions, ask, len(works)), driver.state.slots
     reports = {works[index]: best_first(slots[works[index]], each) for index, each in gathering.reports.items()}
     requests = _dispatched_requests(plan, driver, detached)
     answers, usage = _read_answers(requests, cloud, {work: each[0] for work, each in reports.items()})
@@ -129,7 +139,6 @@ def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: De
     # Works whose reports are of other attempts are lost, too.
     if lost_work := tuple(work for work in works if driver.state.slots[work].waiting):
         driver.receive(Lost(lost_work))
-    return True
 
 
 def _use_of_reports(updates: Iterable[int], reads: Iterable[int], usage: Usage, events: Iterable[int]) -> Meter:
@@ -146,7 +155,8 @@ def _use_of_reports(updates: Iterable[int], reads: Iterable[int], usage: Usage, 
 
 
 def _deadline(plan: Plan, driver: Driver) -> float:
-    """When the attempts dispatched at `driver.committed_at` are given up; beyond the concurrency they run in waves."""
+    """When the attempts that were dispatched by `driver.committed_at` are given up; beyond the concurrency they run in
+    waves."""
     waiting = driver.state.waiting.values()
     wave_count = -(-len(waiting) // max(1, plan.platform.concurrency))
     longest_s = max(slot.timeout_s for slot in waiting) + plan.platform.init_limit_ms / 1000
@@ -171,7 +181,7 @@ def _read_answers(
 
 def _dispatched_requests(plan: Plan, driver: Driver, detached: Detached) -> dict[str, Request]:
     """The requests of the waiting attempts, as they were sent."""
-    state, addresses = driver.state, report_addresses(driver.state, driver.version, detached)
+    state, addresses = driver.state, report_addresses(driver.state, detached)
     return {
         node.name: replace(node.request(), attempt=state.slots[node.name].attempt, report_to=addresses[node.name])
         for node in in_flight(plan, state)
@@ -202,7 +212,7 @@ def _send(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detached) -> 
     unsent = cloud.sender.flush(PATIENCE_S)
     if not unsent:
         return False
-    addresses, complete = report_addresses(driver.state, driver.version, detached), False
+    addresses, complete = report_addresses(driver.state, detached), False
     prefix = keys.task_id(plan.run, driver.state.round, "")
     for id, attempt, why, may_run in unsent:
         work = id.removeprefix(prefix)

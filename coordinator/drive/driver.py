@@ -24,10 +24,11 @@ from coordinator.core.events import (
     Stopped,
     decode_answer,
 )
+from coordinator.core.round_graph import awaited_gates
 from coordinator.core.rounds import to_checkpoint
 from coordinator.core.state import Plan, State, WorkItem
 from coordinator.drive.attempt_record import record_of
-from coordinator.drive.completion_reports import Detached, report_addresses
+from coordinator.drive.completion_reports import Detached, new_asks, report_addresses
 from coordinator.drive.inlined_objects import InlinedObjects
 from coordinator.drive.ledger_items import (
     CHECKPOINT,
@@ -74,10 +75,13 @@ class Driver:
         # Whether a round has ended that is not committed yet.
         self._round_ended = False
         # What ended and is not applied yet, because each application copies all slots; the attempts in flight by work
-        # and number, with the times when they were asked for; and whether one failed since the last decision.
+        # and number, with the times when they were asked for.
         self._ended: list[Ended] = []
         self._in_flight: dict[tuple[str, int], tuple[WorkItem, float]] = {}
-        self._failed = False
+        # The works without an answer of every gate that others wait for; and whether the last answer of a gate, or a
+        # failure, calls for a decision.
+        self._awaited: list[set[str]] = []
+        self._decision_due = False
         self._state = State()
         self.remarks: dict[str, None] = {}
         """What tasks did to their processes, each once, in the order of its report."""
@@ -162,8 +166,8 @@ class Driver:
 
     @property
     def listening(self) -> bool:
-        """Whether attempts are in flight that may all succeed, so that there is nothing to decide until a report."""
-        return bool(self._in_flight) and not self._failed
+        """Whether attempts are in flight on which alone the next decision depends, so that a report is awaited."""
+        return bool(self._in_flight) and not self._decision_due
 
     def allow(self, concurrency: int, dollars: float | None) -> None:
         """From the next decision on the run uses so many functions at once and costs at most `dollars`.
@@ -209,11 +213,14 @@ class Driver:
 
     def _dispatch(self, command: Dispatch) -> None:
         # Training time begins with the first tasks.
-        self._apply(Dispatched(command.tasks, 0.0 if self._marked is None else self._elapsed()))
+        awaited_works = [gate.works for gate in awaited_gates(self._plan, self.state)]
+        works = [task.work for task in command.tasks]
+        asks = new_asks(self._version + 1, works, awaited_works) if self._detached else {}
+        self._apply(Dispatched(command.tasks, 0.0 if self._marked is None else self._elapsed(), asks))
         self._write()
         if self._marked is None:
             self._elapsed()
-        addresses = report_addresses(self.state, self._version, self._detached) if self._detached else {}
+        addresses = report_addresses(self.state, self._detached) if self._detached else {}
         for task in command.tasks:
             request = self._inlined.attach(task.request)
             if addresses:
@@ -222,13 +229,17 @@ class Driver:
             if not self._detached:
                 self._in_flight[task.work, request.attempt] = task.item, self._clock()
             self._ports.invoker.invoke(task.item.function, request.address.id, request.attempt, body, request.timeout_s)
-        self._failed = False
+        slots = self.state.slots
+        self._awaited = [
+            {work for work in works if work not in slots or slots[work].done is None} for works in awaited_works
+        ]
+        self._decision_due = False
         # After the invocations, which must start even where storage fails.
         self._finish_round()
 
     def _listen(self) -> bool:
         prefix, records = keys.task_id(self._plan.run, self._state.round, ""), []
-        self._failed = False  # what was to be decided was decided
+        self._decision_due = False  # what was to be decided was decided
         for report in self._ports.invoker.wait(self._patience_s):
             # An attempt of an earlier round is metered and belongs to no task of this round.
             work = report.id.removeprefix(prefix) if report.id.startswith(prefix) else ""
@@ -237,13 +248,23 @@ class Driver:
             if isinstance(answer, Done):
                 answer = self._inlined.detach(answer)
             self._ended.append(Ended(work, report, answer))
-            self._failed = self._failed or not isinstance(answer, Done)
-            if item_and_time := self._in_flight.pop((work, report.attempt), None):
+            item_and_time = self._in_flight.pop((work, report.attempt), None)
+            if not isinstance(answer, Done) or (item_and_time and self._completes_gate(work)):
+                self._decision_due = True
+            if item_and_time:
                 item, asked_at = item_and_time
                 slots, now = self._plan.platform.concurrency, self._clock()
                 records.append(record_of(self._ended[-1], self._state.round, item, slots, asked_at, now))
         self._ports.attempts(records)
         return True
+
+    def _completes_gate(self, work: str) -> bool:
+        """Whether the answer of `work` is the last of a gate that others wait for."""
+        for unanswered_works in self._awaited:
+            if work in unanswered_works:
+                unanswered_works.remove(work)
+                return not unanswered_works
+        return False
 
     def _leave(self) -> bool:
         """Commits the reports since the last commit, so that a resume bills nothing as lost; False, for `step`."""
@@ -295,7 +316,7 @@ class Driver:
         state = self.state
         if state.status != "running":
             return True
-        if state.phase != "sample" or state.slots:
+        if state.phase != "round" or state.slots:
             return False
         begins = state.placement.inline_objects and not (
             before.round_placement and before.round_placement.inline_objects

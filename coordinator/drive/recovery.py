@@ -22,7 +22,7 @@ def intact_state(plan: Plan, state: State, storage: Storage, ledger: Ledger) -> 
     if not problem:
         if not find_damaged(storage, state.round_refs):
             return state
-        phase = "sample" if PHASES[state.phase].in_round else state.phase
+        phase = "round" if PHASES[state.phase].in_round else state.phase
         return msgspec.structs.replace(state, slots={}, phase=phase, proposal=None, decision=None)
     record = ledger.load(CHECKPOINT)
     if record is None:

@@ -1,8 +1,9 @@
 """Functions of a detached run on a virtual clock: each stores its answer and reports before the next turn begins."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from coordinator.core.events import decode_answer
+from coordinator.drive.completion_reports import open_asks
 from coordinator.drive.ledger_items import load_state
 from coordinator.drive.ports import Ledger
 from coordinator.errors import UserError
@@ -31,13 +32,13 @@ class CompletionSets:
     def read(self, names: Sequence[str]) -> list[frozenset[bytes]]:
         return [frozenset(self._members.get(name, ())) for name in names]
 
-    def clear(self) -> None:
-        """Forgets all members."""
-        self._members.clear()
+    def keep(self, asks: Container[str]) -> None:
+        """Forgets all members of other asks."""
+        self._members = {name: members for name, members in self._members.items() if name.split("/")[0] in asks}
 
 
 class DetachedFunctions:
-    """Events for `functions`; `between_s` passes from the end of a wave to the start of the next."""
+    """Events for `functions`; `between_s` passes from the end of tasks that are awaited together to the next turn."""
 
     def __init__(self, functions: VirtualFunctions, ledger: Ledger, clock: VirtualClock, between_s: float) -> None:
         self.sets = CompletionSets()
@@ -52,17 +53,20 @@ class DetachedFunctions:
         self._pending.append(lambda: self._functions.invoke(function, id, attempt, body, timeout_s))
 
     def flush(self, patience_s: float) -> list[tuple[str, int, str, bool]]:
-        """Completes all requests; rejects none. Raises `UserError` for a task that runs into its time-out."""
+        """Starts all requests, rejecting none, and goes on until tasks have ended that are awaited together.
+
+        Raises `UserError` for a task that runs into its time-out.
+        """
         state = load_state(self._ledger)
         assert state is not None
         self._functions.serve(lambda id: state.slots[work_of(id)].item)
         pending, self._pending = self._pending, []
         for send in pending:
             send()
-        self.sets.clear()
-        while reports := self._functions.wait(0.0):
-            for report in reports:
-                self._complete(report)
+        self.sets.keep(open_asks(state))
+        completes_ask = [False]
+        while not any(completes_ask) and (reports := self._functions.wait(0.0)):
+            completes_ask = [self._complete(report) for report in reports]
         self._clock.now += self._between_s
         return []
 
@@ -77,7 +81,8 @@ class DetachedFunctions:
     def close(self) -> None:
         """Nothing to release."""
 
-    def _complete(self, report: Report) -> None:
+    def _complete(self, report: Report) -> bool:
+        """Whether the report completes its ask."""
         request = self._requests.pop(report.id)
         _, answer = decode_answer(report)
         if not isinstance(answer, Done):
@@ -85,7 +90,7 @@ class DetachedFunctions:
         assert request.report_to is not None
         self._store(request, answer)
         measured_completion = completion_report(answer, report.duration_ms, report.init_ms, 0.0)
-        report_completion(self.sets, request.report_to, measured_completion)
+        return report_completion(self.sets, request.report_to, measured_completion)
 
     def _store(self, request: Request, done: Done) -> None:
         """Keeps the head of the object that holds the answer."""

@@ -164,7 +164,7 @@ class Session:
         if state.round != self._reported_round:
             self._reported_round = state.round
             self._finished_round()
-        if not self._is_latest and (state.round or state.phase == "learn"):
+        if not self._is_latest and (state.round or (state.phase == "round" and state.round_refs)):
             self._folder.become_latest()
             self._is_latest = True
         if self._signals.received and not self._remarked:
@@ -232,7 +232,7 @@ class Session:
     def _never_began(self) -> bool:
         """Whether the configuration was rejected before anything was sampled."""
         state = self.state
-        early = PHASES[state.phase].sets_up or (state.round == 0 and state.phase == "sample")
+        early = PHASES[state.phase].sets_up or (state.round == 0 and state.phase == "round")
         unpaid = early and not any(slot.done for slot in state.slots.values())
         return state.refused or (unpaid and any(kind in _CONFIG_FAULTS for kind in self._not_retryable()))
 

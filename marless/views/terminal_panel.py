@@ -71,7 +71,7 @@ class LiveView(View):
     def finish(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
         """Prints the receipt below the panel."""
         if self._state is not None:
-            end_state = msgspec.structs.replace(self._state, round=summary.rounds, phase="sample")
+            end_state = msgspec.structs.replace(self._state, round=summary.rounds, phase="round")
             self._surface.draw(self._panel(plan, end_state, self._elapsed))
         self.close()
         *lines, last = receipt(plan, summary, name, folder)
@@ -118,9 +118,7 @@ class LiveView(View):
                 ("per round", Text(f"{_count(line.rollouts, 'actor')}   {_count(line.learners, 'learner')}")),
                 ("bill", _bill(line.dollars, stop.dollars, kept_dollars)),
             ]
-        remaining_s = (
-            seconds_left(stop, line, kept_dollars) if line and goes_on and state.phase in ("sample", "learn") else None
-        )
+        remaining_s = seconds_left(stop, line, kept_dollars) if line and goes_on and state.phase == "round" else None
         rows.append(
             ("time", Text(seconds(seconds_so_far) + ("" if remaining_s is None else f"   {seconds(remaining_s)} left")))
         )

@@ -79,7 +79,7 @@ def members(table, ask):
 def test_an_attempt_without_an_answer_is_reported_once_and_the_function_returns(
     serving, variables, handle, kind, message
 ):
-    ask = {slow: 1, crash: 2}[handle]
+    ask = {slow: "1", crash: "2"}[handle]
     # The second of two tasks wakes the coordinator; there is none here.
     reply = serving(handle)(report_to=ReportTo(ask=ask, index=0, count=2, coordinator="c:1"))
     assert reply == {"reported": True}
@@ -91,7 +91,7 @@ def test_an_attempt_without_an_answer_is_reported_once_and_the_function_returns(
 def test_an_end_that_cannot_be_reported_is_an_error_of_the_function(serving, shell):
     shell.export(MARLESS_TABLE="no-such-table")
     with pytest.raises(StorageFault):
-        serving(crash)(report_to=ReportTo(ask=3, index=0, count=2, coordinator="c:1"))
+        serving(crash)(report_to=ReportTo(ask="3", index=0, count=2, coordinator="c:1"))
 
 
 def test_the_time_that_a_report_takes_is_on_the_next_report(serving, variables, monkeypatch):
@@ -103,9 +103,9 @@ def test_the_time_that_a_report_takes_is_on_the_next_report(serving, variables, 
 
     monkeypatch.setattr(DynamoCompletions, "add", delayed)
     serve = serving(crash)
-    for ask in (4, 5):
+    for ask in ("4", "5"):
         serve(report_to=ReportTo(ask=ask, index=0, count=2, coordinator="c:1"))
-    (second,) = members(variables["MARLESS_TABLE"], 5)
+    (second,) = members(variables["MARLESS_TABLE"], "5")
     assert second.duration_ms >= 1000
 
 

@@ -1,7 +1,7 @@
 """Off-policy learners read the same earlier rounds under any placement and after any failure."""
 
 import pytest
-from driver import SMALL
+from driver import SMALL, moment
 from driver import train as drive
 
 from coordinator.config.loading import load
@@ -141,7 +141,7 @@ def in_flight(round_, phase, wave=0):
         waits = any(slot.waiting for slot in state.slots.values())
         # Learners of a wave differ by group alone.
         waves = {name.rsplit("/g", 1)[0] for name in state.slots if name.startswith("learn/")}
-        return (state.round, state.phase, max(0, len(waves) - 1)) == (round_, phase, wave) and waits
+        return (state.round, moment(state), max(0, len(waves) - 1)) == (round_, phase, wave) and waits
 
     return there
 
@@ -190,8 +190,8 @@ def test_a_run_that_goes_on_elsewhere_goes_on_to_the_same_end(train, tmp_path):
 def goes_on_elsewhere(train, folder, method):
     rules = [PLACEMENTS[4], (SPLIT,), ("placement.rule=packed",), ("placement.rule=fused",)]
     moments = [in_flight(3, "sample"), in_flight(3, "learn", 2), in_flight(4, "sample"), lambda state: False]
-    for rule, moment in zip(rules, moments, strict=True):
-        run = drive(folder, [*SMALL, *method, *rule], leave=moment)
+    for rule, leave in zip(rules, moments, strict=True):
+        run = drive(folder, [*SMALL, *method, *rule], leave=leave)
     same(run, train(*method, SPLIT))
 
 

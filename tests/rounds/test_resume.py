@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 
 import pytest
-from driver import SMALL, few_steps
+from driver import SMALL, few_steps, moment
 from driver import train as drive
 
 from coordinator.config.loading import load
@@ -23,11 +23,11 @@ OPTIONS = ["placement.rule=packed", *SMALL, "checkpoint_every=2"]
 
 def killed_in_round(folder, round_, phase="learn", options=(*OPTIONS, "stop.rounds=5")):
     """A run whose driver was killed while it waited for the tasks of a phase, and the state it left."""
-    drive(folder, options, leave=lambda state: (state.round, state.phase) == (round_, phase) and waiting(state))
+    drive(folder, options, leave=lambda state: (state.round, moment(state)) == (round_, phase) and waiting(state))
     ledger = SqliteLedger(folder / "ledger.sqlite")
     state = load_state(ledger)
     ledger.close()
-    assert (state.round, state.phase) == (round_, phase) and waiting(state)
+    assert (state.round, moment(state)) == (round_, phase) and waiting(state)
     return state
 
 
@@ -93,7 +93,7 @@ def test_a_torn_trajectory_of_the_round_in_flight_is_sampled_again(tmp_path, und
     spoil(tmp_path, trajectory)
     first = []
     resumed = drive(tmp_path, [*OPTIONS, "stop.rounds=5"], leave=lambda state: first.append(state))
-    assert (first[0].round, first[0].phase, first[0].slots) == (3, "sample", {})
+    assert (first[0].round, first[0].phase, first[0].slots) == (3, "round", {})
     assert resumed.sha256 == undisturbed.sha256
 
 

@@ -57,6 +57,13 @@ ROLES = (
 )
 
 
+def moment(state: State) -> str:
+    """The phase of a run, and in a round "sample" until learners begin, then "learn"."""
+    if state.phase != "round":
+        return state.phase
+    return "learn" if any(work.startswith("learn/") for work in state.slots) else "sample"
+
+
 @dataclass(frozen=True)
 class Trained:
     """The result of a driver: its last state, the lines of metrics.jsonl, the hash of the weights, the bill."""

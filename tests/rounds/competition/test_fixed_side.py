@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from commands import Commands
 from driver import SMALL as TINY
+from driver import moment
 from driver import train as drive
 from safetensors.numpy import load_file
 
@@ -193,7 +194,7 @@ def test_who_acted_at_random_has_no_policy_to_play(marless):
 
 def in_flight(round_, phase):
     return lambda state: (
-        (state.round, state.phase) == (round_, phase) and any(slot.waiting for slot in state.slots.values())
+        (state.round, moment(state)) == (round_, phase) and any(slot.waiting for slot in state.slots.values())
     )
 
 

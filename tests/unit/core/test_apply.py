@@ -28,7 +28,7 @@ def waiting_sample(*overrides):
     """A plan, a state that waits for its samples, and their requests."""
     world = World(make_plan("stop.rounds=2", *overrides))
     driver = world.driver()
-    while not (driver.state.phase == "sample" and driver.state.slots):
+    while not (driver.state.phase == "round" and driver.state.slots):
         driver.step()
     requests = [request for request in world.invoker.asked if isinstance(request, SampleTask)]
     return world.plan, driver.state, requests
@@ -286,7 +286,7 @@ def test_stopping_bills_attempts_without_a_report_and_resuming_does_not_bill_it_
 def test_resuming_a_finished_run_lets_it_train_on():
     world = World(make_plan("stop.rounds=2"))
     resumed = apply(world.plan, world.finish(), Resumed())
-    assert (resumed.status, resumed.phase, resumed.round) == ("running", "sample", 2)
+    assert (resumed.status, resumed.phase, resumed.round) == ("running", "round", 2)
     assert (resumed.final, resumed.absolute, resumed.slots) == ((), (), {})
 
 
@@ -295,7 +295,7 @@ def test_resuming_under_another_placement_begins_the_round_in_flight_anew():
     other = make_plan("stop.rounds=2", "scaling.rollouts=2", "placement.rollouts_per_invocation=2")
     assert set(apply(plan, state, Resumed()).slots) == set(state.slots)
     resumed = apply(other, state, Resumed())
-    assert (resumed.slots, resumed.phase, resumed.meter.actor.attempts_lost) == ({}, "sample", 2)
+    assert (resumed.slots, resumed.phase, resumed.meter.actor.attempts_lost) == ({}, "round", 2)
 
 
 def test_a_commit_is_metered_by_the_kilobyte():
@@ -378,7 +378,7 @@ def test_a_limit_that_is_increased_while_the_run_was_ending_counts(phase):
     met = []
     World(make_plan("stop.rounds=2")).finish(after=met.append)
     ending = next(state for state in met if state.phase == phase)
-    assert apply(make_plan("stop.rounds=4"), ending, Resumed()).phase == "sample"
+    assert apply(make_plan("stop.rounds=4"), ending, Resumed()).phase == "round"
 
 
 class Wavering(StateEncoder):

@@ -63,7 +63,7 @@ def test_a_run_asks_for_its_phases_in_order():
     assert isinstance(met[-1][1], Stopped) and met[-1][1] == Stopped("finished", "rounds")
 
 
-@pytest.mark.parametrize("phase", ["describe", "initialise", "sample", "learn", "final", "absolute"])
+@pytest.mark.parametrize("phase", ["describe", "initialise", "round", "final", "absolute"])
 @pytest.mark.parametrize("kind", [Dispatch, Wait, Advance])
 def test_every_phase_asks_then_waits_then_advances(phase, kind):
     plan, state = state_in(phase, kind)
@@ -94,7 +94,7 @@ def test_a_state_from_the_ledger_is_decided_as_the_one_in_memory():
 
 def test_a_round_asks_for_its_rollouts_in_packs():
     _, met, world = journey("stop.rounds=1", "scaling.rollouts=5", "placement.rollouts_per_invocation=2")
-    sample = next(command for state, command in met if state.phase == "sample" and isinstance(command, Dispatch))
+    sample = next(command for state, command in met if state.phase == "round" and isinstance(command, Dispatch))
     assert works(sample) == ["sample/00000-00001", "sample/00002-00003", "sample/00004-00004"]
     requests = [request for request in world.invoker.asked if isinstance(request, SampleTask)]
     assert [request.sampling.rollouts for request in requests] == [(0, 1), (2, 3), (4,)]
@@ -174,7 +174,9 @@ def test_a_target_return_ends_the_run_with_the_policies_that_reached_it():
     assert (state.status, state.reason, state.round) == ("finished", "return", 4)
     final = next(r for r in world.invoker.asked if isinstance(r, EvaluateTask) and r.stream == "final")
     assert [ref.key for ref in final.policies] == ["rounds/000003/learn/all.policies.safetensors"]
-    assert not any(isinstance(request, LearnTask) and request.address.round == 4 for request in world.invoker.asked)
+    # Round 4 learned beside that evaluation, and nothing of it is left.
+    assert any(isinstance(request, LearnTask) and request.address.round == 4 for request in world.invoker.asked)
+    assert not [key for key in world.storage if key.startswith("rounds/000004/")]
 
 
 def test_a_failed_attempt_is_dispatched_again_with_the_next_number_up_to_the_limit():
@@ -242,13 +244,13 @@ def test_one_failure_among_several_is_dispatched_again_alone():
 
 @pytest.mark.parametrize("status", ["finished", "stopped", "failed"])
 def test_a_run_that_ended_stays_ended(status):
-    plan, state = state_in("sample", Wait)
+    plan, state = state_in("round", Wait)
     ended = apply(plan, state, Stopped(status, "why"))
     assert decide(plan, ended) == Stopped(status, "why")
 
 
 def test_a_late_report_wakes_nothing():
-    plan, state = state_in("sample", Wait)
+    plan, state = state_in("round", Wait)
     (work,) = state.slots
     request = make_task(SampleTask,
         id="r/000000/" + work, run="r", round=0, output="x", attempt=7, timeout_s=1.0, seed=1,
@@ -259,7 +261,7 @@ def test_a_late_report_wakes_nothing():
 
 
 def test_finishing_asks_for_the_final_evaluation():
-    plan, state = state_in("sample", Dispatch)
+    plan, state = state_in("round", Dispatch)
     assert works(decide(plan, apply(plan, state, Finishing("rounds")))) == ["final/000"]
 
 

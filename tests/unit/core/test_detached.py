@@ -108,7 +108,7 @@ class Spoilt(World):
         ]
 
     def is_spoilt(self, name):
-        return int(name.split("/")[0]) % 3 == 0
+        return int(name.split(".")[0]) % 3 == 0
 
 
 def test_spoilt_sets_delay_a_run_and_change_nothing():

@@ -71,7 +71,7 @@ def test_learners_are_predicted_by_the_rows_that_they_learn_from(rows, agents):
     plan = make_plan('sharing.groups=[["a", "b"]]', f"sharing.rows={rows}", "stop.rounds=1", "scaling.rollouts=3")
     state = World(plan, lambda function, request: [answered(function, request)]).finish()
     # By hand: 3 rollouts of 2 environments and 5 steps.
-    [learner] = learns(plan, msgspec.structs.replace(state, phase="learn", slots={}), 0)
+    [learner] = learns(plan, msgspec.structs.replace(state, phase="round", slots={}), 0)
     assert learner.item.size == agents * 3 * 2 * 5
     assert learner.request().learning.rows == rows
     assert next_placement.workload(plan, state).agents_learned_from([0]) == agents

@@ -147,16 +147,16 @@ def test_what_is_reckoned_for_reports_is_what_real_reports_write(count):
     ended = CompletionReport(attempt=0, duration_ms=1234, peak_mb=180, start_ms=950, **used)
     sets = Sets()
     woken = [
-        report_completion(sets, ReportTo(ask=7, index=index, count=count, coordinator="c"), ended)
+        report_completion(sets, ReportTo(ask="7", index=index, count=count, coordinator="c"), ended)
         for index in range(count)
     ]
     assert woken == [False] * (count - 1) + [True]
-    gathered = gather_reports(sets, 7, count)
+    gathered = gather_reports(sets, "7", count)
     metered = sum((Meter().add_commit(size) for size in gathered.updates), Meter(gets=count))
     metered += sum((Meter().add_load(size) for size in gathered.reads[1:]), Meter())
     assert metered.write_units <= reports(count).write_units <= 1.1 * metered.write_units
     assert (metered.read_units, metered.gets) == (reports(count).read_units, reports(count).gets)
-    assert max(len(member) for member in sets[set_name(7, 0, 0)]) <= MEMBER_BYTES
+    assert max(len(member) for member in sets[set_name("7", 0, 0)]) <= MEMBER_BYTES
 
 
 # -- CloudWatch, EventBridge, data transfer

@@ -36,7 +36,7 @@ class Sets(dict):
         return [self.get(name, frozenset()) for name in names]
 
 
-def address(index, count, ask=7):
+def address(index, count, ask="7"):
     return ReportTo(ask=ask, index=index, count=count, coordinator="c:1")
 
 
@@ -47,8 +47,8 @@ def test_only_the_last_report_of_any_order_completes_the_ask(count):
     completed = [report_completion(sets, address(index, count), CompletionReport(0, 5)) for index in order]
     assert completed == [False] * (count - 1) + [True]
     assert sets.largest <= FAN
-    assert is_complete(sets, 7, count)
-    assert sorted(gather_reports(sets, 7, count).reports) == list(range(count))
+    assert is_complete(sets, "7", count)
+    assert sorted(gather_reports(sets, "7", count).reports) == list(range(count))
 
 
 @settings(max_examples=60, deadline=None)
@@ -62,7 +62,7 @@ def test_repeated_reports_change_nothing_and_complete_a_finished_ask_again(count
         completed = report_completion(sets, address(index, count), CompletionReport(0, 5))
         # Above a complete set every level is complete too, so a repeated report climbs to the root.
         assert completed == (len(seen) == count)
-        assert is_complete(sets, 7, count) == completed
+        assert is_complete(sets, "7", count) == completed
     assert all(report_completion(sets, address(index, count), CompletionReport(0, 5)) for index in range(count))
 
 
@@ -70,17 +70,17 @@ def test_a_report_that_died_between_two_levels_is_completed_by_its_repetition():
     sets, count = Sets(), 65
     for index in range(count):
         report_completion(sets, address(index, count), CompletionReport(0, 5))
-    del sets[completion.set_name(7, 1, 0)]
-    assert not is_complete(sets, 7, count)
+    del sets[completion.set_name("7", 1, 0)]
+    assert not is_complete(sets, "7", count)
     assert not report_completion(sets, address(0, count), CompletionReport(0, 5))
     assert report_completion(sets, address(64, count), CompletionReport(0, 5))
 
 
 def test_asks_do_not_mix():
     sets = Sets()
-    assert not report_completion(sets, address(0, 2, ask=1), CompletionReport(0, 5))
-    assert not report_completion(sets, address(1, 2, ask=2), CompletionReport(0, 5))
-    assert not is_complete(sets, 1, 2) and not is_complete(sets, 2, 2)
+    assert not report_completion(sets, address(0, 2, ask="1"), CompletionReport(0, 5))
+    assert not report_completion(sets, address(1, 2, ask="2"), CompletionReport(0, 5))
+    assert not is_complete(sets, "1", 2) and not is_complete(sets, 2, 2)
 
 
 def test_a_report_has_the_usage_of_the_answer_and_durations_rounded_up_as_they_are_billed():
@@ -109,7 +109,7 @@ def test_reports_are_gathered_as_they_were_written_and_both_of_an_event_that_was
     )
     for index, report in ((0, first), (0, second), (1, other)):
         report_completion(sets, address(index, 2), report)
-    reports = gather_reports(sets, 7, 2).reports
+    reports = gather_reports(sets, "7", 2).reports
     assert set(reports[0]) == {first, second} and reports[1] == [other]
 
 
@@ -117,7 +117,7 @@ def test_an_ordinary_member_is_so_small_that_a_full_set_costs_at_most_two_capaci
     sets = Sets()
     for index in range(FAN):
         report_completion(sets, address(index, FAN), CompletionReport(0, 2_500, 1, 3, 900_000, 300_000, 120, 0))
-    (members,) = sets.read([completion.set_name(7, 0, 0)])
+    (members,) = sets.read([completion.set_name("7", 0, 0)])
     assert ITEM_BYTES + sum(map(len, members)) <= 2 * 1024
 
 
@@ -126,8 +126,8 @@ def test_writes_and_reads_are_counted_by_the_size_of_their_items():
     for index in range(65):
         body = CompletionReport(0, 5)
         report_completion(sets, address(index, 65), body)
-        sizes.append(ITEM_BYTES + sum(map(len, sets[completion.set_name(7, 0, index // FAN)])))
-    gathered = gather_reports(sets, 7, 65)
+        sizes.append(ITEM_BYTES + sum(map(len, sets[completion.set_name("7", 0, index // FAN)])))
+    gathered = gather_reports(sets, "7", 65)
     # 65 writes of leaves, then one for each of the two leaves in the root, whose members have one byte each.
     assert sorted(gathered.updates) == sorted([*sizes, ITEM_BYTES + 1, ITEM_BYTES + 2])
     assert sets.writes == len(gathered.updates)

@@ -1,0 +1,112 @@
+"""A task begins once what it reads is answered, whatever else is in flight, and any order of answers ends alike."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from simulated import World, answered, make_plan, report
+
+from coordinator.drive import driver as loop
+from functions.contract import EvaluateTask, SampleTask
+
+SPLIT = ("placement.rule=split", "scaling.rollouts=4", "evaluation.every=1", "stop.rounds=4")
+
+
+class Shuffled(World):
+    """Answers arrive in a drawn order; `arrivals` are the works in that order, with the requests before each."""
+
+    def __init__(self, plan, pick, script=lambda function, request: [answered(function, request)]):
+        super().__init__(plan, script)
+        self.arrivals = []
+        self.invoker.wait = lambda timeout_s: self._next(pick)
+
+    def _next(self, pick):
+        self.invoker.now += 1.0
+        if not self.invoker.queue:
+            return []
+        ended = self.invoker.queue.pop(pick(self.invoker.queue))
+        self.arrivals.append((ended.id, len(self.invoker.asked)))
+        return [ended]
+
+
+def evaluations_last(queue):
+    return next((index for index, ended in enumerate(queue) if ended.function != "evaluator"), 0)
+
+
+def test_learning_goes_on_and_ends_while_an_evaluation_is_in_flight():
+    world = Shuffled(make_plan(*SPLIT), evaluations_last)
+    world.finish()
+    ids = [id for id, _ in world.arrivals if id.startswith("r/000002/")]
+    works = [id.removeprefix("r/000002/") for id in ids]
+    # The second wave of learners was asked for and answered, and the evaluation that samples were sent with came last.
+    assert [work.partition("/")[0] for work in works[:4]] == ["sample"] * 4
+    assert works[4] == "learn/postprocess"
+    assert works[-1] == "evaluate/000" and len(works) > 6
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.randoms(use_true_random=False), st.sampled_from(["split", "packed", "fused"]))
+def test_no_task_is_asked_for_before_what_it_reads_is_answered(chance, rule):
+    def script(function, request):
+        answered_works = {id.removeprefix("r/") for id, _ in world.arrivals}
+        makers = {ref.key.removeprefix("rounds/").rsplit(".", 2)[0] for ref in request.reads()}
+        assert makers <= answered_works
+        return [answered(function, request)]
+
+    plan = make_plan(*SPLIT[1:], f"placement.rule={rule}")
+    world = Shuffled(plan, lambda queue: chance.randrange(len(queue)), script)
+    assert world.finish().status == "finished"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_decision_is_asked_for_only_when_a_gate_is_complete_or_a_task_failed(fails, monkeypatch):
+    asked = []
+    monkeypatch.setattr(loop, "decide", lambda plan, state: asked.append(state) or decide(plan, state))
+
+    def script(function, request):
+        bad = fails and isinstance(request, SampleTask) and (request.address.round, request.attempt) == (2, 0)
+        return [report(function, request, outcome="crash") if bad else answered(function, request)]
+
+    world = Shuffled(make_plan(*SPLIT, "scaling.rollouts=40"), evaluations_last, script)
+    world.finish()
+    # Of round 2: one that sends it, one for each of the gates sample, learn/0, learn/1 and the end; and where all 40
+    # samples failed once, one for each failure.
+    decisions = [state for state in asked if state.round == 2 and state.phase == "round"]
+    assert len(decisions) <= 5 + 40 * fails
+
+
+decide = loop.decide
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False), st.sampled_from(["split", "packed", "fused"]), st.booleans())
+def test_any_order_of_answers_and_failures_ends_with_the_same_objects(chance, rule, failing):
+    plan = make_plan(*SPLIT[1:], f"placement.rule={rule}", "attempts=9")
+    undisturbed = World(plan)
+    expected = undisturbed.finish()
+    failures = random.Random(chance.random())
+
+    def script(function, request):
+        bad = failing and request.attempt < 3 and failures.random() < 0.2
+        return [report(function, request, outcome="crash") if bad else answered(function, request)]
+
+    world = Shuffled(plan, lambda queue: chance.randrange(len(queue)), script)
+    state = world.finish()
+    of_chance = {"meter": expected.meter, "seconds": 0.0, "slowest": {}, "timings": {}, "lines": (), "item_bytes": 0}
+    assert replace(state, **of_chance) == replace(expected, **of_chance)
+    lines = [replace(line, seconds=0.0, dollars=0.0) for line in world.journal]
+    assert lines == [replace(line, seconds=0.0, dollars=0.0) for line in undisturbed.journal]
+
+
+def test_an_evaluation_that_reaches_the_target_ends_the_run_at_its_round_however_late_it_is():
+    def script(function, request):
+        good = isinstance(request, EvaluateTask) and request.address.round >= 2
+        return [answered(function, request, returns=-30.0 if good else -60.0)]
+
+    ends = [
+        Shuffled(make_plan(*SPLIT, "stop.rounds=9", "stop.return=-36"), pick, script).finish()
+        for pick in (evaluations_last, lambda queue: 0, lambda queue: len(queue) - 1)
+    ]
+    assert {(state.reason, state.round, state.policies) for state in ends} == {("return", 2, ends[0].policies)}
