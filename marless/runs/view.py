@@ -65,7 +65,7 @@ class EvaluationUnderWay(NamedTuple):
 
 def evaluation_under_way(plan: Plan, state: State) -> EvaluationUnderWay | None:
     """The evaluation that the run waits for, if it does; episodes are counted when their function has answered."""
-    totals = {"sample": plan.config.evaluation.episodes, **last_episodes(plan)}
+    totals = {"round": plan.config.evaluation.episodes, **last_episodes(plan)}
     slots = [slot for slot in state.slots.values() if slot.item.kind == "evaluate"]
     count = sum(slot.item.weight for slot in slots if slot.done)
     if not slots or state.phase not in totals or count >= totals[state.phase]:
