@@ -1,7 +1,7 @@
 """The controller's decisions depend on configuration and seed alone, not on placement or failures."""
 
 import pytest
-from driver import CONTROLLER, FLIPPING, ROLES, SMALL, moment
+from driver import CONTROLLER, FLIPPING, ROLES, SMALL, part_of_run
 from driver import train as drive
 
 PAPER = (
@@ -69,7 +69,9 @@ def test_a_budget_divides_its_dollars_and_a_killed_run_goes_on_to_the_same_end(t
     assert 2 <= run.lines[0].rollouts < 12
     assert 0 < run.state.controller.scaling.spent <= 0.004
     options = [*SMALL, *budget]
-    drive(tmp_path, options, leave=lambda state: state.round == 2 and moment(state) == "learn" and bool(state.slots))
+    drive(
+        tmp_path, options, leave=lambda state: state.round == 2 and part_of_run(state) == "learn" and bool(state.slots)
+    )
     assert decided(drive(tmp_path, options)) == decided(run)
 
 
@@ -84,7 +86,7 @@ def test_agents_part_by_their_roles_in_the_same_round_in_every_placement(train, 
 @pytest.mark.parametrize("phase", ["learn", "regroup"])
 def test_a_run_killed_while_agents_part_goes_on_to_the_same_end(train, tmp_path, phase):
     def there(state):
-        return state.round == 1 and moment(state) == phase and bool(state.slots)
+        return state.round == 1 and part_of_run(state) == phase and bool(state.slots)
 
     options = [*SMALL, *ROLES, "placement.rule=split"]
     drive(tmp_path, options, leave=there)
@@ -111,7 +113,7 @@ KILLED = [
 @pytest.mark.parametrize(("phase", "placement"), KILLED)
 def test_a_run_killed_while_sharing_is_switched_goes_on_to_the_same_end(train, tmp_path, placement, phase):
     def there(state):
-        return state.round == 2 and moment(state) == phase and bool(state.slots)
+        return state.round == 2 and part_of_run(state) == phase and bool(state.slots)
 
     options = [*SMALL, *CONTROLLER, *placement]
     drive(tmp_path, options, leave=there)

@@ -3,7 +3,7 @@
 from functools import cache
 
 import pytest
-from driver import CONTROLLER, SMALL
+from driver import CONTROLLER, SMALL, part_of_run
 from driver import train as drive
 from task_fields import make_task
 
@@ -78,7 +78,7 @@ def test_the_placement_changes_nothing(train, split, task, placement):
 )
 def test_a_killed_run_goes_on_with_its_episodes(tmp_path, task, phase):
     def moment(state):
-        return (state.round, moment(state)) == (4, phase) and any(slot.waiting for slot in state.slots.values())
+        return (state.round, part_of_run(state)) == (4, phase) and any(slot.waiting for slot in state.slots.values())
 
     settings = [*SMALL, *FRAGMENTS, task, "placement.rule=split", "checkpoint_every=2"]
     expected = outcome(drive(tmp_path / "undisturbed", settings))

@@ -1,7 +1,7 @@
 """Off-policy learners read the same earlier rounds under any placement and after any failure."""
 
 import pytest
-from driver import SMALL, moment
+from driver import SMALL, part_of_run
 from driver import train as drive
 
 from coordinator.config.loading import load
@@ -141,7 +141,7 @@ def in_flight(round_, phase, wave=0):
         waits = any(slot.waiting for slot in state.slots.values())
         # Learners of a wave differ by group alone.
         waves = {name.rsplit("/g", 1)[0] for name in state.slots if name.startswith("learn/")}
-        return (state.round, moment(state), max(0, len(waves) - 1)) == (round_, phase, wave) and waits
+        return (state.round, part_of_run(state), max(0, len(waves) - 1)) == (round_, phase, wave) and waits
 
     return there
 

@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 
 import pytest
-from driver import SMALL, few_steps, moment
+from driver import SMALL, few_steps, part_of_run
 from driver import train as drive
 
 from coordinator.config.loading import load
@@ -23,11 +23,11 @@ OPTIONS = ["placement.rule=packed", *SMALL, "checkpoint_every=2"]
 
 def killed_in_round(folder, round_, phase="learn", options=(*OPTIONS, "stop.rounds=5")):
     """A run whose driver was killed while it waited for the tasks of a phase, and the state it left."""
-    drive(folder, options, leave=lambda state: (state.round, moment(state)) == (round_, phase) and waiting(state))
+    drive(folder, options, leave=lambda state: (state.round, part_of_run(state)) == (round_, phase) and waiting(state))
     ledger = SqliteLedger(folder / "ledger.sqlite")
     state = load_state(ledger)
     ledger.close()
-    assert (state.round, moment(state)) == (round_, phase) and waiting(state)
+    assert (state.round, part_of_run(state)) == (round_, phase) and waiting(state)
     return state
 
 

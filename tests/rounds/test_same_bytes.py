@@ -1,7 +1,7 @@
 """The weights depend only on the learning configuration and the seed."""
 
 import pytest
-from driver import SMALL, moment
+from driver import SMALL, part_of_run
 from driver import train as drive
 
 FIVE = "scaling.rollouts=5"
@@ -101,7 +101,7 @@ def test_packs_of_groups_change_no_weight(train, algorithm, workers, learners):
 
 def test_packs_that_learn_are_those_of_the_round_in_flight_after_a_resume_with_other_workers(train, tmp_path):
     def one_answered(state):
-        return state.round == 2 and moment(state) == "learn" and any(slot.done for slot in state.slots.values())
+        return state.round == 2 and part_of_run(state) == "learn" and any(slot.done for slot in state.slots.values())
 
     options = [*SMALL, "stop.rounds=4", "task.agents=4", "sharing.rule=none", "placement.rule=balanced"]
     before = drive(tmp_path, options, workers=2, leave=one_answered).state
@@ -227,7 +227,7 @@ def test_what_should_change_the_weights_does(train, change):
 def test_a_placement_that_changes_on_resume_changes_no_weight(train, tmp_path, phase, before, after):
     def last_wave(state):
         asked = [name for name in state.slots if name.startswith(("learn/policy", "learn/g", "learn/all"))]
-        return state.round == 2 and moment(state) == phase and bool(asked if phase == "learn" else state.slots)
+        return state.round == 2 and part_of_run(state) == phase and bool(asked if phase == "learn" else state.slots)
 
     options = [*SMALL, "stop.rounds=4", FIVE]
     assert drive(tmp_path, [*options, before], leave=last_wave).state.status == "running"

@@ -57,7 +57,7 @@ ROLES = (
 )
 
 
-def moment(state: State) -> str:
+def part_of_run(state: State) -> str:
     """The phase of a run, and in a round "sample" until learners begin, then "learn"."""
     if state.phase != "round":
         return state.phase

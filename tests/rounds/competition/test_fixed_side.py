@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from commands import Commands
 from driver import SMALL as TINY
-from driver import moment
+from driver import part_of_run
 from driver import train as drive
 from safetensors.numpy import load_file
 
@@ -194,7 +194,7 @@ def test_who_acted_at_random_has_no_policy_to_play(marless):
 
 def in_flight(round_, phase):
     return lambda state: (
-        (state.round, moment(state)) == (round_, phase) and any(slot.waiting for slot in state.slots.values())
+        (state.round, part_of_run(state)) == (round_, phase) and any(slot.waiting for slot in state.slots.values())
     )
 
 

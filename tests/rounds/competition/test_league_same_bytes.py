@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from commands import Commands
-from driver import SMALL
+from driver import SMALL, part_of_run
 from driver import train as drive
 
 LEAGUE = (
@@ -68,7 +68,7 @@ def test_a_league_changes_what_is_learned(train):
 @pytest.mark.parametrize("phase", ["sample", "learn"])
 def test_a_killed_league_goes_on_with_its_checkpoints(tmp_path, phase):
     def moment(state):
-        return (state.round, moment(state)) == (3, phase) and any(slot.waiting for slot in state.slots.values())
+        return (state.round, part_of_run(state)) == (3, phase) and any(slot.waiting for slot in state.slots.values())
 
     settings = [*SMALL, *LEAGUE, "placement.rule=split", "checkpoint_every=2"]
     (tmp_path / "undisturbed").mkdir()

@@ -5,7 +5,7 @@ import itertools
 from functools import cache
 
 import pytest
-from driver import moment
+from driver import part_of_run
 from msgspec.structs import replace
 from simulated import World, make_plan
 
@@ -27,7 +27,7 @@ def run(rule, *settings):
     plan = make_plan(*usual, f"placement.rule={rule}", *settings)
     world, states = World(plan), []
     world.finish(after=states.append)
-    state = next(state for state in states if (state.round, moment(state)) == (1, "sample"))
+    state = next(state for state in states if (state.round, part_of_run(state)) == (1, "sample"))
     return plan, replace(state, slots={}), world.invoker.asked
 
 

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from driver import moment
+from driver import part_of_run
 from simulated import World, answered, make_plan, on_lambda
 
 from coordinator.core import next_placement
@@ -42,7 +42,7 @@ def test_the_forecast_of_a_round_is_the_bill_of_its_tasks(by_lambda):
     plan = on_lambda(make_plan(*AUTO), cpu_scaling=not by_lambda)
 
     def look(state):
-        if moment(state) == "sample" and state.round not in forecasts and 2 <= state.round < 12:
+        if part_of_run(state) == "sample" and state.round not in forecasts and 2 <= state.round < 12:
             terms, work = next_placement.terms(plan, state), next_placement.workload(plan, state)
             expected = planner.forecast(state.placement, Layout(work), state.timings, terms)
             forecasts[state.round] = expected.compute * state.placement.rounds_per_task
