@@ -98,6 +98,8 @@ def take_turn(
                 raise
             if not going:
                 return TurnResult(before, driver.state)
+        # Reports that nothing follows from yet, of learners while an evaluation is in flight, are received once.
+        driver.commit_received()
         if not _send(plan, driver, cloud, detached) or not _receive_reports(plan, driver, cloud, detached):
             return TurnResult(before, driver.state)
 

@@ -159,6 +159,11 @@ class Driver:
         """Applies an event of the tasks of a detached run."""
         self._apply(event)
 
+    def commit_received(self) -> None:
+        """Commits events that were received since the last commit, if there are any."""
+        if self.state != self._committed:
+            self._commit()
+
     def clean_up(self) -> None:
         """Repeats what follows the commit of a finished round, in case the last driver died before it could."""
         self._record()
