@@ -32,7 +32,8 @@ LINE_BYTES = 4096
 TABLE_BYTES = 16 * 1024
 ABSOLUTE_WRITES = 2
 # Turns of a coordinator that is a function, until the next decision (of learners and of an evaluation beside them) and
-# for the end, and their seconds, far above actual use. The most bytes of a set of reports, without the text of failures.
+# for the end, and their seconds, far above actual use. The most bytes of a set of reports, without the text of
+# failures.
 TURNS, TURN_S = 4, 5.0
 REPORT_BYTES = 2048
 # Bytes of a table's item without its body: names of attributes, version, time, the mark of its writer, its own name and
