@@ -104,9 +104,9 @@ def test_a_capped_run_keeps_what_its_last_evaluations_may_cost_until_they_have_b
     assert ended.phase == "absolute" and budget.kept_for_end(plan, ended) == 0
     kept = {
         phase: budget.kept_for_end(plan, msgspec.structs.replace(ended, phase=phase, slots={}))
-        for phase in ("sample", "learn", "final", "absolute")
+        for phase in ("round", "final", "absolute")
     }
-    assert kept["sample"] == kept["learn"] > kept["final"] > kept["absolute"] == 0
+    assert kept["round"] > kept["final"] > kept["absolute"] == 0
 
 
 def test_resuming_an_exhausted_run_again_and_again_costs_nothing():
