@@ -56,9 +56,9 @@ def test_episodes_of_an_evaluation_count_when_their_function_has_answered(plan):
     )
     # The absolute metric has ten times the episodes of an evaluation.
     assert evaluation_under_way(plan, evaluating("absolute", False)) == ("absolute metric", 0, 200)
-    assert evaluation_under_way(plan, evaluating("sample", True, False)) == ("evaluation", 10, 20)
-    assert evaluation_under_way(plan, evaluating("sample", True, True)) is None
-    assert evaluation_under_way(plan, State(phase="sample")) is None
+    assert evaluation_under_way(plan, evaluating("round", True, False)) == ("evaluation", 10, 20)
+    assert evaluation_under_way(plan, evaluating("round", True, True)) is None
+    assert evaluation_under_way(plan, State(phase="round")) is None
 
 
 def test_the_rest_of_an_evaluation_takes_as_long_as_what_was_played_since_one_looks():
