@@ -4,6 +4,7 @@ a receipt at the end."""
 import time
 from collections.abc import Callable
 
+from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Plan, RoundLine, State
 from marless.output import note, say
 from marless.reports.digits import figure
@@ -22,13 +23,18 @@ class PlainView(View):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._said_at = clock, clock()
         self._speed, self._evaluation_clock = TrainingSpeed(), EvaluationClock()
+        self._unsaid_name = ""
 
     def start(self, name: str, folder: str) -> None:
-        say(f"run {name}")
+        # A run whose environment is refused leaves nothing that could be called so.
+        self._unsaid_name = name
         self._said_at = self._clock()
 
     def notice(self, plan: Plan, state: State, seconds_so_far: float) -> None:
         now = self._clock()
+        if self._unsaid_name and not PHASES[state.phase].sets_up:
+            say(f"run {self._unsaid_name}")
+            self._unsaid_name = ""
         evaluation = evaluation_under_way(plan, state)
         left = self._evaluation_clock.seconds_left(evaluation, now) if evaluation else None
         if now - self._said_at < _SILENCE_S:

@@ -84,6 +84,7 @@ def test_a_run_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(marless,
     said = marless("train", *first, *settings)
     assert said.code == 2
     assert expected in the_line(said) and "resume" not in the_line(said)
+    assert said.out == []
     assert not Path("runs").exists() or list(Path("runs").iterdir()) == []
 
 
