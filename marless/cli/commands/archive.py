@@ -12,8 +12,8 @@ from marless.runs.upkeep.archives import SUFFIX, pack
 
 EXAMPLES = """examples:
   marless archive first                      first.tar.gz in this folder
-  marless archive first -o kept/first.tar.gz && marless remove first
-  marless unarchive kept/first.tar.gz        runs/first again
+  marless archive first -o ../first.tar.gz && marless remove first
+  marless unarchive ../first.tar.gz          runs/first again
 
 The file is read back and compared before it gets its name; equal runs are equal files."""
 

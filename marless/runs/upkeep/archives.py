@@ -23,8 +23,11 @@ _UNREADABLE = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)
 def pack(folder: RunFolder, path: Path) -> int:
     """Writes a run that nothing drives into the new file `path`, reads it back, and returns how many files it has.
 
-    Raises `UserError` for a taken path, for a run that is driven or holds links, and where what is read differs.
+    Raises `UserError` for a path that is taken or in no folder, for a run that is driven or holds links, and where what
+    is read differs.
     """
+    if not path.parent.is_dir():
+        raise UserError(f"-o {path}: there is no folder {path.parent}")
     if path.exists():
         raise UserError(f"{path} exists; give another file with -o")
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -42,13 +45,13 @@ def pack(folder: RunFolder, path: Path) -> int:
 
 def unpack(path: Path) -> RunFolder:
     """The run of an archive under runs/; raises `UserError` for a file that is none, and where the run exists."""
-    ROOT.mkdir(exist_ok=True)
     arriving = ROOT / f".arriving-{secrets.token_hex(4)}"
     try:
         with tarfile.open(path, "r:gz") as archive:
             name = _name(archive, path)
             if (ROOT / name).exists():
                 raise UserError(f"there is something called {ROOT / name} already; move it, or remove it first")
+            ROOT.mkdir(exist_ok=True)
             archive.extractall(arriving, filter="data")
         decode_identity((arriving / name / IDENTITY).read_bytes())
         (arriving / name).rename(ROOT / name)
@@ -105,7 +108,8 @@ def _member(folder: Path, path: Path) -> str:
 def _name(archive: tarfile.TarFile, path: Path) -> str:
     """The run's name, which is the folder of every member; raises `UserError` for anything but files in one folder."""
     members = archive.getmembers()
-    names = {PurePosixPath(member.name).parts[0] for member in members}
+    # `tar -C runs/first .` names the folder itself "./", which has no parts.
+    names = {(*PurePosixPath(member.name).parts, "")[0] for member in members}
     if len(names) != 1 or not all(member.isfile() or member.isdir() for member in members):
         raise UserError(f"{path} is no archive of a run: it does not hold the files of one folder")
     [name] = names

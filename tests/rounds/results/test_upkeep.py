@@ -116,6 +116,9 @@ def test_an_archive_brings_a_run_back_and_equal_runs_are_equal_files(marless):
     assert marless("archive", "first", "-o", "again.tar.gz").code == 0
     assert Path("first.tar.gz").read_bytes() == Path("again.tar.gz").read_bytes()
     assert "exists; give another file" in marless("archive", "first").err[0]
+    assert marless("archive", "first", "-o", "no/first.tar.gz").err == [
+        "marless: -o no/first.tar.gz: there is no folder no"
+    ]
     assert "already" in marless("unarchive", "first.tar.gz").err[0]
     shutil.rmtree("runs/first")
     assert marless("unarchive", "first.tar.gz").out == ["runs/first"]
@@ -133,8 +136,10 @@ def test_what_is_no_archive_of_a_run_is_refused_and_leaves_nothing(marless):
     Path("text.tar.gz").write_bytes(b"text")
     with tarfile.open("above.tar.gz", "w:gz") as archive:
         archive.add("first.tar.gz", "../third/plan.json")
+    with tarfile.open("bare.tar.gz", "w:gz") as archive:
+        archive.add("runs/first", ".")
     shutil.rmtree("runs/first")
-    for name in ("cut", "text", "above", "absent"):
+    for name in ("cut", "text", "above", "bare", "absent"):
         said = marless("unarchive", f"{name}.tar.gz")
         assert said.code == 2 and len(said.err) == 1
     assert sorted(path.name for path in Path("runs").iterdir()) == ["latest", "second"]

@@ -51,6 +51,7 @@ SETTINGS = {
     "train lambda_=0.95": "did you mean algorithm.gae_lambda?",
     "train grad_clip=0.5": "did you mean algorithm.max_grad_norm?",
     "train evaluation_interval=5": "did you mean evaluation.every?",
+    "train seeds=1-3": "several seeds are a study: marless study FILE",
     "train model.fcnet_hiddens=[64,64]": "did you mean algorithm.hidden?",
     "train env_config.bonus=0.5": "did you mean task.options.bonus?",
     # Stable-Baselines3

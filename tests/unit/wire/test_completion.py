@@ -80,7 +80,7 @@ def test_asks_do_not_mix():
     sets = Sets()
     assert not report_completion(sets, address(0, 2, ask="1"), CompletionReport(0, 5))
     assert not report_completion(sets, address(1, 2, ask="2"), CompletionReport(0, 5))
-    assert not is_complete(sets, "1", 2) and not is_complete(sets, 2, 2)
+    assert not is_complete(sets, "1", 2) and not is_complete(sets, "2", 2)
 
 
 def test_a_report_has_the_usage_of_the_answer_and_durations_rounded_up_as_they_are_billed():
