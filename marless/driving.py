@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.config.loading import convert, read_toml
+from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import ConfigError, RunConfig
 from coordinator.errors import USER_ERROR, Ending, UserError
 from infra.local.own_process import cores
@@ -63,11 +64,16 @@ class TrainingInterrupted(KeyboardInterrupt):
 
 def configuration(config: Config, settings: Mapping[str, Any]) -> RunConfig:
     """The configuration of a file or a mapping with `settings` over it; raises `ConfigError`."""
+    return convert(*_document(config, settings))
+
+
+def _document(config: Config, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """The tables of a file or a mapping with `settings` over them, and where they are from."""
     if config is None or isinstance(config, Mapping):
         document, where = dict(config or {}), "the configuration"
     else:
         document, where = read_toml(Path(config)), os.fspath(config)
-    return convert(_merge(document, settings), where)
+    return _merge(document, settings), where
 
 
 @short_errors(RunFailed, TrainingInterrupted)
@@ -106,7 +112,8 @@ def train(
         >>> marless.train("my.toml", seed=7, stop={"rounds": 4})
         <Run runs/simple_spread-mappo-s7-20261123-101500: finished, 4 rounds, return -71.3 ± 0.5, $0.00021>
     """
-    place, run_config = registry.backend(backend), configuration(config, settings)
+    place, (document, where) = registry.backend(backend), _document(config, settings)
+    run_config = convert(document, where)
     earlier, folders = existing_run.find(run, exist), list[Path]()
     drive = _drive(workers, quiet, folders.append)
     with ends_at_once(lambda: _how_to_go_on(folders)):
@@ -116,7 +123,7 @@ def train(
             require_packages(run_config, place.runs_here)
             with existing_run.replaced(earlier):
                 return run_of(*train_and_resume.train(run_config, RunLocation(place), drive, run))
-        limits = existing_run.new_limits(earlier, run_config, place.name)
+        limits = existing_run.new_limits(earlier, run_config, flatten(document).keys(), place.name)
         if not limits and existing_run.is_finished(earlier):
             return Run(earlier.path)
         return run_of(earlier, train_and_resume.resume(earlier, limits, drive))

@@ -2,18 +2,21 @@
 
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Literal, get_args
 
 import msgspec
 
+from coordinator.config.defaults import SIZED_BY_LIMITS
 from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
 from functions.encoding import to_json_text
+from marless.output import note
 from marless.runs import summary
-from marless.runs.folder import ROOT, RunFolder
+from marless.runs.folder import ROOT, RunFolder, require_name
 from marless.runs.train_and_resume import LIMITS
 
 Exist = Literal["error", "resume", "replace"]
@@ -30,6 +33,7 @@ def find(name: str | None, exist: Exist) -> RunFolder | None:
         if exist != "error":
             raise UserError(f"exist={exist!r} needs the name of the run, such as run='first'")
         return None
+    require_name(name, "run")
     folder = RunFolder(ROOT / name)
     if not folder.begun:
         return None
@@ -41,13 +45,15 @@ def find(name: str | None, exist: Exist) -> RunFolder | None:
     return folder
 
 
-def new_limits(folder: RunFolder, config: RunConfig, backend: str) -> list[str]:
+def new_limits(folder: RunFolder, config: RunConfig, explicit: Collection[str], backend: str) -> list[str]:
     """Limits and loggers of `config` that the run does not have, as ``key=value``; raises `UserError` where it was
-    trained with other settings."""
+    trained with other settings. What only its limits derive is the run's own, unless it is one of the `explicit` keys,
+    which the user set."""
     if (present := folder.identity().backend) != backend:
         raise UserError(f"{folder.name} is a run of the back-end {present}, not of {backend}; pick another name")
     old, new = (flatten(msgspec.to_builtins(each)) for each in (folder.config(), config))
-    keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    follow_limits = {*SIZED_BY_LIMITS} - {*explicit}
+    keys = [key for key in {**old, **new} if old.get(key) != new.get(key) and key not in follow_limits]
     texts = [f"{key}={to_json_text(new[key])}" for key in keys if new.get(key) is not None]
     other = next((key for key in keys if new.get(key) is None or not f"{key}=".startswith(LIMITS)), None)
     if other is not None:
@@ -69,8 +75,10 @@ def is_finished(folder: RunFolder) -> bool:
 def replaced(folder: RunFolder) -> Iterator[None]:
     """Puts the run aside; afterwards it is deleted if there is a new run in its place, and else put back.
 
-    Raises `UserError` for a run that is being trained, and for one in the cloud.
+    Raises `UserError` for a run that is being trained, for one in the cloud, and for a link to one.
     """
+    if folder.path.is_symlink():
+        raise UserError(f"{folder.path} is a link, which exist='replace' does not delete; pick another name")
     if folder.identity().deployment_ref is not None:
         raise UserError(
             f"{folder.name} is a run in the cloud, which exist='replace' does not delete; pick another name"
@@ -83,9 +91,17 @@ def replaced(folder: RunFolder) -> Iterator[None]:
         yield
     finally:
         if folder.begun:
-            shutil.rmtree(aside)
+            _delete(aside)
         else:
             shutil.rmtree(folder.path, ignore_errors=True)
             aside.rename(folder.path)
         with suppress(OSError):  # another one is there
             aside.parent.rmdir()
+
+
+def _delete(aside: Path) -> None:
+    """Deletes the old run; the new one counts even where that fails."""
+    try:
+        shutil.rmtree(aside)
+    except OSError as error:
+        note(f"the run that was replaced is still in {aside}, which cannot be deleted: {error.strerror}")

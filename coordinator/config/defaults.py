@@ -143,6 +143,8 @@ def _annealing(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
 # quarter as many episodes as the run samples, so that both are at most a third of all; but no fewer than the slowest
 # families play, below which an interval says little.
 _ENDING_SHARE, _FEWEST_AT_END = 4, 160
+# Keys that `_ending_evaluations` sets: a run that goes on to higher limits keeps its own.
+SIZED_BY_LIMITS = ("evaluation.final_episodes", "evaluation.episodes")
 # Of an episode whose length no option of the task says: those of the Multi-Particle tasks.
 _USUAL_STEPS = 25
 
@@ -156,7 +158,7 @@ def _ending_evaluations(config: RunConfig, fixed_keys: Collection[str]) -> Layer
     if sampled_episodes is None or sampled_episodes >= _ENDING_SHARE * Evaluation().final_episodes:
         return None
     episodes = max(_FEWEST_AT_END, sampled_episodes // _ENDING_SHARE // 10 * 10)
-    sizes = {"evaluation.final_episodes": episodes, "evaluation.episodes": episodes // 10}
+    sizes = dict(zip(SIZED_BY_LIMITS, (episodes, episodes // 10), strict=True))
     shortened = {key: size for key, size in sizes.items() if key not in fixed_keys}
     return Layer("short run", shortened) if shortened else None
 

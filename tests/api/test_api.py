@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import marless
-from marless import driving
+from coordinator.config import toml_dump
+from marless import driving, existing_run
 from marless.backends import registry
 from marless.cli.app import main
 from marless.runs import train_and_resume
 from marless.runs.drive_settings import DriveSettings, RunLocation
+from marless.runs.folder import CONFIG, RunFolder
 from marless.runs.view import View
 
 # Names that notebooks and plug-ins rely on; removing one or changing its meaning is a breaking change.
@@ -160,6 +162,28 @@ def test_a_cell_that_trains_is_run_again(small):
     for exist, run in (("resume", None), ("keep", "one")):
         with pytest.raises(marless.UserError, match=f"exist='{exist}'"):
             marless.train(small, run=run, exist=exist)
+
+
+def test_a_short_run_goes_on_to_higher_limits_with_its_own_sizes_of_evaluations(small):
+    task = {"task": {"name": "pettingzoo:some.module:make"}}
+    folder = RunFolder(marless.train(small, run="one", quiet=True).path)
+    short, longer = (driving.configuration(task, {"stop": {"rounds": rounds}}) for rounds in (3, 400))
+    assert short.evaluation.final_episodes < longer.evaluation.final_episodes
+    folder.write(CONFIG, toml_dump.document(short).encode())
+    assert existing_run.new_limits(folder, longer, ["task.name", "stop.rounds"], "local") == ["stop.rounds=400"]
+    with pytest.raises(marless.UserError, match=r"evaluation\.final_episodes=\d+, not 3200"):
+        existing_run.new_limits(folder, longer, ["evaluation.final_episodes"], "local")
+
+
+@pytest.mark.parametrize("name", ["../runs/one", "latest", "/one"])
+def test_a_run_to_replace_is_named_as_a_new_one_is(small, home, name):
+    marless.train(small, run="one", quiet=True)
+    with pytest.raises(marless.UserError, match="a run's name has letters"):
+        marless.train(small, run=name, exist="replace", quiet=True)
+    (home / "runs" / "link").symlink_to("one")
+    with pytest.raises(marless.UserError, match="is a link, which exist='replace' does not delete"):
+        marless.train(small, run="link", exist="replace", quiet=True)
+    assert sorted(path.name for path in (home / "runs").iterdir()) == ["latest", "link", "one"]
 
 
 def test_a_run_that_cannot_be_replaced_is_still_there(small, home):
