@@ -39,7 +39,7 @@ def run(parser: ArgumentParser) -> None:
 
 def run_and_settings(options: Namespace) -> tuple[str, list[str]]:
     """The run and the ``KEY=VALUE`` settings of a command that takes both, where the run may be left out."""
-    if "=" in options.run:
+    if "=" in options.run and not Path(options.run).is_dir():
         return LATEST, [options.run, *options.settings]
     return options.run, options.settings
 

@@ -23,7 +23,7 @@ def completers(command: str) -> Mapping[str, Callable[..., Any]]:
         return candidates | _files(prefix)
 
     def runs(prefix: str, **_: Any) -> list[str]:
-        names = ["latest", *_folders("runs"), *(f"studies/{name}" for name in _folders("studies"))]
+        names = dict.fromkeys(["latest", *_folders("runs"), *(f"studies/{name}" for name in _folders("studies"))])
         return [name for name in names if name.startswith(prefix)]
 
     return {"settings": settings, "run": runs, "runs": runs}
@@ -76,4 +76,6 @@ def _files(prefix: str) -> dict[str, str]:
 
 def _folders(parent: str) -> list[str]:
     path = Path(parent)
-    return sorted(item.name for item in path.iterdir() if item.is_dir()) if path.is_dir() else []
+    if not path.is_dir():
+        return []
+    return sorted(item.name for item in path.iterdir() if item.is_dir() and item.name[0] != ".")

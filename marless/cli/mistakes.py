@@ -88,6 +88,8 @@ def unknown_command(argv: Sequence[str], commands: Collection[str]) -> str:
 
 def unknown_option(option: str, argv: Sequence[str], options: Collection[str], takes_settings: bool) -> str:
     """An option of a command's line `argv` that the command, whose options these are, does not have: the message."""
+    if not option.startswith("-"):
+        return f"{option} is one argument too many; see {program_name()} {argv[0]} --help"
     name, _, value = option.lstrip("-").partition("=")
     if nearest := difflib.get_close_matches(option.partition("=")[0], options, n=1, cutoff=_ALIKE):
         return f"there is no option {option}; did you mean {nearest[0]}?"

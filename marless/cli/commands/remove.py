@@ -42,6 +42,8 @@ def run(options: Namespace) -> int:
         if folders:
             names = ", ".join(f"{folder.name} ({size(count)})" for folder, count in sizes.items())
             confirm(f"remove {names}?", options.yes)
+        for folder in folders:  # a run of a study may have begun while the question stood
+            _require_idle(folder)
         for folder, count in sizes.items():
             remove(folder.path)
             say(f"removed {folder.name}, {size(count)}")

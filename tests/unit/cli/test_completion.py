@@ -85,3 +85,11 @@ def test_of_files_those_with_settings_are_offered_and_of_settings_those_that_a_r
     assert offered(prefix="configs/", parsed_args=Namespace()).keys() == {"configs/own.toml"}
     resumed = completers("resume")["settings"](prefix="", parsed_args=Namespace())
     assert {key.partition(".")[0] for key in resumed} == {"stop", "functions", "log"}
+
+
+def test_of_folders_under_runs_each_run_is_offered_once_and_nothing_that_is_being_removed(tmp_path, shell):
+    shell.cd(tmp_path)
+    for name in ("first", ".removed-second-0a"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    (tmp_path / "runs" / "latest").symlink_to("first")
+    assert completers("remove")["runs"](prefix="") == ["latest", "first"]

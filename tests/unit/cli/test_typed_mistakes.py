@@ -126,6 +126,7 @@ OPTIONS = {
     "train --jsn": "did you mean --json?",
     "train qmix": "qmix is neither a file nor key=value; did you mean algorithm.name=qmix?",
     "train mpe/simple_tag": "did you mean task.name=mpe/simple_tag?",
+    "status first second": "second is one argument too many; see marless status --help",
     "runs --order name": "there is no option --order; see marless runs --help",
 }
 COMMANDS = {
