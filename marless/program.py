@@ -7,10 +7,11 @@ from pathlib import Path
 
 
 def program_name() -> str:
-    """`marless` where that is on the path, else where it is: ``.venv/bin/marless`` where none is active."""
+    """`marless` where the shell finds this one by its name, else where it is: ``.venv/bin/marless`` where its
+    environment is not active."""
     # `pip install --user` puts it elsewhere than beside Python; then it was called by its path, or is on the path.
     script = _beside_python("marless") or _called("marless")
-    return as_typed(script) if script and not shutil.which("marless") else "marless"
+    return "marless" if script is None or _is_on_path(script) else as_typed(script)
 
 
 def pip_name() -> str:
@@ -18,13 +19,19 @@ def pip_name() -> str:
     pip = _beside_python("pip")
     if pip is None:
         return "uv pip"
-    return "pip" if shutil.which("pip") == str(pip) else as_typed(pip)
+    return "pip" if _is_on_path(pip) else as_typed(pip)
 
 
 def as_typed(path: Path) -> str:
     """A path as a word of a command line, from the current folder where it lies below that."""
     here = Path.cwd()
     return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
+
+
+def _is_on_path(script: Path) -> bool:
+    """Whether the shell runs this script, and no other of its name; links to it count."""
+    first = shutil.which(script.name)
+    return first is not None and Path(first).samefile(script)
 
 
 def _beside_python(name: str) -> Path | None:

@@ -54,7 +54,7 @@ class LiveTable(CampaignView):
 
     def remark(self, run: StudyRun, text: str) -> None:
         """Prints above the table, where it stays."""
-        self._surface.print(Text(f"{run.name}: {text}", "yellow"))
+        self._surface.print(Text(visible_line(f"{run.name}: {text}"), "yellow"))
 
     def look(self, campaign: Campaign) -> None:
         now = time.monotonic()

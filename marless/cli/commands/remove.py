@@ -19,7 +19,8 @@ EXAMPLES = """examples:
   marless remove studies/lr --yes      a study with all its runs
   marless remove                       what removals that were cut short have left
 
-A run that is being trained is refused. What the cloud holds of a run stays until `marless teardown`."""
+A run that a process here trains is refused. One in the cloud goes on there: `marless stop` it first. What the cloud
+holds of a run stays until `marless teardown`."""
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -30,6 +30,20 @@ def test_in_the_folder_of_an_environment_that_is_not_active_they_are_called_from
     assert (program_name(), pip_name()) == (f"{bin_}/marless", f"{bin_}/pip")
 
 
+def test_where_the_shell_would_run_those_of_another_environment_they_are_called_by_their_paths(shell, tmp_path):
+    shell.cd(tmp_path)
+    own, other = ENVIRONMENT / "bin", tmp_path / "other"
+    other.mkdir()
+    for name in ("marless", "pip"):
+        (other / name).touch(0o755)
+    shell.export(PATH=f"{other}{os.pathsep}{own}")
+    assert (program_name(), pip_name()) == (str(own / "marless"), str(own / "pip"))
+    for name in ("marless", "pip"):
+        (other / name).unlink()
+        (other / name).symlink_to(own / name)
+    assert (program_name(), pip_name()) == ("marless", "pip")
+
+
 def test_elsewhere_they_are_called_by_their_whole_paths(elsewhere):
     words = shlex.split(f"{program_name()} {pip_name()}")
     assert words == [str(ENVIRONMENT / "bin/marless"), str(ENVIRONMENT / "bin/pip")]

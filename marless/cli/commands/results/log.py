@@ -17,7 +17,7 @@ from marless.runs.stored_run import look
 EXAMPLES = """examples:
   marless log                                 the latest run, into its progress.csv
   marless log my_run --to tensorboard,wandb
-  marless train log.to=tensorboard      logs while it trains"""
+  marless train log.to=tensorboard            logs while it trains"""
 
 
 def arguments(parser: ArgumentParser) -> None:
