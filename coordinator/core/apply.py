@@ -12,6 +12,7 @@ from coordinator.core.events import (
     Checkpointed,
     Committed,
     Dispatched,
+    Elapsed,
     Ended,
     Event,
     Finishing,
@@ -141,6 +142,10 @@ def _on_advanced(plan: Plan, state: State, event: Advanced) -> State:
     return phase_ends.follow(plan, replace(state, seconds=state.seconds + event.seconds))
 
 
+def _on_elapsed(plan: Plan, state: State, event: Elapsed) -> State:
+    return replace(state, seconds=state.seconds + event.seconds)
+
+
 def _on_abandoned(plan: Plan, state: State, event: Abandoned) -> State:
     """The round ends with its present team."""
     return phase_ends.end_with_proposal(plan, _bill_waiting(plan, state), event.event)
@@ -229,6 +234,7 @@ _HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {
     Dispatched: _on_dispatched,
     Reported: _on_reported,
     Advanced: _on_advanced,
+    Elapsed: _on_elapsed,
     Finishing: _on_finishing,
     Stopped: _on_stopped,
     Resumed: _on_resumed,

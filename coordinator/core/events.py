@@ -60,6 +60,13 @@ class Advanced:
 
 
 @dataclass(frozen=True)
+class Elapsed:
+    """`seconds` of training passed after the last event that counts seconds; nothing begins and nothing ends."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Finishing:
     """No more rounds."""
 
@@ -117,6 +124,7 @@ Event = (
     Dispatched
     | Reported
     | Advanced
+    | Elapsed
     | Finishing
     | Stopped
     | Resumed

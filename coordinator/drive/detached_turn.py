@@ -5,6 +5,7 @@ forged changes nothing, and the next event makes up for one that was lost.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple, Protocol
@@ -35,6 +36,7 @@ from functions.contract import (
     ForeignObject,
     Ref,
     Request,
+    StaleVersion,
     StorageFault,
     Usage,
 )
@@ -44,6 +46,8 @@ from functions.stored_answers import last_object, stored_answer
 
 # How long the platform may reject events before they are given up.
 PATIENCE_S = 60.0
+# How often a turn that another one overtook begins again.
+REPETITIONS = 3
 
 
 class Sender(Invoker, Protocol):
@@ -77,9 +81,19 @@ def take_turn(
     """Takes the run as far as it goes without waiting.
 
     Without `dispatching` no new attempt starts: the run ends resumably once those in flight have ended. A run whose
-    state still has version `resume` is resumed. Raises `StaleVersion` when another turn was quicker, which then does
-    all the work.
+    state still has version `resume` is resumed. Raises `StaleVersion` when other turns are quicker again and again.
     """
+    for _ in range(REPETITIONS):
+        # The quicker turn may have begun before the reports came that woke this one, and nothing else wakes for them.
+        with suppress(StaleVersion):
+            return _take_turn(plan, ports, cloud, detached, dispatching, resume)
+    return _take_turn(plan, ports, cloud, detached, dispatching, resume)
+
+
+def _take_turn(
+    plan: Plan, ports: Ports, cloud: CloudPorts, detached: Detached, dispatching: bool, resume: int | None
+) -> TurnResult:
+    """`take_turn`, once: raises `StaleVersion` when another turn is quicker."""
     driver = Driver(plan, ports, cloud.now, detached)
     has_state = driver.take_up()
     before = driver.state if has_state else None
@@ -90,7 +104,7 @@ def take_turn(
     elif not _receive_reports(plan, driver, cloud, detached):
         return TurnResult(before, driver.state)
     while True:
-        while not driver.waiting:
+        while not driver.waits(dispatching):
             try:
                 going = driver.step(dispatching)
             except StorageFault:

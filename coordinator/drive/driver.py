@@ -14,6 +14,7 @@ from coordinator.core.events import (
     Checkpointed,
     Committed,
     Dispatched,
+    Elapsed,
     Ended,
     Event,
     Finishing,
@@ -147,21 +148,24 @@ class Driver:
 
     @property
     def committed_at(self) -> float:
-        """When the commit that this driver took up was written, in seconds since 1970."""
+        """When the last commit was written, in seconds since 1970."""
         return self._committed_at
 
-    @property
-    def waiting(self) -> bool:
-        """Whether there is nothing to do until a function reports."""
-        return isinstance(decide(self._plan, self.state), Wait)
+    def waits(self, dispatching: bool) -> bool:
+        """Whether there is nothing to do until a function reports, where new attempts may start and where not."""
+        command = decide(self._plan, self.state)
+        held_back = isinstance(command, Dispatch) and not dispatching and bool(self.state.waiting)
+        return isinstance(command, Wait) or held_back
 
     def receive(self, event: Reported | Lost | Metered) -> None:
         """Applies an event of the tasks of a detached run."""
         self._apply(event)
 
     def commit_received(self) -> None:
-        """Commits events that were received since the last commit, if there are any."""
+        """Commits events that were received since the last commit, if there are any, and the time until now: the driver
+        that follows counts from this commit."""
         if self.state != self._committed:
+            self._apply(Elapsed(self._elapsed()))
             self._commit()
 
     def clean_up(self) -> None:
@@ -359,7 +363,7 @@ class Driver:
         self._bill(self._ports.repeated())
         body = self._encode_billed(self._item_size)
         self._version = self._ports.ledger.commit(STATE, body, self._version)
-        self._committed, self._item_size = self.state, len(body)
+        self._committed, self._committed_at, self._item_size = self.state, self._clock(), len(body)
 
     def _encode_billed(self, size_before: int) -> bytes:
         """The encoded state with the write that replaces `size_before` bytes by it on its bill.

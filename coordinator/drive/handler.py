@@ -93,7 +93,7 @@ class Coordinator:
         try:
             return self._take_turn(outside, current, version)
         except StaleVersion:
-            # Another turn was quicker and does the same work.
+            # Other turns were quicker again and again, and each does all that it finds.
             return {"run": run, "overtaken": True}
         except Exception as error:
             if not (current.stop or _for_good(error, outside, start_time)):

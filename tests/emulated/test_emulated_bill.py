@@ -110,7 +110,8 @@ def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finis
     assert written["lease"] == 1 and 0 <= written["live"] - 1 <= idle
     # The start reads twice whether there is a state.
     head, tail = 1, 2
-    assert 2 * idle <= sum(read.values()) - head - tail - bill["ledger reads"] <= 5 * idle
+    # A turn that another one overtook reads the state and both sets of an evaluated round once more.
+    assert 2 * idle <= sum(read.values()) - head - tail - bill["ledger reads"] <= 8 * idle
     for role in DEPLOYED:
         # Asynchronous functions measure themselves.
         calls, off_s = counted.invocations(role), counted.gb_s(role) - bill[f"{role} compute"]

@@ -65,7 +65,7 @@ class World:
         self.sets, self.events, self.now, self.twice = {}, deque(), 0.0, twice
         self.written, self.deadly, self.dropped, self.deaths = 0, None, None, 0
         self.served = Counter()
-        self.state, self.resume, self.dispatching = None, None, True
+        self.state, self.resume, self.dispatching, self.sender = None, None, True, Sender
 
     def happen(self, effect):
         """One write or event; a death comes before it has an effect (`-n`) or after it (`n`)."""
@@ -107,7 +107,7 @@ class World:
             pass
 
     def coordinate(self):
-        sender = Sender(self)
+        sender = self.sender(self)
         ports = Ports(self.storage, self.ledger, sender, self.journal)
         cloud = CloudPorts(self, self.heads, sender, lambda: self.now)
         detached = Detached("coordinator:1", lambda: (1.0, 0.0))

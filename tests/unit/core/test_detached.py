@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections import deque
 from dataclasses import replace
 
 import msgspec
@@ -9,10 +10,12 @@ import pytest
 from detached_runs import SMALL, WAKE, Death, Sender, World
 from driver import train
 
+from coordinator.drive.completion_reports import open_asks
 from coordinator.drive.driver import Driver
+from coordinator.drive.ledger_items import load_state
 from coordinator.drive.ports import Ports
 from functions.completion import CompletionReport
-from functions.contract import StaleVersion
+from functions.contract import Request, StaleVersion
 
 PLACEMENTS = ("split", "fused", "packed", "whole")
 
@@ -56,6 +59,107 @@ def test_learners_are_woken_for_while_an_evaluation_is_in_flight(placement):
     # The second round's evaluation was sent with its three samples, and is the first of the run's three evaluations.
     assert order[order.index("evaluator") - 1] == "learner"
     assert order.count("evaluator") == 3 and world.now == 0.0
+
+
+def evaluations_late(world, seconds=0.0):
+    """Evaluators answer when no other event is left; every event takes so many seconds."""
+    deliver = world.deliver
+
+    def look(event):
+        if event != WAKE and event[0] == "evaluator" and any(other != event for other in world.events):
+            world.events.append(event)
+            return
+        world.now += seconds
+        deliver(event)
+
+    world.deliver = look
+    return world
+
+
+def test_the_time_of_a_turn_from_which_nothing_follows_is_training_time():
+    world = evaluations_late(World("placement.rule=split"), seconds=1.0)
+    commits, commit = [], world.ledger.commit
+    world.ledger.commit = lambda *item: (commits.append(world.now), commit(*item))[1]
+    same(world.run(), undisturbed())
+    # Training begins with the first commit, which sends the first task, and the last one ends it.
+    assert world.state.seconds == max(commits) - min(commits)
+
+
+def test_a_run_that_is_to_stop_waits_for_an_evaluation_and_sends_no_learner():
+    world = evaluations_late(World("placement.rule=split"))
+    world.events.append(WAKE)
+    while world.events:
+        world.dispatching = world.state is None or not (world.state.round == 1 and world.state.slots)
+        world.deliver(world.events.popleft())
+    assert not world.state.waiting and {work.partition("/")[0] for work in world.state.slots} == {"sample", "evaluate"}
+    world.dispatching, world.resume = True, world.ledger["state"].version
+    same(world.run(), undisturbed())
+
+
+class Overtaken(World):
+    """Just before a turn commits that found two asks complete, another one commits that found only the later; once."""
+
+    def __init__(self, *overrides):
+        super().__init__(*overrides)
+        self.hidden, self.raced = "", False
+
+    def read(self, names):
+        return super().read([name for name in names if name.split("/")[0] != self.hidden] or ["none"])
+
+    def happen(self, effect):
+        state = load_state(self.ledger)
+        asks = open_asks(state) if state else {}
+        complete = [ask for ask, works in asks.items() if len(self.sets.get(f"{ask}/0/0", ())) == len(works)]
+        if effect.__qualname__.startswith("Ledger") and len(complete) == 2 and not self.raced:
+            self.raced = True
+            self.hidden = min(complete, key=lambda ask: int(ask.split(".")[0]))
+            self.coordinate()
+            self.events = deque(event for event in self.events if event != WAKE)
+            self.hidden = ""
+        return super().happen(effect)
+
+
+def test_a_turn_overtaken_by_one_that_saw_fewer_reports_receives_the_others():
+    world = Overtaken("placement.rule=packed")
+    deliver = world.deliver
+
+    def evaluation_after_learner(event):
+        round_learned = any("/000001/learn/" in id for id, _ in world.served)
+        if event != WAKE and event[0] == "evaluator" and not round_learned and world.events:
+            world.events.append(event)
+        else:
+            deliver(event)
+
+    world.deliver = evaluation_after_learner
+    same(world.run(), undisturbed())
+    # Time passes only where nobody was woken.
+    assert world.raced and world.now == 0.0
+
+
+def test_tasks_that_were_just_sent_again_are_not_given_up_where_others_cannot_be_sent():
+    world, flush = World("placement.rule=split", "attempts=9"), Sender.flush
+    lost, refused = set(), []
+
+    class Refusing(Sender):
+        def flush(self, patience_s):
+            """Loses the first samples and evaluation of the second round; then the samples are refused once."""
+            unsent = []
+            for function, body in list(self.queue):
+                request = msgspec.json.decode(body, type=Request)
+                if request.address.round == 1 and function in ("actor", "evaluator"):
+                    if request.attempt == 0 or (function == "actor" and request.attempt == 1):
+                        self.queue.remove((function, body))
+                        lost.add(function)
+                    if function == "actor" and request.attempt == 1:
+                        unsent.append((request.address.id, 1, "too many", False))
+            refused.extend(unsent)
+            flush(self, patience_s)
+            return unsent
+
+    world.sender = Refusing
+    same(world.run(), undisturbed())
+    assert lost == {"actor", "evaluator"} and refused
+    assert world.state.meter.evaluator.attempts_lost == 1
 
 
 def test_a_large_event_is_billed_as_several_requests():
