@@ -4,7 +4,7 @@ import shlex
 
 from coordinator.core.state import Plan
 from marless.program import program_name
-from marless.reports.text import by_side, env_metrics, lost_attempts, money, plus_minus, seconds, with_interval
+from marless.reports.text import by_side, counted, env_metrics, lost_attempts, money, plus_minus, seconds, with_interval
 from marless.runs.summary import Summary
 
 _REASONS = {
@@ -22,7 +22,7 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     lines = [
         _item(
             "trained",
-            f"{summary.rounds:,} rounds, {summary.env_steps:,} steps in {_duration(summary)}"
+            f"{counted(summary.rounds, 'round')}, {summary.env_steps:,} steps in {_duration(summary)}"
             + (f" (until {limit})" if limit else ""),
         )
     ]
@@ -48,7 +48,7 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     lost_text = f", {lost_attempts(summary.attempts_lost)}" if summary.attempts_lost else ""
     lines.append(_item("bill", f"{money(summary.dollars.total)}   what this {costs} on {place}{lost_text}"))
     if summary.reason == "dollars" and (cap := plan.config.stop.dollars):
-        rest_text = "the rest was kept for the evaluations at the end, and work that may take longer"
+        rest_text = "the rest was kept for the evaluations at the end, and for tasks that cost the most they can"
         lines.append(_item("cap", f"{money(cap)}   {rest_text}"))
     if summary.status == "finished":
         lines.append(_item("play it", f"{program_name()} evaluate {shlex.quote(name)}"))

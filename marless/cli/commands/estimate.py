@@ -12,7 +12,7 @@ from marless.cli import arguments as common
 from marless.estimation.estimate import Estimate, estimate_run
 from marless.estimation.targets import Target
 from marless.output import say, say_json, say_text
-from marless.reports.text import money, seconds, table
+from marless.reports.text import counted, money, seconds, table
 
 # Functions that an account may run at once unless AWS was asked for more (Lambda developer guide, "Lambda quotas").
 CONCURRENCY = 1000
@@ -82,7 +82,7 @@ def _show(config: RunConfig, entries: list[tuple[Target, Estimate]]) -> None:
         where = (
             "on this machine" if not target.backend.remote else f"({target.name}, {target.width:,} functions at once)"
         )
-        say(f"{run_estimate.rounds:,} rounds, about {seconds(run_estimate.seconds)} of training {where}")
+        say(f"{counted(run_estimate.rounds, 'round')}, about {seconds(run_estimate.seconds)} of training {where}")
     bill = entries[0][1].bill
     say(f"about {money(float(bill.total))}: what this would cost on AWS Lambda ({bill.architecture}, {bill.region})")
     say(_ending_text(config, entries[0][1]))

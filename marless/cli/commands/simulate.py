@@ -12,7 +12,7 @@ from marless.estimation.simulation import LEAST_ROUNDS, Setting, simulate, sprea
 from marless.estimation.virtual_functions import Faults
 from marless.output import say, say_json, say_text
 from marless.reports.atomic_files import write_for_user
-from marless.reports.text import money, table
+from marless.reports.text import counted, money, table
 from marless.runs.folder import LATEST
 from marless.views import timeline
 
@@ -109,7 +109,7 @@ def _show(results: list[tuple[Setting, Simulated, float]]) -> None:
     say("", *table(header, parts).splitlines())
     setting, simulation, _ = results[-1]
     say(
-        f"{setting.slots:,} functions at once; median of {len(simulation.round_s)} rounds.",
+        f"{counted(setting.slots, 'function')} at once; median of {counted(len(simulation.round_s), 'round')}.",
         "Sampling, learning and start-up are sums over the functions of a round;",
         "the coordinator's time is real, on this machine.",
     )
