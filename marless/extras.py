@@ -66,7 +66,7 @@ def is_importable(name: str) -> bool:
 def install(extra: str) -> str:
     """The command that installs it into this environment, from the current folder."""
     if extra in _COMMANDS:
-        return _COMMANDS[extra]
+        return _COMMANDS[extra].replace("pip install", f"{pip_name()} install")
     folder, wheel = _BESIDE.get(extra, ("", ""))
     if not _TREE.joinpath("pyproject.toml").is_file():
         return " ".join(filter(None, [f"{pip_name()} install", wheel, f"'marless[{extra}]'"]))

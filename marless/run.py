@@ -93,7 +93,7 @@ class Run:
 
         from marless.reports import journal
 
-        return [msgspec.to_builtins(line) for line in journal.read(self.path / _METRICS)]
+        return [msgspec.to_builtins(line) for line in journal.read(self._folder().path / _METRICS)]
 
     @short_errors()
     def frame(self) -> "DataFrame":
@@ -119,14 +119,14 @@ class Run:
         from coordinator.file_reading import read_file
         from marless.reports import evaluations
 
-        return evaluations.read(read_file(self.path / "evaluations.json"))
+        return evaluations.read(read_file(self._folder().path / "evaluations.json"))
 
     @short_errors()
     def policy(self, best: bool = False) -> "TeamPolicy":
         """The final policies, or those with the best evaluation. Raises `FileNotFoundError` before the run's end."""
         from marless.reports.policy import load_policy
 
-        return load_policy(self.path / ("best_policies.safetensors" if best else "policies.safetensors"))
+        return load_policy(self._folder().path / ("best_policies.safetensors" if best else "policies.safetensors"))
 
     @short_errors()
     def plot(self) -> "Figure":

@@ -141,6 +141,14 @@ def test_a_picture_is_shown_where_a_cell_ends_with_it(small):
     assert figure.axes[0].get_title(loc="left") == "mappo on mpe/simple_spread, seed 1"
 
 
+def test_a_run_reads_its_files_by_its_name_as_by_its_folder(small):
+    run = marless.train(small, run="one", quiet=True)
+    for by_name in (marless.Run("one"), marless.Run("latest")):
+        assert by_name.metrics() == run.metrics() != []
+        assert by_name.evaluations() == run.evaluations()
+        assert by_name.policy().agents == run.policy().agents
+
+
 def test_a_frame_needs_pandas_and_says_so(small, shell):
     run = marless.train(small, quiet=True)
     shell.uninstall("pandas")

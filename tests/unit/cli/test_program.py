@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from marless import extras
 from marless.cli.app import main
 from marless.program import as_typed, pip_name, program_name
 
@@ -54,6 +55,8 @@ def test_what_a_command_tells_to_type_can_be_typed(elsewhere, capsys):
     assert capsys.readouterr().out == f"no runs here; start one with: {program_name()} train\n"
     assert main(["status", "none"]) == 2
     assert f"`{program_name()} runs` lists them" in capsys.readouterr().err
+    commands = extras.install("smac").split(" or ")
+    assert len(commands) == 2 and all(command.startswith(f"{pip_name()} install ") for command in commands)
 
 
 def test_a_path_with_a_space_is_one_word():
