@@ -46,6 +46,7 @@ _EXAMPLES: Mapping[str, Any] = {
     "stop.rounds": DEFAULT_ROUNDS,
     "stop.seconds": 60.0,
     "task.agents": 3,
+    "task.options": {"horizon": 25},
 }
 
 
@@ -126,7 +127,10 @@ def _parts(annotation: Any) -> list[Any]:
 
 
 def _setting(key: str, value: Any, typed: bool) -> str:
-    """The setting as it is typed in a shell, or as it stands in a file."""
+    """The setting as it is typed in a shell, or as it stands in a file; of a table its first entry."""
+    if isinstance(value, Mapping):
+        name, entry = next(iter(value.items()))
+        return _setting(f"{key}.{name}", entry, typed)
     if not typed:
         return f"{key} = {toml_value(value)}"
     if isinstance(value, list | tuple) and not any(isinstance(item, list | tuple) for item in value):
