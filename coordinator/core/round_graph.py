@@ -143,10 +143,8 @@ def served_after(plan: Plan, state: State) -> dict[str, tuple[int, ...]]:
         # What the task plays is not stored yet when it fills its buffer.
         return served_by(state, "learner", 1, state.round - 1)
     learners = max(map(len, learner_schedule(plan, state)))
-    return {
-        **served_by(state, "actor", len(rounds.rollout_packs(state)), state.round),
-        **served_by(state, "learner", learners, state.round),
-    }
+    state = replace(state, served=served_by(state, "actor", len(rounds.rollout_packs(state)), state.round))
+    return served_by(state, "learner", learners, state.round)
 
 
 def _describe(plan: Plan, state: State) -> list[Gate]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from simulated import World, answered, make_plan, report
 
+from coordinator.core.round_graph import served_after
 from coordinator.drive import driver as loop
 from functions.contract import EvaluateTask, SampleTask
 
@@ -110,3 +111,12 @@ def test_an_evaluation_that_reaches_the_target_ends_the_run_at_its_round_however
         for pick in (evaluations_last, lambda queue: 0, lambda queue: len(queue) - 1)
     ]
     assert {(state.reason, state.round, state.policies) for state in ends} == {("return", 2, ends[0].policies)}
+
+
+def test_after_a_round_more_actors_have_served_as_well_as_learners():
+    plan, met = make_plan(*SPLIT), []
+    World(plan).finish(after=met.append)
+    state = next(state for state in met if (state.round, state.phase) == (3, "round"))
+    served = served_after(plan, replace(state, served={"actor": (2,), "learner": (2,)}))
+    assert served["actor"] == (3,) * 4
+    assert set(served["learner"]) == {3}
