@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 class Counterpart(NamedTuple):
     """What a name is here: keys, of which the first that the algorithm has counts; a setting such as
-    ``algorithm.device=cuda``; or an option of commands such as ``--workers``. `note` says what is different; without a
-    counterpart, why there is none and what comes near."""
+    ``algorithm.device=cuda``; or an option of commands such as ``--workers``. `note` says what is different about the
+    last of them; without a counterpart, why there is none and what comes near."""
 
     here: tuple[str, ...]
     note: str = ""
@@ -41,7 +41,7 @@ _ENTROPY = _is("algorithm.ent_coef")
 _LAMBDA = _is("algorithm.gae_lambda", "algorithm.td_lambda")
 _NORM = _is("algorithm.max_grad_norm")
 _EPOCHS = _is("algorithm.epochs", "algorithm.updates_per_round")
-_MINIBATCH = _is("algorithm.num_minibatches", "algorithm.batch_size", note=_COUNT)
+_MINIBATCH = _is("algorithm.batch_size", "algorithm.num_minibatches", note=_COUNT)
 _HIDDEN = _is("algorithm.hidden", note=_WIDTHS)
 _RECURRENT = _is("algorithm.recurrent")
 _ENV_STEPS = _is("stop.env_steps")
@@ -170,7 +170,7 @@ RLLIB: Mapping[str, Counterpart] = {
 STABLE_BASELINES: Mapping[str, Counterpart] = {
     "action_noise": _is("algorithm.noise_start"),
     "activation_fn": _ACTIVATION,
-    "batch_size": _is("algorithm.batch_size", "algorithm.num_minibatches", note=_COUNT),
+    "batch_size": _MINIBATCH,
     "clip_range": _CLIP,
     "clip_range_vf": _VALUE_CLIP,
     "deterministic": _GREEDY,
@@ -312,7 +312,8 @@ EVERYWHERE: Mapping[str, Counterpart] = {
     "n_minibatches": _is("algorithm.num_minibatches"),
     "num_agents": _is("task.agents"),
     "num_episodes": _is(
-        "stop.rounds", note="a round plays actors.num_envs episodes, unless actors.rollout_length is set"
+        "stop.rounds",
+        note="a round plays actors.num_envs x scaling.rollouts episodes, unless actors.rollout_length is set",
     ),
     "optimizer": _ADAM,
     "parameter_sharing": _SHARED,

@@ -38,7 +38,8 @@ def answer(problem: str, key: str, algorithm: str, value: Any = None) -> str:
     if counterpart and not counterpart.here:
         return f"{problem}, nor anything like it: {counterpart.note}"
     if counterpart and (here := _of_algorithm(counterpart, keys)):
-        return f"{problem}; {_option(here, value) if here.startswith('--') else _meant(here, keys, counterpart.note)}"
+        note = counterpart.note if here == counterpart.here[-1] else ""
+        return f"{problem}; {_option(here, value) if here.startswith('--') else _meant(here, keys, note)}"
     others_key = counterpart.here[0].partition("=")[0] if counterpart else algorithm_key
     if owners := _owners(others_key):
         start = "" if key == others_key else f"{problem}; "

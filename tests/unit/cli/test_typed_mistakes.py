@@ -39,6 +39,8 @@ SETTINGS = {
     "train env_args.map_name=3m": "did you mean task.name?",
     # RLlib
     "train train_batch_size=4000": "did you mean actors.num_envs? (a round has actors.num_envs x",
+    "train algorithm.name=qmix minibatch_size=64": "did you mean algorithm.batch_size? (segments in a minibatch",
+    "train algorithm.name=qmix train_batch_size=64": "did you mean algorithm.batch_size? (segments in a minibatch",
     "train sgd_minibatch_size=128": "did you mean algorithm.num_minibatches? (it is the number",
     "train num_sgd_iter=10": "did you mean algorithm.epochs?",
     "train clip_param=0.2": "did you mean algorithm.clip_coef?",
