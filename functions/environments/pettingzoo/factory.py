@@ -88,22 +88,19 @@ def offer_of(module: ModuleType) -> list[str]:
     package = module.__name__.partition(".")[0]
     return [
         f"pettingzoo:{module.__name__}:{word}"
-        for word, value in vars(module).items()
-        if not word.startswith("_") and _belongs_to(package, value) and _makes_one(value)
+        # A copy, because a look at a name may import what the module loads lazily.
+        for word, value in [*vars(module).items()]
+        if not word.startswith("_") and _is_factory_of(package, value)
     ]
 
 
-def _belongs_to(package: str, value: Any) -> bool:
-    was_made = "<locals>" in str(getattr(value, "__qualname__", ""))
-    return was_made or str(getattr(value, "__module__", "")).partition(".")[0] == package
-
-
-def _makes_one(value: Any) -> bool:
-    if not callable(value):
-        return False
+def _is_factory_of(package: str, value: Any) -> bool:
     try:
+        was_made = "<locals>" in str(getattr(value, "__qualname__", ""))
+        if not callable(value) or not (was_made or str(getattr(value, "__module__", "")).partition(".")[0] == package):
+            return False
         require_maker(value, is_environment, _CLASSES, "an environment")
-    except (ValueError, ModuleNotFoundError):
+    except Exception:  # it is none; code of others may raise anything when it is looked at
         return False
     return True
 
