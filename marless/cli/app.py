@@ -75,7 +75,7 @@ class Parser(ArgumentParser):
     """Reports wrong arguments as a `UserError`, in one line."""
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; see {self.prog} --help")
+        raise UserError(f"{message}; see {self.prog.replace('marless', program_name(), 1)} --help")
 
     @property
     def options(self) -> list[str]:

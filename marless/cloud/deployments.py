@@ -53,7 +53,7 @@ def connect(
             concurrency=width, init_limit_ms=INIT_LIMIT_MS, grace_s=grace_s, cpu_scaling=cpu_scaling
         ).on_lambda(latency),
         repeated=lambda: Meter(**asdict(cloud.retries.take())),
-        printed=f"marless logs {deployment_ref.run}",
+        printed=f"{program_name()} logs {deployment_ref.run}",
     )
 
 

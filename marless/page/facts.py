@@ -11,6 +11,7 @@ from coordinator.core.state import RoundLine
 from coordinator.errors import UserError
 from coordinator.file_reading import read_file, read_json, read_text
 from marless.page.run_settings import hidden
+from marless.program import program_name
 from marless.reports.journal import read as read_lines
 from marless.runs import summary as summaries
 from marless.runs.folder import BILL, CONFIG, METRICS, POLICIES, REPLAY, Identity, RunFolder
@@ -67,7 +68,7 @@ def read(folder: RunFolder) -> Facts:
     """The run in `folder`; raises `UserError` without a finished round or where a file cannot be read."""
     lines = tuple(read_lines(folder.path / METRICS))
     if not lines:
-        raise UserError(f"{folder.name} has no finished round; see marless status {folder.argument}")
+        raise UserError(f"{folder.name} has no finished round; see {program_name()} status {folder.argument}")
     config = folder.config()
     replay = folder.path / REPLAY
     return Facts(

@@ -46,7 +46,9 @@ def download(folder: RunFolder, temporary: Path) -> Stored:
             except (FileNotFoundError, NoSuchObject):
                 continue
             return run
-    raise UserError(f"{folder.name}: objects of its newest policies are missing; see marless verify {folder.argument}")
+    raise UserError(
+        f"{folder.name}: objects of its newest policies are missing; see {program_name()} verify {folder.argument}"
+    )
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from coordinator.errors import FINISHED, UserError
 from marless.cli.console import confirm
 from marless.comparison.run_selection import COLLECTIONS, collection_of
 from marless.output import say
+from marless.program import program_name
 from marless.reports.text import size
 from marless.runs.folder import ROOT, RunFolder, point_latest_at_newest
 from marless.runs.upkeep.disk_space import size_of
@@ -34,7 +35,7 @@ def run(options: Namespace) -> int:
     folders = {folder.path.resolve(): folder for folder in map(_folder, options.runs)}.values()
     remnants = [path for parent in (ROOT, *COLLECTIONS) for path in leftovers(parent)]
     if not folders and not remnants:
-        raise UserError("name a run or a study to remove; `marless runs` lists them")
+        raise UserError(f"name a run or a study to remove; `{program_name()} runs` lists them")
     with ExitStack() as locks:
         for folder in folders:
             locks.enter_context(folder.driving())

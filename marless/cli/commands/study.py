@@ -114,7 +114,8 @@ def _stop(folder: Path) -> int:
     if place is None:
         raise UserError(f"--stop is for studies in the cloud; {folder} is not, so interrupt its command")
     cloud_study.stop(folder, place)
-    say(f"asked the cloud to stop {place.name} after the tasks in flight; see marless study {shlex.quote(str(folder))}")
+    study_command = f"{program_name()} study {shlex.quote(str(folder))}"
+    say(f"asked the cloud to stop {place.name} after the tasks in flight; see {study_command}")
     return FINISHED
 
 
@@ -140,7 +141,8 @@ def _begin(folder: Path, file: StudyFile | None, place: StudyPlace) -> int:
     say(
         f"{folder.name}: {len(plan.owners)} runs begin in the cloud, {plan.width} functions at once; {backend.survives}"
     )
-    say(f"  marless study {shlex.quote(str(folder))}     how far they are, and the results of those that have ended")
+    study_command = f"{program_name()} study {shlex.quote(str(folder))}"
+    say(f"  {study_command}     how far they are, and the results of those that have ended")
     return FINISHED
 
 

@@ -8,6 +8,7 @@ from marless.cli import arguments as common
 from marless.cli.console import report_ending
 from marless.cloud.remote_runs import find_run
 from marless.cloud.watching import Watch
+from marless.program import program_name
 from marless.signals import Signals
 from marless.views import choose_view
 
@@ -24,7 +25,7 @@ def run(options: Namespace) -> int:
     folder = find_run(options)
     identity = folder.identity()
     if identity.deployment_ref is None:
-        raise UserError(f"{folder.name} is a run on this machine; see marless status {folder.argument}")
+        raise UserError(f"{folder.name} is a run on this machine; see {program_name()} status {folder.argument}")
     with Signals() as signals, folder.driving():
         backend = registry.backend(identity.backend).open(folder.path, 1, deployment_ref=identity.deployment_ref)
         view = choose_view(options.json)

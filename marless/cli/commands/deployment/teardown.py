@@ -12,6 +12,7 @@ from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cli.console import confirm
 from marless.output import say
+from marless.program import program_name
 from marless.reports.text import counted
 from marless.runs.folder import RunFolder, all_runs
 
@@ -69,7 +70,7 @@ def _warn(deployment: Deployment, cloud: Cloud, where: str, force: bool) -> None
     if live and not force:
         raise UserError(
             f"{_names_text(live)} {'is' if len(live) == 1 else 'are'} in progress; stop it first"
-            f" (marless stop {live[0]}), or pass --force"
+            f" ({program_name()} stop {live[0]}), or pass --force"
         )
     runs = tenant_runs(cloud, settings)
     say(f"deletes stack {deployment.stack} in {where}: functions, logs, table, bucket")

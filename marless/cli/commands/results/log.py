@@ -7,6 +7,7 @@ from marless.cli import arguments as common
 from marless.loggers import registry
 from marless.loggers.valid_names import renaming_text
 from marless.output import note, say_text
+from marless.program import program_name
 from marless.reports.journal import read
 from marless.reports.text import table
 from marless.runs import summary
@@ -35,7 +36,7 @@ def run(options: Namespace) -> int:
     with folder.driving():
         identity, config, lines = folder.identity(), folder.config(), read(folder.path / METRICS)
         if not lines:
-            raise UserError(f"{folder.name} has no finished round; see marless status {folder.argument}")
+            raise UserError(f"{folder.name} has no finished round; see {program_name()} status {folder.argument}")
         agents, run_summary = _agents(folder), summary.read(folder)
         rows = {name: write_log(name, folder, identity, config, lines, agents, run_summary) for name in names}
     say_text(table(("logger", "written to"), [(name, where) for name, (where, _) in rows.items()]))
