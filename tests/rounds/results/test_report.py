@@ -136,7 +136,7 @@ def test_a_page_of_32_long_runs_is_smaller_than_5_megabytes(marless, tmp_path):
         (["a", "-o", "runs"], "-o runs: it is a folder"),
         (["a", "-o", "/proc/report.html"], "-o /proc/report.html cannot be written"),
         (["new"], "new has no finished round; see marless status new"),
-        ([], "there is no run, study or ablation latest"),
+        ([], "there is no latest run in runs of this folder; the newest run is new: name it"),
     ],
 )
 def test_a_mistake_is_one_line(marless, tmp_path, argv, said):
