@@ -45,6 +45,8 @@ def pack(folder: RunFolder, path: Path) -> int:
 
 def unpack(path: Path) -> RunFolder:
     """The run of an archive under runs/; raises `UserError` for a file that is none, and where the run exists."""
+    if not hasattr(tarfile, "data_filter"):
+        raise UserError("this Python cannot refuse files that leave the folder; unarchive with 3.11.4 or newer")
     arriving = ROOT / f".arriving-{secrets.token_hex(4)}"
     try:
         with tarfile.open(path, "r:gz") as archive:
