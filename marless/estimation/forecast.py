@@ -1,6 +1,7 @@
 """A forecast: the real driver, or turns of the detached coordinator, on virtual functions that replay a recording."""
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,7 +20,7 @@ from coordinator.pricing.aws_latency import Latency
 from marless.estimation.detached_functions import DetachedFunctions
 from marless.estimation.recorded_replies import RecordedReplies
 from marless.estimation.recording import Lines, Recording
-from marless.estimation.service_times import ServiceTimes, busy_s, by_dispatch
+from marless.estimation.service_times import ServiceTimes, busy_s, longest_path_s
 from marless.estimation.virtual_functions import (
     NO_FAULTS,
     Faults,
@@ -63,10 +64,12 @@ class Simulated:
 
     @property
     def critical_path_s(self) -> float:
-        """Seconds of a round on slots without end: of each wave the longest task."""
-        rounds = {record.round for record in self.records}
-        longest = (max(busy_s(record) for record in wave) for wave in by_dispatch(self.records))
-        return sum(longest) / len(rounds)
+        """Seconds of a round on slots without end: of each wave the longest task, or an evaluation beside all of them
+        that takes longer."""
+        by_round: dict[int, list[AttemptRecord]] = defaultdict(list)
+        for record in self.records:
+            by_round[record.round].append(record)
+        return sum(map(longest_path_s, by_round.values())) / len(by_round)
 
 
 def forecast(

@@ -22,6 +22,8 @@ from functions.contract import Usage
 
 # Times that differ by less are equal: reports are read one after the other.
 _INSTANT_S = 1e-4
+# Of so many rounds or fewer, the first start processes.
+_FEW_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -115,10 +117,17 @@ def fit(records: Sequence[AttemptRecord], slots: int) -> ServiceTimes:
         by_kind[record.kind].append(record)
         by_function[record.function].append(record)
     init_ms = {name: tuple(each.init_ms for each in of if each.init_ms) for name, of in by_function.items()}
-    waves = by_dispatch(answered_attempts)
+    # Beside an evaluation that is still played, waves of learners begin unseen; but a few rounds alone say too little.
+    evaluated_rounds = {record.round for record in answered_attempts if is_beside(record)}
+    others = [record for record in answered_attempts if record.round not in evaluated_rounds]
+    waves = by_dispatch(others if len({record.round for record in others}) > _FEW_ROUNDS else answered_attempts)
     # The first waves start processes, so later ones are preferred.
     usual = waves[len(waves) // 3 :]
-    gaps = [after[0].asked_at - max(each.ended_at for each in before) for before, after in pairwise(usual)]
+    gaps = [
+        after[0].asked_at - max(each.ended_at for each in before)
+        for before, after in pairwise(usual)
+        if after[0].round <= before[0].round + 1
+    ]
     return ServiceTimes(
         tasks={kind: _fit(of) for kind, of in by_kind.items()},
         init_ms={name: of for name, of in init_ms.items() if of},
@@ -126,6 +135,11 @@ def fit(records: Sequence[AttemptRecord], slots: int) -> ServiceTimes:
         hand_over_s=max(0.0, _hand_over_s(usual, slots)),
         between_s=max(0.0, statistics.fmean(gaps)) if gaps else 0.0,
     )
+
+
+def is_beside(record: AttemptRecord) -> bool:
+    """Whether it is of an evaluation that a round plays beside its samples and learners."""
+    return record.work.startswith("evaluate/")
 
 
 def by_dispatch(records: Iterable[AttemptRecord]) -> list[list[AttemptRecord]]:
@@ -189,6 +203,13 @@ def _restarts(records: list[AttemptRecord]) -> float:
 def busy_s(record: AttemptRecord) -> float:
     """Seconds that an attempt held its slot by the platform's measurement."""
     return (record.init_ms + record.duration_ms) / 1000
+
+
+def longest_path_s(records: list[AttemptRecord]) -> float:
+    """Seconds of one round's `records` on slots without end."""
+    waves = by_dispatch([record for record in records if not is_beside(record)])
+    longest = sum(max(map(busy_s, wave)) for wave in waves)
+    return max(longest, max(map(busy_s, filter(is_beside, records)), default=0.0))
 
 
 def _hand_over_s(waves: list[list[AttemptRecord]], slots: int) -> float:

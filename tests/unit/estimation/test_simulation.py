@@ -13,7 +13,7 @@ from coordinator.drive.ports import Ports
 from coordinator.errors import UserError
 from functions.contract import Usage
 from marless.estimation.recording import Recording
-from marless.estimation.service_times import by_dispatch, fit, makespan, slots_of
+from marless.estimation.service_times import by_dispatch, fit, longest_path_s, makespan, slots_of
 from marless.estimation.simulation import Setting, simulate
 from marless.estimation.virtual_functions import Faults
 
@@ -71,6 +71,25 @@ def test_attempts_that_were_asked_for_before_another_had_ended_are_a_wave():
     first = [attempt("sample", 0.0, 10), attempt("sample", 0.001, 30), attempt("sample", 0.002, 5)]
     second = [attempt("learn", 0.031, 5)]
     assert by_dispatch([*second, *reversed(first)]) == [first, second]
+
+
+def beside_learners(number):
+    """A round of 0.1 s: samples, an evaluation of 80 ms beside them where the number is odd, and a learner."""
+    asked = number / 10
+    ends = [attempt("sample", asked, 20, beside_s=0.003), attempt("learn", asked + 0.03, 40, beside_s=0.003)]
+    if number % 2:
+        ends.append(msgspec.structs.replace(attempt("evaluate", asked, 80), work="evaluate/000"))
+    return [msgspec.structs.replace(end, round=number) for end in ends]
+
+
+def test_a_learner_that_begins_beside_an_evaluation_is_no_task_of_its_wave():
+    records = [end for number in range(12) for end in beside_learners(number)]
+    times = fit(records, 2)
+    assert times.hand_over_s == pytest.approx(0.003)
+    # Between samples and learners: 30 - 23 ms. Between rounds none is left over that has no evaluation.
+    assert times.between_s == pytest.approx(0.007)
+    assert longest_path_s(beside_learners(0)) == pytest.approx(0.02 + 0.04)
+    assert longest_path_s(beside_learners(1)) == pytest.approx(0.08)
 
 
 def recording(slots=4, sample_ms=40.0, learn_ms=100.0, **overrides):
