@@ -49,7 +49,7 @@ def assert_hidden(text, secret, where):
 def test_what_a_failing_environment_tells_is_redacted(place, marless, planted, finished, backend):
     name = f"telling-{backend}"
     said = marless.train(name, "task.name=pettingzoo:telling:tells", "attempts=1", "--backend", backend)
-    assert said.code == 1 and "told AWS_ACCESS_KEY_ID=" in said.err[0]
+    assert said.code == 1 and "told AWS_ACCESS_KEY_ID=" in "\n".join(said.err)
     commands = [("status", name), ("status", name, "--json"), ("resume", name), ("verify", name)]
     if backend == "aws":
         commands += [("logs", name), ("logs", "--function", "actor", "--json", "--backend", "aws")]

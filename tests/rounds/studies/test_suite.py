@@ -64,7 +64,7 @@ def test_every_task_is_an_ablation_that_goes_on_and_one_table_is_over_all(marles
     ("old", "new", "says"),
     [
         ('name = "corridor"', 'name = "signal"', "small.toml: two tasks are called signal"),
-        ("random = 1.4", "", "small.toml: random is missing"),
+        ("random = 1.4", "", "small.toml: tasks[0]: random is missing"),
         ("toy/corridor", "toy/nothing", "no environment is called toy/nothing"),
         ("stop.rounds = 2", "stop.rounds = -2", "the task signal: stop.rounds"),
         ("all+constant:2@split", "ours+none", "there is no arm called 'ours+none'"),

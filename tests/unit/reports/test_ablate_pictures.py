@@ -79,7 +79,7 @@ def test_equal_ablations_give_equal_pictures(tmp_path):
 
 def test_without_matplotlib_one_line_says_how_to_get_it(tmp_path, shell):
     shell.uninstall("matplotlib")
-    with pytest.raises(MissingExtra, match=r"^[^\n]*marless\[report\][^\n]*$"):
+    with pytest.raises(MissingExtra, match=r"^pictures need matplotlib: [^\n]*\[report\][^\n]*$"):
         draw({"a": {1: a_result()}}, tmp_path, "a task")
 
 
