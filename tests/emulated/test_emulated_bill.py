@@ -92,7 +92,8 @@ def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finis
     # Environments that other runs started are on those runs' bills, or on none.
     assert marless.train("before", "--backend", "emulated").code == 0
     place.sweep("RequestResponse")
-    said = marless.train("unwatched", "--backend", "emulated", "--detach")
+    # No evaluation beside learners: of turns that it and they wake at once, the slower one is on no bill.
+    said = marless.train("unwatched", "evaluation.every=99", "--backend", "emulated", "--detach")
     assert said.code == 0, said.err
     finished("unwatched")
     bill, counted = billed(place, "unwatched"), Counted(place, "unwatched")
@@ -110,8 +111,7 @@ def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finis
     assert written["lease"] == 1 and 0 <= written["live"] - 1 <= idle
     # The start reads twice whether there is a state.
     head, tail = 1, 2
-    # A turn that another one overtook reads the state and both sets of an evaluated round once more.
-    assert 2 * idle <= sum(read.values()) - head - tail - bill["ledger reads"] <= 8 * idle
+    assert 2 * idle <= sum(read.values()) - head - tail - bill["ledger reads"] <= 5 * idle
     for role in DEPLOYED:
         # Asynchronous functions measure themselves.
         calls, off_s = counted.invocations(role), counted.gb_s(role) - bill[f"{role} compute"]
