@@ -5,7 +5,6 @@ forged changes nothing, and the next event makes up for one that was lost.
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple, Protocol
@@ -23,7 +22,7 @@ from coordinator.drive.completion_reports import (
     report_addresses,
     report_of,
 )
-from coordinator.drive.driver import Driver
+from coordinator.drive.driver import Driver, Overtaken
 from coordinator.drive.ports import Invoker, Ports
 from coordinator.pricing.bill import Meter
 from functions import codec, completion, keys
@@ -83,17 +82,26 @@ def take_turn(
     Without `dispatching` no new attempt starts: the run ends resumably once those in flight have ended. A run whose
     state still has version `resume` is resumed. Raises `StaleVersion` when other turns are quicker again and again.
     """
+    unbilled = Meter()
     for _ in range(REPETITIONS):
         # The quicker turn may have begun before the reports came that woke this one, and nothing else wakes for them.
-        with suppress(StaleVersion):
-            return _take_turn(plan, ports, cloud, detached, dispatching, resume)
-    return _take_turn(plan, ports, cloud, detached, dispatching, resume)
+        try:
+            return _take_turn(plan, ports, cloud, detached, dispatching, resume, unbilled)
+        except StaleVersion as stale:
+            unbilled += stale.meter if isinstance(stale, Overtaken) else Meter()
+    return _take_turn(plan, ports, cloud, detached, dispatching, resume, unbilled)
 
 
 def _take_turn(
-    plan: Plan, ports: Ports, cloud: CloudPorts, detached: Detached, dispatching: bool, resume: int | None
+    plan: Plan,
+    ports: Ports,
+    cloud: CloudPorts,
+    detached: Detached,
+    dispatching: bool,
+    resume: int | None,
+    unbilled: Meter,
 ) -> TurnResult:
-    """`take_turn`, once: raises `StaleVersion` when another turn is quicker."""
+    """`take_turn`, once, with what earlier tries could not bill: raises `Overtaken` when another turn is quicker."""
     driver = Driver(plan, ports, cloud.now, detached)
     has_state = driver.take_up()
     before = driver.state if has_state else None
@@ -102,7 +110,8 @@ def _take_turn(
         driver = Driver(plan, ports, cloud.now, detached)
         driver.begin(version)
     elif not _receive_reports(plan, driver, cloud, detached):
-        return TurnResult(before, driver.state)
+        return _idle(driver, before, unbilled)
+    driver.bill_turn(unbilled)
     while True:
         while not driver.waits(dispatching):
             try:
@@ -116,6 +125,14 @@ def _take_turn(
         driver.commit_received()
         if not _send(plan, driver, cloud, detached) or not _receive_reports(plan, driver, cloud, detached):
             return TurnResult(before, driver.state)
+
+
+def _idle(driver: Driver, before: State | None, unbilled: Meter) -> TurnResult:
+    """The end of a turn that finds nothing to do: it commits only what an overtaken try could not bill."""
+    if unbilled != Meter():
+        driver.bill_turn(unbilled)
+        driver.commit_received()
+    return TurnResult(before, driver.state)
 
 
 def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detached) -> bool:
@@ -132,8 +149,7 @@ def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: De
     for ask in complete:
         _receive_ask(plan, driver, cloud, detached, ask, asks[ask])
     if complete:
-        unfinished_reads = [completion.ITEM_BYTES] * (len(asks) - len(complete))
-        driver.receive(Metered(_use_of_reports((), unfinished_reads, Usage(), ())))
+        driver.bill_turn(_use_of_reading([completion.ITEM_BYTES] * (len(asks) - len(complete)), Usage()))
     return bool(complete)
 
 
@@ -151,22 +167,28 @@ def _receive_ask(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detach
         for report in each
     ]
     driver.receive(Reported(tuple(attempts_over)))
-    driver.receive(Metered(_use_of_reports(gathering.updates, gathering.reads, usage, events)))
+    driver.receive(Metered(_use_of_reporting(gathering.updates, events)))
+    driver.bill_turn(_use_of_reading(gathering.reads, usage))
     # Works whose reports are of other attempts are lost, too.
     if lost_work := tuple(work for work in works if driver.state.slots[work].waiting):
         driver.receive(Lost(lost_work))
 
 
-def _use_of_reports(updates: Iterable[int], reads: Iterable[int], usage: Usage, events: Iterable[int]) -> Meter:
-    """The use of a turn's reports: bytes of the sets that were written and read, reading the answers, and bytes of the
-    events that were accepted."""
-    meter = Meter().add_stored(usage)
+def _use_of_reporting(updates: Iterable[int], events: Iterable[int]) -> Meter:
+    """What tasks used: bytes of the sets that they wrote, and of their events that were accepted."""
+    meter = Meter()
     for size in updates:
         meter = meter.add_commit(size)
-    for size in reads:
-        meter = meter.add_load(size)
     for size in events:
         meter = meter.add_event(size)
+    return meter
+
+
+def _use_of_reading(sets: Iterable[int], answers: Usage) -> Meter:
+    """What a turn used to receive reports: bytes of the sets that it read, and reading the answers."""
+    meter = Meter().add_stored(answers)
+    for size in sets:
+        meter = meter.add_load(size)
     return meter
 
 

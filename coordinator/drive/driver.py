@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from coordinator.core.apply import apply
-from coordinator.core.budget import item_bytes, load_meter, turn_meter
+from coordinator.core.budget import item_bytes, load_meter, turn_meter, written_bytes
 from coordinator.core.decide import Advance, Dispatch, Wait, decide
 from coordinator.core.events import (
     Abandoned,
@@ -51,6 +51,14 @@ PATIENCE_S = 0.5
 LISTED = 1000
 
 
+class Overtaken(StaleVersion):
+    """Another driver was quicker; `meter` is what this one has used itself and could not bill."""
+
+    def __init__(self, message: str, meter: Meter) -> None:
+        super().__init__(message)
+        self.meter = meter
+
+
 class Driver:
     """Drives one run, one `step` at a time; all that a resume after a kill needs is in the ledger.
 
@@ -69,6 +77,7 @@ class Driver:
         self._patience_s = patience_s
         self._marked: float | None = None
         self._version, self._committed_at = 0, 0.0
+        self._turn = Meter()  # what a turn has used itself since its last commit
         # The state in the ledger, and the bytes of its item.
         self._committed: State | None = None
         self._item_size = 0
@@ -138,7 +147,7 @@ class Driver:
         if record is not None:
             self._adopt(record)
             self._marked = self._committed_at = record.at
-        self._bill(load_meter(self._plan, record))
+        self.bill_turn(load_meter(self._plan, record))
         return record is not None
 
     @property
@@ -160,6 +169,11 @@ class Driver:
     def receive(self, event: Reported | Lost | Metered) -> None:
         """Applies an event of the tasks of a detached run."""
         self._apply(event)
+
+    def bill_turn(self, meter: Meter) -> None:
+        """Bills what a turn of a detached run uses itself."""
+        self._turn += meter
+        self._bill(meter)
 
     def commit_received(self) -> None:
         """Commits events that were received since the last commit, if there are any, and the time until now: the driver
@@ -359,10 +373,15 @@ class Driver:
 
     def _commit(self) -> None:
         if self._detached is not None and any(unbilled_ms := self._detached.unbilled_ms()):
-            self._bill(turn_meter(self._plan, *unbilled_ms, self._detached.loads))
-        self._bill(self._ports.repeated())
+            self.bill_turn(turn_meter(self._plan, *unbilled_ms, self._detached.loads))
+        self.bill_turn(self._ports.repeated())
         body = self._encode_billed(self._item_size)
-        self._version = self._ports.ledger.commit(STATE, body, self._version)
+        try:
+            self._version = self._ports.ledger.commit(STATE, body, self._version)
+        except StaleVersion as error:
+            refused_write = Meter().add_commit(written_bytes(self._plan, len(body), self._item_size))
+            raise Overtaken(str(error), self._turn + refused_write) from error
+        self._turn = Meter()
         self._committed, self._committed_at, self._item_size = self.state, self._clock(), len(body)
 
     def _encode_billed(self, size_before: int) -> bytes:

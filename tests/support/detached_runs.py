@@ -110,7 +110,8 @@ class World:
         sender = self.sender(self)
         ports = Ports(self.storage, self.ledger, sender, self.journal)
         cloud = CloudPorts(self, self.heads, sender, lambda: self.now)
-        detached = Detached("coordinator:1", lambda: (1.0, 0.0))
+        unbilled_ms = iter([(1.0, 0.0)])
+        detached = Detached("coordinator:1", lambda: next(unbilled_ms, (0.0, 0.0)))
         self.state = take_turn(
             self.plan, ports, cloud, detached, dispatching=self.dispatching, resume=self.resume
         ).after

@@ -101,7 +101,11 @@ class Overtaken(World):
 
     def __init__(self, *overrides):
         super().__init__(*overrides)
-        self.hidden, self.raced = "", False
+        self.hidden, self.raced, self.turns = "", False, 0
+
+    def coordinate(self):
+        self.turns += 1
+        super().coordinate()
 
     def read(self, names):
         return super().read([name for name in names if name.split("/")[0] != self.hidden] or ["none"])
@@ -134,6 +138,8 @@ def test_a_turn_overtaken_by_one_that_saw_fewer_reports_receives_the_others():
     same(world.run(), undisturbed())
     # Time passes only where nobody was woken.
     assert world.raced and world.now == 0.0
+    # All are billed, the overtaken one with the state that it read in vain and the write that was refused.
+    assert world.state.meter.coordinator.invocations == world.turns
 
 
 def test_tasks_that_were_just_sent_again_are_not_given_up_where_others_cannot_be_sent():
