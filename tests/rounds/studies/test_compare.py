@@ -75,8 +75,10 @@ def test_runs_of_a_study_are_compared(trained):
     assert again.code == 0 and {path: path.read_bytes() for path in written} == written
     assert again.out[0] == "2 arms over 2 seeds on toy/signal, at 640 environment steps, where all runs end"
     for axis in ("seconds", "dollars"):
-        assert trained("compare", "mine", "--at", axis, "--out", axis).code == 0
-        assert Path(axis, "compare.csv").is_file()
+        said = trained("compare", "mine", "--at", axis, "--out", axis)
+        # Where the machine stalls, one run may end before another's first evaluation.
+        apart = said.code == 2 and "there is no point at which both can be compared" in said.err[0]
+        assert apart or (said.code == 0 and Path(axis, "compare.csv").is_file())
 
 
 def test_pictures_are_drawn(trained):
