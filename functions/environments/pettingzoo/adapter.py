@@ -35,7 +35,7 @@ from functions.environments.base import (
     Step,
     VectorEnvironment,
 )
-from functions.environments.pettingzoo.agents import agents_of, classes_of, keys_of, sides_of
+from functions.environments.pettingzoo.agents import Agent, agents_of, classes_of, keys_of, sides_of
 from functions.environments.pettingzoo.environment_copy import EnvironmentCopy, Transition
 from functions.environments.pettingzoo.factory import build, factory_of
 from functions.environments.pettingzoo.global_state import state_encoder
@@ -90,7 +90,6 @@ class PettingZooEnvironment:
         agents = agents_of(task.name, guards[0], _flag(task, "joint_actions"))
         if task.agents not in (None, len(agents)):
             raise ValueError(f"{task.name}: task.agents is {task.agents}, but the environment has {len(agents)} agents")
-        sides = sides_of(task.name, agents, task.options.get("sides", ""))
         first = guards[0].environment
         turns = isinstance(first, TurnEnvironment)
         horizon, source = horizon_of(task, first, first.game if turns else first, factory)
@@ -98,16 +97,7 @@ class PettingZooEnvironment:
         self.remark = source and f"{task.name}: an episode has at most {horizon:,} steps ({source})"
         state = state_encoder(guards[0])
         self.num_envs = len(guards)
-        self.spec = EnvSpec(
-            agents=tuple(agent.name for agent in agents),
-            classes=classes_of(agents),
-            horizon=horizon,
-            state_size=state.size if state is not None else 0,
-            masked=any(agent.masked for agent in agents),
-            sides=sides,
-            keys=keys_of(agents),
-            turns=turns,
-        )
+        self.spec = _spec_of(task, agents, horizon, state.size if state is not None else 0, turns)
         self._native = [agents[kind.agents[0]].codec.action.native for kind in self.spec.classes]
         sizes = [(self.num_envs, len(kind.agents), kind) for kind in self.spec.classes]
         self._shapes = [(count, members, kind.observation_size) for count, members, kind in sizes]
@@ -225,6 +215,19 @@ def _arrays(observation: Observation) -> list[NDArray[Any]]:
 def _unwritable(array: BoolArray) -> BoolArray:
     array.flags.writeable = False
     return array
+
+
+def _spec_of(task: EnvTask, agents: list[Agent], horizon: int, state_size: int, turns: bool) -> EnvSpec:
+    return EnvSpec(
+        agents=tuple(agent.name for agent in agents),
+        classes=classes_of(agents),
+        horizon=horizon,
+        state_size=state_size,
+        masked=any(agent.masked for agent in agents),
+        sides=sides_of(task.name, agents, task.options.get("sides", "")),
+        keys=keys_of(agents),
+        turns=turns,
+    )
 
 
 def _flag(task: EnvTask, name: str) -> bool:

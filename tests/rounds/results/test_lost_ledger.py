@@ -7,7 +7,7 @@ from contextlib import chdir
 from pathlib import Path
 
 import pytest
-from commands import SMALL, Commands
+from commands import SMALL
 from detached_runs import World as Detached
 from simulated import World, make_plan
 from studies import setting, study
@@ -25,13 +25,6 @@ def trained(tmp_path_factory):
         shutil.copytree("runs/four", "runs/six")
         assert main(["resume", "six", "stop.rounds=6", "--workers", "1"]) == 0
     return folder / "runs"
-
-
-@pytest.fixture
-def marless(trained, tmp_path, shell, capfd, no_processes):
-    shell.cd(tmp_path)
-    shutil.copytree(trained, "runs", symlinks=True)
-    return Commands(capfd)
 
 
 def without_ledger():

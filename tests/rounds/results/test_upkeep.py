@@ -8,7 +8,7 @@ from contextlib import chdir
 from pathlib import Path
 
 import pytest
-from commands import SMALL, Commands
+from commands import SMALL
 
 from marless.cli.app import main
 from marless.reports.text import size
@@ -24,13 +24,6 @@ def trained(tmp_path_factory):
         for name, task in (("first", "toy/signal"), ("second", "mpe/simple")):
             assert main(["train", *SMALL, "stop.rounds=1", f"task.name={task}", "--run", name, "--workers", "1"]) == 0
     return folder / "runs"
-
-
-@pytest.fixture
-def marless(trained, tmp_path, shell, capfd, no_processes):
-    shell.cd(tmp_path)
-    shutil.copytree(trained, "runs", symlinks=True)
-    return Commands(capfd)
 
 
 @pytest.fixture

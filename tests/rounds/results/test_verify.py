@@ -2,14 +2,13 @@
 
 import json
 import re
-import shutil
 import sqlite3
 from contextlib import chdir
 from pathlib import Path
 
 import msgspec
 import pytest
-from commands import SMALL, Commands
+from commands import SMALL
 
 from marless.cli.app import main
 from marless.runs.folder import Identity, RunFolder
@@ -23,13 +22,6 @@ def trained(tmp_path_factory):
     with chdir(folder):
         assert main(["train", *SMALL, "--run", "run", "--workers", "1"]) == 0
     return folder / "runs"
-
-
-@pytest.fixture
-def marless(trained, tmp_path, shell, capfd, no_processes):
-    shell.cd(tmp_path)
-    shutil.copytree(trained, "runs", symlinks=True)
-    return Commands(capfd)
 
 
 @pytest.mark.parametrize("place", ["first", "middle", "last"])
