@@ -25,7 +25,8 @@ class Context(Generic[C]):
 
     `batch` is the round's data; `replay_buffer` holds it and that of earlier rounds, for algorithms with replay.
     `update` counts the completed updates of this round. `rows` is as in `contract.LearnTask`. `memo` caches results
-    that the stages of an update share in this function; no result depends on it.
+    that the stages of an update share in this function; no result depends on it. `age` counts the rounds between the
+    one that sampled the data and this one: the weights of a round of age 0 sampled the data that it learns from.
     """
 
     spec: EnvSpec
@@ -39,6 +40,7 @@ class Context(Generic[C]):
     update: int = 0
     memo: dict[object, Any] = field(default_factory=dict, compare=False)
     rows: Rows = "pooled"
+    age: int = 0
 
 
 class StageResult(NamedTuple):

@@ -22,10 +22,12 @@ def update(
     tensors: Tensors,
     replay_buffer: ReplayBuffer | None = None,
     progress: float = 0.0,
+    age: int = 0,
 ) -> stages.Outcome:
-    """Runs `share` of round `round_` on the round's `data` and on `replay_buffer`; pure.
+    """Runs `share` of round `round_` on its `data` and on `replay_buffer`; pure.
 
-    `progress` is the share of the run that is over before the round.
+    `progress` is the share of the run that is over before the round, and `age` how many rounds before it sampled the
+    data.
     """
     learning = task.learning
     algorithm = algorithms.algorithm(learning.algorithm)
@@ -39,6 +41,7 @@ def update(
         tensors=tensors,
         replay_buffer=replay_buffer,
         rows=learning.rows,
+        age=age,
     )
     code = algorithms.implementation(algorithm)
     return stages.run(algorithm, code, context, share, learning.summaries)
