@@ -16,6 +16,8 @@ from marless.runs.folder import ROOT as RUNS
 
 # Where commands that train many runs put their folders.
 COLLECTIONS = (Path("studies"), Path("ablations"))
+# Where commands that are cut short leave something, unless they were given another place.
+PLACES = (RUNS, *COLLECTIONS, Path())
 # A file of which every such folder has one.
 _DECLARATIONS = ("study.json", "ablation.json")
 # A run that stop.dollars stopped has spent what it may and counts up to there. An interrupted or running one will go

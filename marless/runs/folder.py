@@ -195,17 +195,26 @@ class RunFolder:
     @contextmanager
     def driving(self) -> Iterator[None]:
         """Makes this process the run's only driver; raises `UserError` when there is one."""
-        descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except FileNotFoundError:
+            raise self._gone() from None
         try:
             if not _try_lock(descriptor, _LOCK_WAIT_S):
                 other = os.read(descriptor, 20).decode(errors="replace").strip()
-                raise UserError(f"{self.name} is being trained by another process (pid {other or 'unknown'})")
+                uses = "which trains, archives or removes it"
+                raise UserError(f"{self.name} is in use by another process (pid {other or 'unknown'}), {uses}")
+            if not (self.path / _LOCK).exists():  # removed, between the two
+                raise self._gone()
             with storage_errors(self.path / _LOCK):
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, f"{os.getpid()}\n".encode())
             yield
         finally:
             os.close(descriptor)
+
+    def _gone(self) -> UserError:
+        return UserError(f"{self.path} was removed by another process")
 
     def driver(self) -> int | None:
         """The id of the process that drives the run now, if one does."""

@@ -286,7 +286,7 @@ def test_a_run_has_one_driver(marless):
     with RunFolder.find("first").driving():
         said = marless(*MORE)
     assert said.code == 2
-    assert f"is being trained by another process (pid {os.getpid()})" in the_line(said)
+    assert f"is in use by another process (pid {os.getpid()})" in the_line(said)
     assert marless(*MORE).code == 0
 
 

@@ -1,24 +1,23 @@
 """marless remove: deletes runs, studies and ablations, after a question."""
 
-import shutil
 from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
 from pathlib import Path
 
 from coordinator.errors import FINISHED, UserError
 from marless.cli.console import confirm
-from marless.comparison.run_selection import COLLECTIONS, collection_of
+from marless.comparison.run_selection import PLACES, collection_of
 from marless.output import say
 from marless.program import program_name
 from marless.reports.text import size
-from marless.runs.folder import ROOT, RunFolder, point_latest_at_newest
+from marless.runs.folder import RunFolder, point_latest_at_newest
 from marless.runs.upkeep.disk_space import size_of
-from marless.runs.upkeep.removal import leftovers, remove
+from marless.runs.upkeep.removal import discard, leftovers, remove
 
 EXAMPLES = """examples:
   marless remove first second          says how large they are, and asks
   marless remove studies/lr --yes      a study with all its runs
-  marless remove                       what removals that were cut short have left
+  marless remove                       what commands that were cut short have left
 
 A run that a process here trains is refused. One in the cloud goes on there: `marless stop` it first. What the cloud
 holds of a run stays until `marless teardown`."""
@@ -32,8 +31,10 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Removes all that is named, or nothing."""
-    folders = {folder.path.resolve(): folder for folder in map(_folder, options.runs)}.values()
-    remnants = [path for parent in (ROOT, *COLLECTIONS) for path in leftovers(parent)]
+    named_folders = [folder for text in options.runs if (folder := _folder(text))]
+    folders = {folder.path.resolve(): folder for folder in named_folders}.values()
+    remnants = [path for text in options.runs for path in _remnants_of(text)]
+    remnants += [path for parent in PLACES for path in leftovers(parent) if path not in remnants]
     if not folders and not remnants:
         raise UserError(f"name a run or a study to remove; `{program_name()} runs` lists them")
     with ExitStack() as locks:
@@ -50,19 +51,31 @@ def run(options: Namespace) -> int:
             remove(folder.path)
             say(f"removed {folder.name}, {size(count)}")
     for path in remnants:
-        shutil.rmtree(path)
-        say(f"removed {path}, left by a removal that was cut short")
+        discard(path)
+        say(f"removed {path}, left by a command that was cut short")
     point_latest_at_newest()
     return FINISHED
 
 
-def _folder(text: str) -> RunFolder:
-    """The folder of the run, study or ablation; raises `UserError` for a link."""
+def _folder(text: str) -> RunFolder | None:
+    """The folder of the run, study or ablation; None where only remnants of it are left. Raises `UserError` for a
+    link."""
     path = collection_of(text)
-    folder = RunFolder(path) if path else RunFolder.find(text)
+    try:
+        folder = RunFolder(path) if path else RunFolder.find(text)
+    except UserError:
+        if _remnants_of(text):
+            return None
+        raise
     if folder.path.is_symlink():
         raise UserError(f"{folder.path} is a link to {folder.path.readlink()}; remove it by hand")
     return folder
+
+
+def _remnants_of(text: str) -> list[Path]:
+    """What is left of something that was called so, in a folder where nothing else is looked for."""
+    path = Path(text)
+    return leftovers(path.parent, path.name) if path.name and path.parent not in PLACES else []
 
 
 def _require_idle(folder: RunFolder) -> None:

@@ -4,10 +4,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
 from marless.cli import arguments as common
-from marless.comparison.run_selection import COLLECTIONS, collection_of, folders_of
+from marless.comparison.run_selection import COLLECTIONS, PLACES, collection_of, folders_of
 from marless.output import note, say, say_json, say_text
 from marless.program import program_name
-from marless.reports.text import money, plus_minus, seconds, size, table
+from marless.reports.text import counted, money, plus_minus, seconds, size, table
 from marless.runs import folder as folders
 from marless.runs.listing import Row, rows
 from marless.runs.upkeep.removal import leftovers
@@ -70,8 +70,8 @@ def _note_others() -> None:
     collections = [name for name in names if collection_of(name)]
     if collections:
         note(f"and in {', '.join(collections)}; list those with: {program_name()} runs {collections[0]}")
-    if any(leftovers(parent) for parent in (folders.ROOT, *COLLECTIONS)):
-        note(f"a removal was cut short; finish it with: {program_name()} remove")
+    if left := [path.name for parent in PLACES for path in leftovers(parent)]:
+        note(f"{counted(len(left), 'command')} cut short left files; delete them with: {program_name()} remove")
 
 
 def _cells(row: Row, columns: int) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 import gzip
 import hashlib
-import secrets
-import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -13,6 +11,7 @@ from typing import IO
 from coordinator.errors import UserError
 from functions.encoding import Undecodable
 from marless.runs.folder import IDENTITY, ROOT, RunFolder, decode_identity, require_name
+from marless.runs.upkeep.removal import ARCHIVING, ARRIVING, at_work, discard, hidden, leftovers
 
 SUFFIX = ".tar.gz"
 # What the next driver makes anew.
@@ -30,14 +29,17 @@ def pack(folder: RunFolder, path: Path) -> int:
         raise UserError(f"-o {path}: there is no folder {path.parent}")
     if path.exists():
         raise UserError(f"{path} exists; give another file with -o")
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    partial = hidden(path, ARCHIVING)
     with folder.driving():
+        _finish(path)
         files = _files(folder.path.resolve())
         try:
-            with partial.open("xb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
-                _write(packed, folder.path.resolve(), files)
-            _compare(partial, folder.path.resolve(), files)
-            partial.rename(path)
+            with partial.open("xb") as raw, at_work(partial):
+                with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+                    _write(packed, folder.path.resolve(), files)
+                raw.flush()
+                _compare(partial, folder.path.resolve(), files)
+                partial.rename(path)
         finally:
             partial.unlink(missing_ok=True)
     return len(files)
@@ -47,23 +49,38 @@ def unpack(path: Path) -> RunFolder:
     """The run of an archive under runs/; raises `UserError` for a file that is none, and where the run exists."""
     if not hasattr(tarfile, "data_filter"):
         raise UserError("this Python cannot refuse files that leave the folder; unarchive with 3.11.4 or newer")
-    arriving = ROOT / f".arriving-{secrets.token_hex(4)}"
     try:
         with tarfile.open(path, "r:gz") as archive:
             name = _name(archive, path)
             if (ROOT / name).exists():
                 raise UserError(f"there is something called {ROOT / name} already; move it, or remove it first")
-            ROOT.mkdir(exist_ok=True)
-            archive.extractall(arriving, filter="data")
-        decode_identity((arriving / name / IDENTITY).read_bytes())
-        (arriving / name).rename(ROOT / name)
+            _extract(archive, name)
     except (*_UNREADABLE, Undecodable, FileNotFoundError) as error:
         if not path.exists():
             raise UserError(f"there is no file {path}") from None
         raise UserError(f"{path} is no whole archive of a run: {error}") from error
-    finally:
-        shutil.rmtree(arriving, ignore_errors=True)
     return RunFolder(ROOT / name)
+
+
+def _extract(archive: tarfile.TarFile, name: str) -> None:
+    """Puts the run in its place once it is whole."""
+    ROOT.mkdir(exist_ok=True)
+    _finish(ROOT / name)
+    arriving = hidden(ROOT / name, ARRIVING)
+    arriving.mkdir()
+    try:
+        with at_work(arriving):
+            archive.extractall(arriving, filter="data")
+            decode_identity((arriving / name / IDENTITY).read_bytes())
+            (arriving / name).rename(ROOT / name)
+    finally:
+        discard(arriving)
+
+
+def _finish(path: Path) -> None:
+    """Removes what was left when the same was cut short."""
+    for leftover in leftovers(path.parent, path.name):
+        discard(leftover)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from commands import SMALL
 
+from coordinator.errors import UserError
 from marless.cli.app import main
 from marless.reports.text import size
 from marless.runs.folder import RunFolder
@@ -73,7 +74,7 @@ def test_a_run_is_removed_after_a_question_and_latest_is_the_newest_that_is_left
 def test_nothing_is_removed_where_a_run_is_driven_or_unknown(marless, study):
     with RunFolder(Path("runs/second")).driving():
         said = marless("remove", "first", "second", "--yes")
-        assert said.code == 2 and "second is being trained by another process" in said.err[0]
+        assert said.code == 2 and "second is in use by another process" in said.err[0]
     with RunFolder(Path("studies/lr/runs/base-s1")).driving():
         assert "base-s1 of studies/lr is being trained" in marless("remove", "lr", "--yes").err[0]
     assert marless("remove", "first", "third", "--yes").code == 2
@@ -97,9 +98,43 @@ def test_a_study_goes_with_its_runs_and_links_are_not_followed(marless, study, t
 def test_a_removal_that_was_cut_short_is_no_run_and_the_next_one_finishes_it(marless):
     removal.remove(Path("runs/second"), delete=lambda path: (path / "summary.json").unlink())
     said = marless("runs")
-    assert names(said) == ["first"] and said.err == ["a removal was cut short; finish it with: marless remove"]
-    assert "left by a removal that was cut short" in marless("remove").out[0]
+    advice = "1 command cut short left files; delete them with: marless remove"
+    assert names(said) == ["first"] and said.err == [advice]
+    assert "left by a command that was cut short" in marless("remove").out[0]
     assert sorted(path.name for path in Path("runs").iterdir()) == ["first", "latest"]
+
+
+def test_what_two_removals_of_one_run_at_once_do_is_done_once_and_said_twice(marless):
+    said = []
+
+    def meanwhile(path):
+        """What the second says before the first one has deleted the files, and a third that deletes them too."""
+        said.append(marless("remove", "second", "--yes"))
+        assert marless("remove", "--yes").code == 2 and path.is_dir()  # what somebody is at work on is no leftover
+        removal.discard(path)
+        removal.discard(path)
+
+    removal.remove(Path("runs/second"), meanwhile)
+    assert said[0].code == 2 and "there is no run" in said[0].err[0]
+    first = RunFolder(Path("runs/first"))
+    removal.remove(first.path)
+    with pytest.raises(UserError, match="runs/first was removed by another process"), first.driving():
+        pass
+
+
+def test_what_a_killed_archive_or_a_run_on_its_way_back_leaves_is_deleted_by_the_next_or_by_remove(marless):
+    part, arriving = Path(".archiving-first.tar.gz-0123abcd"), Path("runs/.arriving-first-0123abcd")
+    part.write_bytes(b"a part")
+    arriving.mkdir()
+    assert marless("runs").err == ["2 commands cut short left files; delete them with: marless remove"]
+    assert marless("archive", "first").code == 0 and not part.exists()
+    shutil.rmtree("runs/first")
+    assert marless("unarchive", "first.tar.gz").code == 0 and not arriving.exists()
+    Path("elsewhere").mkdir()
+    shutil.move("runs/first", "elsewhere/first")
+    removal.remove(Path("elsewhere/first"), delete=lambda path: (path / "summary.json").unlink())
+    assert "left by a command that was cut short" in marless("remove", "elsewhere/first").out[0]
+    assert list(Path("elsewhere").iterdir()) == []
 
 
 def test_an_archive_brings_a_run_back_and_equal_runs_are_equal_files(marless):
