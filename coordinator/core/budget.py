@@ -5,7 +5,7 @@ Also what the coordinator itself uses: loads of the state and turns on Lambda.""
 import math
 from collections import Counter
 from collections.abc import Iterable
-from decimal import Decimal
+from decimal import ROUND_UP, Decimal
 from fractions import Fraction
 
 from coordinator.core.round_graph import LOOKS, MOST_PUTS, Node, ending
@@ -21,6 +21,8 @@ from functions.contract import Record, Report, Usage
 UNSEEN_SHARE = Decimal("0.1")
 SLACK = 10.0
 LEAST_S = 1.0
+# A higher cap raises what an attempt may cost by less, so that few steps lead to one that is high enough.
+_STEPS_TO_CAP = 100
 # Ledger writes, and as many reads, until the next decision and at the end of a run; far above actual use.
 LEDGER_BYTES = 64 * 1024
 # A return and a task's slot as JSON text, at most, and how many of the writes to come hold them.
@@ -73,15 +75,33 @@ def affordable(plan: Plan, state: State, nodes: list[Node]) -> bool:
 
     Always true without a cap.
     """
-    if plan.config.stop.dollars is None:
-        return True
+    cap = plan.config.stop.dollars
+    return cap is None or most_dollars(plan, state, nodes) <= Decimal(str(cap))
+
+
+def least_cap(plan: Plan, state: State, nodes: list[Node]) -> float:
+    """A cap under which `nodes` are `affordable`, of two digits and hardly more than the least.
+
+    Under a higher cap an attempt that was not measured yet may take longer, and cost more.
+    """
+    cap = Decimal(str(plan.config.stop.dollars))
+    for _ in range(_STEPS_TO_CAP):
+        most = most_dollars(plan.limited(float(cap)), state, nodes)
+        if most <= cap:
+            break
+        cap = most.quantize(Decimal(1).scaleb(most.adjusted() - 1), ROUND_UP)
+    return float(cap)
+
+
+def most_dollars(plan: Plan, state: State, nodes: list[Node]) -> Decimal:
+    """The bill if all waiting attempts, `nodes` and the final evaluations cost their most, under the plan's cap."""
     at_most = _waiting(state) + [(node.item, allowed_s(plan, state, node)) for node in [*nodes, *ending(plan, state)]]
     meter = add_lost(plan, state.meter, at_most)
     meter = _with_turns(plan, state, meter, len(nodes))
     meter = _with_events(plan, state, meter, [item for item, _ in at_most])
     size = _ledger_bytes(plan, state)
     meter = meter.add_commit(size).add_load(size).add_stored(Usage(puts=_checkpoint_puts(plan, state)))
-    return dollars(plan, meter) <= Decimal(str(plan.config.stop.dollars))
+    return dollars(plan, meter)
 
 
 def kept_for_end(plan: Plan, state: State) -> Decimal:

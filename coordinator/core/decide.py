@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from coordinator.core import budget
 from coordinator.core.budget import affordable, allowed_s
 from coordinator.core.controller import is_payable
 from coordinator.core.events import Abandoned, Finishing, Stopped
@@ -41,7 +42,7 @@ def decide(plan: Plan, state: State) -> Command:
     waiting = sum(slot.waiting for slot in state.slots.values())
     ready = _ready(plan, state)
     if state.phase == "round" and not state.slots and (reason := limit_reached(plan, state, ready)):
-        return Finishing(reason)
+        return _nothing_trained(plan, state, ready) if reason == "dollars" and not state.round else Finishing(reason)
     if not ready:
         return Wait() if waiting else Advance()
     if PHASES[state.phase].optional and (event := _abandon_reason(plan, state, ready)):
@@ -80,6 +81,16 @@ def limit_reached(plan: Plan, state: State, nodes: list[Node]) -> str:
     if stop.dollars is not None and not affordable(plan, state, [*nodes, *coming_learners(plan, state)]):
         return "dollars"
     return ""
+
+
+def _nothing_trained(plan: Plan, state: State, nodes: list[Node]) -> Stopped:
+    """Ends a run whose cap pays for no round, which would begin with `nodes`: there is nothing to evaluate."""
+    cap = plan.config.stop.dollars
+    price = round_price(plan, state)
+    listed = 0.0 if is_payable(plan.config, state.controller, price) else price.dollars(state.controller.rollouts)
+    needed = max(listed, budget.least_cap(plan, state, [*nodes, *coming_learners(plan, state)]))
+    what = "a round with the evaluations at the end may cost more than"
+    return Stopped("stopped", f"{what} stop.dollars ({cap:g}); raise it to {needed:g} to go on")
 
 
 def _abandon_reason(plan: Plan, state: State, ready: list[Node]) -> str:

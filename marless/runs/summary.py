@@ -89,14 +89,14 @@ class Summary(_Part, frozen=True, kw_only=True):
     """The file. Returns are undiscounted and summed over agents.
 
     `status`: `finished`; `stopped` and `failed`, for `reason`; `interrupted`; `running` while it goes on.
-    `train_seconds` runs from the first task to the last, interruptions left out; `env_steps_per_second` leaves out the
-    evaluations that end a run. `wall_seconds` is what the commands took in all, `start_up_seconds` from the first
-    command to its first sampling task. `final_return` is of the final policies, greedy, on fresh start states.
-    `peak_mb` is the most memory, MiB, that a process held which had served the function; one that serves several
-    functions counts for each. `plateau`: the return of the rounds rises no more. `attempts_lost` are on the bill at
-    their most. Where some agents compete, returns are summed over those of `side`, and `final_sides` and
-    `absolute_sides` are the means of all sides. `final_env_metrics` and `absolute_env_metrics` are the means of the
-    environment's metrics over the same episodes. What an unfinished run does not have yet is null.
+    `train_seconds` runs from the first task to the last, interruptions left out; `final_seconds` of it are those of the
+    evaluations that end a run, which `env_steps_per_second` leaves out. `wall_seconds` is what the commands took in
+    all, `start_up_seconds` from the first command to its first sampling task. `final_return` is of the final policies,
+    greedy, on fresh start states. `peak_mb` is the most memory, MiB, that a process held which had served the function;
+    one that serves several functions counts for each. `plateau`: the return of the rounds rises no more.
+    `attempts_lost` are on the bill at their most. Where some agents compete, returns are summed over those of `side`,
+    and `final_sides` and `absolute_sides` are the means of all sides. `final_env_metrics` and `absolute_env_metrics`
+    are the means of the environment's metrics over the same episodes. What an unfinished run does not have yet is null.
     """
 
     run: str
@@ -121,6 +121,7 @@ class Summary(_Part, frozen=True, kw_only=True):
     side: str = ""
     final_sides: dict[str, float] = {}
     absolute_sides: dict[str, float] = {}
+    final_seconds: float = 0.0
     final_env_metrics: dict[str, float] = {}
     absolute_env_metrics: dict[str, float] = {}
 
@@ -147,6 +148,7 @@ def summarise(
         env_steps=state.env_steps,
         wall_seconds=round(measures.wall_seconds, 3),
         train_seconds=round(state.seconds, 6),
+        final_seconds=round(state.seconds - _trained_s(state), 6),
         env_steps_per_second=_speed(state),
         start_up_seconds=measures.start_up_seconds,
         final_return=statistics.summary(state.final) if state.final else None,
@@ -209,8 +211,13 @@ def attempts_lost(state: State) -> int:
 
 def _speed(state: State) -> float:
     """Steps a second until the last round was over: the evaluations after it take no steps."""
-    trained_s = state.lines[-1].seconds if state.lines else state.seconds
+    trained_s = _trained_s(state)
     return round(state.env_steps / trained_s, 1) if trained_s else 0.0
+
+
+def _trained_s(state: State) -> float:
+    """The seconds until the last round was over."""
+    return state.lines[-1].seconds if state.lines else state.seconds
 
 
 def _absolute(state: State) -> AbsoluteReturn | None:

@@ -57,11 +57,10 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
 
 def _duration(summary: Summary) -> str:
     """The seconds of training, and those of the evaluations after it where they are more than a tenth."""
-    rounds_s = summary.env_steps / summary.env_steps_per_second if summary.env_steps_per_second else 0.0
-    after_s = summary.train_seconds - rounds_s
-    if not rounds_s or after_s < summary.train_seconds / 10:
+    after_s = summary.final_seconds
+    if after_s < summary.train_seconds / 10:
         return seconds(summary.train_seconds)
-    return f"{seconds(rounds_s)}, and {seconds(after_s)} of evaluations after them"
+    return f"{seconds(summary.train_seconds - after_s)}, and {seconds(after_s)} of evaluations after them"
 
 
 def _agents(summary: Summary) -> str:

@@ -1,3 +1,4 @@
+import re
 from decimal import Decimal
 
 import msgspec
@@ -126,6 +127,19 @@ def test_a_cap_too_small_for_one_attempt_ends_with_one_reason_and_a_higher_one_g
     assert "stop.dollars (1e-05)" in state.reason and "\n" not in state.reason
     world.plan = make_plan("stop.dollars=1.0", "stop.rounds=2")
     assert world.finish().round == 2
+
+
+@pytest.mark.parametrize("cap", [0.00015, 0.00025])
+def test_a_cap_that_pays_no_round_evaluates_nothing_and_the_one_that_is_named_pays_some(cap):
+    world = World(make_plan(f"stop.dollars={cap}"))
+    state = world.finish()
+    assert (state.status, state.round, state.final) == ("stopped", 0, ())
+    named_cap = float(re.search(rf"than stop.dollars \({cap:g}\); raise it to (\S+) to go on", state.reason)[1])
+    assert cap < named_cap < 2.5 * cap
+    world.plan = make_plan(f"stop.dollars={named_cap}")
+    state = world.finish()
+    assert (state.status, state.reason) == ("finished", "dollars") and state.round >= 1
+    assert len(state.final) > 0
 
 
 def test_without_a_cap_everything_is_affordable_and_time_outs_are_the_users():
