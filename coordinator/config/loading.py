@@ -3,6 +3,7 @@
 Every error in them becomes a `ConfigError` of one line: the key, the fault, and a remedy.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ from functions.text.redaction import is_secret, learn, placeholder
 COMMAND_LINE = "command line"
 _FILE = "file "
 _TYPED = f"the {COMMAND_LINE}"
+# Tables that the file of a study has and that of a run has not.
+STUDY_TABLES = ("base", "vary", "setting", "halving")
 # Python's words for what TOML writes in small letters.
 _PYTHON_VALUES = {"True": True, "False": False}
 
@@ -41,6 +44,8 @@ def load_with_origins(path: Path | None, overrides: Iterable[str]) -> tuple[RunC
     """As `load`, and for each dotted key that has not the default of its class what set it: the command line, the file,
     or a layer of `defaults`."""
     document = {} if path is None else read_toml(path)
+    if table := next((table for table in STUDY_TABLES if table in document), ""):
+        raise ConfigError(f"{path} is a study, as it has `{table}`: marless study {shlex.quote(str(path))}")
     pairs: dict[str, Any] = {}
     for text in overrides:
         override(document, text)

@@ -1,6 +1,7 @@
 """What to say of a key that does not exist: which one was meant, by its meaning first and by its spelling last."""
 
 import difflib
+import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -13,6 +14,7 @@ from functions.contract import BadRequest, MissingExtra
 
 # A longer meaning, such as the list of all rules, is left out.
 _LONGEST_MEANING = 80
+_ALGORITHM_KEY = re.compile(r"algorithm\.[a-z_]+")
 # How alike spellings are, from 0 to 1: `lerning_rate` is no `engine`.
 _ALIKE = 0.65
 
@@ -36,7 +38,7 @@ def answer(problem: str, key: str, algorithm: str, value: Any = None) -> str:
     if algorithm_key in keys and key not in COUNTERPARTS:
         return f"{problem}; {_meant(algorithm_key, keys)}"
     if counterpart and not counterpart.here:
-        return f"{problem}, nor anything like it: {counterpart.note}"
+        return f"{problem}, nor anything like it: {counterpart.note}{_lacking(counterpart.note, keys, algorithm)}"
     if counterpart and (here := _of_algorithm(counterpart, keys)):
         note = counterpart.note if here == counterpart.here[-1] else ""
         return f"{problem}; {_option(here, value) if here.startswith('--') else _meant(here, keys, note)}"
@@ -83,6 +85,14 @@ def _meant(here: str, keys: Mapping[str, str], note: str = "") -> str:
     meaning = keys.get(here, "")
     note = note or (meaning if len(meaning) <= _LONGEST_MEANING else "")
     return f"did you mean {here}?" + (f" ({note})" if note else "")
+
+
+def _lacking(note: str, keys: Collection[str], algorithm: str) -> str:
+    """Says where the algorithm has none of the keys that a note names."""
+    named_keys = _ALGORITHM_KEY.findall(note)
+    if not named_keys or any(key in keys for key in named_keys):
+        return ""
+    return f" ({algorithm} has no {_listed(named_keys, 'and no')})"
 
 
 def _owners(key: str) -> str:

@@ -20,7 +20,8 @@ from functions.text.redaction import redact
 from functions.text.terminal_text import visible_text
 from infra.local.own_process import age_s
 from marless.cli.mistakes import unknown_command, unknown_option
-from marless.output import ERROR, OUTPUT, advise, alone, prepare, say_text
+from marless.cli.typed_lines import complain
+from marless.output import ERROR, OUTPUT, alone, prepare, say_text
 from marless.program import program_name
 from marless.signals import Interrupted, end, handle_signals
 
@@ -182,6 +183,8 @@ def parser_of(name: str) -> Parser:
 def _run(argv: list[str], options: Namespace) -> int:
     if argv[:1] == ["help"] and argv[1:2]:
         argv = [argv[1], "--help"]
+    elif argv[1:] == ["help"]:  # a run of this name is runs/help
+        argv = [argv[0], "--help"]
     if not argv or argv[0] in ("-h", "--help", "help"):
         say_text(_overview())
         return 0
@@ -222,7 +225,7 @@ Start with `{program} train`. `{program} COMMAND --help` describes a command."""
 
 
 def _say(line: str, code: int) -> int:
-    advise(f"marless: {line}")
+    complain(line)
     return code
 
 

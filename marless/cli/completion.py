@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+# Folders of runs that belong together.
+COLLECTIONS = ("studies", "ablations")
 # A resumed run keeps all but these.
 _LIMITS = ("stop.", "functions.", "log.")
 
@@ -23,7 +25,8 @@ def completers(command: str) -> Mapping[str, Callable[..., Any]]:
         return candidates | _files(prefix)
 
     def runs(prefix: str, **_: Any) -> list[str]:
-        names = dict.fromkeys(["latest", *_folders("runs"), *(f"studies/{name}" for name in _folders("studies"))])
+        collections = (f"{parent}/{name}" for parent in COLLECTIONS for name in _folders(parent))
+        names = dict.fromkeys(["latest", *_folders("runs"), *collections])
         return [name for name in names if name.startswith(prefix)]
 
     return {"settings": settings, "run": runs, "runs": runs}
@@ -68,9 +71,9 @@ def _values(key: str, algorithm: str) -> list[str]:
 
 def _files(prefix: str) -> dict[str, str]:
     """Configuration files, and the folders on the way to them."""
-    folder = Path(prefix.rpartition("/")[0])
-    paths = [path for path in folder.glob("*") if path.suffix == ".toml" or (prefix and path.is_dir())]
-    names = (f"{path}/" if path.is_dir() else str(path) for path in paths)
+    parent = "".join(prefix.rpartition("/")[:2])  # as it was typed: ./my.toml goes on as ./
+    paths = [path for path in Path(parent).glob("*") if path.suffix == ".toml" or (prefix and path.is_dir())]
+    names = (f"{parent}{path.name}{'/' if path.is_dir() else ''}" for path in paths)
     return {name: "a configuration file" for name in names if name.startswith(prefix)}
 
 

@@ -3,7 +3,8 @@
 from contextlib import suppress
 
 from coordinator.errors import Ending, UserError
-from marless.output import advise, ask
+from marless.cli.typed_lines import complain
+from marless.output import ask
 from marless.runs.folder import RunFolder
 from marless.runs.integrity.trusted_origin import doubt_of, require_trust
 
@@ -36,5 +37,5 @@ def playable(text: str, trust: bool) -> RunFolder:
 def report_ending(ending: Ending) -> int:
     """Prints the ending's line, if any, on standard error and returns the exit code."""
     if ending.line:
-        advise(f"marless: {' '.join(ending.line.split())}")
+        complain(" ".join(ending.line.split()))
     return ending.code

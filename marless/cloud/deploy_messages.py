@@ -9,6 +9,7 @@ from coordinator.pricing.prices import Prices, load_prices, priced_as
 from infra.deployment import IMAGE_SUFFIX, ROLES, Change, Deployment, template
 from infra.packaging.torch_users import TorchUsers
 from marless.cloud.accounts import Caller
+from marless.program import program_name
 from marless.reports.text import money, table
 
 # A learner's image with torch for the CPU, compressed: an assumption.
@@ -39,7 +40,7 @@ def before(
         ("outside it", f"a bucket of packages{', a container repository' if torch.names else ''}"),
         ("learner", _learner(deployment, torch)),
         ("concurrency", f"{free:,} functions at once in this account{_few(free)}"),
-        ("idle cost", f"{_idle(standing, prices)}; training is extra (marless estimate)"),
+        ("idle cost", f"{_idle(standing, prices)}; training is extra ({program_name()} estimate)"),
     ]
     costs = table(("", "", ""), _lines(standing, prices)).splitlines()[1:]
     return "\n".join([*(f"{label:<12}{text}" for label, text in rows), *(" " * 12 + cost for cost in costs)])

@@ -1,5 +1,6 @@
 """The file of a study: what its runs have in common, what varies, whose they are, and what they may cost."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from msgspec import Meta
 
 from coordinator.config.loading import read_toml
 from coordinator.config.nested_tables import merge
-from coordinator.config.schema import ConfigError
+from coordinator.config.schema import ConfigError, RunConfig
 from functions.encoding import mismatch
 from functions.setting_limits import LARGEST, MOST_PROCESSES, MOST_ROUNDS, MOST_SEED
 
@@ -89,9 +90,18 @@ class StudyFile(_Section, frozen=True, kw_only=True):
     """Cap on the bills of all runs together."""
 
 
+_FIELDS = frozenset(StudyFile.__struct_fields__)
+
+
 def load(path: Path) -> StudyFile:
     """The study in a TOML file; raises `ConfigError`."""
-    return parse(read_toml(path), str(path), path.parent)
+    document = read_toml(path)
+    if key := next((key for key in RunConfig.__struct_fields__ if key in document.keys() - _FIELDS), ""):
+        raise ConfigError(
+            f"{path}: `{key}` is a key of a run; a study has it as base.{key}, or names the run's file:"
+            f' config = "{path.name}"; the run alone: marless train {shlex.quote(str(path))}'
+        )
+    return parse(document, str(path), path.parent)
 
 
 def parse(document: Mapping[str, Any], where: str, folder: Path) -> StudyFile:

@@ -153,6 +153,12 @@ def test_a_plug_in_s_placements_have_the_same_weights(marless):
     assert len({trained(marless, rule, *settings, f"placement.rule={rule}") for rule in rules}) == 1
 
 
+def test_a_key_that_the_guide_s_algorithm_has_not_is_answered_as_the_guide_says(marless):
+    [said] = marless("config", "algorithm.name=reinforce", "algorithm.learning_rate=1").err
+    page = (ROOT / "docs/tutorials/your-algorithm.md").read_text()
+    assert f"| `{said.removeprefix('marless: the command line: ')}` |" in page
+
+
 @pytest.mark.parametrize("engine", ["numpy", "torch"])
 def test_an_algorithm_with_a_loss_in_torch_keeps_its_promises(tmp_path, shell, engine):
     install(tmp_path, shell, "my_loss")

@@ -7,6 +7,7 @@ from typing import Any
 from coordinator.core import budget
 from coordinator.core.state import State
 from marless.cli import arguments as common
+from marless.cli.typed_lines import as_typed_here
 from marless.cloud.remote_runs import find_run
 from marless.output import say, say_json
 from marless.program import program_name
@@ -45,14 +46,14 @@ def _rows(folder: RunFolder, stored_run: Stored) -> list[tuple[str, str]]:
     dollars = budget.dollars(stored_run.plan, state.meter)
     rows = [
         ("run", stored_run.plan.run),
-        ("status", status + (f" ({state.reason})" if state.reason else "")),
+        ("status", status + (f" ({as_typed_here(state.reason)})" if state.reason else "")),
         ("round", f"{state.round:,}" + (f", {state.phase} of the next" if state.status != "finished" else "")),
         ("limits", ", ".join(limits)),
         ("steps", f"{state.env_steps:,} in {seconds(state.seconds)}"),
         *_next(state),
         *_returns(state),
         ("bill", _bill(dollars, stop.dollars) + _lost_attempts_text(state)),
-        *(("task", problem) for problem in _problems(state)),
+        *(("task", as_typed_here(problem)) for problem in _problems(state)),
         ("folder", str(folder.path)),
         *(("problem", problem) for problem in (stored_run.problem, stored_run.lost) if problem),
     ]

@@ -19,6 +19,7 @@ from functions.encoding import Undecodable, from_json
 from functions.environments import native_spaces
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.environments.last_action import within_unit
+from marless.program import program_name
 from marless.reports.policy import same_task
 from marless.runs.inputs.npz import ArrayFault, opened_numbers
 from marless.runs.inputs.recorded_episodes import FINAL, STARTS, Arrays, action_codec, read_episodes
@@ -70,7 +71,7 @@ def _document(folder: Path) -> _Document:
     try:
         return from_json(read_file(path, _LONGEST_DOCUMENT), _Document)
     except UnreadableFile as error:
-        advice = "marless export RUN --to npz --episodes N writes a dataset"
+        advice = f"{program_name()} export RUN --to npz --episodes N writes a dataset"
         raise UserError(f"offline.dataset {folder}: {error}; {advice}") from error
     except Undecodable as error:
         raise UserError(f"offline.dataset {folder}: {path} does not describe a dataset: {error}") from error

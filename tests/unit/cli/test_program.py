@@ -9,6 +9,7 @@ import pytest
 
 from marless import extras
 from marless.cli.app import main
+from marless.cli.typed_lines import as_typed_here
 from marless.program import as_typed, pip_name, program_name
 
 ENVIRONMENT = Path(sys.prefix)
@@ -57,6 +58,14 @@ def test_what_a_command_tells_to_type_can_be_typed(elsewhere, capsys):
     assert f"`{program_name()} runs` lists them" in capsys.readouterr().err
     commands = extras.install("smac").split(" or ")
     assert len(commands) == 2 and all(command.startswith(f"{pip_name()} install ") for command in commands)
+
+
+def test_lines_of_rooms_that_do_not_know_the_program_s_name_can_be_typed_too(elsewhere):
+    said = as_typed_here("it has failed; its log: marless logs --function actor, or `marless resume first`")
+    assert said == f"it has failed; its log: {program_name()} logs --function actor, or `{program_name()} resume first`"
+    assert as_typed_here("no torch: pip install 'marless[learner]'") == f"no torch: {extras.install('learner')}"
+    for text in ("written by another version of marless: 3", "/opt/marless train", f"{program_name()} train"):
+        assert as_typed_here(text) == text
 
 
 def test_a_path_with_a_space_is_one_word():

@@ -11,7 +11,8 @@ import pytest
 
 from coordinator.config.config_keys import valid_keys
 from functions.algorithms import registry as algorithms
-from marless.cli.completion import completers, setting_candidates
+from marless.cli.completion import COLLECTIONS, completers, setting_candidates
+from marless.comparison import run_selection
 
 # Each line is completed as bash does it: the function that the script registers reads the line and sets COMPREPLY.
 SCRIPT = r"""
@@ -23,28 +24,51 @@ while read -r COMP_LINE; do
     echo "${COMPREPLY[*]}"
 done
 """
+# As zsh does it: the widget's line and words are variables, and `_describe` shows what it is given.
+ZSH_SCRIPT = r"""
+compdef() {}
+eval "$(marless completion zsh)"
+_describe() { print -rl -- ${(P)2} }
+while IFS= read -r BUFFER; do
+    CURSOR=${#BUFFER} words=(${(z)BUFFER})
+    _python_argcomplete marless
+done
+"""
+CANDIDATES = {
+    "marless comple": ("completion", "print a script with which bash or zsh completes commands"),
+    "marless train --back": ("--backend", "where functions run (default: local)"),
+    "marless status fi": ("first", ""),
+    "marless train algorithm.name=qmix algorithm.mixing": (
+        "algorithm.mixing_embed_dim=",
+        "hidden units of the mixing network",
+    ),
+}
 
 
-@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
-def test_bash_completes_commands_options_runs_and_settings(tmp_path):
-    (tmp_path / "runs" / "first").mkdir(parents=True)
-    candidates_of = {
-        "marless comple": "completion",
-        "marless train --back": "--backend",
-        "marless status fi": "first",
-        "marless train algorithm.name=qmix algorithm.mixing": "algorithm.mixing_embed_dim=",
-    }
+def completed(shell_and_options, script, folder):
+    """The lines that a shell prints for the lines above, typed in a folder with the run `first`."""
+    (folder / "runs" / "first").mkdir(parents=True)
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     done = subprocess.run(
-        ["bash", "-c", SCRIPT],
-        input="".join(f"{line}\n" for line in candidates_of),
-        cwd=tmp_path,
+        [*shell_and_options, script],
+        input="".join(f"{line}\n" for line in CANDIDATES),
+        cwd=folder,
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert [line.strip() for line in done.stdout.splitlines()] == [*candidates_of.values()]
+    return [line.strip() for line in done.stdout.splitlines()]
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+def test_bash_completes_commands_options_runs_and_settings(tmp_path):
+    assert completed(["bash", "-c"], SCRIPT, tmp_path) == [text for text, _ in CANDIDATES.values()]
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="there is no zsh")
+def test_zsh_completes_the_same_with_what_it_means(tmp_path):
+    assert completed(["zsh", "-f", "-c"], ZSH_SCRIPT, tmp_path) == [*map(":".join, CANDIDATES.values())]
 
 
 def test_every_key_of_the_algorithm_that_the_line_names_is_offered_with_its_meaning():
@@ -83,6 +107,8 @@ def test_of_files_those_with_settings_are_offered_and_of_settings_those_that_a_r
     assert {"my.toml", "seed="} <= offered(prefix="", parsed_args=Namespace()).keys()
     assert offered(prefix="m", parsed_args=Namespace(settings=[])).keys() == {"my.toml"}
     assert offered(prefix="configs/", parsed_args=Namespace()).keys() == {"configs/own.toml"}
+    assert offered(prefix="./m", parsed_args=Namespace()).keys() == {"./my.toml"}
+    assert offered(prefix=f"{tmp_path}/c", parsed_args=Namespace()).keys() == {f"{tmp_path}/configs/"}
     resumed = completers("resume")["settings"](prefix="", parsed_args=Namespace())
     assert {key.partition(".")[0] for key in resumed} == {"stop", "functions", "log"}
 
@@ -92,4 +118,10 @@ def test_of_folders_under_runs_each_run_is_offered_once_and_nothing_that_is_bein
     for name in ("first", ".removed-second-0a"):
         (tmp_path / "runs" / name).mkdir(parents=True)
     (tmp_path / "runs" / "latest").symlink_to("first")
-    assert completers("remove")["runs"](prefix="") == ["latest", "first"]
+    for name in ("studies/lr", "ablations/rules"):
+        (tmp_path / name).mkdir(parents=True)
+    assert completers("remove")["runs"](prefix="") == ["latest", "first", "studies/lr", "ablations/rules"]
+
+
+def test_folders_of_runs_are_those_that_commands_look_into():
+    assert [Path(parent) for parent in COLLECTIONS] == [*run_selection.COLLECTIONS]

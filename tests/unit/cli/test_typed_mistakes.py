@@ -8,11 +8,12 @@ import pytest
 
 from coordinator.config.config_keys import key_types, valid_keys
 from coordinator.config.foreign_names import COUNTERPARTS, PEERS
-from coordinator.config.loading import load
-from coordinator.config.schema import ConfigError
+from coordinator.config.loading import STUDY_TABLES, load
+from coordinator.config.schema import ConfigError, RunConfig
 from coordinator.config.value_faults import example
 from functions.algorithms import registry as algorithms
 from marless.cli.app import main, parser_of
+from marless.studies.study_file import StudyFile
 
 # The line behind `marless`, and the essential part of the answer.
 SETTINGS = {
@@ -94,6 +95,8 @@ SETTINGS = {
     "train env=mpe/simple_spread": "did you mean task.name?",
     "train workers=2": "it is an option of the command: --workers 2",
     "train rounds=100": "did you mean stop.rounds?",
+    "train algorithm.name=qmix vf_coef=0.5": "algorithm.critic_lr, and no weight (qmix has no algorithm.critic_lr)",
+    "train train_freq=4": "then learned from: algorithm.updates_per_round or algorithm.epochs",
     "train optimizer=adam": "nor anything like it: networks are trained by Adam",
 }
 
@@ -159,6 +162,7 @@ ACCEPTED = {
     "-V": f"marless {version('marless')}",
     "version": f"marless {version('marless')}",
     "help train": "usage: marless train",
+    "train help": "usage: marless train",
 }
 
 
@@ -184,6 +188,24 @@ def test_a_value_that_cannot_be_is_answered_with_one_that_can(line, capsys):
 @pytest.mark.parametrize("line", [*OPTIONS, *COMMANDS])
 def test_a_habit_of_other_programs_is_answered_with_the_line_to_type(line, capsys):
     assert (OPTIONS | COMMANDS)[line] in answer_to(line, capsys)
+
+
+def test_the_file_of_a_study_and_that_of_a_run_are_told_apart(tmp_path, shell, capsys):
+    shell.cd(tmp_path)
+    (tmp_path / "the study.toml").write_text("base.stop.rounds = 200\nvary.algorithm.lr = [3e-4]\n")
+    (tmp_path / "run.toml").write_text("seed = 3\n[stop]\nrounds = 200\n")
+    is_a_study = "marless: the study.toml is a study, as it has `base`: marless study 'the study.toml'"
+    for command in ("train", "estimate", "config"):
+        assert answer_to(f"{command} 'the study.toml'", capsys) == is_a_study
+    assert answer_to("study run.toml", capsys) == (
+        "marless: run.toml: `seed` is a key of a run; a study has it as base.seed, or names the run's file:"
+        ' config = "run.toml"; the run alone: marless train run.toml'
+    )
+    assert not (tmp_path / "studies").exists()
+
+
+def test_a_table_of_a_study_is_none_of_a_run():
+    assert {*STUDY_TABLES} <= {*StudyFile.__struct_fields__} - {*RunConfig.__struct_fields__}
 
 
 @pytest.mark.parametrize("line", ACCEPTED)
