@@ -574,6 +574,21 @@ class Failed(Message, frozen=True, kw_only=True, tag="failed"):
 Answer = Done | Failed
 
 
+class Origin(Message, frozen=True, kw_only=True):
+    """Where the rollouts of one round come from."""
+
+    round: int
+    """The round that they were collected in, counted from 0."""
+    policies: str = ""
+    """The hash of the policies that they were played with (`functions.data.origins`), of all groups and fixed
+    opponents; '' for rollouts of a dataset."""
+    opponents: str = ""
+    """In a match, the hash of the policies of the agents that played by those of an earlier round, if they have
+    any."""
+    dataset: str = ""
+    """The hash of the dataset's object, for rollouts that were read from it."""
+
+
 class TaskHeader(Message, frozen=True, kw_only=True, omit_defaults=False):
     """The header of every stored object: the task that wrote it and, on the task's last object, its answer."""
 
@@ -583,6 +598,8 @@ class TaskHeader(Message, frozen=True, kw_only=True, omit_defaults=False):
     """The id of the task."""
     done: Done | None = None
     """The task's answer; None on all its objects but the last."""
+    origins: tuple[Origin, ...] = ()
+    """Of the trajectories of each round that the object holds, oldest first; empty for other objects."""
 
 
 class Record(Message, frozen=True, kw_only=True):
@@ -696,7 +713,8 @@ class StaleVersion(Exception):
 
 
 class ForeignObject(Exception):
-    """The object under a task's key was not written by that task."""
+    """The object under a key was not written by the task that the key belongs to, or is of another round than a task
+    was promised."""
 
 
 class CorruptObject(Exception):

@@ -12,7 +12,7 @@ or written (`functions.warm_cache`). They are found by hash and size, and never 
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -34,6 +34,7 @@ from functions.contract import (
     MissingExtra,
     NoSuchObject,
     NotFinite,
+    Origin,
     Ref,
     RegroupTask,
     Reply,
@@ -56,8 +57,18 @@ from functions.text.tracebacks import show_traceback
 from functions.warm_cache import WARM
 
 Tensors = dict[str, NDArray[Any]]
-Objects = list[tuple[str, Tensors]]
-"""(kind, tensors) in the order of writing."""
+
+
+class Output(NamedTuple):
+    """An object of a task: its kind, its tensors, and the origins of the trajectories that it holds."""
+
+    kind: str
+    tensors: Tensors
+    origins: tuple[Origin, ...] = ()
+
+
+Objects = list[Output]
+"""In the order of writing."""
 
 Work = Callable[[Any, Blobs], tuple[Objects, Reply]]
 """The work of one kind of task: its objects in the order of writing, and its reply."""
@@ -140,12 +151,12 @@ def read(blobs: Blobs, refs: tuple[Ref, ...], lasting: bool = False) -> Tensors:
     """
     tensors: Tensors = {}
     for ref in refs:
-        tensors |= codec.decode(_fetch(blobs, ref, lasting), ref.key)
+        tensors |= codec.decode(fetch(blobs, ref, lasting), ref.key)
     return tensors
 
 
-def _fetch(blobs: Blobs, ref: Ref, lasting: bool) -> bytes:
-    """The object's bytes, from the message, from what this process keeps, or else from storage."""
+def fetch(blobs: Blobs, ref: Ref, lasting: bool = False) -> bytes:
+    """The object's bytes, from the message, from what this process keeps, or else from storage; see `read`."""
     if isinstance(blobs, Inlined) and blobs.holds(ref.key):
         return codec.fetch(blobs, ref)
     # The hash is not computed again, which takes ten times as long as reading a file of the object.
@@ -247,9 +258,10 @@ def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
     """Writes the objects and returns the answer; the first writer of a key wins."""
     refs: dict[str, Ref] = {}
     if last_object(request) == REPLY:
-        objects = [*objects, (REPLY, {})]
-    for kind, tensors in objects:
-        key, body = keys.object_key(request.address.output, kind), _encode(request, kind, tensors, refs, reply)
+        objects = [*objects, Output(REPLY, {})]
+    for output in objects:
+        kind, body = output.kind, _encode(request, output, refs, reply)
+        key = keys.object_key(request.address.output, kind)
         try:
             blobs.put(key, body)
         except KeyTaken:
@@ -266,21 +278,21 @@ def _inline(request: Request, blobs: Counted, objects: Objects, reply: Reply) ->
     """The answer with inlined objects; nothing is stored."""
     refs: dict[str, Ref] = {}
     bodies: dict[str, bytes] = {}
-    for kind, tensors in objects:
-        key = keys.object_key(request.address.output, kind)
-        bodies[key] = _encode(request, kind, tensors, refs, reply)
-        refs = {**refs, kind: codec.reference(key, bodies[key])}
+    for output in objects:
+        key = keys.object_key(request.address.output, output.kind)
+        bodies[key] = _encode(request, output, refs, reply)
+        refs = {**refs, output.kind: codec.reference(key, bodies[key])}
     return Done(
         id=request.address.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage, inlined=bodies
     )
 
 
-def _encode(request: Request, kind: str, tensors: Tensors, refs: dict[str, Ref], reply: Reply) -> bytes:
+def _encode(request: Request, output: Output, refs: dict[str, Ref], reply: Reply) -> bytes:
     """An object's bytes; `refs` are the objects before it, for the answer in the last object."""
-    last = kind == last_object(request)
+    last = output.kind == last_object(request)
     # Without attempt, usage and inlined objects, so that every attempt gives the same bytes.
     done = Done(id=request.address.id, attempt=0, objects=refs, reply=reply) if last else None
-    return codec.encode(tensors, TaskHeader(task=request.address.id, done=done))
+    return codec.encode(output.tensors, TaskHeader(task=request.address.id, done=done, origins=output.origins))
 
 
 def _adopt(request: Request, kind: str, body: bytes, blobs: Counted) -> Done:

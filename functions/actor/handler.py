@@ -21,13 +21,14 @@ from functions.contract import (
     SampleTask,
     Sampling,
 )
+from functions.data.origins import origin, policies_sha256
 from functions.data.trajectory import EARLIER, rollout_prefix
 from functions.environments import native_spaces, registry
 from functions.environments.base import EnvironmentFault, VectorEnvironment
 from functions.episode_returns import Episodes, summary, whole_episodes
 from functions.isolation import process_guard
 from functions.policies import SAMPLE, Policy
-from functions.serving import Objects, Tensors, read, serve
+from functions.serving import Objects, Output, Tensors, read, serve
 from functions.storage_port import Blobs
 
 
@@ -66,16 +67,20 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
     """Collects the task's rollouts into one object, which `functions.serving` stores."""
     sampler, weights = Rollouts(task, blobs), read(blobs, task.policies)
+    origin_ = origin(task, weights, task.address.round)
     if task.match:
-        outcome = play_match(task, task.match, weights, read(blobs, task.match.policies))
+        opponents = read(blobs, task.match.policies)
+        outcome = play_match(task, task.match, weights, opponents)
+        origin_ = replace(origin_, opponents=policies_sha256(opponents, task.match.team))
     else:
         outcome = sampler.play(weights, task.address.round, task.behaviour)
-    return [*unfinished_object(task, outcome.open_episodes), ("trajectory", outcome.trajectories)], outcome.reply
+    output = Output("trajectory", outcome.trajectories, (origin_,))
+    return [*unfinished_object(task, outcome.open_episodes), output], outcome.reply
 
 
 def unfinished_object(task: Playing, open_episodes: Tensors) -> Objects:
     """The object of the unfinished episodes, if the rollouts are fragments."""
-    return [("unfinished", open_episodes)] if task.sampling.fragments else []
+    return [Output("unfinished", open_episodes)] if task.sampling.fragments else []
 
 
 class Rollouts:

@@ -6,12 +6,13 @@ of that run takes this memory anyway. Those of other runs count towards the boun
 
 from collections.abc import Mapping, Sequence
 
-from functions.contract import Past
+from functions.contract import Past, Ref
+from functions.data.origins import read_sampled
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
 from functions.data.trajectory import rollout_prefix, tensors_below
 from functions.environments.base import EnvSpec
 from functions.keys import round_name
-from functions.serving import Tensors, read
+from functions.serving import Tensors
 from functions.storage_port import Blobs
 from functions.warm_cache import WARM
 
@@ -59,13 +60,14 @@ def load_rounds(replay_buffer: ReplayBuffer, rounds: Sequence[Past], here: Mappi
     def read_missing(keys: Sequence[RolloutKey]) -> dict[RolloutKey, Tensors]:
         """The rollouts `keys`; each object is read once."""
         round_numbers, by_round = {key.round for key in keys}, dict(here)
-        objects: dict[tuple[str, ...], Tensors] = {}
+        objects: dict[tuple[Ref, ...], Tensors] = {}
         for past in rounds:
             if past.round in round_numbers and past.round not in by_round:
-                names = tuple(ref.key for ref in past.trajectories)
-                if names not in objects:
-                    objects[names] = read(blobs, past.trajectories)
-                by_round[past.round] = _without_round(objects[names], past.round)
+                refs = past.trajectories
+                if refs not in objects:
+                    together = [one.round for one in rounds if one.trajectories == refs]
+                    objects[refs] = read_sampled(blobs, refs, together)
+                by_round[past.round] = _without_round(objects[refs], past.round)
         return {key: tensors_below(by_round[key.round], f"{rollout_prefix(key.rollout)}/") for key in keys}
 
     replay_buffer.load(rollout_keys(rounds), read_missing)

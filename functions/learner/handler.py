@@ -4,12 +4,13 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
 from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, Past, RegroupTask, WholeTask
 from functions.data import batch
+from functions.data.origins import read_sampled
 from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, replay_buffer_of
 from functions.learner.regroup import regroup
 from functions.learner.update import split_by_lifetime, update
 from functions.learner.whole_rounds import whole
-from functions.serving import Objects, Tensors, read, serve
+from functions.serving import Objects, Output, Tensors, read, serve
 from functions.storage_port import Blobs
 
 
@@ -27,22 +28,23 @@ def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseR
     for group in task.team.learning:
         tensors |= code.initialise(spec, task.team, config, task.address.seed, group)
     policies, learner, _ = split_by_lifetime(tensors, algorithm.parts)
-    return [("policies", policies), ("learner", learner)], InitialiseReply()
+    return [Output("policies", policies), Output("learner", learner)], InitialiseReply()
 
 
 def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
     """Runs the task's stages for its groups."""
-    trajectories, tensors = read(blobs, task.trajectories), read(blobs, task.state + task.tensors)
+    trajectories = read_sampled(blobs, task.trajectories, [task.address.round])
+    tensors = read(blobs, task.state + task.tensors)
     learning, first = task.learning, task.first_update
     share = Share(task.stages, task.groups, range(first, first + learning.updates))
     replay_buffer = _replay_buffer(task, trajectories, blobs)
     data = batch.join(learning.spec, trajectories, task.rollouts)
     outcome = update(task, task.address.round, share, data, tensors, replay_buffer, task.progress)
     policies, learner, round_local = split_by_lifetime(outcome.tensors, algorithms.algorithm(learning.algorithm).parts)
-    objects: Objects = [("policies", policies)] if policies else []
+    objects: Objects = [Output("policies", policies)] if policies else []
     if task.publish_tensors:
-        objects.append(("tensors", round_local))
-    return [*objects, ("learner", learner)], LearnReply(metrics=outcome.metrics, tables=outcome.tables)
+        objects.append(Output("tensors", round_local))
+    return [*objects, Output("learner", learner)], LearnReply(metrics=outcome.metrics, tables=outcome.tables)
 
 
 def _replay_buffer(task: LearnTask, trajectories: Tensors, blobs: Blobs) -> ReplayBuffer | None:

@@ -18,9 +18,10 @@ from functions.algorithms.stage import Context
 from functions.algorithms.stage import Tensors as Known
 from functions.contract import BadRequest, RegroupReply, RegroupTask, Team
 from functions.data import batch
+from functions.data.origins import read_sampled
 from functions.keys import group_name
 from functions.learner.stages import require_finite
-from functions.serving import Objects, Tensors, read
+from functions.serving import Objects, Output, Tensors, read
 from functions.storage_port import Blobs
 
 
@@ -43,7 +44,7 @@ def regroup(task: RegroupTask, blobs: Blobs) -> tuple[Objects, RegroupReply]:
     require_finite(new, "regrouping")
     policies = {name: array for name, array in new.items() if name.startswith("policy/")}
     learner = {name: array for name, array in new.items() if name not in policies}
-    return [("policies", policies), ("learner", learner)], RegroupReply(metrics=metrics)
+    return [Output("policies", policies), Output("learner", learner)], RegroupReply(metrics=metrics)
 
 
 def copy_group(state: Known, parts: tuple[str, ...], group: int, to: int) -> Tensors:
@@ -110,5 +111,5 @@ def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, 
 def _trajectories(task: RegroupTask, blobs: Blobs) -> Tensors:
     """The round's data; if the task names none, the rollouts are collected again as the actor did."""
     if task.trajectories:
-        return read(blobs, task.trajectories)
+        return read_sampled(blobs, task.trajectories, [task.address.round])
     return Rollouts(task, blobs).play(read(blobs, task.policies), task.address.round, task.behaviour).trajectories

@@ -7,15 +7,16 @@ functions and passing objects between them costs more than the rounds themselves
 from functions.actor.handler import Rollouts, unfinished_object
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
-from functions.contract import LearnReply, Past, SampleReply, Team, WholeReply, WholeTask
+from functions.contract import LearnReply, Origin, Past, SampleReply, Team, WholeReply, WholeTask
 from functions.data import batch
+from functions.data.origins import origin
 from functions.data.past_rounds import newest_rounds
 from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
 from functions.isolation.process_guard import restore
 from functions.keys import group_name
 from functions.learner.update import as_stored, split_by_lifetime, update
-from functions.serving import Objects, Tensors, read
+from functions.serving import Objects, Output, Tensors, read
 from functions.storage_port import Blobs
 
 
@@ -36,7 +37,7 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
     for round_, (behaviour, over) in enumerate(zip(task.behaviours, progress, strict=True), start=task.address.round):
         rollouts = sampler.play(tensors, round_, behaviour)
         restore()
-        replay_buffer = replay.with_round(round_, rollouts.trajectories) if replay else None
+        replay_buffer = replay.with_round(origin(task, tensors, round_), rollouts.trajectories) if replay else None
         data = batch.join(learning.spec, rollouts.trajectories, sampling.rollouts)
         outcome = update(task, round_, share, data, tensors, replay_buffer, over)
         policies, learner, _ = split_by_lifetime(outcome.tensors, algorithm.parts)
@@ -47,9 +48,9 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
     objects = unfinished_object(task, sampler.open_episodes)
     if replay:
         replay.keep()
-        objects.append(("played", replay.played))
+        objects.append(Output("played", replay.played, tuple(replay.origins)))
     reply = WholeReply(samples=tuple(samples), learns=tuple(learns))
-    return [*objects, ("policies", policies), ("learner", learner)], reply
+    return [*objects, Output("policies", policies), Output("learner", learner)], reply
 
 
 def _learner_tensors(tensors: Tensors, team: Team) -> Tensors:
@@ -65,9 +66,12 @@ class _Replay:
         self._task, self._blobs, self._rounds = task, blobs, task.learning.past
         self._replay_buffer = replay_buffer_of(task.learning.spec, task.learning.past)
         self.played: Tensors = {}
+        self.origins: list[Origin] = []
 
-    def with_round(self, round_: int, trajectories: Tensors) -> ReplayBuffer:
+    def with_round(self, origin_: Origin, trajectories: Tensors) -> ReplayBuffer:
         """The replay buffer with one more round."""
+        round_ = origin_.round
+        self.origins.append(origin_)
         sampling, most = self._task.sampling, self._task.replayed_steps
         # Without references, because the trajectory is not stored yet; later tasks read it from storage.
         newest = Past(round=round_, rollouts=len(sampling.rollouts), trajectories=())

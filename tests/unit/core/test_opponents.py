@@ -10,7 +10,17 @@ from coordinator.core.compatibility import incompatibility
 from coordinator.core.opponents import evaluated_side
 from functions import codec
 from functions.actor.handler import play
-from functions.contract import BadRequest, Behaviour, EvaluateTask, LearnTask, Opponents, SampleTask, TaskHeader, Team
+from functions.contract import (
+    BadRequest,
+    Behaviour,
+    EvaluateTask,
+    LearnTask,
+    Opponents,
+    Origin,
+    SampleTask,
+    TaskHeader,
+    Team,
+)
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.evaluator.handler import evaluate
@@ -174,7 +184,7 @@ class Blobs(dict):
 
 
 def stored(blobs, key, tensors):
-    blobs[key] = codec.encode(tensors, TaskHeader(task="before"))
+    blobs[key] = codec.encode(tensors, TaskHeader(task="before", origins=(Origin(round=0),)))
     return codec.reference(key, blobs[key])
 
 
@@ -214,7 +224,7 @@ def test_what_is_recorded_of_how_probable_opponents_were_changes_nothing_that_is
     from functions.learner.handler import initialise
 
     objects, _ = initialise(make_task(InitialiseTask, **ORDER, **config, team=Team(groups=(0, 1, 2, 3))), blobs)
-    state = {key: array for _, tensors in objects for key, array in tensors.items()}
+    state = {key: array for _, tensors, _ in objects for key, array in tensors.items()}
     sampling = make_task(
         SampleTask, **ORDER, environment=TAG, team=who, policies=(), rollouts=(0,), num_envs=4, rollout_length=25
     )
@@ -225,7 +235,7 @@ def test_what_is_recorded_of_how_probable_opponents_were_changes_nothing_that_is
             **ORDER, **config, team=who, stages=("postprocess", "critic", "policy"), groups=who.learning, rollouts=(0,),
             trajectories=(stored(blobs, "t", trajectory),), state=(stored(blobs, "s", state),),
         )  # fmt: skip
-        return {key: array for _, tensors in learn(task, blobs)[0] for key, array in tensors.items()}
+        return {key: array for _, tensors, _ in learn(task, blobs)[0] for key, array in tensors.items()}
 
     index, place = spec.class_of[0], f"u00000/log_probability/{spec.class_of[0]}"
     assert spec.classes[index].agents == (0, 1, 2)

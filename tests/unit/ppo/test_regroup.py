@@ -17,7 +17,7 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.ppo import merge
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import Answer, BadRequest, NotFinite, RegroupTask, TaskHeader, Team
+from functions.contract import Answer, BadRequest, NotFinite, Origin, RegroupTask, TaskHeader, Team
 from functions.data import batch
 from functions.environments import registry
 from functions.environments.base import EnvTask, Observation
@@ -55,8 +55,8 @@ class Memory:
     def put(self, key, body):
         self.objects[key] = body
 
-    def keep(self, key, tensors):
-        self.objects[key] = codec.encode(tensors, TaskHeader(task="before"))
+    def keep(self, key, tensors, round_=ROUND):
+        self.objects[key] = codec.encode(tensors, TaskHeader(task="before", origins=(Origin(round=round_),)))
         return codec.reference(key, self.objects[key])
 
 
@@ -102,7 +102,7 @@ def scene(name, state=None, rollouts=None, **fields):
         "id": "run/000001/regroup", "run": "run", "round": ROUND, "output": "o", "timeout_s": 9.0, "seed": SEED,
         "environment": TOY, "spec": SPEC, "algorithm": name, "hyperparameters": SETTINGS, "team": OLD,
         "target": MERGED, "bases": BASES, "rollouts": ROLLOUTS, "num_envs": NUM_ENVS, "rollout_length": STEPS,
-        "trajectories": (memory.keep("trajectory", rollouts or played),),
+        "trajectories": (memory.keep("trajectory", rollouts or played, fields.get("round", ROUND)),),
         "policies": (memory.keep("first", policies),),
         "state": (memory.keep("policies", halves[0]), memory.keep("learner", halves[1])),
     }  # fmt: skip
@@ -112,8 +112,8 @@ def scene(name, state=None, rollouts=None, **fields):
 def made(memory, task):
     """All tensors of the answer, and its metrics."""
     objects, reply = regroup(task, memory)
-    assert [kind for kind, _ in objects] == ["policies", "learner"]
-    policies, learner = dict(objects).values()
+    assert [output.kind for output in objects] == ["policies", "learner"]
+    policies, learner = (output.tensors for output in objects)
     assert all(key.startswith("policy/") for key in policies)
     assert not any(key.startswith("policy/") for key in learner)
     return {**policies, **learner}, reply.metrics

@@ -116,7 +116,7 @@ def team_of(name, settings, spec, shared, last_action=False):
         hyperparameters={"hidden": [16, 16], **settings}, team=team,
     )  # fmt: skip
     tensors = {}
-    for key, array in dict(initialise(task, None)[0])["policies"].items():
+    for key, array in initialise(task, None)[0][0].tensors.items():
         rng = np.random.default_rng(zlib.crc32(key.encode()))
         if key.endswith("/seen"):
             array = np.stack(

@@ -32,7 +32,7 @@ from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
-from functions.serving import read, serve
+from functions.serving import Output, read, serve
 from functions.warm_cache import WARM
 
 TOY = EnvTask(name="toy/signal", agents=3)
@@ -241,7 +241,7 @@ def test_a_figure_that_is_not_finite_is_found_however_deep_it_stands(where, fiel
         blobs, task = MemoryStorage(), msgspec.structs.replace(DRAW, inline_objects=inline_objects)
 
         def work(task, blobs, reply=reply):
-            return [("learner", {"x": np.zeros(1)})], reply
+            return [Output("learner", {"x": np.zeros(1)})], reply
 
         failed = ask(lambda body, store, work=work: serve(body, store, {InitialiseTask: work}), task, blobs)
         assert (failed.kind, failed.message) == ("not_finite", f"the answer's {field} hold NaN or infinity")

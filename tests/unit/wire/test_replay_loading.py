@@ -15,6 +15,7 @@ from functions.contract import (
     Done,
     InitialiseTask,
     NoSuchObject,
+    Origin,
     Past,
     TaskHeader,
     Team,
@@ -55,9 +56,10 @@ def played(*numbers, rollouts=(0, 1)):
     return named
 
 
-def store(storage, key, *numbers, rollouts=(0, 1)):
-    """An object with some rounds, and its reference."""
-    storage.put(key, codec.encode(played(*numbers, rollouts=rollouts), TaskHeader(task=key)))
+def store(storage, key, *numbers, rollouts=(0, 1), rounds=()):
+    """An object with some rounds, by default those of the rollouts' numbers, and its reference."""
+    origins = tuple(Origin(round=round_, policies="") for round_ in rounds or numbers)
+    storage.put(key, codec.encode(played(*numbers, rollouts=rollouts), TaskHeader(task=key, origins=origins)))
     return codec.reference(key, storage[key])
 
 
@@ -91,14 +93,14 @@ def test_what_is_kept_or_at_hand_is_not_read_again():
 def test_of_a_round_played_again_the_new_bytes_count():
     storage, kept = Stored(), ReplayBuffer(SPEC)
     load_rounds(kept, [Past(round=1, rollouts=2, trajectories=(store(storage, "first", 1),))], {}, storage)
-    again = Past(round=1, rollouts=2, trajectories=(store(storage, "again", 7),))
+    again = Past(round=1, rollouts=2, trajectories=(store(storage, "again", 7, rounds=(1,)),))
     load_rounds(kept, [again], {}, storage)
     assert firsts(kept) == [70_000, 71_000]
 
 
 def window(storage, name, *rounds):
     """Some rounds of a run, stored under the run's name."""
-    objects = {n: store(storage, f"{name} {n}", 10 * len(name) + n) for n in rounds}
+    objects = {n: store(storage, f"{name} {n}", 10 * len(name) + n, rounds=(n,)) for n in rounds}
     return [Past(round=n, rollouts=2, trajectories=(ref,)) for n, ref in objects.items()]
 
 
@@ -145,7 +147,10 @@ def test_the_buffer_used_last_stays_whatever_the_bound_and_the_others_are_droppe
 def test_rounds_of_one_name_in_two_folders_are_two_buffers():
     """The keys and the numbers of the rounds are equal, only the bytes are not."""
     here, there = Stored(), Stored()
-    past = [[Past(round=1, rollouts=2, trajectories=(store(where, "key", n),))] for where, n in ((here, 1), (there, 7))]
+    past = [
+        [Past(round=1, rollouts=2, trajectories=(store(where, "key", n, rounds=(1,)),))]
+        for where, n in ((here, 1), (there, 7))
+    ]
     for _ in range(2):
         assert firsts(filled(past[0], here)) == [10_000, 11_000]
         assert firsts(filled(past[1], there)) == [70_000, 71_000]

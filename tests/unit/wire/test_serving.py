@@ -30,7 +30,7 @@ from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
-from functions.serving import read, serve
+from functions.serving import Output, read, serve
 from functions.stored_answers import stored_answer
 from functions.warm_cache import WARM
 
@@ -82,8 +82,8 @@ class Work:
         if self.error is not None:
             raise self.error
         return [
-            ("policies", {"policy": np.full(3, self.value)}),
-            ("learner", {"critic": np.full(5, self.value)}),
+            Output("policies", {"policy": np.full(3, self.value)}),
+            Output("learner", {"critic": np.full(5, self.value)}),
         ], REPLY
 
 

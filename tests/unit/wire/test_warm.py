@@ -21,7 +21,7 @@ from functions.contract import (
 )
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.serving import read, serve
+from functions.serving import Output, read, serve
 from functions.warm_cache import WARM, WarmCache, bound_of, keeps_objects
 from infra.local.file_storage import FileStorage
 
@@ -171,7 +171,7 @@ def served(work, storage):
 def test_what_a_task_writes_the_next_reads_without_storage_and_it_is_not_billed():
     storage = Counting()
     tensors = {"policy/g00": np.ones(3, np.float32)}
-    written = served(lambda task, blobs: ([("learner", tensors)], InitialiseReply()), storage)
+    written = served(lambda task, blobs: ([Output("learner", tensors)], InitialiseReply()), storage)
     ref = written.objects["learner"]
 
     def reading(task, blobs):
@@ -190,7 +190,7 @@ def test_a_deployed_function_keeps_what_lasts_and_nothing_that_it_read_or_wrote_
     WARM.keeps_objects = False
     storage = Counting()
     written = served(
-        lambda task, blobs: ([("learner", {"policy/g00": np.ones(3, np.float32)})], InitialiseReply()), storage
+        lambda task, blobs: ([Output("learner", {"policy/g00": np.ones(3, np.float32)})], InitialiseReply()), storage
     )
     refs = (written.objects["learner"], stored(storage, "k", 1))
     for _ in range(2):

@@ -1,0 +1,64 @@
+"""Where trajectories come from: the round that they were collected in, and the policies that they were played with.
+
+The header of an object with trajectories names both (`functions.contract.Origin`), so that a learner refuses data of
+another age than its task promises.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from functions import codec
+from functions.contract import ForeignObject, Origin, Ref, SampleTask, Team, WholeTask
+from functions.keys import group_name
+from functions.serving import Tensors, fetch
+from functions.storage_port import Blobs
+
+
+def policies_sha256(tensors: Mapping[str, NDArray[Any]], team: Team) -> str:
+    """The hash of the policies of all groups of the team, fixed opponents included; '' where no agent has one.
+
+    It depends neither on the objects that hold them nor on what else is in `tensors`.
+    """
+    parts = {f"policy/{group_name(group)}" for group in team.groups}
+    policies = {name: array for name, array in tensors.items() if "/".join(name.split("/")[:2]) in parts}
+    return codec.tensors_sha256(policies) if policies else ""
+
+
+def origin(task: SampleTask | WholeTask, tensors: Mapping[str, NDArray[Any]], round_: int) -> Origin:
+    """Of the task's rollouts in round `round_`, which are played with the policies in `tensors` or read from a
+    dataset."""
+    recording = task.sampling.recorded
+    if recording is not None:
+        return Origin(round=round_, dataset=recording.dataset.sha256)
+    return Origin(round=round_, policies=policies_sha256(tensors, task.team))
+
+
+def read_sampled(blobs: Blobs, refs: tuple[Ref, ...], rounds: Collection[int]) -> Tensors:
+    """As `functions.serving.read`, the objects of rollouts that were collected in `rounds`; raises what
+    `require_sampled_in` raises for other ones."""
+    tensors: Tensors = {}
+    origins: dict[str, tuple[Origin, ...]] = {}
+    for ref in refs:
+        body = fetch(blobs, ref)
+        origins[ref.key] = codec.header(body, ref.key).origins
+        tensors |= codec.decode(body, ref.key)
+    require_sampled_in(rounds, origins)
+    return tensors
+
+
+def require_sampled_in(rounds: Collection[int], origins: Mapping[str, tuple[Origin, ...]]) -> None:
+    """Raises `ForeignObject` unless every object, by key, holds rollouts of each of `rounds`, those of a round played
+    with the same policies."""
+    for round_ in rounds:
+        policies: dict[str, str] = {}
+        for key, of_object in origins.items():
+            origin_ = next((one for one in of_object if one.round == round_), None)
+            if origin_ is None:
+                ages = ", ".join(f"round {one.round}" for one in of_object) or "a round that its header does not name"
+                raise ForeignObject(f"{key} was sampled in {ages}; the task learns from round {round_}")
+            policies.setdefault(origin_.policies, key)
+        if len(policies) > 1:
+            one, other = list(policies.values())[:2]
+            raise ForeignObject(f"{one} and {other} are of round {round_}, but were sampled with different policies")
