@@ -278,6 +278,9 @@ class Learning(Message, frozen=True, kw_only=True):
     """How many updates the task computes in a round."""
     past: tuple[Past, ...] = ()
     """Earlier rounds in the replay buffer, oldest first."""
+    micro_batch: int = 0
+    """The rollouts of a micro-batch, over which the round is summed part by part; 0: the round is learned from at
+    once."""
 
     def reads(self) -> tuple[Ref, ...]:
         """What fills the replay buffer."""
@@ -356,11 +359,16 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     """The share of the run that is over before the round, for schedules."""
     first_update: int = 0
     """Number of the first of its updates in the round."""
+    partial: int | None = None
+    """The number of the micro-batch whose sums are all that the task makes; it reads only the trajectories of this
+    one."""
 
     def reads(self) -> tuple[Ref, ...]:
         return (*self.trajectories, *self.state, *self.tensors, *self.learning.reads())
 
     def writes(self) -> tuple[str, ...]:
+        if self.partial is not None:
+            return ("tensors",)
         # Policies only where a stage trains them.
         return ("policies", *(("tensors",) if self.publish_tensors else ()), "learner")
 

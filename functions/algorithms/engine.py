@@ -6,7 +6,7 @@ parameters. `numpy` has closed forms for perceptrons and GRUs, and is the faster
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -42,6 +42,8 @@ class Loss(Protocol):
 L = TypeVar("L", bound=Loss)
 LossOf = Callable[[Array, Array | None, RowIndices], L]
 """The loss of the rows with some indices, from their outputs and the network's log_std."""
+LossesOf = Callable[[Array, Array | None, RowIndices], Sequence[L]]
+"""Several losses of the same rows."""
 
 
 class OptimiserSettings(NamedTuple):
@@ -69,6 +71,10 @@ class LossGradient(Protocol):
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
         """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
 
+    def each(self, part: Minibatch, losses_of: LossesOf[L]) -> Iterator[tuple[L, Array]]:
+        """Several losses of a minibatch after one forward pass, each with its gradient ``[parameters]``, which the next
+        overwrites."""
+
 
 class Descent(Protocol):
     """A network in training."""
@@ -89,6 +95,9 @@ class Descent(Protocol):
 
     def along(self, trace: Any, grad_output: Array) -> float:
         """One step along d loss / d outputs of a `trace` of `weights`; returns the gradient's norm before clipping."""
+
+    def apply(self, gradient: Array) -> float:
+        """One step along the gradient ``[parameters]`` of a loss; returns its norm before clipping."""
 
 
 class Engine(Protocol):

@@ -46,15 +46,18 @@ def normalise(context: Context[AlgorithmConfig], part: str, agent: int, inputs: 
 def share(context: Context[AlgorithmConfig], group: int) -> Mask:
     """The agents and environments ``[n, 1, E]`` that a group learns from: all, or one member's share.
 
-    A share has every environment from one agent, so that sequences stay whole, and as many environments of each agent,
-    give or take one. It is drawn at the address (seed, round, 'rows', group). The MARLess paper (SoCC 2025) does not
-    say what a shared learner reads; its costs fall with the number of learners only if each does the work of one.
+    A share of a round has every environment from one agent, so that sequences stay whole, and as many environments of
+    each agent, give or take one. It is drawn at the address (seed, round, 'rows', group). The MARLess paper (SoCC 2025)
+    does not say what a shared learner reads; its costs fall with the number of learners only if each does the work of
+    one.
     """
     agents, num_envs = len(members(context.team, group)), context.batch.ended.shape[1]
     if context.rows == "pooled" or agents == 1:
         return np.ones((agents, 1, num_envs), np.bool_)
     rng = generator(context.seed, context.round, "rows", group)
-    owners = rng.permutation(rng.permutation(agents)[np.arange(num_envs) % agents])
+    part, each = context.part, num_envs // context.batch.rollouts
+    first, of_round = (part.first * each, part.of * each) if part else (0, num_envs)
+    owners = rng.permutation(rng.permutation(agents)[np.arange(of_round) % agents])[first : first + num_envs]
     return np.asarray(owners == np.arange(agents)[:, np.newaxis])[:, np.newaxis]
 
 

@@ -6,7 +6,8 @@ in Yu et al. 2022 and Andrychowicz et al., "What Matters in On-Policy Reinforcem
 are not normalised.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from functions.algorithms.stage import Context
 from functions.data.batch import Batch, side_by_side
 from functions.keys import group_name
 from functions.nn.layers import Array
-from functions.nn.normaliser import SEEN, InputStatistics
+from functions.nn.normaliser import SEEN, InputStatistics, Statistics, merge_statistics, statistics_of
 
 
 def initial_statistics(part: str, group: int, width: int) -> dict[str, NDArray[np.float64]]:
@@ -34,19 +35,36 @@ def _observation_rows(batch: Batch, agent: int) -> Array:
 def updated_statistics(
     context: Context[AlgorithmConfig], part: str, group: int, of: Callable[[Batch, int], Array] = _observation_rows
 ) -> dict[str, NDArray[np.float64]]:
-    """The statistics of the network `<part>/<group>` after the round, by name; none if it has none.
+    """The statistics of the network `<part>/<group>` after the round, by name; none if it has none."""
+    new = batch_statistics(context, part, group, of)
+    return {} if new is None else merged_statistics(context, part, group, [new])
+
+
+def merged_statistics(
+    context: Context[AlgorithmConfig], part: str, group: int, new: Iterable[Statistics]
+) -> dict[str, NDArray[np.float64]]:
+    """The statistics of the network `<part>/<group>`, which has some, with those of new inputs in this order, by
+    name."""
+    key = _key(part, group)
+    return {key: functools.reduce(merge_statistics, new, context.tensors[key])}
+
+
+def batch_statistics(
+    context: Context[AlgorithmConfig], part: str, group: int, of: Callable[[Batch, int], Array] = _observation_rows
+) -> Statistics | None:
+    """The statistics of the batch's inputs of the network `<part>/<group>`; None if the network has none.
 
     ``of(batch, agent)`` are its inputs ``[T, E, F]``, observations by default. Steps after the agent's death do not
     count, nor do the zeros of other dead agents among the inputs.
     """
-    if (statistics := context.tensors.get(_key(part, group))) is None:
-        return {}
+    if _key(part, group) not in context.tensors:
+        return None
     rows = pool_rows(context, group, lambda agent: of(context.batch, agent))
     present = None
     if not context.batch.alive.all():
         living = _living(context.batch)
         present = pool_rows(context, group, lambda agent: of(living, agent)) != 0
-    return {_key(part, group): InputStatistics(statistics).merge(rows, present).tensor}
+    return statistics_of(rows, present)
 
 
 def _living(batch: Batch) -> Batch:

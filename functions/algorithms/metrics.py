@@ -5,6 +5,7 @@ norms are per network and so per group. Metrics are computed in the round's last
 kept.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
 
@@ -16,6 +17,7 @@ from functions.algorithms.specification import AlgorithmConfig
 from functions.algorithms.stage import Context
 from functions.keys import agent_name
 from functions.nn.layers import Array
+from functions.nn.normaliser import Statistics, merge_statistics, statistics_of
 
 # Larger groups only have the group's metrics, so that messages and lines of metrics stay short.
 MOST_AGENTS = 32
@@ -41,10 +43,23 @@ class ByAgent(NamedTuple):
 
     def means(self, values: Mapping[str, Array]) -> dict[str, float]:
         """The means of named values ``[rows]``; 0 where there is no row."""
+        return self.means_of_sums(self.sums(values))
+
+    def sums(self, values: Mapping[str, Array]) -> dict[str, NDArray[np.float64]]:
+        """The sums ``[n]`` over each agent's rows of named values ``[rows]``."""
+        owners, agents = self._owners, len(self.counts)
+        return {name: np.asarray(np.bincount(owners, rows, agents), np.float64) for name, rows in values.items()}
+
+    def statistics(self, values: Array) -> Statistics:
+        """The statistics ``[3, n]`` of each agent's values ``[rows]``."""
+        by_agent = np.split(values, self.counts.cumsum()[:-1])
+        return np.concatenate([statistics_of(part[:, np.newaxis]) for part in by_agent], axis=1)
+
+    def means_of_sums(self, sums_by_name: Mapping[str, NDArray[np.float64]]) -> dict[str, float]:
+        """`means` of values that have these `sums`."""
         metrics = {}
-        for name, rows in values.items():
-            sums = np.bincount(self._owners, weights=rows, minlength=len(self.counts))
-            metrics[name] = float(sums.sum() / max(1, len(rows)))
+        for name, sums in sums_by_name.items():
+            metrics[name] = float(sums.sum() / max(1, self.counts.sum()))
             if self._has_several:
                 each = zip(self.agents, sums / np.maximum(self.counts, 1), strict=True)
                 metrics |= {f"{name}_{agent_name(agent)}": float(mean) for agent, mean in each}
@@ -60,6 +75,15 @@ class ByAgent(NamedTuple):
                 metrics[f"explained_variance_{agent_name(agent)}"] = of_agent
         return metrics
 
+    def explained_variance_of(self, errors: Statistics, targets: Statistics) -> dict[str, float]:
+        """`explained_variance` from the statistics ``[3, n]`` of each agent's errors and targets, see
+        `functions.nn.normaliser.statistics_of`."""
+        metrics = {"explained_variance": _explained(_together(errors.T), _together(targets.T))}
+        if self._has_several:
+            for agent, *of_agent in zip(self.agents, errors.T, targets.T, strict=True):
+                metrics[f"explained_variance_{agent_name(agent)}"] = _explained(*of_agent)
+        return metrics
+
     @property
     def _has_several(self) -> bool:
         return 1 < len(self.agents) <= MOST_AGENTS
@@ -68,6 +92,16 @@ class ByAgent(NamedTuple):
     def _owners(self) -> NDArray[np.int64]:
         """The position of each row's agent ``[rows]``."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
+
+
+def _together(samples: Statistics) -> Statistics:
+    """The statistics ``[3]`` of several samples ``[n, 3]`` together."""
+    return functools.reduce(merge_statistics, samples)
+
+
+def _explained(errors: Statistics, targets: Statistics) -> float:
+    """`explained_variance` from statistics ``[3]``."""
+    return float(1 - errors[2] / max(targets[2], 1e-12 * targets[0])) if targets[0] else 0.0
 
 
 def explained_variance(values: Array, targets: Array) -> float:

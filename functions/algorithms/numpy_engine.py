@@ -1,12 +1,12 @@
 """The engine of perceptrons and GRUs in numpy, with gradients in closed form. See `functions.algorithms.engine`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engine import Descent, Engine, L, LossOf, Moments, OptimiserSettings
+from functions.algorithms.engine import Descent, Engine, L, LossesOf, LossOf, Moments, OptimiserSettings
 from functions.algorithms.minibatches import Minibatch
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
@@ -28,16 +28,28 @@ class LossGradient:
 
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
         """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
+        return next(self.each(part, lambda *rows: [loss_of(*rows)]))
+
+    def each(self, part: Minibatch, losses_of: LossesOf[L]) -> Iterator[tuple[L, Array]]:
+        """Several losses of a minibatch after one forward pass, each with its gradient ``[parameters]``, which the next
+        overwrites."""
+        outputs, backward = self._forward(part)
+        for loss in losses_of(outputs, self.weights.log_std, part.rows):
+            backward(loss.grad_output)
+            if self._views.log_std is not None and loss.grad_log_std is not None:
+                self._views.log_std[...] = loss.grad_log_std
+            yield loss, self._gradient
+
+    def _forward(self, part: Minibatch) -> tuple[Array, Callable[[Array], None]]:
+        """The rows' outputs, and what writes the gradient from d loss / d outputs of the rows."""
         if self._passes is not None:
-            loss = loss_of(self._passes.forward(part.inputs), self.weights.log_std, part.rows)
-            self._passes.backward(loss.grad_output)
-        else:
-            trace = self.weights.forward(part.inputs, part.starts, part.first)
-            loss = loss_of(part.select(trace.outputs), self.weights.log_std, part.rows)
-            self.weights.backward(trace, part.scatter(loss.grad_output), self._views)
-        if self._views.log_std is not None and loss.grad_log_std is not None:
-            self._views.log_std[...] = loss.grad_log_std
-        return loss, self._gradient
+            return self._passes.forward(part.inputs), self._passes.backward
+        trace = self.weights.forward(part.inputs, part.starts, part.first)
+
+        def backward(grad_output: Array) -> None:
+            self.weights.backward(trace, part.scatter(grad_output), self._views)
+
+        return part.select(trace.outputs), backward
 
     def at(self, trace: Trace, grad_output: Array) -> Array:
         """The gradient from d loss / d outputs of a forward pass; the next call overwrites it."""
@@ -69,6 +81,9 @@ class NumpyDescent(Descent):
 
     def along(self, trace: Trace, grad_output: Array) -> float:
         return self._optimiser.step(self._loss_gradient.at(trace, grad_output))
+
+    def apply(self, gradient: Array) -> float:
+        return self._optimiser.step(np.array(gradient, self._optimiser.parameters.dtype))
 
 
 class NumpyEngine(Engine):

@@ -81,6 +81,11 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         return ""
 
     @property
+    def passes(self) -> str:
+        """Why a round is learned from in more than one step, as ``reason: what to set``; '' if it is not."""
+        return ""
+
+    @property
     def schedules(self) -> Mapping[str, ScheduleName]:
         """The schedules of settings that change during a run, by setting."""
         return {}
@@ -178,7 +183,9 @@ class AlgorithmSpec:
 
     `parts` are all parts of a group's state, including `policy`. `summaries` are those that it can compute of its
     policies. `member_rows`: the stages can learn from one member's share of a group's rows
-    (`group_inputs.learned_from`). The arrays of `resizable_parts` have a row for each rollout or segment in the replay
+    (`group_inputs.learned_from`). `sum_parts`: what the stages learn from a round is a function of sums over its
+    rollouts (`stage.Partial`), which are made from these parts of a group's incoming state; empty where it is not, or
+    nobody has written the sums. The arrays of `resizable_parts` have a row for each rollout or segment in the replay
     buffer, so their first axis may change. With `part_bytes`, a run whose functions cannot hold the state is refused
     before it creates anything. An algorithm that `imitates` learns what recorded agents did, so it needs a dataset.
     """
@@ -192,6 +199,7 @@ class AlgorithmSpec:
     resizable_parts: tuple[str, ...] = ()
     part_bytes: PartBytes | None = None
     member_rows: bool = False
+    sum_parts: tuple[str, ...] = ()
     imitates: bool = False
 
     def without(self, idle: tuple[str, ...]) -> "AlgorithmSpec":

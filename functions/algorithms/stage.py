@@ -1,6 +1,6 @@
 """The stages of an algorithm: pure functions of named tensors, and what the module of its stages has to define."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -27,6 +27,7 @@ class Context(Generic[C]):
     `update` counts the completed updates of this round. `rows` is as in `contract.LearnTask`. `memo` caches results
     that the stages of an update share in this function; no result depends on it. `age` counts the rounds between the
     one that sampled the data and this one: the weights of a round of age 0 sampled the data that it learns from.
+    `part`: which rollouts of the round the batch holds; None for all.
     """
 
     spec: EnvSpec
@@ -41,6 +42,14 @@ class Context(Generic[C]):
     memo: dict[object, Any] = field(default_factory=dict, compare=False)
     rows: Rows = "pooled"
     age: int = 0
+    part: "RoundPart | None" = None
+
+
+class RoundPart(NamedTuple):
+    """The rollouts of a round from position `first` on, `of` so many in the round."""
+
+    first: int
+    of: int
 
 
 class StageResult(NamedTuple):
@@ -54,6 +63,25 @@ class Stage(Protocol):
     """One stage for one group; pure."""
 
     def __call__(self, context: Context[Any], group: int) -> StageResult: ...
+
+
+class Partial(Protocol):
+    """A group's sums over a part of the round's rollouts, those of the context's batch, by name; pure.
+
+    The context's tensors are the round's incoming `AlgorithmSpec.sum_parts`. Sums over the parts, in their order, are
+    all that the group's `Fold`s learn from the round.
+    """
+
+    def __call__(self, context: Context[Any], group: int) -> dict[str, NDArray[Any]]: ...
+
+
+class Fold(Protocol):
+    """A stage that learns from the `Partial` sums of a round's parts, in their order; pure.
+
+    The context's batch may be empty.
+    """
+
+    def __call__(self, context: Context[Any], group: int, sums: Sequence[Tensors]) -> StageResult: ...
 
 
 class Summary(Protocol):
@@ -106,3 +134,5 @@ class Implementation(NamedTuple):
     initialise: Initialise
     SUMMARIES: Mapping[SummaryName, Summary] = {}
     merge: Merge = as_base
+    PARTIAL: Partial | None = None
+    FOLDS: Mapping[str, Fold] = {}

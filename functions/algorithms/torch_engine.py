@@ -5,7 +5,7 @@ stage runs. These are settings of the whole process.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils import deterministic
 
-from functions.algorithms.engine import Descent, Engine, L, LossOf, Moments, OptimiserSettings
+from functions.algorithms.engine import Descent, Engine, L, Loss, LossesOf, LossOf, Moments, OptimiserSettings
 from functions.algorithms.minibatches import Minibatch
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
@@ -165,20 +165,35 @@ class TorchLossGradient:
         """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
         return self.write(part, loss_of), _array(self.gradient)
 
+    def each(self, part: Minibatch, losses_of: LossesOf[L]) -> Iterator[tuple[L, Array]]:
+        """Several losses of a minibatch after one forward pass, each with its gradient ``[parameters]``, which the next
+        overwrites."""
+        trace = self.weights.forward(part.inputs, part.starts, part.first)
+        for loss in losses_of(part.select(trace.outputs), self.weights.log_std, part.rows):
+            self._write(loss, part, trace, goes_on=True)
+            yield loss, _array(self.gradient)
+
     def write(self, part: Minibatch, loss_of: LossOf[L]) -> L:
         """The loss of a minibatch; writes its gradient."""
         trace = self.weights.forward(part.inputs, part.starts, part.first)
         loss = loss_of(part.select(trace.outputs), self.weights.log_std, part.rows)
-        self.write_along(trace, part.scatter(loss.grad_output))
-        if loss.grad_log_std is not None:
-            self._views[LOG_STD].copy_(self.weights.tensor(loss.grad_log_std))
+        self._write(loss, part, trace)
         return loss
 
-    def write_along(self, trace: TorchTrace, grad_output: Array) -> None:
-        """Writes the gradient from d loss / d outputs."""
+    def _write(self, loss: Loss, part: Minibatch, trace: TorchTrace, goes_on: bool = False) -> None:
+        self.write_along(trace, part.scatter(loss.grad_output), goes_on)
+        if loss.grad_log_std is not None:
+            self._views[LOG_STD].copy_(self.weights.tensor(loss.grad_log_std))
+
+    def write_along(self, trace: TorchTrace, grad_output: Array, goes_on: bool = False) -> None:
+        """Writes the gradient from d loss / d outputs; `goes_on`: that of another loss of the same pass follows."""
         parameters = {name: tensor for name, tensor in self.weights.parameters.items() if name != LOG_STD}
         gradients = torch.autograd.grad(
-            trace.graph, list(parameters.values()), self.weights.tensor(grad_output), materialize_grads=True
+            trace.graph,
+            list(parameters.values()),
+            self.weights.tensor(grad_output),
+            retain_graph=goes_on,
+            materialize_grads=True,
         )
         for name, gradient in zip(parameters, gradients, strict=True):
             self._views[name].copy_(gradient)
@@ -212,6 +227,10 @@ class TorchDescent(Descent):
 
     def along(self, trace: TorchTrace, grad_output: Array) -> float:
         self._loss_gradient.write_along(trace, grad_output)
+        return self._descend()
+
+    def apply(self, gradient: Array) -> float:
+        self._loss_gradient.gradient.copy_(self._weights.tensor(gradient))
         return self._descend()
 
     def _descend(self) -> float:

@@ -74,6 +74,10 @@ class Trainable:
         """One step along d loss / d outputs of a forward pass with the current weights; returns the gradient's norm."""
         return self._descent.along(trace, grad_output)
 
+    def apply(self, gradient: Array) -> float:
+        """One step along the gradient ``[parameters]`` of a loss; returns its norm before clipping."""
+        return self._descent.apply(gradient)
+
     def learn(self, minibatches: Iterable[Minibatch], loss_of: LossOf[L]) -> list[OptimiserStep[L]]:
         """One step per minibatch."""
         return [OptimiserStep(*self._descent.step(part, loss_of), part.rows) for part in minibatches]

@@ -26,6 +26,8 @@ def missing_stages(spec: AlgorithmSpec, code: Any) -> str:
     stages = [stage.name for stage in spec.stages]
     if sorted(code.STAGES) != sorted(stages):
         return f"STAGES has {', '.join(code.STAGES)}, and the specification {', '.join(stages)}"
+    if spec.sum_parts and (getattr(code, "PARTIAL", None) is None or {*getattr(code, "FOLDS", ())} != {*stages}):
+        return "the specification lists sum_parts, and it has no PARTIAL, or not one of FOLDS for every stage"
     missing = [name for name in spec.summaries if name not in getattr(code, "SUMMARIES", ())]
     return f"SUMMARIES has no {missing[0]}, which the specification lists" if missing else ""
 
@@ -70,6 +72,7 @@ def _of_parts(spec: AlgorithmSpec) -> Iterator[str]:
         yield "its parts have no 'policy', which actors read"
     yield from (f"it has two parts {part!r}" for part in spec.parts if spec.parts.count(part) > 1)
     yield from (f"the resizable part {part!r} is none of its parts" for part in {*spec.resizable_parts} - {*spec.parts})
+    yield from (f"{part!r} of its sum_parts is none of its parts" for part in {*spec.sum_parts} - {*spec.parts})
     for stage in spec.stages:
         unknown = [part for part in (*stage.reads, *stage.writes) if part not in spec.parts]
         yield from (f"stage {stage.name!r} reads or writes {part!r}, which is none of its parts" for part in unknown)

@@ -7,8 +7,9 @@ from functions.data import batch
 from functions.data.origins import read_sampled
 from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, replay_buffer_of
+from functions.learner.partial_sums import micro_batches
 from functions.learner.regroup import regroup
-from functions.learner.update import split_by_lifetime, update
+from functions.learner.update import split_by_lifetime, sums, update
 from functions.learner.whole_rounds import whole
 from functions.serving import Objects, Output, Tensors, read, serve
 from functions.storage_port import Blobs
@@ -32,10 +33,14 @@ def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseR
 
 
 def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
-    """Runs the task's stages for its groups."""
+    """Runs the task's stages for its groups, or sums over a part of the round."""
     trajectories = read_sampled(blobs, task.trajectories, [task.address.round])
     tensors = read(blobs, task.state + task.tensors)
     learning, first = task.learning, task.first_update
+    if task.partial is not None:
+        part = micro_batches(task.rollouts, learning.micro_batch)[task.partial]
+        part_sums = sums(task, task.address.round, part, trajectories, tensors, task.groups, task.progress)
+        return [Output("tensors", part_sums)], LearnReply()
     share = Share(task.stages, task.groups, range(first, first + learning.updates))
     replay_buffer = _replay_buffer(task, trajectories, blobs)
     data = batch.join(learning.spec, trajectories, task.rollouts)

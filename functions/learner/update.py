@@ -1,16 +1,19 @@
 """Learning without storage and messages: computes new tensors from a round's data and the current tensors."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import Share
+from functions.algorithms.specification import AlgorithmConfig, Share
 from functions.algorithms.stage import Context
 from functions.contract import LearnTask, WholeTask
+from functions.data import batch
 from functions.data.batch import Batch
 from functions.data.replay_buffer import ReplayBuffer
 from functions.learner import stages
+from functions.learner.partial_sums import MicroBatch, folding, make_sums
 from functions.serving import Tensors
 
 
@@ -31,7 +34,36 @@ def update(
     """
     learning = task.learning
     algorithm = algorithms.algorithm(learning.algorithm)
-    context = Context(
+    context = _context(task, round_, data, tensors, progress)
+    context = replace(context, replay_buffer=replay_buffer, age=age)
+    code = algorithms.implementation(algorithm)
+    if learning.micro_batch:
+        code = folding(algorithm, code, context, share, -(-data.rollouts // learning.micro_batch))
+    return stages.run(algorithm, code, context, share, learning.summaries)
+
+
+def sums(
+    task: LearnTask | WholeTask,
+    round_: int,
+    part: MicroBatch,
+    trajectories: Tensors,
+    tensors: Tensors,
+    groups: Sequence[int],
+    progress: float = 0.0,
+) -> Tensors:
+    """The sums of the groups over a micro-batch of round `round_`, for `update`; pure."""
+    algorithm = algorithms.algorithm(task.learning.algorithm)
+    data = batch.join(task.learning.spec, trajectories, part.rollouts)
+    context = replace(_context(task, round_, data, tensors, progress), part=part.place)
+    return make_sums(algorithm, algorithms.implementation(algorithm), context, part.number, groups)
+
+
+def _context(
+    task: LearnTask | WholeTask, round_: int, data: Batch, tensors: Tensors, progress: float
+) -> Context[AlgorithmConfig]:
+    learning = task.learning
+    algorithm = algorithms.algorithm(learning.algorithm)
+    return Context(
         spec=learning.spec,
         team=task.team,
         config=algorithms.configuration(algorithm, learning.hyperparameters).resolved(learning.spec).at(progress),
@@ -39,12 +71,8 @@ def update(
         round=round_,
         batch=data,
         tensors=tensors,
-        replay_buffer=replay_buffer,
         rows=learning.rows,
-        age=age,
     )
-    code = algorithms.implementation(algorithm)
-    return stages.run(algorithm, code, context, share, learning.summaries)
 
 
 def split_by_lifetime(tensors: Tensors, parts: Sequence[str]) -> tuple[Tensors, Tensors, Tensors]:

@@ -15,7 +15,8 @@ from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
 from functions.isolation.process_guard import restore
 from functions.keys import group_name
-from functions.learner.update import as_stored, split_by_lifetime, update
+from functions.learner.partial_sums import micro_batches
+from functions.learner.update import as_stored, split_by_lifetime, sums, update
 from functions.serving import Objects, Output, Tensors, read
 from functions.storage_port import Blobs
 
@@ -39,7 +40,8 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
         restore()
         replay_buffer = replay.with_round(origin(task, tensors, round_), rollouts.trajectories) if replay else None
         data = batch.join(learning.spec, rollouts.trajectories, sampling.rollouts)
-        outcome = update(task, round_, share, data, tensors, replay_buffer, over)
+        round_sums = _sums(task, round_, rollouts.trajectories, tensors, over)
+        outcome = update(task, round_, share, data, {**tensors, **round_sums}, replay_buffer, over)
         policies, learner, _ = split_by_lifetime(outcome.tensors, algorithm.parts)
         tensors = {**tensors, **as_stored(policies), **as_stored(learner)}
         samples.append(rollouts.reply)
@@ -51,6 +53,14 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
         objects.append(Output("played", replay.played, tuple(replay.origins)))
     reply = WholeReply(samples=tuple(samples), learns=tuple(learns))
     return [*objects, Output("policies", policies), Output("learner", learner)], reply
+
+
+def _sums(task: WholeTask, round_: int, trajectories: Tensors, tensors: Tensors, progress: float) -> Tensors:
+    """The sums of all the round's micro-batches; none where the round is learned from at once."""
+    of_parts: Tensors = {}
+    for part in micro_batches(task.sampling.rollouts, task.learning.micro_batch):
+        of_parts |= sums(task, round_, part, trajectories, tensors, task.team.learning, progress)
+    return of_parts
 
 
 def _learner_tensors(tensors: Tensors, team: Team) -> Tensors:

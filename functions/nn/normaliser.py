@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from functions.nn.layers import Array, Normalise
 
+Statistics = NDArray[np.float64]
+"""Counts, means and sums of squared distances from the mean ``[3, ...]``."""
+
 MINIMUM_VARIANCE = 1e-2
 # The name of the tensor with the statistics of a network's inputs.
 SEEN = "seen"
@@ -38,11 +41,21 @@ class Normaliser:
             return 1.0
         return float(np.sqrt(max(self.square / self.weight - self.centre**2, MINIMUM_VARIANCE)))
 
+    @property
+    def tensor(self) -> NDArray[np.float64]:
+        """Mean, mean square and weight ``[3]``."""
+        return np.array([self.mean, self.square, self.weight])
+
     def update(self, targets: Array, decay: float) -> "Normaliser":
         """The normaliser after one update with `targets`."""
+        square = float(np.square(targets, dtype=np.float64).mean())
+        return self.after(float(targets.mean(dtype=np.float64)), square, decay)
+
+    def after(self, mean: float, square: float, decay: float) -> "Normaliser":
+        """The normaliser after one update with targets of this mean and mean square."""
         return Normaliser(
-            decay * self.mean + (1 - decay) * float(targets.mean(dtype=np.float64)),
-            decay * self.square + (1 - decay) * float(np.square(targets, dtype=np.float64).mean()),
+            decay * self.mean + (1 - decay) * mean,
+            decay * self.square + (1 - decay) * square,
             decay * self.weight + (1 - decay),
         )
 
@@ -68,25 +81,36 @@ class InputStatistics:
         return cls(np.zeros((3, width)))
 
     def merge(self, rows: Array, present: NDArray[np.bool_] | None = None) -> "InputStatistics":
-        """With those of further rows ``[B, F]``, of which only entries that are `present` count.
-
-        Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983.
-        """
-        wide = np.array(rows, np.float64, order="C")  # the order of a sum depends on the layout
-        there = np.ones(wide.shape, np.bool_) if present is None else present
-        wide[~there] = 0
-        count = there.sum(axis=0, dtype=np.float64)
-        mean = wide.sum(axis=0) / np.maximum(count, 1)
-        wide -= mean
-        wide[~there] = 0
-        old_count, before, squares = self.tensor
-        together, apart = old_count + count, mean - before
-        share = count / np.maximum(together, 1)
-        spread = squares + np.square(wide).sum(axis=0) + apart * apart * old_count * share
-        return InputStatistics(np.stack([together, before + share * apart, spread]))
+        """With those of further rows ``[B, F]``, of which only entries that are `present` count."""
+        return InputStatistics(merge_statistics(self.tensor, statistics_of(rows, present)))
 
     def normaliser(self, precision: np.dtype[Any]) -> Normalise:
         """What normalises inputs of this precision."""
         count, mean, squares = self.tensor
         variance = np.where(count > 0, squares / np.maximum(count, 1), 1 - INPUT_EPSILON)
         return Normalise(mean.astype(precision), (1 / np.sqrt(variance + INPUT_EPSILON)).astype(precision))
+
+
+def statistics_of(rows: Array, present: NDArray[np.bool_] | None = None) -> Statistics:
+    """The statistics ``[3, F]`` of rows ``[B, F]`` in double precision: for each column how many of its entries are
+    `present`, their mean, and the sum of their squared distances from it; zeros where there is none."""
+    wide = np.array(rows, np.float64, order="C")  # the order of a sum depends on the layout
+    there = np.ones(wide.shape, np.bool_) if present is None else present
+    wide[~there] = 0
+    count = there.sum(axis=0, dtype=np.float64)
+    mean = wide.sum(axis=0) / np.maximum(count, 1)
+    wide -= mean
+    wide[~there] = 0
+    return np.stack([count, mean, np.square(wide).sum(axis=0)])
+
+
+def merge_statistics(old: Statistics, new: Statistics) -> Statistics:
+    """The statistics ``[3, ...]`` of two samples together; see `statistics_of`.
+
+    Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983.
+    """
+    (old_count, before, squares), (count, mean, new_squares) = old, new
+    together, apart = old_count + count, mean - before
+    share = count / np.maximum(together, 1)
+    spread = squares + new_squares + apart * apart * old_count * share
+    return np.stack([together, before + share * apart, spread])

@@ -4,11 +4,14 @@ Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games
 `ppo.py`; MAPPO only adds the centralised critic's inputs.
 """
 
+from functions.algorithms.ppo.gradient_sums import GradientSums
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES
 from functions.algorithms.ppo.ppo import Ppo
 from functions.algorithms.ppo.specs import TEAM
 
 _PPO = Ppo(TEAM)
+_SUMS = GradientSums(_PPO)
 STAGES, SUMMARIES, initialise = _PPO.stages, PPO_SUMMARIES, _PPO.initialise
+PARTIAL, FOLDS = _SUMS.partial, _SUMS.folds
 merge = Merging(TEAM).merge

@@ -6,7 +6,7 @@ al., 2017; details after Huang et al., "The 37 Implementation Details of PPO", 2
 Effectiveness of PPO in Cooperative Multi-Agent Games", 2022.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -28,12 +28,13 @@ from functions.algorithms.group_inputs import (
 from functions.algorithms.groups import members
 from functions.algorithms.input_statistics import initial_statistics, updated_statistics
 from functions.algorithms.metrics import ByAgent
-from functions.algorithms.minibatches import RowIndices, training_samples
+from functions.algorithms.minibatches import RowIndices, Samples, training_samples
 from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.ppo.specs import PpoConfig, actor_and_critic, part_bytes
 from functions.algorithms.stage import Context, Stage, StageResult
 from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, minibatches
 from functions.contract import BadRequest, Team
+from functions.data.batch import Batch
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.discrete import OneChoice
@@ -46,11 +47,26 @@ from functions.nn.losses import (
     clipped_value_loss,
     mask_logits,
 )
-from functions.nn.networks import unroll
+from functions.nn.networks import Weights, unroll
 from functions.nn.normaliser import Normaliser
 from functions.randomness import generator
 
 Array = NDArray[Any]
+
+
+# The guard of advantages that are all equal.
+SPREAD_GUARD = 1e-8
+
+
+class Estimates(NamedTuple):
+    """In double precision the `advantage` ``[rows]`` of `learned_from`, and for the critic's `rows` ``[n, T, E]`` the
+    `targets` and `values` ``[rows]``, both as rewards; `raw` values are in units of the normaliser."""
+
+    advantage: Array
+    targets: Array
+    values: Array
+    raw: Array
+    rows: NDArray[np.bool_]
 
 
 class Ppo:
@@ -82,9 +98,26 @@ class Ppo:
 
     def postprocess(self, context: Context[PpoConfig], group: int) -> StageResult:
         """Advantages ``[rows]`` of `learned_from`, and normalised value targets and old values of the critic's rows."""
-        name, config, batch = group_name(group), context.config, context.batch
-        agents = members(context.team, group)
-        normaliser = Normaliser(*context.tensors[f"normaliser/{name}"].tolist())
+        name, estimates = group_name(group), self.estimates(context, group)
+        advantage, targets, rows = estimates.advantage, estimates.targets, estimates.rows
+        spread = float(advantage.std())
+        normaliser = normaliser_of(context, group).update(targets, context.config.value_decay)
+        metrics = ByAgent.of(members(context.team, group), rows).explained_variance(estimates.values, targets)
+        precision = estimates.raw.dtype  # statistics need float64; training uses the precision of the weights
+        return StageResult(
+            {
+                f"advantage/{name}": ((advantage - advantage.mean()) / (spread + SPREAD_GUARD)).astype(precision),
+                f"target/{name}": normaliser.normalise(targets).astype(precision),
+                f"value/{name}": estimates.raw,
+                f"normaliser/{name}": normaliser.tensor,
+            },
+            metrics | {"advantage_spread": spread},
+        )
+
+    def estimates(self, context: Context[PpoConfig], group: int) -> Estimates:
+        """What the group's critic, with its incoming weights and normaliser, makes of the batch."""
+        config, batch = context.config, context.batch
+        normaliser = normaliser_of(context, group)
         raw, after = self._values(context, group)
         values = normaliser.denormalise(raw.astype(np.float64))
         following = next_values(values, normaliser.denormalise(after.astype(np.float64)), batch.cut)
@@ -92,20 +125,7 @@ class Ppo:
         rewards = rewards.astype(np.float64)
         advantages = gae(rewards, values, following, terminal, batch.ended, config.gamma, config.gae_lambda)
         targets = (advantages + values)[rows]
-        advantage = advantages[learned_from(context, group)]
-        spread = float(advantage.std())
-        new_normaliser = normaliser.update(targets, config.value_decay)
-        metrics = ByAgent.of(agents, rows).explained_variance(values[rows], targets)
-        precision = raw.dtype  # statistics need float64; training uses the precision of the weights
-        return StageResult(
-            {
-                f"advantage/{name}": ((advantage - advantage.mean()) / (spread + 1e-8)).astype(precision),
-                f"target/{name}": new_normaliser.normalise(targets).astype(precision),
-                f"value/{name}": raw[rows],
-                f"normaliser/{name}": np.array([new_normaliser.mean, new_normaliser.square, new_normaliser.weight]),
-            },
-            metrics | {"advantage_spread": spread},
-        )
+        return Estimates(advantages[learned_from(context, group)], targets, values[rows], raw[rows], rows)
 
     def critic(self, context: Context[PpoConfig], group: int) -> StageResult:
         """Trains the group's critic on the targets of `postprocess`."""
@@ -118,18 +138,23 @@ class Ppo:
                 outputs[:, 0], old_values[rows], targets[rows], config.value_clip, config.huber_delta
             )
 
-        rows = learning_signal(context, group).loss_mask
-
-        def critic_inputs(agent: int) -> Array:
-            return self.inputs(context, agent)[0]
-
-        pieces = training_samples(context, group, network.weights, critic_inputs, config.data_chunk_length, rows)
+        pieces = self.critic_samples(context, group, network.weights)
         steps = last_epoch(network.learn(minibatches(pieces, context, "critic", group), loss), config.epochs)
         metrics = {
             "value_loss": _mean(step.loss.loss for step in steps),
             "critic_grad_norm": _mean(step.norm for step in steps),
         }
-        return StageResult({**network.tensors("critic", name), **self._statistics(context, group)}, metrics)
+        statistics = updated_statistics(context, "critic", group, self.view(config))
+        return StageResult({**network.tensors("critic", name), **statistics}, metrics)
+
+    def critic_samples(self, context: Context[PpoConfig], group: int, weights: Weights) -> Samples:
+        """What the group's critic is trained on."""
+        rows = learning_signal(context, group).loss_mask
+
+        def critic_inputs(agent: int) -> Array:
+            return self.inputs(context, agent)[0]
+
+        return training_samples(context, group, weights, critic_inputs, context.config.data_chunk_length, rows)
 
     def inputs(self, context: Context[PpoConfig], agent: int) -> tuple[Array, Array]:
         """The critic's inputs ``[T, E, width]`` and ``[K, width]``, identity included."""
@@ -137,9 +162,9 @@ class Ppo:
         inputs, after = (normalise(context, "critic", agent, rows) for rows in (steps, cut))
         return with_identity(context, agent, inputs), with_identity(context, agent, after)
 
-    def _statistics(self, context: Context[PpoConfig], group: int) -> dict[str, Array]:
-        view = context.config.critic_view(self._view)
-        return updated_statistics(context, "critic", group, lambda batch, agent: view.inputs(batch, agent)[0])
+    def view(self, config: PpoConfig) -> Callable[[Batch, int], Array]:
+        """The inputs of an agent's critic ``[T, E, width]``, without identity."""
+        return lambda batch, agent: config.critic_view(self._view).inputs(batch, agent)[0]
 
     def _values(self, context: Context[PpoConfig], group: int) -> tuple[Array, Array]:
         """The critic's values of the group's steps ``[n, T, E]``, and of the states after each cut ``[n, K]``."""
@@ -195,6 +220,17 @@ class PolicyRows(NamedTuple):
         return clipped_head_loss(self.head, mask_logits(outputs, legal), log_std, *minibatch)
 
 
+def normaliser_of(context: Context[PpoConfig], group: int) -> Normaliser:
+    """The normaliser of the group's values."""
+    return Normaliser(*context.tensors[f"normaliser/{group_name(group)}"].tolist())
+
+
+def policy_samples(context: Context[PpoConfig], group: int, weights: Weights) -> Samples:
+    """What the group's policy is trained on."""
+    length = context.config.data_chunk_length
+    return training_samples(context, group, weights, lambda agent: observations(context, agent), length)
+
+
 def learning_signal(context: Context[PpoConfig], group: int) -> LearningSignal:
     """The group's rewards ``[n, T, E]``, terminal steps and rows of the critic."""
     signal = LearningSignal.of(context, members(context.team, group), context.config.reward == "team")
@@ -210,9 +246,7 @@ def train_policy(context: Context[PpoConfig], group: int, policy_rows: PolicyRow
     """Trains the group's policy on its rows."""
     name, config = group_name(group), context.config
     network = Trainable.load(context, "policy", name)
-    pieces = training_samples(
-        context, group, network.weights, lambda agent: observations(context, agent), config.data_chunk_length
-    )
+    pieces = policy_samples(context, group, network.weights)
     steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), policy_rows.loss), config.epochs)
     agents = members(context.team, group)
     metrics = {

@@ -101,6 +101,13 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
             "ent_coef": self.ent_schedule,
         }
 
+    @property
+    def passes(self) -> str:
+        if self.epochs == self.num_minibatches == 1:
+            return ""
+        epochs = f"{self.epochs} epoch{'s' * (self.epochs > 1)} of shuffled rows"
+        return f"learns in {epochs}: set algorithm.epochs=1 and algorithm.num_minibatches=1"
+
     def critic_view(self, view: CriticView) -> CriticView:
         """What critics see with these settings, in an algorithm whose critics see `view`."""
         return view
@@ -170,6 +177,7 @@ def part_bytes(view: CriticView, spec: EnvSpec, team: Team, config: PpoConfig, g
 
 
 PPO_PARTS = ("policy", "policy_optimiser", "critic", "critic_optimiser", "normaliser")
+PPO_SUM_PARTS = ("policy", "critic", "normaliser")
 PPO_STAGES = (
     StageSpec("postprocess", (), "team", reads=("critic", "normaliser"), writes=("normaliser",)),
     StageSpec("critic", ("postprocess",), "group", ("critic", "critic_optimiser"), ("critic", "critic_optimiser")),
@@ -184,6 +192,7 @@ IPPO = AlgorithmSpec(
     SUMMARIES,
     part_bytes=partial(part_bytes, OWN),
     member_rows=True,
+    sum_parts=PPO_SUM_PARTS,
 )
 MAPPO = AlgorithmSpec(
     "mappo",
@@ -194,6 +203,7 @@ MAPPO = AlgorithmSpec(
     SUMMARIES,
     part_bytes=partial(part_bytes, TEAM),
     member_rows=True,
+    sum_parts=PPO_SUM_PARTS,
 )
 HAPPO = AlgorithmSpec(
     "happo",

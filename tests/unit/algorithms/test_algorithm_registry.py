@@ -1,5 +1,6 @@
 """Names of algorithms: built-in, plug-ins, messages for unknown ones; and settings passed to functions."""
 
+import dataclasses
 import subprocess
 import sys
 import tomllib
@@ -151,6 +152,20 @@ def test_what_the_stages_need_is_asked_for_only_where_they_run():
 def test_a_module_of_stages_that_lacks_something_is_named():
     with pytest.raises(BadRequest, match=r"algorithm 'loose' \(house_loose\) cannot be used: it has no initialise"):
         registry.implementation(registry.algorithm("loose"))
+
+
+def test_an_algorithm_of_sums_has_them_and_a_fold_for_every_stage():
+    happo = registry.algorithm("happo")
+    summed = dataclasses.replace(happo, sum_parts=("policy", "critic"), summaries=())
+    code = registry.implementation(happo)
+    assert missing_stages(summed, code) == (
+        "the specification lists sum_parts, and it has no PARTIAL, or not one of FOLDS for every stage"
+    )
+    stages = dict.fromkeys(code.STAGES, lambda context, group, sums: None)
+    assert missing_stages(summed, code._replace(PARTIAL=lambda context, group: {}, FOLDS=stages)) == ""
+    assert violation(dataclasses.replace(happo, sum_parts=("value",))) == (
+        "'value' of its sum_parts is none of its parts"
+    )
 
 
 def test_importing_the_registry_loads_nothing_heavy_and_no_plug_in():

@@ -1,0 +1,308 @@
+"""PPO from sums over parts of a round: against one monolithic computation, in any order of arrival, part by part."""
+
+import itertools
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from synthetic import rollout_of, spec
+
+from functions import codec
+from functions.algorithms import registry as algorithms
+from functions.algorithms.engine import weights_of
+from functions.algorithms.group_inputs import learned_from, observations, share, starts
+from functions.algorithms.specification import Share
+from functions.algorithms.stage import Context
+from functions.contract import BadRequest, TaskHeader, Team
+from functions.data import batch
+from functions.data.trajectory import rollout_prefix
+from functions.keys import group_name
+from functions.learner import stages
+from functions.learner.partial_sums import folding, make_sums, micro_batches
+from functions.nn.heads import distribution
+from functions.nn.losses import mask_logits
+from functions.nn.networks import unroll
+
+ROLLOUTS, STEPS, NUM_ENVS = 5, 9, 3
+SETTINGS = {"hidden": [12, 8], "epochs": 1, "num_minibatches": 1, "lr": 0.01, "max_grad_norm": 0.3, "ent_coef": 0.02}
+TEAM = Team(groups=(0, 1, 0), identity=True)
+GROUPS = [0, 1]
+
+
+class Round:
+    """A round of synthetic rollouts whose log-probabilities are those of the incoming policies."""
+
+    def __init__(self, name="mappo", task="one choice", rows="pooled", precision=np.float64, **settings):
+        masked = task == "one choice"
+        self.spec, self.algorithm = spec(task, masked=masked), algorithms.algorithm(name)
+        self.code = algorithms.implementation(self.algorithm)
+        config = algorithms.configuration(self.algorithm, {**SETTINGS, **settings}).resolved(self.spec)
+        rng, state = np.random.default_rng(7), {}
+        for group in GROUPS:
+            state |= self.code.initialise(self.spec, TEAM, config, 3, group)
+            # After many rounds one more hardly moves a normaliser.
+            state[f"normaliser/{group_name(group)}"] = 1e13 * np.array([0.7, 2.0, 1.0])
+        state = {key: array.astype(precision) if array.dtype == np.float32 else array for key, array in state.items()}
+        self.trajectories = {
+            f"{rollout_prefix(rollout)}/{key}": array
+            for rollout in range(ROLLOUTS)
+            for key, array in rollout_of(self.spec, rng, STEPS, NUM_ENVS, precision).items()
+        }
+        self.context = Context(self.spec, TEAM, config, 3, 0, self.joined(range(ROLLOUTS)), state, rows=rows)
+        for agent in range(3):
+            self._report(agent)
+        self.context = replace(self.context, batch=self.joined(range(ROLLOUTS)))
+
+    def joined(self, rollouts):
+        return batch.join(self.spec, self.trajectories, rollouts)
+
+    def _report(self, agent):
+        """Writes the log-probabilities of the agent's actions into the trajectories."""
+        context = self.context
+        weights = weights_of(context, f"policy/{group_name(TEAM.groups[agent])}")
+        index, at = context.batch.place(agent)
+        outputs, _ = unroll(weights, observations(context, agent), starts(context))
+        masks = context.batch.masks
+        outputs = mask_logits(outputs, None if masks is None else context.batch.of(masks, agent))
+        head = distribution(self.spec.classes[index])
+        every = head.log_probability(outputs, weights.log_std, context.batch.of(context.batch.actions, agent))
+        for rollout in range(ROLLOUTS):
+            columns = slice(rollout * NUM_ENVS, (rollout + 1) * NUM_ENVS)
+            self.trajectories[f"{rollout_prefix(rollout)}/log_probability/{index}"][at] = every[:, columns]
+
+    @property
+    def ppo(self):
+        return self.code.STAGES["postprocess"].__self__
+
+    def parts(self, size):
+        return micro_batches(range(ROLLOUTS), size)
+
+    def sums(self, part, groups=GROUPS):
+        context = replace(self.context, batch=self.joined(part.rollouts), part=part.place)
+        return make_sums(self.algorithm, self.code, context, part.number, groups)
+
+    def folded(self, sums, stage_names=None, groups=GROUPS, summaries=("behaviour",)):
+        """What the stages learn from the sums, and their metrics."""
+        context = replace(self.context, tensors={**self.context.tensors, **sums})
+        names = stage_names or [stage.name for stage in self.algorithm.stages]
+        share_ = Share(names, groups)
+        count = len({name.split("/")[2] for name in sums})
+        code = folding(self.algorithm, self.code, context, share_, count)
+        tensors, metrics, _ = stages.run(self.algorithm, code, context, share_, summaries)
+        return tensors, metrics
+
+    def streamed(self, size):
+        sums = {}
+        for part in self.parts(size):
+            sums |= self.sums(part)
+        return self.folded(sums)
+
+    def at_once(self):
+        """What the stages learn from the whole round in one step."""
+        names = [stage.name for stage in self.algorithm.stages]
+        tensors, metrics, _ = stages.run(self.algorithm, self.code, self.context, Share(names, GROUPS))
+        return {key: array for key, array in tensors.items() if key.split("/")[0] in self.algorithm.parts}, metrics
+
+
+def through_storage(tensors):
+    return codec.decode(codec.encode(tensors, TaskHeader(task="t")), "k")
+
+
+class TorchNetwork:
+    """A perceptron of torch parameters and its optimiser."""
+
+    def __init__(self, tensors, part, group, config):
+        prefix = f"{part}/{group_name(group)}"
+        layers = sum(key.startswith(f"{prefix}/w") for key in tensors)
+        self.names = [f"{prefix}/{kind}{layer}" for layer in range(layers) for kind in "wb"]
+        self.values = [torch.nn.Parameter(torch.tensor(tensors[name])) for name in self.names]
+        self.most, self.adam = config.max_grad_norm, torch.optim.Adam(self.values, lr=config.lr, eps=config.adam_eps)
+
+    def __call__(self, inputs):
+        for weight, bias in zip(self.values[:-2:2], self.values[1:-2:2], strict=True):
+            inputs = torch.tanh(inputs @ weight + bias)
+        return inputs @ self.values[-2] + self.values[-1]
+
+    def step(self, loss):
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.values, self.most)
+        self.adam.step()
+        return float(norm)
+
+
+def living(played, group, of):
+    """The rows of the group's living agents, as a torch tensor."""
+    alive = played.context.batch.alive
+    agents = [agent for agent in range(3) if TEAM.groups[agent] == group]
+    return torch.cat([torch.tensor(of(agent)[alive[agent]]) for agent in agents])
+
+
+def same(network, tensors):
+    for key, value in zip(network.names, network.values, strict=True):
+        np.testing.assert_allclose(tensors[key].reshape(value.shape), value.detach(), rtol=0, atol=1e-10)
+
+
+STREAMED = pytest.mark.parametrize(
+    ("name", "size"), [(name, size) for name in ("ippo", "mappo") for size in (1, 2, ROLLOUTS)]
+)
+
+
+@STREAMED
+def test_a_streamed_policy_step_is_that_of_one_monolithic_loss_by_automatic_differentiation(name, size):
+    played = Round(name)
+    context, config, joined = played.context, played.context.config, played.context.batch
+    tensors, metrics = played.streamed(size)
+    for group in GROUPS:
+        advantage = torch.tensor(played.ppo.estimates(context, group).advantage)
+        advantage = (advantage - advantage.mean()) / (advantage.std(unbiased=False) + 1e-8)
+        policy = TorchNetwork(context.tensors, "policy", group, config)
+        logits = policy(living(played, group, lambda agent: observations(context, agent)))
+        legal = living(played, group, lambda agent: joined.of(joined.masks, agent))
+        head = torch.distributions.Categorical(logits=torch.where(legal, logits, -1e9))
+        log_p = head.log_prob(living(played, group, lambda agent: joined.of(joined.actions, agent)))
+        ratio = torch.exp(log_p - log_p.detach())
+        clipped = torch.clamp(ratio, 1 - config.clip_coef, 1 + config.clip_coef)
+        surrogate = torch.min(ratio * advantage, clipped * advantage).mean()
+        entropy = head.entropy().mean()
+        norm = policy.step(-surrogate - config.ent_coef * entropy)
+        same(policy, tensors)
+        g = group_name(group)
+        assert metrics[f"policy/policy_grad_norm/{g}"] == pytest.approx(norm, rel=1e-10)
+        assert metrics[f"policy/entropy/{g}"] == pytest.approx(entropy.item(), rel=1e-10)
+        assert metrics[f"policy/clip_fraction/{g}"] == 0
+        assert abs(metrics[f"policy/kl/{g}"]) < 1e-12 and abs(metrics[f"policy/policy_loss/{g}"]) < 1e-12
+
+
+@STREAMED
+def test_a_streamed_critic_step_is_that_of_one_monolithic_loss_in_units_of_the_incoming_normaliser(name, size):
+    played = Round(name)
+    context, config = played.context, played.context.config
+    tensors, metrics = played.streamed(size)
+    norms = []
+    for group in GROUPS:
+        critic = TorchNetwork(context.tensors, "critic", group, config)
+        values = critic(living(played, group, lambda agent: played.ppo.inputs(context, agent)[0]))[:, 0]
+        goals = torch.tensor((played.ppo.estimates(context, group).targets - 0.7) / np.sqrt(2.0 - 0.7**2))
+        loss = torch.nn.functional.huber_loss(values, goals, delta=config.huber_delta)
+        norms.append(critic.step(loss))
+        same(critic, tensors)
+        assert metrics[f"critic/critic_grad_norm/{group_name(group)}"] == pytest.approx(norms[-1], rel=1e-10)
+        assert metrics[f"critic/value_loss/{group_name(group)}"] == pytest.approx(loss.item(), rel=1e-10)
+    assert max(norms) > config.max_grad_norm  # the clip by norm binds somewhere
+
+
+CASES = {
+    "several choices": {"task": "several choices"},
+    "numbers": {"task": "numbers"},
+    "recurrent": {"recurrent": True, "data_chunk_length": 4},
+    "recurrent numbers": {"task": "numbers", "recurrent": True, "data_chunk_length": 4},
+    "one member's rows": {"rows": "member"},
+    "recurrent rows of one member": {"rows": "member", "recurrent": True, "data_chunk_length": 4},
+    "reward of the team": {"reward": "team"},
+    "normalised observations": {"normalise_observations": True},
+    "norms": {"layer_norm": True},
+    "no bonus": {"ent_coef": 0.0},
+    "torch": {"engine": "torch"},
+    "torch, recurrent": {"engine": "torch", "recurrent": True, "data_chunk_length": 4},
+    "torch, numbers": {"engine": "torch", "task": "numbers"},
+    "errors beyond the linear part": {"huber_delta": 0.3},
+}
+
+
+@pytest.mark.parametrize("name", ["ippo", "mappo"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_streamed_step_is_that_of_the_whole_round_for_all_heads_networks_and_rows(case, name):
+    played = Round(name, **CASES[case])
+    tensors, metrics = played.streamed(2)
+    expected, expected_metrics = played.at_once()
+    assert tensors.keys() == expected.keys()
+    for key, array in expected.items():
+        assert tensors[key].dtype == array.dtype
+        scale = max(1.0, np.abs(array).max(initial=0)) if array.dtype.kind == "f" else 1
+        np.testing.assert_allclose(tensors[key].reshape(array.shape), array, rtol=0, atol=1e-10 * scale, err_msg=key)
+    assert metrics.keys() == expected_metrics.keys()
+    for key, value in expected_metrics.items():
+        assert metrics[key] == pytest.approx(value, rel=1e-8, abs=1e-10), key
+
+
+def test_the_sums_of_six_micro_batches_fold_to_the_same_bytes_in_all_orders_of_arrival():
+    played = Round(precision=np.float32)
+    made = [played.sums(part) for part in micro_batches(range(ROLLOUTS), 1)]
+    made.append(dict(made[0]))  # a sixth, that of the first rollout again
+    made[5] = {name.replace("/00000/", "/00005/"): array for name, array in made[5].items()}
+    hashes = set()
+    for order in itertools.permutations(range(6)):
+        sums = {}
+        for number in order:
+            sums |= made[number]
+        hashes.add(codec.tensors_sha256(played.folded(sums, ["policy", "critic"], [1], ())[0]))
+    assert len(hashes) == 1
+
+
+@pytest.mark.parametrize("case", ["several choices", "recurrent", "one member's rows", "normalised observations"])
+def test_who_makes_sums_and_who_folds_them_changes_no_byte(case):
+    played = Round(precision=np.float32, **CASES[case])
+    together, metrics = played.streamed(2)
+    jobs = [(part, group) for part in played.parts(2) for group in GROUPS]
+    random.Random(1).shuffle(jobs)
+    sums = {}
+    for part, group in jobs:
+        sums |= through_storage(played.sums(part, [group]))
+    apart, apart_metrics = {}, {}
+    for stage, group in itertools.product(["policy", "postprocess", "critic"], GROUPS):
+        tensors, of_stage = played.folded(sums, [stage], [group])
+        apart |= tensors
+        apart_metrics |= of_stage
+    assert codec.tensors_sha256(apart) == codec.tensors_sha256(together)
+    assert apart_metrics == metrics
+
+
+def test_a_part_without_a_living_agent_adds_nothing():
+    played = Round("ippo")
+    for name in ("alive", "terminated"):
+        played.trajectories[f"{rollout_prefix(0)}/{name}"][1] = False
+    played.context = replace(played.context, batch=played.joined(range(ROLLOUTS)))
+    assert not played.joined([0]).alive[1].any()
+    tensors, metrics = played.streamed(1)
+    expected, _ = played.at_once()
+    for key in ("policy/g01/w0", "critic/g01/w0"):
+        np.testing.assert_allclose(tensors[key], expected[key], rtol=0, atol=1e-10)
+    assert np.isfinite(list(metrics.values())).all()
+
+
+@pytest.mark.parametrize("part", ["policy", "critic", "normaliser"])
+def test_sums_that_were_made_with_other_weights_are_refused(part):
+    played, other = Round(), Round()
+    key = next(name for name in other.context.tensors if name == f"{part}/g01" or name.startswith(f"{part}/g01/"))
+    other.context = replace(
+        other.context, tensors={**other.context.tensors, key: other.context.tensors[key] * 1.001 + 1e-6}
+    )
+    sums = {**played.sums(played.parts(3)[0]), **other.sums(played.parts(3)[1])}
+    message = rf"the sums of micro-batch 1 were made with another {part} of group g01 than the one that learns"
+    with pytest.raises(BadRequest, match=message):
+        played.folded(sums)
+
+
+def test_missing_sums_are_named():
+    played = Round()
+    sums = {name.replace("/00000/", "/00001/"): array for name, array in played.sums(played.parts(3)[0]).items()}
+    with pytest.raises(BadRequest, match="the task has no sums of micro-batch 0 for group g00"):
+        played.folded(sums)
+
+
+def test_the_members_whose_rows_count_are_drawn_for_the_round_and_not_for_its_parts():
+    played = Round("ippo", rows="member")
+    of_parts = [
+        share(replace(played.context, batch=played.joined(part.rollouts), part=part.place), 0)
+        for part in played.parts(2)
+    ]
+    np.testing.assert_array_equal(np.concatenate(of_parts, axis=2), share(played.context, 0))
+    assert 0 < learned_from(played.context, 0).sum() < played.context.batch.alive[[0, 2]].sum()
+
+
+def test_one_step_is_all_that_a_streamed_round_takes():
+    played = Round()
+    tensors, _ = played.streamed(2)
+    assert {int(tensors[f"{part}_optimiser/g00/steps"][0]) for part in ("policy", "critic")} == {1}
