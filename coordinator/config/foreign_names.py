@@ -64,6 +64,7 @@ _RUN = _is("--run")
 _TRAINED_ON = _none("marless resume RUN goes on with a run")
 _NO_VALUE_WEIGHT = _none("a critic has its own network and optimiser, whose step is algorithm.critic_lr, and no weight")
 _NO_KL = _none("no penalty and no early end bound a pass by KL; algorithm.clip_coef and algorithm.epochs do")
+_TRACES = _none("algorithm.correction=vtrace cuts ratios off at 1, as RLlib does by default, and decoupled at 5")
 _NORMALISED = _none("advantages are always normalised, over a round's rows of a group")
 _FROM_THE_FIRST = _none("learning begins after the first round; actors.num_envs makes it longer")
 _ADAM = _none("networks are trained by Adam; its settings are algorithm.lr and algorithm.adam_eps")
@@ -165,6 +166,9 @@ RLLIB: Mapping[str, Counterpart] = {
     "vf_clip_param": _VALUE_CLIP,
     "vf_loss_coeff": _NO_VALUE_WEIGHT,
     "vf_share_layers": _none("policies and critics have networks of their own"),
+    "vtrace": _is("algorithm.correction=vtrace"),
+    "vtrace_clip_pg_rho_threshold": _TRACES,
+    "vtrace_clip_rho_threshold": _TRACES,
 }
 
 STABLE_BASELINES: Mapping[str, Counterpart] = {

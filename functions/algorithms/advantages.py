@@ -13,13 +13,19 @@ Flags = NDArray[np.bool_]
 
 
 def gae(
-    rewards: Array, values: Array, next_values: Array, terminated: Flags, ended: Flags, gamma: float, lambda_: float
+    rewards: Array,
+    values: Array,
+    next_values: Array,
+    terminated: Flags,
+    ended: Flags,
+    gamma: float,
+    lambda_: float | Array,
 ) -> Array:
     """Generalised advantage estimates ``[..., T, E]`` (Schulman et al., 2016, eq. 16), time on the axis before last.
 
     `next_values` holds V(s_{t+1}), which at a truncation is the value of the observation before the reset. A
     termination removes the bootstrap; both a termination and a reset (`ended`) stop the λ-sum. Arrays broadcast over
-    the leading axes (agents).
+    the leading axes (agents); λ may differ from step to step.
     """
     residuals = rewards + gamma * next_values * ~terminated - values
     discount = gamma * lambda_ * ~(terminated | ended)
@@ -29,6 +35,31 @@ def gae(
         advantage = residuals[..., t, :] + discount[..., t, :] * advantage
         advantages[..., t, :] = advantage
     return advantages
+
+
+def vtrace(
+    rewards: Array,
+    values: Array,
+    next_values: Array,
+    terminated: Flags,
+    resets: Flags,
+    gamma: float,
+    lambda_: float,
+    weights: Array,
+) -> Array:
+    """Advantages A ``[..., T, E]`` of V-trace, with which V(s_t) + weights A are its value targets v_t.
+
+    `weights` are w_t = min(1, p_t) for the probability ratio p_t of the action, learned policy over sampling policy;
+    everything else is as in `gae`, with `resets` for `ended`. V-trace (Espeholt et al., "IMPALA", 2018, eq. 1, with the
+    λ of its remark 2) is v_t - V(s_t) = w_t (δ_t + γλ (v_{t+1} - V(s_{t+1}))) where both of its clip constants are 1,
+    as in that paper's experiments. A_t is the term in the outer brackets, and its weight in the policy's gradient is
+    w_t. The inner one is w_{t+1} A_{t+1}, so A is GAE whose λ at step t is λ w_{t+1}, and GAE(λ) if all ratios are 1.
+    It is the advantage of rlax, which bootstraps from λ v_{t+1} + (1 - λ) V(s_{t+1}). The paper bootstraps from v_{t+1}
+    alone, which is the same only for λ = 1; for a smaller λ that is not GAE(λ) at ratios of 1.
+    """
+    following = np.ones_like(weights)
+    following[..., :-1, :] = weights[..., 1:, :]
+    return gae(rewards, values, next_values, terminated, resets, gamma, lambda_ * following)
 
 
 def next_values(values: Array, after_cut: Array, cut: Array) -> Array:

@@ -19,6 +19,7 @@ _METRICS = {
     "temperature": ("Temperature", "the weight of the entropy"),
     "kl": ("KL divergence", "how far the policy moved in the round"),
     "clip_fraction": ("Clip fraction", "share of rows at the clip"),
+    "effective_sample_size": ("Effective sample size", "share of the rows, where data is of earlier rounds"),
     "explained_variance": ("Explained variance", "of returns, by the critic; at most 1"),
     "td_loss": ("TD loss", "of the values"),
     "overestimation": ("Overestimation", "of the values, against returns"),

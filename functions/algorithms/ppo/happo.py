@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from functions.algorithms.engine import weights_of
 from functions.algorithms.group_inputs import observations, pool_rows, starts
 from functions.algorithms.groups import groups_of, members, side_of
+from functions.algorithms.ppo.correction import behaviour_log_probability, is_corrected, proximal_log_probability
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import PolicyRows, Ppo, train_policy
 from functions.algorithms.ppo.specs import TEAM, HappoConfig
@@ -49,17 +50,19 @@ def _factor(context: Context[HappoConfig], group: int) -> Array:
 def _ratio(context: Context[HappoConfig], group: int, weights: Weights) -> Array:
     """The probability of the actions of the group's agents ``[T, E]`` by the new `weights` over that by the old ones.
 
-    Both are on inputs as the round sampled them: new statistics of inputs are no step of the policy.
+    Both are on inputs as the round sampled them: new statistics of inputs are no step of the policy. The old weights
+    are those that the round begins with, or, if the data is old and not corrected, those that sampled it.
     """
     batch = context.batch
-    assert batch.log_probability is not None  # see `PolicyRows.living`
+    old = proximal_log_probability(context, group) if is_corrected(context) else None
     change: NDArray[np.floating] = np.zeros(batch.ended.shape, weights.dtype)
-    for agent in members(context.team, group):
+    for place, agent in enumerate(members(context.team, group)):
         head = distribution(context.spec.classes[batch.place(agent)[0]])
         outputs, _ = unroll(weights, observations(context, agent), starts(context))
         legal = None if batch.masks is None else batch.of(batch.masks, agent)
         new = head.log_probability(mask_logits(outputs, legal), weights.log_std, batch.of(batch.actions, agent))
-        change += (new - batch.of(batch.log_probability, agent)) * batch.alive[agent]
+        before = behaviour_log_probability(context, agent) if old is None else old[place]
+        change += (new - before) * batch.alive[agent]
     return np.asarray(np.exp(change))
 
 

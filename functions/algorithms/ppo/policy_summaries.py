@@ -19,6 +19,7 @@ from functions.algorithms.engine import engine_of, weights_of
 from functions.algorithms.group_inputs import normalise, observations, pool_rows, starts, with_identity
 from functions.algorithms.groups import members
 from functions.algorithms.minibatches import training_samples
+from functions.algorithms.ppo.correction import is_corrected
 from functions.algorithms.ppo.curvature import Derivatives, DifferenceHessian, Hessian, extremes, policy_derivatives
 from functions.algorithms.ppo.distil import branchwise
 from functions.algorithms.ppo.ppo import PolicyRows
@@ -121,7 +122,8 @@ def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
     rng = generator(before.seed, before.round, "curvature", group)
     sample_size = max(LEAST, count // ONE_IN)
     weights = recurrent.weights_of(before.tensors, name)
-    quick = isinstance(data.head, OneChoice) and {*weights.kinds} <= {Linear, Tanh}
+    ratios_are_one = not before.age or is_corrected(before)  # at the incoming weights, as `policy_derivatives` takes it
+    quick = ratios_are_one and isinstance(data.head, OneChoice) and {*weights.kinds} <= {Linear, Tanh}
     hessian = (_hessian if quick else _differences)(before, group, data, sample_size, rng)
     eigenvalues = extremes(hessian.times, hessian.start(rng), PRODUCTS, RESIDUAL * LEAST / sample_size)
     return SummaryResult({"largest": eigenvalues.largest, "smallest": eigenvalues.smallest}, {})

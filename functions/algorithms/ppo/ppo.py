@@ -1,9 +1,10 @@
 """The PPO family as a stage graph: post-process, then critic and policy side by side.
 
 Values, advantages and targets are computed once, with the round's incoming weights and normaliser; then the normaliser
-updates once; then critic and policy train independently, each with its own optimiser and gradient clipping. Schulman et
-al., 2017; details after Huang et al., "The 37 Implementation Details of PPO", 2022, and Yu et al., "The Surprising
-Effectiveness of PPO in Cooperative Multi-Agent Games", 2022.
+updates once; then critic and policy train independently, each with its own optimiser and gradient clipping. What
+differs where policies of an earlier round sampled the data is in `correction`. Schulman et al., 2017; details after
+Huang et al., "The 37 Implementation Details of PPO", 2022, and Yu et al., "The Surprising Effectiveness of PPO in
+Cooperative Multi-Agent Games", 2022.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.advantages import LearningSignal, gae, next_values
+from functions.algorithms.advantages import LearningSignal, next_values
 from functions.algorithms.agent_inputs import CriticView, critic_shape, observation_shape, observation_width
 from functions.algorithms.engine import weights_of
 from functions.algorithms.group_inputs import (
@@ -30,10 +31,18 @@ from functions.algorithms.input_statistics import initial_statistics, updated_st
 from functions.algorithms.metrics import ByAgent
 from functions.algorithms.minibatches import RowIndices, Samples, training_samples
 from functions.algorithms.new_networks import Part, new_network
+from functions.algorithms.ppo.correction import (
+    behaviour_log_probability,
+    estimate_advantages,
+    is_corrected,
+    proximal_log_probability,
+    row_weights,
+    staleness,
+)
 from functions.algorithms.ppo.specs import PpoConfig, actor_and_critic, part_bytes
 from functions.algorithms.stage import Context, Stage, StageResult
 from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, minibatches
-from functions.contract import BadRequest, Team
+from functions.contract import Team
 from functions.data.batch import Batch
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
@@ -116,15 +125,14 @@ class Ppo:
 
     def estimates(self, context: Context[PpoConfig], group: int) -> Estimates:
         """What the group's critic, with its incoming weights and normaliser, makes of the batch."""
-        config, batch = context.config, context.batch
-        normaliser = normaliser_of(context, group)
+        batch, normaliser = context.batch, normaliser_of(context, group)
         raw, after = self._values(context, group)
         values = normaliser.denormalise(raw.astype(np.float64))
         following = next_values(values, normaliser.denormalise(after.astype(np.float64)), batch.cut)
         rewards, terminal, rows = learning_signal(context, group)
         rewards = rewards.astype(np.float64)
-        advantages = gae(rewards, values, following, terminal, batch.ended, config.gamma, config.gae_lambda)
-        targets = (advantages + values)[rows]
+        advantages, errors = estimate_advantages(context, group, rewards, values, following, terminal)
+        targets = (errors + values)[rows]
         return Estimates(advantages[learned_from(context, group)], targets, values[rows], raw[rows], rows)
 
     def critic(self, context: Context[PpoConfig], group: int) -> StageResult:
@@ -192,24 +200,30 @@ class PolicyRows(NamedTuple):
 
     @classmethod
     def living(cls, context: Context[PpoConfig], group: int) -> Self:
-        """The rows of `learned_from`, with the advantages of `postprocess`.
+        """The rows of `learned_from`, with the advantages of `postprocess`, corrected if the data is old.
 
         Raises `BadRequest` for trajectories without log-probabilities.
         """
         batch, pool = context.batch, pooling(context, group)
-        if batch.log_probability is None:
-            raise BadRequest("the trajectories hold no log-probabilities, which PPO learns from")
-        log_probability, masks = batch.log_probability, batch.masks
+        masks = batch.masks
         index, _ = batch.place(members(context.team, group)[0])
-        return cls(
+        policy_rows = cls(
             head=distribution(context.spec.classes[index]),
             actions=pool(lambda agent: batch.of(batch.actions, agent)),
-            log_probability=pool(lambda agent: batch.of(log_probability, agent)),
+            log_probability=pool(lambda agent: behaviour_log_probability(context, agent)),
             advantage=context.tensors[f"advantage/{group_name(group)}"],
             legal=None if masks is None else pool(lambda agent: batch.of(masks, agent)),
             clip=context.config.clip_coef,
             entropy=context.config.ent_coef,
         )
+        return policy_rows.corrected(context, group) if is_corrected(context) else policy_rows
+
+    def corrected(self, context: Context[PpoConfig], group: int) -> Self:
+        """With the log-probabilities of the policy that the round begins with, and weights on the advantages."""
+        mask = learned_from(context, group)
+        weights = row_weights(context, group)[mask].astype(self.advantage.dtype)
+        proximal = proximal_log_probability(context, group)[mask]
+        return self._replace(log_probability=proximal, advantage=self.advantage * weights)
 
     def loss(self, outputs: Array, log_std: Array | None, rows: RowIndices) -> PolicyLoss:
         """The policy loss of the rows with the indices `rows`, from the network's `outputs` for them."""
@@ -253,6 +267,7 @@ def train_policy(context: Context[PpoConfig], group: int, policy_rows: PolicyRow
         "policy_loss": _mean(step.loss.surrogate for step in steps),
         "policy_grad_norm": _mean(step.norm for step in steps),
         **ByAgent.of(agents, learned_from(context, group)).means(_by_row(steps)),
+        **(staleness(context, group) if context.age else {}),
     }
     return StageResult({**network.tensors("policy", name), **updated_statistics(context, "policy", group)}, metrics)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, NamedTuple, Self, get_args
 
 import msgspec
 from msgspec import Meta
@@ -34,6 +34,26 @@ from functions.setting_limits import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LA
 SUMMARIES: tuple[SummaryName, ...] = get_args(SummaryName)
 
 CriticInput = Literal["state", "state+observation"]
+
+
+CorrectionName = Literal["vtrace", "decoupled", "none"]
+
+
+class Correction(NamedTuple):
+    """How PPO learns from data of an earlier round, see `functions.algorithms.ppo.correction`.
+
+    `cap`: the largest weight of a row; None where rows have no weights. `traces`: V-trace instead of GAE.
+    """
+
+    cap: float | None = None
+    traces: bool = False
+
+
+CORRECTIONS: Mapping[CorrectionName, Correction] = {
+    "vtrace": Correction(1.0, traces=True),
+    "decoupled": Correction(5.0),
+    "none": Correction(),
+}
 
 
 class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
@@ -91,6 +111,10 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     time_limit: Annotated[
         Literal["bootstrap", "terminal"], Meta(description="value what a time limit cut off, or take it for an end")
     ] = "bootstrap"
+    correction: Annotated[
+        CorrectionName,
+        Meta(description="how data of earlier rounds is learned from: V-trace, decoupled PPO, or as if it were new"),
+    ] = "vtrace"
 
     @property
     def schedules(self) -> Mapping[str, ScheduleName]:

@@ -8,6 +8,9 @@ import torch
 
 from functions.randomness import generator
 
+# The largest weight of a row of old data, by correction.
+CAPS = {"vtrace": 1.0, "decoupled": 5.0}
+
 
 class Network:
     """A network of torch parameters, stepped through time by torch's own cell, with torch's Adam."""
@@ -140,7 +143,8 @@ class Group:
         batch, config = self.context.batch, self.config
         self.begins = torch.ones(batch.ended.shape, dtype=torch.bool)
         self.begins[1:] = torch.tensor(batch.ended[:-1])
-        self.value, self.advantage, alive, valued = {}, {}, {}, {}
+        self.value, self.advantage, alive, valued, errors = {}, {}, {}, {}, {}
+        self._compare_policies()
         with torch.no_grad():
             for agent in self.agents:
                 inputs, cut = self._inputs("critic", agent)
@@ -150,11 +154,12 @@ class Group:
                     (t, e): self._raw(self.critic.after(x[None], after[t, e][None])[0][0, 0])
                     for (t, e), x in zip(batch.cut.tolist(), cut, strict=True)
                 }
-                self.advantage[agent] = self._gae(agent, self._raw(self.value[agent]), following)
+                estimates = self._estimates(agent, self._raw(self.value[agent]), following)
+                self.advantage[agent], errors[agent] = estimates
                 alive[agent] = torch.tensor(batch.alive[agent])
                 steps, num_envs = (range(size) for size in batch.ended.shape)
                 valued[agent] = torch.tensor([[self.counts("critic", agent, t, e) for e in num_envs] for t in steps])
-            targets = {agent: self.advantage[agent] + self._raw(self.value[agent]) for agent in self.agents}
+            targets = {agent: errors[agent] + self._raw(self.value[agent]) for agent in self.agents}
             pooled = torch.cat([targets[agent][valued[agent]] for agent in self.agents])
             mean, square, weight = self.seen
             decay = config.value_decay
@@ -171,12 +176,28 @@ class Group:
                 for agent in self.agents
             }
 
-    def _gae(self, agent, values, following):
+    @torch.no_grad()
+    def _compare_policies(self):
+        """What an action's log-probability is compared with, and the weight ``[T, E]`` of every agent's steps."""
+        batch, cap = self.context.batch, CAPS.get(self.config.correction) if self.context.age else None
+        self.old = {agent: torch.tensor(batch.of(batch.log_probability, agent)) for agent in self.agents}
+        self.weight = {agent: torch.ones_like(self.factor) for agent in self.agents}
+        for agent in self.agents if cap else ():
+            inputs = self._inputs("policy", agent)[0]
+            outputs = self.policy.unrolled(inputs, self.begins, self.policy.empty(inputs.shape[1]))[0]
+            for t, e in zip(*np.nonzero(batch.alive[agent]), strict=True):
+                ratio = self._ratio_of(self._distributions(outputs[t, e], agent, t, e), agent, t, e)
+                self.weight[agent][t, e] = min(cap, ratio)
+                self.old[agent][t, e] += torch.log(ratio)
+
+    def _estimates(self, agent, values, following):
+        """Advantages before their weights, and value targets less values: GAE, or V-trace with λ as rlax has it."""
         batch, config = self.context.batch, self.config
-        found = torch.zeros_like(values)
+        found, errors = torch.zeros_like(values), torch.zeros_like(values)
         side, team = self.side[agent], config.reward == "team"
+        traced = self.context.age and config.correction == "vtrace"
         for e in range(values.shape[1]):
-            inlined = 0.0
+            error = 0.0
             for t in reversed([t for t in range(len(values)) if self.counts("critic", agent, t, e)]):
                 left = [other for other in side if batch.alive[other, t, e] and not batch.terminated[other, t, e]]
                 nothing = not left if team else batch.terminated[agent, t, e]
@@ -185,10 +206,14 @@ class Group:
                     nothing = True
                 reward = batch.rewards[side, t, e].sum() if team else batch.rewards[agent, t, e]
                 after = 0.0 if nothing else following[t, e] if (t, e) in following else values[t + 1, e]
-                residual = reward + config.gamma * after - values[t, e]
-                inlined = residual + (0.0 if stop else config.gamma * config.gae_lambda * inlined)
-                found[t, e] = inlined
-        return found
+                weight, target = self.weight[agent][t, e] if traced else 1.0, after + (0.0 if stop else error)
+                bootstrap = config.gae_lambda * target + (1 - config.gae_lambda) * after
+                found[t, e] = reward + config.gamma * bootstrap - values[t, e]
+                error = weight * (
+                    reward + config.gamma * after - values[t, e] + config.gamma * config.gae_lambda * (target - after)
+                )
+                errors[t, e] = error
+        return found, errors
 
     def pieces(self, network, part):
         """The shuffled units ``(agent, environment, steps, state before)``: single living rows or living segments."""
@@ -254,15 +279,16 @@ class Group:
         ratio = self._ratio_of(parts, agent, t, e)
         gain = self.advantage[agent][t, e] * self.factor[t, e]
         surrogate = torch.min(ratio * gain, torch.clamp(ratio, 1 - config.clip_coef, 1 + config.clip_coef) * gain)
+        surrogate = self.weight[agent][t, e] * surrogate
         return -surrogate - config.ent_coef * sum(part.entropy().sum() for part in parts)
 
     def _ratio_of(self, parts, agent, t, e):
-        """The probability of the agent's action over that when it was taken."""
+        """The probability of the agent's action over that when it was taken, or when the round of old data began."""
         batch = self.context.batch
         action = torch.atleast_1d(torch.tensor(batch.of(batch.actions, agent)[t, e]))
         components = [action] if self.kind.continuous else list(action.long())
         log_p = sum(part.log_prob(taken).sum() for part, taken in zip(parts, components, strict=True))
-        return torch.exp(log_p - batch.of(batch.log_probability, agent)[t, e])
+        return torch.exp(log_p - self.old[agent][t, e])
 
     @torch.no_grad()
     def _ratio(self):
@@ -287,6 +313,13 @@ class Group:
     def tensors(self):
         normaliser = {f"normaliser/g{self.group:02d}": np.array(self.seen)}
         return self.policy.tensors() | self.critic.tensors() | normaliser | self._statistics()
+
+    def compare(self, made):
+        """Fails unless the tensors `made` are those of this computation, up to rounding in double precision."""
+        for key, wanted in self.tensors().items():
+            found = made[key].reshape(wanted.shape)
+            assert found.dtype == np.float64
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max(), err_msg=key)
 
     def _statistics(self):
         if not self.config.normalise_observations:

@@ -3,8 +3,18 @@
 from types import SimpleNamespace
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from functions.algorithms.advantages import LearningSignal, any_of_side, gae, next_values, team_rewards, truncations
+from functions.algorithms.advantages import (
+    LearningSignal,
+    any_of_side,
+    gae,
+    next_values,
+    team_rewards,
+    truncations,
+    vtrace,
+)
 
 GAMMA, LAMBDA = 0.5, 0.5  # γλ = 0.25
 
@@ -61,6 +71,59 @@ def test_an_episode_that_ends_by_the_rules_for_all_is_apart_from_the_next():
     # 2: A1 = 5 + 0.5 * 2 - 1 = 5.
     found = advantages(column(1, 5), column(2, 1), column(1, 2), flags(1, 0), flags(1, 0))
     np.testing.assert_array_equal(found, column(-1, 5))
+
+
+def random_series(seed, agents=3, steps=20, num_envs=4):
+    """Rewards, values, next values, terminations of agents, and ends of episodes."""
+    rng = np.random.default_rng(seed)
+    rewards, values, following = rng.standard_normal((3, agents, steps, num_envs))
+    terminated = rng.random((agents, steps, num_envs)) < 0.1
+    return rewards, values, following, terminated, rng.random((steps, num_envs)) < 0.15
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.floats(0, 1), st.floats(0, 1), st.integers(1, 30))
+def test_v_trace_of_data_of_the_same_policy_is_gae(seed, gamma, lambda_, steps):
+    series = random_series(seed, steps=steps)
+    found = vtrace(*series, gamma, lambda_, np.ones_like(series[0]))
+    np.testing.assert_allclose(found, gae(*series, gamma, lambda_), rtol=1e-12, atol=1e-12)
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 2**32), st.floats(0.5, 1), st.floats(0, 1))
+def test_v_trace_is_the_weighted_sum_of_its_definition_up_to_the_first_stop(seed, gamma, lambda_):
+    """Equation 1 of the paper, each step by itself: v_s - V(x_s) = sum over t >= s of gamma^(t-s) c_s ... c_(t-1) d_t,
+    d_t = min(1, p_t)(r_t + gamma V(x_(t+1)) - V(x_t)) and c_t = lambda min(1, p_t). Then the advantage of rlax,
+    r_s + gamma (lambda v_(s+1) + (1 - lambda) V(x_(s+1))) - V(x_s), which its gradient multiplies by min(1, p_s)."""
+    rewards, values, following, terminated, ended = series = random_series(seed)
+    ratios = np.exp(np.random.default_rng(seed).standard_normal(rewards.shape))
+    bootstrap = np.where(terminated, 0.0, following)
+    errors, expected = np.zeros_like(rewards), np.zeros_like(rewards)
+    for n, s, e in np.ndindex(rewards.shape):
+        coefficient = 1.0
+        for t in range(s, rewards.shape[1]):
+            residual = rewards[n, t, e] + gamma * bootstrap[n, t, e] - values[n, t, e]
+            errors[n, s, e] += gamma ** (t - s) * coefficient * min(1, ratios[n, t, e]) * residual
+            coefficient *= lambda_ * min(1, ratios[n, t, e])
+            if terminated[n, t, e] or ended[t, e]:
+                break
+    for n, s, e in np.ndindex(rewards.shape):
+        goes_on = s + 1 < rewards.shape[1] and not terminated[n, s, e] and not ended[s, e]
+        target = bootstrap[n, s, e] + (errors[n, s + 1, e] if goes_on else 0.0)
+        mixed = lambda_ * target + (1 - lambda_) * bootstrap[n, s, e]
+        expected[n, s, e] = rewards[n, s, e] + gamma * mixed - values[n, s, e]
+    weights = np.minimum(ratios, 1)
+    found = vtrace(*series, gamma, lambda_, weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(weights * found, errors, rtol=1e-12, atol=1e-12)
+
+
+def test_v_trace_takes_less_from_what_follows_an_action_that_has_become_unlikely():
+    # As in the first test: d2 = 1, d1 = 2, d0 = 1. A2 = 1; v2 - V2 = A2 / 2 as the action of step 2 is half as likely;
+    # A1 = 2 + 0.25 * 0.5 = 2.125; the action of step 1 is never taken now, so nothing follows step 0: A0 = 1.
+    series = column(1, 2, 3), column(0.5, 1, 2), column(1, 2, 1e6), flags(0, 0, 1), flags(0, 0, 1)
+    found = vtrace(*series, GAMMA, LAMBDA, column(0.5, 0, 0.5))
+    np.testing.assert_array_equal(found, column(1, 2.125, 1))
 
 
 def test_advantages_are_the_discounted_sum_of_residuals_up_to_the_first_stop():

@@ -1,0 +1,128 @@
+"""Corrections for data that the policies of an earlier round sampled.
+
+Three policies are told apart, as by Hilton, Cobbe and Schulman, "Batch size-invariance for policy optimization", 2022:
+the behaviour policy sampled the data, and its log-probabilities are recorded; the proximal policy is the one that the
+round begins with; the current policy is in training. The ratio that PPO clips is current over proximal, so the trust
+region is around the newest policy and not around an old one, and every ratio is 1 at the first step. IMPACT (Luo et
+al., 2020) and AReaL (Fu et al., 2025) clip around a target network and a recomputed policy for the same reason. A row's
+weight is the ratio proximal over behaviour, up to a cap. As it is positive, min(r wA, clip(r) wA) = w min(r A,
+clip(r) A): weights are multiplied into the advantages.
+
+`vtrace` has the cap 1, and the advantages and targets of V-trace (`advantages.vtrace`): its gradient at the first step
+is that of IMPALA. `decoupled` has the cap 5, which is AReaL's too; AReaL drops rows above it, while here they keep the
+weight 5 (truncated importance sampling: Ionides, 2008). Its advantages are those of GAE. `none` is PPO as it is: it
+clips current over behaviour.
+
+Each agent's ratio is that of its own action. A team's values depend on all actions, but the product of all agents'
+ratios has a variance that grows exponentially with their number; decentralised policies learn from their own action,
+and to each of them the others are a part of the environment, whose drift within a few rounds is not corrected.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from functions.algorithms.advantages import Flags, gae, vtrace
+from functions.algorithms.engine import weights_of
+from functions.algorithms.group_inputs import learned_from, observations, starts
+from functions.algorithms.groups import members
+from functions.algorithms.metrics import ByAgent
+from functions.algorithms.ppo.specs import CORRECTIONS, PpoConfig
+from functions.algorithms.stage import Context
+from functions.contract import BadRequest
+from functions.keys import group_name
+from functions.nn.heads import distribution
+from functions.nn.layers import Array
+from functions.nn.losses import mask_logits
+from functions.nn.networks import unroll
+
+# Log ratios are cut off here, so that neither a ratio nor the square of one overflows.
+_MOST_LOG_RATIO = 20.0
+
+
+class AdvantageEstimates(NamedTuple):
+    """`advantages` ``[n, T, E]`` before rows have weights, and `errors` ``[n, T, E]``, value targets less values."""
+
+    advantages: Array
+    errors: Array
+
+
+def estimate_advantages(
+    context: Context[PpoConfig], group: int, rewards: Array, values: Array, next_values: Array, terminal: Flags
+) -> AdvantageEstimates:
+    """GAE of a group's steps ``[n, T, E]``, or V-trace where an earlier policy sampled them and settings say so."""
+    config = context.config
+    series = rewards, values, next_values, terminal, context.batch.ended, config.gamma, config.gae_lambda
+    if context.age and CORRECTIONS[config.correction].traces:
+        weights = row_weights(context, group)
+        advantages = vtrace(*series, weights)
+        return AdvantageEstimates(advantages, weights * advantages)
+    advantages = gae(*series)
+    return AdvantageEstimates(advantages, advantages)
+
+
+def is_corrected(context: Context[PpoConfig]) -> bool:
+    """Whether rows have weights, and PPO clips the ratio to the policy that the round begins with."""
+    return bool(context.age) and CORRECTIONS[context.config.correction].cap is not None
+
+
+def row_weights(context: Context[PpoConfig], group: int) -> Array:
+    """The weights of the group's steps ``[n, T, E]``, of double precision: proximal over behaviour, up to the cap."""
+    ratios, cap = _ratios(context, group), CORRECTIONS[context.config.correction].cap
+    return ratios if cap is None else np.minimum(ratios, cap)
+
+
+def proximal_log_probability(context: Context[PpoConfig], group: int) -> Array:
+    """The log-probability ``[n, T, E]`` of the recorded actions by the policy that the round begins with.
+
+    A recurrent network reads whole rollouts, from empty memory at every start of an episode, as the actor's did.
+    """
+    key = ("proximal_log_probability", group)
+    if key not in context.memo:
+        weights, batch = weights_of(context, f"policy/{group_name(group)}"), context.batch
+        begins, by_agent = starts(context), []
+        for agent in members(context.team, group):
+            head = distribution(context.spec.classes[batch.place(agent)[0]])
+            outputs, _ = unroll(weights, observations(context, agent), begins)
+            masked = mask_logits(outputs, None if batch.masks is None else batch.of(batch.masks, agent))
+            by_agent.append(head.log_probability(masked, weights.log_std, batch.of(batch.actions, agent)))
+        context.memo[key] = np.stack(by_agent)
+    result: Array = context.memo[key]
+    return result
+
+
+def behaviour_log_probability(context: Context[PpoConfig], agent: int) -> Array:
+    """The recorded log-probability ``[T, E]`` of the agent's actions.
+
+    Raises `BadRequest` for trajectories without log-probabilities.
+    """
+    if context.batch.log_probability is None:
+        raise BadRequest("the trajectories hold no log-probabilities, which PPO learns from")
+    return context.batch.of(context.batch.log_probability, agent)
+
+
+def staleness(context: Context[PpoConfig], group: int) -> dict[str, float]:
+    """How old data differs from the round's policies: metrics of the rows that the group learns from.
+
+    `stale_ratio` is the mean of the ratios proximal over behaviour, 1 but for chance. `stale_clip_fraction` is the
+    share of rows whose weight is at the cap because their ratio is above it. `effective_sample_size` is the share of
+    the rows that would say as much with equal weights (Kish, 1965): mean² / mean of squares.
+    """
+    mask, cap = learned_from(context, group), CORRECTIONS[context.config.correction].cap
+    ratio = _ratios(context, group)[mask]
+    by_row = {"stale_ratio": ratio, "effective_sample_size": ratio * ratio}
+    if cap is not None:
+        by_row["stale_clip_fraction"] = ratio > cap
+    metrics = ByAgent.of(members(context.team, group), mask).means(by_row)
+    for name in [name for name in metrics if name.startswith("effective_sample_size")]:
+        mean = metrics[name.replace("effective_sample_size", "stale_ratio")]
+        metrics[name] = mean * mean / metrics[name] if metrics[name] else 0.0
+    return metrics
+
+
+def _ratios(context: Context[PpoConfig], group: int) -> Array:
+    """Proximal over behaviour ``[n, T, E]``, of double precision; 1 where an agent is dead and no action was taken."""
+    agents = members(context.team, group)
+    recorded = np.stack([behaviour_log_probability(context, agent) for agent in agents]).astype(np.float64)
+    change = np.clip(proximal_log_probability(context, group) - recorded, -_MOST_LOG_RATIO, _MOST_LOG_RATIO)
+    return np.asarray(np.exp(np.where(context.batch.alive[agents], change, 0.0)))
