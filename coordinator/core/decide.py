@@ -1,6 +1,7 @@
 """decide(plan, state) -> command: the next step of a run, as a pure function. No clock, no randomness, no input or
 output."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -10,15 +11,19 @@ from coordinator.core.budget import affordable, allowed_s
 from coordinator.core.controller import is_payable
 from coordinator.core.events import Abandoned, Finishing, Stopped
 from coordinator.core.next_placement import round_price
-from coordinator.core.round_graph import PHASES, Attempt, Node, coming_learners, open_gates
+from coordinator.core.round_graph import PHASES, Attempt, Node, OpenGate, coming_learners, open_gates
 from coordinator.core.state import Plan, Slot, State
 
 
 @dataclass(frozen=True)
 class Dispatch:
-    """Start these attempts, after a commit that records them as dispatched."""
+    """Start these attempts, after a commit that records them as dispatched.
+
+    `awaited`: the works without an answer of each gate that others wait for; the last of them calls for a decision.
+    """
 
     tasks: tuple[Attempt, ...]
+    awaited: tuple[Collection[str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,8 @@ def decide(plan: Plan, state: State) -> Command:
     """The next command. The same plan and state always give the same one."""
     if state.status != "running":
         return Stopped(state.status, state.reason)
-    waiting = sum(slot.waiting for slot in state.slots.values())
-    ready = _ready(plan, state)
+    gates, waiting = open_gates(plan, state), state.waiting
+    ready = _ready(gates, waiting)
     if state.phase == "round" and not state.slots and (reason := limit_reached(plan, state, ready)):
         return _nothing_trained(plan, state, ready) if reason == "dollars" and not state.round else Finishing(reason)
     if not ready:
@@ -51,20 +56,18 @@ def decide(plan: Plan, state: State) -> Command:
         # The attempts in flight are paid for: their reports are awaited first.
         return Wait() if waiting else ending
     if plan.platform.at_once is not None:
-        ready = ready[: max(0, plan.platform.at_once - waiting)]
-    return Dispatch(tuple(_attempt(plan, state, node) for node in ready)) if ready else Wait()
+        ready = ready[: max(0, plan.platform.at_once - len(waiting))]
+    if not ready:
+        return Wait()
+    awaited = tuple(gate.unanswered for gate in gates if gate.awaited)
+    return Dispatch(tuple(_attempt(plan, state, node) for node in ready), awaited)
 
 
-def _ready(plan: Plan, state: State) -> list[Node]:
+def _ready(gates: list[OpenGate], waiting: Mapping[str, Slot]) -> list[Node]:
     """The tasks that may begin, or begin again."""
-    slots = state.slots
     # A gate may have thousands of tasks: those of gates that only wait are not made.
-    gates = [gate for gate in open_gates(plan, state) if any(_is_ready(slots.get(work)) for work in gate.works)]
-    return [node for gate in gates for node in gate.nodes() if _is_ready(slots.get(node.name))]
-
-
-def _is_ready(slot: Slot | None) -> bool:
-    return slot is None or (slot.done is None and not slot.waiting)
+    works_of = [(gate.nodes, gate.unanswered - waiting.keys()) for gate in gates]
+    return [node for nodes, works in works_of if works for node in nodes() if node.name in works]
 
 
 def limit_reached(plan: Plan, state: State, nodes: list[Node]) -> str:

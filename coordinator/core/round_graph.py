@@ -67,6 +67,14 @@ class Gate(NamedTuple):
     after: tuple[str, ...] = ()
 
 
+class OpenGate(NamedTuple):
+    """A gate whose tasks may begin: those without an answer, and whether others wait for them."""
+
+    unanswered: set[str]
+    nodes: Callable[[], list[Node]]
+    awaited: bool
+
+
 class Attempt(msgspec.Struct, frozen=True, gc=False):
     """A work item under its name, with the request of one attempt."""
 
@@ -80,27 +88,20 @@ def in_flight(plan: Plan, state: State) -> list[Node]:
     return [node for gate in open_gates(plan, state) for node in gate.nodes()]
 
 
-def open_gates(plan: Plan, state: State) -> list[Gate]:
+def open_gates(plan: Plan, state: State) -> list[OpenGate]:
     """The gates of the phase whose tasks may begin and are not all answered."""
-    return _open(PHASES[state.phase].gates(plan, state), state)
-
-
-def awaited_gates(plan: Plan, state: State) -> list[Gate]:
-    """Those of the `open_gates` that tasks of the phase wait for: the last answer of one calls for a decision."""
     gates = PHASES[state.phase].gates(plan, state)
     awaited_names = {name for gate in gates for name in gate.after}
-    return [gate for gate in _open(gates, state) if gate.name in awaited_names]
-
-
-def _open(gates: list[Gate], state: State) -> list[Gate]:
-    open_ones, passed_names = list[Gate](), set[str]()
+    # Rounds have thousands of tasks and decisions need all of them: one pass over the slots, the rest is set algebra.
+    answered_works = {work for work, slot in state.slots.items() if slot.done is not None}
+    open_ones, passed_names = list[OpenGate](), set[str]()
     for gate in gates:
         if not passed_names.issuperset(gate.after):
             continue
-        if all((slot := state.slots.get(work)) and slot.done for work in gate.works):
+        if answered_works.issuperset(gate.works):
             passed_names.add(gate.name)
         else:
-            open_ones.append(gate)
+            open_ones.append(OpenGate({*gate.works} - answered_works, gate.nodes, gate.name in awaited_names))
     return open_ones
 
 

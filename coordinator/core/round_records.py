@@ -1,9 +1,10 @@
 """The records of a round, made from the replies of its tasks: returns, evaluations, and its lines of metrics."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, chain, islice, pairwise, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,9 @@ class RoundReplies:
     @cached_property
     def weights(self) -> NDArray[np.float64]:
         """Of every finished episode, of mean 1."""
-        return np.concatenate([np.empty(0), *(part for parts in self._weights for part in parts)])
+        factors = np.repeat(self._factors, [count for of in self._counts for count in of])
+        weights: NDArray[np.float64] = factors * [weight for reply in self.samples for weight in _weights_within(reply)]
+        return weights
 
     @cached_property
     def agent_returns(self) -> tuple[float, ...]:
@@ -59,7 +62,11 @@ class RoundReplies:
     @cached_property
     def env_metrics(self) -> dict[str, float]:
         """Means of the environment's metrics over the finished episodes."""
-        return mean_env_metrics(self.samples, [float(sum(map(np.sum, parts))) for parts in self._weights])
+        if not any(reply.env_metrics for reply in self.samples):
+            return {}
+        edges = accumulate((count for of in self._counts for count in of), initial=0)
+        sums = (self.weights[start:end].sum() for start, end in pairwise(edges))
+        return mean_env_metrics(self.samples, [float(sum(islice(sums, len(of)))) for of in self._counts])
 
     @cached_property
     def return_mean(self) -> float | None:
@@ -76,16 +83,15 @@ class RoundReplies:
         return math.sqrt(squares / (count - float((weights**2).sum()) / count))
 
     @cached_property
-    def _factors(self) -> list[float]:
-        """By rollout, the factor of its episodes' weights."""
-        counts = [len(part) for reply in self.samples for part in _own_weights(reply)]
-        return balancing(counts) if self.whole else [1.0] * len(counts)
+    def _counts(self) -> list[list[int]]:
+        """By reply and rollout, its finished episodes."""
+        return [_episodes_of_rollouts(reply) for reply in self.samples]
 
     @cached_property
-    def _weights(self) -> list[list[NDArray[np.float64]]]:
-        """Of the episodes of every reply's rollouts."""
-        factors = iter(self._factors)
-        return [[next(factors) * part for part in _own_weights(reply)] for reply in self.samples]
+    def _factors(self) -> list[float]:
+        """By rollout, the factor of its episodes' weights."""
+        counts = [count for of in self._counts for count in of]
+        return balancing(counts) if self.whole else [1.0] * len(counts)
 
     @cached_property
     def signals(self) -> RoundSignals:
@@ -98,16 +104,24 @@ class RoundReplies:
         return RoundSignals(self.agent_returns, metrics, tables)
 
 
-def _own_weights(reply: SampleReply) -> list[NDArray[np.float64]]:
-    """By rollout, the weights of its episodes within it."""
+def _episodes_of_rollouts(reply: SampleReply) -> list[int]:
+    """By rollout, its finished episodes; where the reply does not say, they are spread evenly, the first have more."""
+    if reply.weights:
+        return [len(of) for of in reply.weights]
     rollouts = max(1, len(reply.agent_returns))
-    return [np.array(of) for of in reply.weights] or np.array_split(np.ones(len(reply.returns)), rollouts)
+    least, more = divmod(len(reply.returns), rollouts)
+    return [least + 1] * more + [least] * (rollouts - more)
+
+
+def _weights_within(reply: SampleReply) -> Iterable[float]:
+    """Of the reply's episodes, their weights within their rollouts."""
+    return chain(*reply.weights) if reply.weights else repeat(1.0, len(reply.returns))
 
 
 def replies_by_round(plan: Plan, state: State) -> list[RoundReplies]:
     """The replies of each round that the functions in flight went through, all of them answered."""
     whole = plan.inputs.dataset is None and not fragments(plan, state)
-    replies = [slot.done.reply for _, slot in sorted(state.slots.items()) if slot.done]
+    replies = [done.reply for name in sorted(state.slots) if (done := state.slots[name].done)]
     for reply in replies:
         if isinstance(reply, WholeReply):
             return [RoundReplies((s,), (learn,), whole) for s, learn in zip(reply.samples, reply.learns, strict=True)]
@@ -213,5 +227,5 @@ def env_metrics_of(state: State, prefix: str) -> dict[str, float]:
 
 def _replies(state: State, prefix: str) -> list[EvaluateReply]:
     """The replies of all parts, in the order of parts."""
-    dones = [slot.done for name, slot in sorted(state.slots.items()) if name.startswith(prefix)]
+    dones = [state.slots[name].done for name in sorted(state.slots) if name.startswith(prefix)]
     return [done.reply for done in dones if done and isinstance(done.reply, EvaluateReply)]

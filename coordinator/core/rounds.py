@@ -69,7 +69,7 @@ def unfinished_episodes(plan: Plan, state: State) -> tuple[Unfinished, ...]:
 
 def trajectories(state: State) -> tuple[Ref, ...]:
     """The round's trajectories, where they are stored."""
-    dones = [slot.done for name, slot in sorted(state.slots.items()) if name.startswith("sample/")]
+    dones = [state.slots[name].done for name in sorted(state.slots) if name.startswith("sample/")]
     return tuple(done.objects["trajectory"] for done in dones if done and "trajectory" in done.objects)
 
 

@@ -25,7 +25,6 @@ from coordinator.core.events import (
     Stopped,
     decode_answer,
 )
-from coordinator.core.round_graph import awaited_gates
 from coordinator.core.rounds import to_checkpoint
 from coordinator.core.state import Plan, State, WorkItem
 from coordinator.drive.attempt_record import record_of
@@ -88,9 +87,10 @@ class Driver:
         # and number, with the times when they were asked for.
         self._ended: list[Ended] = []
         self._in_flight: dict[tuple[str, int], tuple[WorkItem, float]] = {}
-        # The works without an answer of every gate that others wait for; and whether the last answer of a gate, or a
-        # failure, calls for a decision.
-        self._awaited: list[set[str]] = []
+        # Of the gates that others wait for: the number of the gate by work without an answer, and how many such works
+        # each has. Whether the last answer of such a gate, or a failure, calls for a decision.
+        self._gate_of: dict[str, int] = {}
+        self._unanswered: list[int] = []
         self._decision_due = False
         self._state = State()
         self.remarks: dict[str, None] = {}
@@ -235,10 +235,9 @@ class Driver:
         self.state = self._committed
 
     def _dispatch(self, command: Dispatch) -> None:
-        # Training time begins with the first tasks.
-        awaited_works = [gate.works for gate in awaited_gates(self._plan, self.state)]
         works = [task.work for task in command.tasks]
-        asks = new_asks(self._version + 1, works, awaited_works) if self._detached else {}
+        asks = new_asks(self._version + 1, works, command.awaited) if self._detached else {}
+        # Training time begins with the first tasks.
         self._apply(Dispatched(command.tasks, 0.0 if self._marked is None else self._elapsed(), asks))
         self._write()
         if self._marked is None:
@@ -252,10 +251,8 @@ class Driver:
             if not self._detached:
                 self._in_flight[task.work, request.attempt] = task.item, self._clock()
             self._ports.invoker.invoke(task.item.function, request.address.id, request.attempt, body, request.timeout_s)
-        slots = self.state.slots
-        self._awaited = [
-            {work for work in works if work not in slots or slots[work].done is None} for works in awaited_works
-        ]
+        self._gate_of = {work: gate for gate, works in enumerate(command.awaited) for work in works}
+        self._unanswered = [len(works) for works in command.awaited]
         self._decision_due = False
         # After the invocations, which must start even where storage fails.
         self._finish_round()
@@ -283,11 +280,11 @@ class Driver:
 
     def _completes_gate(self, work: str) -> bool:
         """Whether the answer of `work` is the last of a gate that others wait for."""
-        for unanswered_works in self._awaited:
-            if work in unanswered_works:
-                unanswered_works.remove(work)
-                return not unanswered_works
-        return False
+        gate = self._gate_of.pop(work, None)
+        if gate is None:
+            return False
+        self._unanswered[gate] -= 1
+        return not self._unanswered[gate]
 
     def _leave(self) -> bool:
         """Commits the reports since the last commit, so that a resume bills nothing as lost; False, for `step`."""
