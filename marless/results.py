@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from infra.local.own_process import cores
 from marless.run import Run
 from marless.runs.folder import RunFolder
 from marless.runs.integrity.trusted_origin import playable
@@ -77,6 +78,7 @@ def export(
     episodes: int | None = None,
     greedy: bool = False,
     rounds: tuple[int, int] | None = None,
+    workers: int | None = None,
     trust: bool = False,
 ) -> "Exported":
     """Writes a run's policies, or episodes, in a new folder for programs that do not know MARLess.
@@ -88,7 +90,9 @@ def export(
         best: the policies of the best evaluation in place of the newest.
         episodes: how many to play.
         greedy: episodes of the most probable actions.
-        rounds: the first and the last round whose stored rollouts are written, of runs with a replay buffer.
+        rounds: the first and the last round whose rollouts of training are written. Where the run does not store them
+            it is played again from its first round, and compared with what it recorded.
+        workers: worker processes that play it again; one per core without it.
         trust: as in `evaluate`, where episodes are played.
 
     Raises `UserError` for what does not fit the format, for what the run does not have, and for a folder that is taken.
@@ -98,9 +102,12 @@ def export(
         '1,000 episodes, 25,000 steps, sampled'
     """
     from marless.exports import export as exports
+    from marless.exports.replayed_rounds import PlayAgain
 
-    folder = playable(run, trust) if episodes is not None else RunFolder.find(os.fspath(run))
-    return exports.export(folder, to, None if path is None else Path(path), best, episodes, greedy, rounds)
+    folder, again = RunFolder.find(os.fspath(run)), PlayAgain(workers or cores())
+    if episodes is not None or (rounds is not None and not exports.stores_rounds(folder, rounds)):
+        folder = playable(run, trust)
+    return exports.export(folder, to, None if path is None else Path(path), best, episodes, greedy, rounds, again)
 
 
 @short_errors()

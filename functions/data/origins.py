@@ -4,7 +4,7 @@ The header of an object with trajectories names both (`functions.contract.Origin
 another age than its task promises.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -54,11 +54,16 @@ def require_sampled_in(rounds: Collection[int], origins: Mapping[str, tuple[Orig
     for round_ in rounds:
         policies: dict[str, str] = {}
         for key, of_object in origins.items():
-            origin_ = next((one for one in of_object if one.round == round_), None)
-            if origin_ is None:
-                ages = ", ".join(f"round {one.round}" for one in of_object) or "a round that its header does not name"
-                raise ForeignObject(f"{key} was sampled in {ages}; the task learns from round {round_}")
-            policies.setdefault(origin_.policies, key)
+            policies.setdefault(origin_of(of_object, key, round_).policies, key)
         if len(policies) > 1:
             one, other = list(policies.values())[:2]
             raise ForeignObject(f"{one} and {other} are of round {round_}, but were sampled with different policies")
+
+
+def origin_of(origins: Iterable[Origin], key: str, round_: int) -> Origin:
+    """That of the rollouts of round `round_` in the object `key`; raises `ForeignObject` where it holds none."""
+    by_round = {one.round: one for one in origins}
+    if round_ not in by_round:
+        ages = ", ".join(f"round {one}" for one in by_round) or "a round that its header does not name"
+        raise ForeignObject(f"{key} was sampled in {ages}; round {round_} was to be read")
+    return by_round[round_]

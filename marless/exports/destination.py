@@ -1,8 +1,10 @@
-"""The folder of an export: it appears whole or not at all, and replaces nothing."""
+"""The folder of an export: it appears whole or not at all, and replaces nothing; and the names of files in it."""
 
 import os
+import re
 import shutil
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -36,6 +38,20 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def file_names(agents: Sequence[str], suffix: str, others: Collection[str] = ()) -> list[str]:
+    """The agents' names, with their numbers where these are no names for files, or not on every disk, or those of
+    `others`."""
+    name_counts = Counter(name.lower() for name in (*agents, *others))
+    safe_names = {name for name in name_counts if re.fullmatch(r"\w[\w.-]{0,80}", name) and name_counts[name] == 1}
+    names = []
+    for place, name in enumerate(agents):
+        file_name = name if name.lower() in safe_names else f"agent{place}"
+        while file_name != name and file_name in safe_names:
+            file_name += "_"
+        names.append(f"{file_name}.{suffix}")
+    return names
 
 
 def _umask() -> int:

@@ -1,5 +1,6 @@
 """What `marless export` does: a run's policies, or episodes that they play, in a folder of their own."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,16 @@ from typing import Any
 import msgspec
 
 from coordinator.errors import UserError
-from functions.contract import BadRequest
+from functions.contract import BadRequest, CorruptObject, ForeignObject, NoSuchObject, Origin
 from functions.environments.base import EnvironmentFault, Unsupported
 from marless.exports import dataset_files, policy_files
 from marless.exports.destination import require_free, write_folder
 from marless.exports.episode_recording import Episode, play_episodes
-from marless.exports.stored_rounds import stored_episodes
+from marless.exports.replayed_rounds import ALONE, PlayAgain, replayed_rounds
+from marless.exports.sampled_episodes import sampled_episodes
+from marless.exports.stored_rounds import SampledRound, stored_rounds, stores
 from marless.reports.policy import TeamPolicy, load_policy, without_secrets
+from marless.reports.text import counted
 from marless.runs.folder import BEST_POLICIES, RunFolder
 from marless.runs.run_policies import load_team
 from marless.runs.stored_run import look
@@ -58,9 +62,11 @@ def export(
     episodes: int | None = None,
     greedy: bool = False,
     rounds: tuple[int, int] | None = None,
+    again: PlayAgain = ALONE,
 ) -> Exported:
     """Writes the newest policies of a run, or the `best`, in a format of `FORMATS`; in one of episodes `episodes` that
-    they play, or those that actors stored in `rounds`, the first and the last.
+    they play, or those of training in `rounds`, the first and the last, which are played `again` where the run does
+    not store them.
 
     Raises `UserError` for what does not fit the format, and what the run does not have.
     """
@@ -77,8 +83,8 @@ def export(
         return _export_episodes(folder, to, out, best, episodes, greedy)
     assert rounds is not None
     if best or greedy:
-        raise UserError("--rounds writes what actors stored; leave --best and --greedy away")
-    return _export_rounds(folder, to, out, rounds)
+        raise UserError("--rounds writes what was sampled in training; leave --best and --greedy away")
+    return _export_rounds(folder, to, out, rounds, again)
 
 
 def _export_policies(folder: RunFolder, format_: str, out: Path, best: bool) -> Exported:
@@ -108,28 +114,54 @@ def _export_episodes(folder: RunFolder, format_: str, out: Path, best: bool, epi
     how = "greedy" if greedily else "sampled"
     if greedily and not greedy:
         how += " (these policies have no probabilities to sample from)"
-    return _write_episodes(episodes_played, format_, out, team, from_run.origin | {"greedy": greedily}, how)
+    files = dataset_files.dataset_files(episodes_played, format_, _about(team, from_run.origin | {"greedy": greedily}))
+    write_folder(out, files)
+    return Exported(out, _sizes(files), _counts(episodes_played, how))
 
 
-def _export_rounds(folder: RunFolder, format_: str, out: Path, rounds: tuple[int, int]) -> Exported:
-    """Writes what actors stored in these rounds, the first and the last; raises `UserError` where it is not stored."""
+def stores_rounds(folder: RunFolder, rounds: tuple[int, int]) -> bool:
+    """Whether the run stores the trajectories of these rounds, the first and the last, so that nothing is played.
+
+    Raises `UserError` unless the run has finished them.
+    """
+    with look(folder) as run:
+        done, (first, last) = run.saved_state.round, rounds
+        if not 1 <= first <= last <= done:
+            raise UserError(
+                f"{folder.name} has finished {counted(done, 'round')}; --rounds {first}-{last} is not among them"
+            )
+        return stores(run, first, last)
+
+
+def _export_rounds(folder: RunFolder, format_: str, out: Path, rounds: tuple[int, int], again: PlayAgain) -> Exported:
+    """Writes what was sampled in these rounds, the first and the last; raises `UserError` where it cannot be had."""
     require_free(out)
     dataset_files.require_format(format_)
+    is_stored = stores_rounds(folder, rounds)
     _, team = load_team(folder)
     with look(folder) as run:
-        episodes = stored_episodes(run, team, *rounds)
-        origin = {"run": run.plan.run, "rounds": rounds}
-    return _write_episodes(episodes, format_, out, team, origin, "as actors stored them")
-
-
-def _write_episodes(
-    episodes: list[Episode], format_: str, out: Path, team: TeamPolicy, origin: dict[str, Any], how: str
-) -> Exported:
-    about = {**origin, "task": msgspec.to_builtins(without_secrets(team.task)), "spec": msgspec.to_builtins(team.spec)}
-    files = dataset_files.dataset_files(episodes, format_, about)
+        try:
+            read = stored_rounds(run, *rounds) if is_stored else replayed_rounds(folder, run, *rounds, again)
+        except (CorruptObject, ForeignObject, NoSuchObject) as error:
+            raise UserError(f"{folder.name}: {error}") from error
+        origin = {"run": run.plan.run, "rounds": rounds, "origins": _origins(read)}
+    episodes = sampled_episodes(team, read)
+    files = dataset_files.sampled_files(episodes, format_, _about(team, origin))
     write_folder(out, files)
-    steps = sum(one.length for one in episodes)
-    return Exported(out, _sizes(files), f"{len(episodes):,} episodes, {steps:,} steps, {how}")
+    return Exported(out, _sizes(files), _counts(episodes, "as the run stored them" if is_stored else "played again"))
+
+
+def _origins(rounds: list[SampledRound]) -> list[Origin]:
+    """The origins of all rollouts, each once."""
+    return list(dict.fromkeys(origin for one in rounds for origin in one.origins.values()))
+
+
+def _about(team: TeamPolicy, origin: dict[str, Any]) -> dict[str, Any]:
+    return {**origin, "task": msgspec.to_builtins(without_secrets(team.task)), "spec": msgspec.to_builtins(team.spec)}
+
+
+def _counts(episodes: Sequence[Episode], how: str) -> str:
+    return f"{len(episodes):,} episodes, {sum(one.length for one in episodes):,} steps, {how}"
 
 
 def _sizes(files: dict[str, bytes]) -> dict[str, int]:

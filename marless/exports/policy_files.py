@@ -1,7 +1,5 @@
 """Policies in a format of other programs: the files of an export, by name."""
 
-import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -14,6 +12,7 @@ from functions.encoding import to_json_file
 from functions.environments import spaces
 from marless.exports import plain_tensors
 from marless.exports.agent_policy import AgentPolicy, agent_policies
+from marless.exports.destination import file_names
 from marless.extras import require
 from marless.reports.policy import TeamPolicy, without_secrets
 
@@ -92,22 +91,9 @@ def _safetensors(policies: Sequence[AgentPolicy]) -> tuple[_Files, list[dict[str
 def _one_each(
     policies: Sequence[AgentPolicy], suffix: str, write: Callable[[AgentPolicy], bytes]
 ) -> tuple[_Files, list[dict[str, Any]]]:
-    names = _file_names([policy.name for policy in policies], suffix)
+    names = file_names([policy.name for policy in policies], suffix)
     files = {name: write(policy) for name, policy in zip(names, policies, strict=True)}
     return files, [{"file": name} for name in names]
-
-
-def _file_names(agents: Sequence[str], suffix: str) -> list[str]:
-    """The agents' names, with their numbers where these are no names for files, or not on every disk."""
-    name_counts = Counter(name.lower() for name in agents)
-    safe_names = {name for name in name_counts if re.fullmatch(r"\w[\w.-]{0,80}", name) and name_counts[name] == 1}
-    names = []
-    for place, name in enumerate(agents):
-        file_name = name if name.lower() in safe_names else f"agent{place}"
-        while file_name != name and file_name in safe_names:
-            file_name += "_"
-        names.append(f"{file_name}.{suffix}")
-    return names
 
 
 def _readme(format_: PolicyFormat) -> str:

@@ -2,14 +2,19 @@
 
 import itertools
 import json
+import shutil
 from contextlib import chdir
+from pathlib import Path
 
 import numpy as np
 import pytest
 from commands import SMALL, Commands
 
+from functions import codec
 from marless.cli.app import main
 from marless.reports import load_policy
+from marless.runs.folder import RunFolder
+from marless.runs.stored_run import look
 
 
 @pytest.fixture
@@ -99,12 +104,9 @@ def test_parquet_has_the_numbers_of_npz(marless):
 
 
 def test_stored_rounds_are_written_where_a_replay_buffer_keeps_them(marless):
-    marless.train("a", "algorithm.name=iql", "algorithm.buffer_size=80", "actors.rollout_length=7")
-    said = marless("export", "a", "--to", "npz", "--rounds", "1-4")
-    assert said.code == 2
-    assert "stores rounds" in said.err[0] and "algorithm.buffer_size" in said.err[0]
-    last = marless("export", "a", "--to", "npz", "--rounds", "4")
-    assert last.code == 0, last.err
+    marless.train("a", "algorithm.name=iql", "algorithm.buffer_size=130", "actors.rollout_length=7")
+    last = marless("export", "a", "--to", "npz", "--rounds", "3-4")
+    assert (last.code, last.err) == (0, []) and last.out[-2].endswith("as the run stored them")
     data = arrays("a-npz")
     assert len(data["state"]) % (8 * 7) == 0  # steps of 8 environments, in whole rollouts
     right = [data[f"{a}/actions"] == data[f"{a}/observations"].argmax(1) for a in ("agent_0", "agent_1")]
@@ -112,6 +114,87 @@ def test_stored_rounds_are_written_where_a_replay_buffer_keeps_them(marless):
     ends = data["episode_starts"][1:] - 1
     over = data["agent_0/terminations"] | data["agent_0/truncations"]
     assert np.flatnonzero(over).tolist() == ends.tolist()
+    # Rounds 1 and 2 have left the buffer, so the run is played again: from what it stored nothing differs.
+    again = marless("export", "a", "--to", "npz", "--rounds", "1-4", "--workers", "1", "-o", "exports/again")
+    assert again.code == 0 and again.out[-2].endswith("played again")
+    assert again.err[0].startswith(
+        "rounds 1 to 4 of a are not stored: playing its first 4 rounds again, which took it "
+    )
+    replayed = arrays("again")
+    is_stored = replayed["round"] >= 3
+    for name in data.keys() - {"episode_starts", "round"}:
+        among = is_stored[replayed["episode_starts"][:-1]] if name.startswith("final/") else is_stored
+        np.testing.assert_array_equal(replayed[name][among], data[name], err_msg=name)
+    assert origins("again")[2:] == origins("a-npz")
+    assert [one["round"] for one in origins("again")] == [0, 1, 2, 3]
+    with look(RunFolder.find("a")) as run:
+        for one in origins("a-npz"):
+            assert {one["policies"]} == headers(run, one["round"])
+
+
+def origins(folder):
+    return json.loads(Path(f"exports/{folder}/dataset.json").read_text())["origins"]
+
+
+def headers(run, round_):
+    """The hashes of policies in the headers of what the run stores of a round."""
+    refs = next(past.trajectories for past in run.state.past if past.round == round_)
+    of_objects = [codec.header(run.storage.get(ref.key), ref.key).origins for ref in refs]
+    assert all(origin.round == round_ for of_object in of_objects for origin in of_object)
+    return {origin.policies for of_object in of_objects for origin in of_object}
+
+
+@pytest.mark.packages
+def test_every_agent_has_a_table_that_says_where_each_row_is_from(trained, tmp_path, shell, capfd):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    shell.cd(tmp_path)
+    marless = Commands(capfd)
+    for format_ in ("parquet", "npz"):
+        assert marless("export", f"{trained}/runs/a", "--to", format_, "--rounds", "2-3").code == 0
+    data, table = arrays("a-npz"), parquet.read_table("exports/a-parquet/agent_1.parquet").to_pydict()
+    assert list(table) == [
+        "agent", "version", "policies", "round", "rollout", "environment", "episode", "step", "observation", "action",
+        "log_probability", "reward", "terminated", "truncated", "alive", "state",
+    ]  # fmt: skip
+    assert set(table["agent"]) == {"agent_1"}
+    assert table["version"] == [round_ - 1 for round_ in table["round"]] == data["agent_1/version"].tolist()
+    hashes = {one["round"]: one["policies"] for one in origins("a-parquet")}
+    assert table["policies"] == [hashes[version] for version in table["version"]]
+    assert table["step"] == [
+        step for start, end in itertools.pairwise(data["episode_starts"]) for step in range(end - start)
+    ]
+    for column, name in {"observation": "observations", "action": "actions", "reward": "rewards"}.items():
+        assert table[column] == data[f"agent_1/{name}"].tolist()
+    assert parquet.read_table("exports/a-parquet/final.parquet").num_rows == len(data["episode_starts"]) - 1
+
+
+def test_a_run_that_plays_otherwise_than_it_recorded_is_refused_at_the_first_round_that_differs(
+    trained, tmp_path, shell, capfd
+):
+    shell.cd(tmp_path)
+    shutil.copytree(trained / "runs/a", "runs/a")
+    metrics = Path("runs/a/metrics.jsonl")
+    lines = metrics.read_text().splitlines()
+    line = json.loads(lines[1])
+    lines[1] = json.dumps({**line, "return_mean": line["return_mean"] + 1e-12})
+    metrics.write_text("\n".join(lines) + "\n")
+    said = Commands(capfd)("export", "a", "--to", "npz", "--rounds", "4")
+    assert (said.code, said.out) == (2, [])
+    assert "a played again is another run from round 2 on, its return_mean differs: " in said.err[-1]
+    metrics.write_text(lines[0] + "\n")
+    said = Commands(capfd)("export", "a", "--to", "npz", "--rounds", "4")
+    assert (said.code, len(said.err)) == (2, 1)
+    assert "metrics.jsonl has no round 2, with which the run played again is compared" in said.err[0]
+    assert not Path("exports").exists()
+
+
+def test_rounds_of_damaged_objects_are_refused_in_one_line(marless, tmp_path):
+    marless.train("a", "algorithm.name=iql")
+    path = next((tmp_path / "runs/a/objects/rounds/000000/sample").iterdir())
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    said = marless("export", "a", "--to", "npz", "--rounds", "1")
+    assert (said.code, len(said.err)) == (2, 1)
+    assert f"{path.name} is not the object the run recorded (its hash differs)" in said.err[0]
 
 
 WRONG = {
@@ -122,7 +205,7 @@ WRONG = {
         "leave --episodes",
     ),
     "rounds backwards": (["--to", "npz", "--rounds", "4-2"], "'4-2' is not rounds such as 390-400"),
-    "rounds of an on-policy run": (["--to", "npz", "--rounds", "1-2"], "a stores no rounds"),
+    "rounds to come": (["--to", "npz", "--rounds", "2-5"], "a has finished 4 rounds; --rounds 2-5 is not among them"),
     "a folder that is a file": (["--to", "safetensors", "-o", "file"], "file exists already"),
     "a folder below a file": (["--to", "safetensors", "-o", "file/x"], "file/x cannot be written"),
 }

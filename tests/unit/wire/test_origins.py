@@ -149,7 +149,7 @@ def test_data_of_another_round_than_was_promised_is_refused_in_one_line(place):
         past = (Past(round=2, rollouts=2, trajectories=(three,)),)
         answer, wrong, promised = learner(store, state, (four,), past=past), three, 2
     assert isinstance(answer, Failed) and answer.kind == "foreign_object" and not answer.again
-    assert answer.message == f"{wrong.key} was sampled in round 3; the task learns from round {promised}"
+    assert answer.message == f"{wrong.key} was sampled in round 3; round {promised} was to be read"
 
 
 def test_data_of_a_round_that_two_versions_played_is_refused():
@@ -171,4 +171,4 @@ def test_an_object_that_names_no_round_is_refused():
     store["old"] = codec.encode(store.tensors(ref), TaskHeader(task="old"))
     answer = learner(store, tuple(first.values()), (codec.reference("old", store["old"]),))
     assert isinstance(answer, Failed)
-    assert answer.message == "old was sampled in a round that its header does not name; the task learns from round 4"
+    assert answer.message == "old was sampled in a round that its header does not name; round 4 was to be read"

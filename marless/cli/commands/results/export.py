@@ -1,4 +1,5 @@
-"""marless export: writes a run's policies, or episodes that they play, for programs without MARLess."""
+"""marless export: writes a run's policies, episodes that they play, or those of training, for programs without
+MARLess."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
@@ -7,9 +8,11 @@ from coordinator.errors import FINISHED
 from marless.cli import arguments as common
 from marless.cli.console import playable
 from marless.exports import dataset_files, policy_files
-from marless.exports.export import FORMATS, Exported, export
-from marless.output import say, say_json
+from marless.exports.export import FORMATS, Exported, export, stores_rounds
+from marless.exports.replayed_rounds import PlayAgain
+from marless.output import note, say, say_json
 from marless.runs.folder import RunFolder
+from marless.views.progress_lines import progress_lines
 
 EXAMPLES = """examples:
   marless export latest --to onnx                       a graph for each agent, and a play.py that runs them
@@ -17,6 +20,7 @@ EXAMPLES = """examples:
   marless export latest --to safetensors                weights, a list of layers, and a player in numpy
   marless export latest --to npz --episodes 1000        sampled episodes, for offline learning
   marless export latest --to parquet --episodes 1000 --greedy
+  marless export latest --to parquet --rounds 90-100    what was sampled in training, a table for each agent
 
 docs/how-to/export.md says what is in the files."""
 
@@ -39,20 +43,25 @@ def arguments(parser: ArgumentParser) -> None:
         "--rounds",
         type=_rounds,
         metavar="A-B",
-        help="what actors stored in these rounds, if a replay buffer keeps it",
+        help="what was sampled in these rounds of training; played again if it is not stored (npz, parquet)",
     )
     parser.add_argument("--greedy", action="store_true", help="play the most probable actions (npz, parquet)")
     common.trust(parser)
+    common.workers(parser)
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
     """Writes the folder and prints its path."""
-    folder = playable(options.run, options.trust) if options.episodes else RunFolder.find(options.run)
-    _show(
-        export(folder, options.to, options.out, options.best, options.episodes, options.greedy, options.rounds),
-        options.json,
-    )
+    folder = RunFolder.find(options.run)
+    if options.episodes or (options.rounds and not stores_rounds(folder, options.rounds)):
+        folder = playable(options.run, options.trust)
+    with progress_lines() as progress:
+        again = PlayAgain(options.workers, note, progress)
+        exported = export(
+            folder, options.to, options.out, options.best, options.episodes, options.greedy, options.rounds, again
+        )
+    _show(exported, options.json)
     return FINISHED
 
 

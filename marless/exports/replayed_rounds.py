@@ -1,0 +1,170 @@
+"""Rounds whose trajectories a run has deleted: the run is played again from its first round, which gives the same
+bytes, and is compared with what it recorded round by round."""
+
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec import structs
+
+from coordinator.config.schema import RunConfig
+from coordinator.core.state import RoundLine, State
+from coordinator.drive.driver import Driver
+from coordinator.drive.ports import Ports, Storage
+from coordinator.errors import UserError
+from coordinator.placement.placement_rules import PLACEMENTS
+from functions import codec, keys
+from functions.encoding import to_json
+from functions.setting_limits import MOST_ROUNDS
+from functions.storage_port import Blobs
+from marless.backends import registry
+from marless.backends.base import Connection
+from marless.exports.stored_rounds import SampledRound, sampled_round
+from marless.program import program_name
+from marless.reports import journal, provenance
+from marless.reports.text import counted
+from marless.reports.weights import weights_sha256
+from marless.runs.folder import METRICS, RunFolder
+from marless.runs.stored_run import Stored, plan_of
+
+_TRAJECTORY = keys.object_key("", "trajectory")
+# What depends on when and where a round ran, and not on what was played and learned.
+_INCIDENTAL = {"seconds": 0.0, "dollars": 0.0, "learners": 0, "invocations": 0, "placement": "", "evaluation": None}
+
+
+@dataclass(frozen=True)
+class PlayAgain:
+    """How a run is played again: on so many workers. `announce` is told once what it takes, before it begins, and
+    `progress` how far it is."""
+
+    workers: int = 1
+    announce: Callable[[str], None] = lambda text: None
+    progress: Callable[[str], None] = lambda text: None
+
+
+ALONE = PlayAgain()
+"""On one worker, in silence."""
+
+
+def replayed_rounds(folder: RunFolder, run: Stored, first: int, last: int, again: PlayAgain) -> list[SampledRound]:
+    """The rounds `first` to `last`, counted from 1, which the run has finished. Runs the task's code.
+
+    Raises `UserError` at the first round that differs from what the run recorded, for a run without such records, and
+    when a task fails.
+    """
+    lines = {line.round: line for line in journal.read(folder.path / METRICS) if line.round <= last}
+    if missing := sorted(set(range(1, last + 1)) - lines.keys()):
+        raise UserError(
+            f"{folder.path / METRICS} has no round {missing[0]}, with which the run played again is compared; of a"
+            f" detached run `{program_name()} watch {folder.argument}` writes it"
+        )
+    again.announce(
+        f"{_numbers(first, last)} of {folder.name} {'are' if last > first else 'is'} not stored: playing its first"
+        f" {counted(last, 'round')} again, which took it {lines[last].seconds:,.0f} s, here on"
+        f" {counted(again.workers, 'worker')}"
+    )
+    with TemporaryDirectory(prefix="marless-") as temporary:
+        backend = registry.backend(registry.DEFAULT)
+        with closing(backend.open(Path(temporary), again.workers)) as connection:
+            storage = _KeepsTrajectories(connection.storage, range(first - 1, last))
+            comparison = _Comparison(folder, run, lines, lambda done: again.progress(f"{done:,} of {last:,} rounds"))
+            state = _play(run, replace(connection, storage=storage), comparison, last)
+            if state.round < last:
+                raise UserError(f"{folder.name}, played again, ended in round {state.round + 1}: {state.reason}")
+            comparison.compare_weights(state, storage)
+            return [_read_round(storage, round_) for round_ in range(first - 1, last)]
+
+
+def _play(run: Stored, connection: Connection, comparison: "_Comparison", last: int) -> State:
+    """The state after the round `last`, or where the run ended before."""
+    for ref in run.plan.inputs.refs():
+        connection.storage.put(ref.key, codec.fetch(run.storage, ref))
+    plan = plan_of(run.identity, playable_again(run.plan.config), connection)
+    driver = Driver(plan, Ports(connection.storage, connection.ledger, connection.invoker, comparison))
+    driver.begin()
+    while driver.step(pause_at=last):
+        pass
+    return driver.state
+
+
+def playable_again(config: RunConfig) -> RunConfig:
+    """The configuration of the same rounds without evaluations, limits in seconds and dollars, and with trajectories
+    that are stored."""
+    rule = PLACEMENTS[config.placement.rule]
+    placement = structs.replace(config.placement, inline_objects=False)
+    if rule.one_function or rule.planned:
+        placement = structs.replace(placement, rule="packed")
+    return structs.replace(
+        config,
+        placement=placement,
+        stop=structs.replace(config.stop, seconds=None, dollars=None, return_=None),
+        evaluation=structs.replace(config.evaluation, every=MOST_ROUNDS + 1),
+    )
+
+
+class _KeepsTrajectories:
+    """The storage of a run that is played again: it does not delete the trajectories of `rounds`, and need not survive
+    a power loss."""
+
+    def __init__(self, storage: Storage, rounds: Iterable[int]) -> None:
+        self._storage = storage
+        self._prefixes = tuple(f"{keys.round_prefix(round_)}/" for round_ in rounds)
+        self.get, self.put, self.list = storage.get, storage.put, storage.list
+
+    def persist(self, keys: Iterable[str]) -> None:
+        """See `Storage`."""
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """See `Storage`."""
+        self._storage.delete(key for key in keys if not (key.startswith(self._prefixes) and key.endswith(_TRAJECTORY)))
+
+
+class _Comparison:
+    """A journal that compares every round with what the run recorded of it."""
+
+    def __init__(
+        self, folder: RunFolder, run: Stored, lines: dict[int, RoundLine], on_round: Callable[[int], None]
+    ) -> None:
+        self._folder, self._run, self._lines, self._on_round = folder, run, lines, on_round
+
+    def record(self, line: RoundLine) -> None:
+        """See `Journal`; raises `UserError` for a round that differs."""
+        before, now = (structs.replace(one, **_INCIDENTAL) for one in (self._lines[line.round], line))
+        for name in RoundLine.__struct_fields__:
+            one, other = (to_json(getattr(each, name)) for each in (before, now))
+            if one != other:
+                raise self._fault(line.round, f"its {name} differs")
+        self._on_round(line.round)
+
+    def persist(self) -> None:
+        """See `Journal`."""
+
+    def compare_weights(self, state: State, storage: Blobs) -> None:
+        """Raises `UserError` where the run stopped after this round, with other weights."""
+        end = self._run.saved_state
+        if end.round == state.round and weights_sha256(end, self._run.storage) != weights_sha256(state, storage):
+            raise self._fault(state.round, "its weights differ")
+
+    def _fault(self, round_: int, what: str) -> UserError:
+        """The error for a round that is not the one that the run recorded, and why that may be."""
+        config, identity = self._run.plan.config, self._run.identity
+        present = provenance.environment_fingerprint(config.task, config.algorithm.name, config.algorithm.engine)
+        reasons = [provenance.changes(identity.environment_fingerprint, present)]
+        if provenance.code_sha256() != identity.code_sha256:
+            reasons.append(f"the program changed since (it began with commit {identity.commit or 'unknown'})")
+        reason = "; ".join(filter(None, reasons)) or (
+            "the task does not repeat itself, a limit (stop.*) was raised on the way, or the record was changed"
+        )
+        return UserError(f"{self._folder.name} played again is another run from round {round_} on, {what}: {reason}")
+
+
+def _read_round(storage: Storage, round_: int) -> SampledRound:
+    """A round from what its actors stored."""
+    names = [key for key in storage.list(f"{keys.round_prefix(round_)}/sample/") if key.endswith(_TRAJECTORY)]
+    return sampled_round(storage, round_, tuple(codec.reference(key, storage.get(key)) for key in names))
+
+
+def _numbers(first: int, last: int) -> str:
+    return f"rounds {first:,} to {last:,}" if last > first else f"round {first:,}"
