@@ -68,6 +68,12 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         return ()
 
     @property
+    def stale_reads(self) -> tuple[tuple[str, str], ...]:
+        """The parts of the state that stages read in addition where rounds learn from the data of earlier rounds, as
+        pairs of a stage and a part."""
+        return ()
+
+    @property
     def replayed_steps(self) -> int:
         """The size of the replay buffer in environment steps; 0 for learning from the round's data alone."""
         return 0
@@ -210,6 +216,15 @@ class AlgorithmSpec:
 
         stages = tuple(replace(stage, reads=active(stage.reads), writes=active(stage.writes)) for stage in self.stages)
         return replace(self, stages=stages, parts=active(self.parts)) if idle else self
+
+    def reading(self, more: tuple[tuple[str, str], ...]) -> "AlgorithmSpec":
+        """The specification with stages that read `more`, see `AlgorithmConfig.stale_reads`."""
+
+        def extended(stage: StageSpec) -> StageSpec:
+            parts = tuple(part for name, part in more if name == stage.name and part not in stage.reads)
+            return replace(stage, reads=(*stage.reads, *parts))
+
+        return replace(self, stages=tuple(extended(stage) for stage in self.stages)) if more else self
 
     def stage(self, name: str) -> StageSpec:
         """The stage called `name`."""

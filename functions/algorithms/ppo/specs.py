@@ -117,6 +117,10 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     ] = "vtrace"
 
     @property
+    def stale_reads(self) -> tuple[tuple[str, str], ...]:
+        return (("postprocess", "policy"),) if CORRECTIONS[self.correction].traces else ()
+
+    @property
     def schedules(self) -> Mapping[str, ScheduleName]:
         return {
             "lr": self.lr_schedule,

@@ -4,7 +4,7 @@ Plug-in authors run ``check(SPEC)`` in a test of their own.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -133,6 +133,16 @@ def _check_case(case: _Case) -> None:
                 state = check_stages(case.algorithm, case.code, context)
                 check_placements(case.algorithm, case.code, context, state)
                 whole = check_whole(case.algorithm, case.code, context, whole, state)
+        if case.config.stale_reads:
+            _check_old_data(case, state, trajectories)
+
+
+def _check_old_data(case: _Case, state: Tensors, trajectories: dict[int, Tensors]) -> None:
+    """A round that learns from the newest trajectories, which the policies before the last round sampled."""
+    algorithm = case.algorithm.reading(case.config.stale_reads)
+    context = replace(_context(case, state, trajectories), round=_ROUNDS, age=1)
+    with hint("a round that learns from the round before"):
+        check_placements(algorithm, case.code, context, check_stages(algorithm, case.code, context))
 
 
 def _check_merges(case: _Case) -> None:

@@ -451,6 +451,28 @@ def test_a_part_that_is_idle_is_not_there(shell):
         try_out(shell, replace(SPEC, config=Forgetting))
 
 
+class Comparing(Config, frozen=True, kw_only=True, tag_field="name", tag="sound"):
+    @property
+    def stale_reads(self):
+        return (("mix", "memory"),)
+
+
+def test_a_stage_reads_more_of_the_state_for_old_data_only_where_its_settings_say_so(shell):
+    def remembers(context, group):
+        known = context.age and context.tensors[f"memory/{group_name(group)}"].sum()
+        result, name = mix(context, group), f"share/{group_name(group)}"
+        return result._replace(tensors=result.tensors | {name: result.tensors[name] + np.float32(known)})
+
+    def compares(context, group):
+        if context.age:
+            assert context.tensors[f"policy/{group_name(group)}/w0"].size
+        return remembers(context, group)
+
+    assert try_out(shell, replace(SPEC, config=Comparing), mix=remembers) == ()
+    with pytest.raises(AssertionError, match=r"(?s)mix.*policy/g00/w0"):
+        try_out(shell, replace(SPEC, config=Comparing), mix=compares)
+
+
 def report(more):
     """The parts' sizes, with extra bytes for the policy."""
 

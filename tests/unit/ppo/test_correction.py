@@ -2,6 +2,7 @@
 differentiation, and against PPO as it is where the policies did not change."""
 
 import dataclasses
+import itertools
 
 import msgspec
 import numpy as np
@@ -61,7 +62,7 @@ def scene(case, correction, age=1, changed=as_old, **fields):
     made = synthetic.spec(kind, masked, sides=() if name == "happo" else (0, 0, 1))
     settings = {**SETTINGS, **changes, "correction": correction}
     context, algorithm = synthetic.context(name, made, settings, changed=changed, **fields)
-    return dataclasses.replace(context, age=age), algorithm
+    return dataclasses.replace(context, age=age), algorithm.reading(context.config.stale_reads if age else ())
 
 
 def learned(context, algorithm, groups=(0, 1)):
@@ -182,6 +183,35 @@ def test_what_dead_agents_saw_did_and_got_changes_no_byte(case, correction):
     context, algorithm = scene(case, correction)
     other, _ = scene(case, correction, changed=lambda spec, rollout: synthetic.meddled(spec, as_old(spec, rollout)))
     assert equal(learned(other, algorithm), learned(context, algorithm))
+
+
+@EVERY
+@ALL
+def test_the_placement_changes_no_byte_and_stages_read_what_the_specification_says(case, correction):
+    context, algorithm = scene(case, correction, precision=np.float32)
+    code, made = algorithms.implementation(algorithm), {}
+    for stage in algorithm.stages:
+        groups = [[0, 1]] if stage.in_turn else [[0], [1]]
+        for share in groups:
+            reads = {(part, f"g{group:02d}") for part, group in itertools.product(stage.reads, share)}
+            visible = {key: array for key, array in context.tensors.items() if tuple(key.split("/")[:2]) in reads}
+            new = {key: array for key, array in made.items() if key.split("/")[0] not in algorithm.parts}
+            alone = dataclasses.replace(context, tensors=visible | new, memo={})
+            made |= stages.run(algorithm, code, alone, Share([stage.name], share)).tensors
+    packed = learned(dataclasses.replace(context, memo={}), algorithm).tensors
+    assert codec.tensors_sha256(made) == codec.tensors_sha256(packed)
+    assert packed["policy/g00/w0"].dtype == np.float32
+
+
+def test_only_v_trace_reads_policies_before_they_are_trained():
+    by_correction = {
+        name: algorithms.configuration(algorithms.algorithm("mappo"), {"correction": name}).stale_reads
+        for name in CORRECTIONS
+    }
+    assert by_correction == {"vtrace": (("postprocess", "policy"),), "decoupled": (), "none": ()}
+    mappo = algorithms.algorithm("mappo")
+    assert mappo.reading(by_correction["vtrace"]).stage("postprocess").reads == ("critic", "normaliser", "policy")
+    assert mappo.reading(()) is mappo
 
 
 def test_the_metrics_say_how_much_the_data_differs():
