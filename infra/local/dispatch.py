@@ -35,6 +35,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import merge, nsmallest
 from itertools import islice
 from math import inf
@@ -121,24 +122,29 @@ class Choice(NamedTuple):
     """None: start a new worker."""
 
 
-def order(task: Task) -> tuple[float, int]:
-    """The key by which a lane's queue is sorted: longest first, which ends within 4/3 of the best possible time where
-    every task takes one worker (Graham 1969, "Bounds on Multiprocessing Timing Anomalies")."""
-    return -task.expected_s, task.number
+def order(task: Task, capacity: Capacity) -> tuple[float, int]:
+    """The key by which a lane's queue is sorted: that first which keeps most of the machine busy for longest.
+
+    Where every task takes as much, that is longest first, which ends within 4/3 of the best possible time (Graham 1969,
+    "Bounds on Multiprocessing Timing Anomalies"). Where learners take cores and what they learn from only waits,
+    learners come first: otherwise cores would stand still until nothing waits any more.
+    """
+    return -task.expected_s * dominant_share(task, capacity), task.number
 
 
 class Waiting:
     """The waiting tasks of a lane, by what they read, each list in the `order`."""
 
-    def __init__(self) -> None:
+    def __init__(self, capacity: Capacity) -> None:
         self._queues: dict[Reads, list[Task]] = {}
+        self._order = partial(order, capacity=capacity)
 
     def __bool__(self) -> bool:
         return bool(self._queues)
 
     def add(self, task: Task) -> None:
         """A task comes."""
-        insort(self._queues.setdefault(frozenset(task.reads), []), task, key=order)
+        insort(self._queues.setdefault(frozenset(task.reads), []), task, key=self._order)
 
     def remove(self, task: Task) -> None:
         """A task of `first` goes."""
@@ -151,17 +157,17 @@ class Waiting:
     def first(self) -> list[Task]:
         """At most `WINDOW` in the `order`: some of all that read the same, so that none hides the others."""
         share = max(1, WINDOW // max(1, len(self._queues)))
-        longest = nsmallest(WINDOW, self._queues.values(), key=lambda queue: order(queue[0]))
-        return list(merge(*(queue[:share] for queue in longest), key=order))
+        largest = nsmallest(WINDOW, self._queues.values(), key=lambda queue: self._order(queue[0]))
+        return list(merge(*(queue[:share] for queue in largest), key=self._order))
 
     def alike(self) -> dict[Reads, int]:
         """How many wait that read the same."""
         return {reads: len(queue) for reads, queue in self._queues.items()}
 
     def change(self, update: Callable[[Task], Task]) -> None:
-        """What is known of the tasks has changed, but neither what they read nor their order."""
+        """What is known of the tasks has changed, but not what they read."""
         for queue in self._queues.values():
-            queue[:] = map(update, queue)
+            queue[:] = sorted(map(update, queue), key=self._order)
 
 
 def dominant_share(task: Task, capacity: Capacity) -> float:
@@ -292,13 +298,13 @@ class _Pool:
             if self._busy
             else {}
         )
-        self._load_s_per_byte = capacity.load_s_per_byte
+        self._capacity, self._load_s_per_byte = capacity, capacity.load_s_per_byte
         # A task that is overdue by x is expected to take another x: nobody waits for a prediction that was wrong.
         self._waits_s = {slot.number: abs(slot.free_at - now) for slot in self._busy}
 
     def by_net_duration(self, tasks: list[Task], alike: Mapping[Reads, int] | None = None) -> list[Task]:
         """The tasks as they come, but for those that would have to load: a worker goes on with what it holds, unless
-        another task is longer by more than its part of the loading. Tasks that read the same share the loading, but
+        another task is larger by more than its part of the loading. Tasks that read the same share the loading, but
         those alone that are left to this worker if all who hold the data take as many."""
         if not any(task.reads for task in tasks):
             return tasks
@@ -309,7 +315,8 @@ class _Pool:
         }
 
         def net_s(task: Task) -> float:
-            return task.expected_s - parts_s[frozenset(task.reads)]
+            """Seconds of the whole machine."""
+            return (task.expected_s - parts_s[frozenset(task.reads)]) * dominant_share(task, self._capacity)
 
         return sorted(tasks, key=lambda task: (-net_s(task), task.number))
 

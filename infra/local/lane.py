@@ -113,7 +113,7 @@ class Lane:
         self.running: set[WorkerProcess[Pending]] = set()
         self.foreign: set[str] = set()
         """The groups of its tasks that import code which is not ours."""
-        self.waiting = Waiting()
+        self.waiting = Waiting(pool.capacity)
         self._numbers = count()
         self._pending: dict[int, Pending] = {}
         self._seconds: dict[str, float] = {}
@@ -149,7 +149,7 @@ class Lane:
 
     def close(self) -> None:
         """Kills the workers that run its tasks, with their process groups; drops the others. Idempotent."""
-        self.waiting = Waiting()
+        self.waiting = Waiting(self._pool.capacity)
         self._pending.clear()
         self._pool.drop(self)
 

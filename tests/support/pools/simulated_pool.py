@@ -54,7 +54,7 @@ class SimulatedPool:
     def __init__(self, capacity, weights, arrivals, cache=1000, choosing=choose, correct=False):
         self.capacity, self.cache, self.choosing, self.correct = capacity, cache, choosing, correct
         self.shares = FairShares()
-        self.waiting = {lane: Waiting() for lane in weights}
+        self.waiting = {lane: Waiting(capacity) for lane in weights}
         for lane, weight in weights.items():
             self.shares.open(lane, weight)
         self.workers = []

@@ -368,3 +368,14 @@ def test_a_choice_costs_the_same_however_many_tasks_wait():
     slots = [slot(0), slot(1, idle_since=None, free_at=11.0)]
     assert chosen(queue, slots, busy_cores=1.0, capacity=Capacity(2, 2.0)) is None
     assert queue.seen <= dispatch.WINDOW + 1
+
+
+def test_what_takes_cores_begins_before_longer_tasks_that_only_wait():
+    """Eight slots and one core: four learners of 1 s take 4 s of the core, beside 16 tasks that wait 2 s each."""
+    waiting = [Arrival(0.0, "run", task(number, 2.0, 0.01), 2.0) for number in range(16)]
+    learners = [Arrival(0.0, "run", task(16 + number, 1.0, 1.0), 1.0) for number in range(4)]
+    pool = SimulatedPool(Capacity(8, 1.1), {"run": 1.0}, waiting + learners)
+    pool.run()
+    began = [start.at for start in pool.started if start.choice.task.number >= 16]
+    assert began == pytest.approx([0.0, 1.0, 2.0, 3.0])
+    assert max(start.ends for start in pool.started) < 7.0
