@@ -1,7 +1,7 @@
 """``python -m benchmarks [NAME ...] [--quick] [--out FILE]``: measures and prints markdown tables.
 
-Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `neighbours`, `halving`, `engines`
-and `adapters` take minutes, have tables of their own and run only when they are named.
+Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `neighbours`, `halving`, `pipeline`,
+`engines` and `adapters` take minutes, have tables of their own and run only when they are named.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks import engines, scale, sizes
 from benchmarks.adapters import table as adapters
+from benchmarks.pipeline import measure as pipeline
 from benchmarks.pool import halving_savings, neighbours
 from benchmarks.pool.rows import rows as pool_rows
 from benchmarks.sections import FULL, QUICK, Effort, sections
@@ -67,6 +68,7 @@ def own_tables(effort: Effort, out: Path | None) -> dict[str, Callable[[], str]]
         "pool": lambda: markdown(pool_rows()),
         "neighbours": neighbours.table,
         "halving": lambda: markdown(halving_savings.rows()),
+        "pipeline": lambda: pipeline.table(max(2, effort.repetitions - 2), is_record=effort is FULL),
         "engines": lambda: engines.table(effort.repetitions),
         "adapters": lambda: adapters.table(effort.repetitions + 2, effort.seconds),
         SIZES: lambda: table_of_sizes(out),

@@ -1,0 +1,43 @@
+"""The command line with barriers that rounds no longer have, as the controls of this benchmark:
+``python -m benchmarks.pipeline.barriers WHAT ARGUMENT ...``.
+
+`partials`: sums over parts of a round wait for all of its trajectories. `evaluation`: learners wait for an evaluation
+that is due. Functions, pool and messages are those of every run.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+from coordinator.core.round_graph import PHASES, Gate
+from coordinator.core.state import Plan, State
+from marless.cli.app import main
+
+Gates = Callable[[Plan, State], list[Gate]]
+
+
+def _behind(gates: list[Gate], kind: str, first: tuple[str, ...]) -> list[Gate]:
+    """The gates, of which those of a `kind` wait for all of the kinds `first` too."""
+    awaited = tuple(gate.name for gate in gates if _kind(gate) in first)
+    return [gate._replace(after=(*gate.after, *awaited)) if _kind(gate) == kind else gate for gate in gates]
+
+
+def _kind(gate: Gate) -> str:
+    return gate.name.partition("/")[0]
+
+
+BARRIERS: dict[str, Callable[[list[Gate]], list[Gate]]] = {
+    "partials": lambda gates: _behind(gates, "grad", ("sample",)),
+    "evaluation": lambda gates: _behind(gates, "learn", ("evaluate",)),
+}
+
+
+def main_with(barrier: str, arguments: list[str]) -> int:
+    """Runs a command in whose rounds the barrier stands."""
+    gates, stand = PHASES["round"].gates, BARRIERS[barrier]
+    PHASES["round"] = replace(PHASES["round"], gates=lambda plan, state: stand(gates(plan, state)))
+    return main(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main_with(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,57 @@
+"""The ways to train that are compared, and how long rollouts wait for a round to be as long as its learner."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from benchmarks.pipeline.launch import Settings, Way, trained
+
+# Of the waiting task: rollouts of a round, those of a micro-batch, and slots that sample.
+ROLLOUTS, PART, SLOTS = 64, 4, 8
+# What tasks that wait keep busy, all together, beside learners; less than a second learner.
+_SAMPLING_CORES = 0.9
+# The first guess of a wait.
+_GUESS_S = 0.05
+
+_FEW_EVALUATIONS = {"evaluation.every": 999_999, "evaluation.episodes": 2, "evaluation.final_episodes": 2}
+_ONE_STEP = {"algorithm.name": "ippo", "algorithm.epochs": 1, "algorithm.num_minibatches": 1}
+_WAITING: Settings = {
+    **_FEW_EVALUATIONS,
+    **_ONE_STEP,
+    "task.name": "waiting",
+    "sharing.rule": "all",
+    "actors.num_envs": 8,
+    "algorithm.hidden": [256, 256],
+    "scaling.rollouts": ROLLOUTS,
+}
+# The default run, but for a learner of one step: rounds of 16 rollouts on two slots, which are two cores.
+_COMPUTING: Settings = {**_FEW_EVALUATIONS, **_ONE_STEP, "sharing.rule": "all", "scaling.rollouts": 16}
+
+
+def waiting(learners: int, median_s: float, barrier: str = "", **pipeline: int) -> Way:
+    """Rollouts that wait, on `SLOTS` slots, beside so many slots whose cores learn."""
+    settings = {**_WAITING, "task.options.median_s": median_s, **_table(pipeline)}
+    return Way(settings, SLOTS + learners, learners + _SAMPLING_CORES, barrier)
+
+
+def computing(barrier: str = "", **pipeline: int) -> Way:
+    """Rollouts that compute, on two slots for everything."""
+    return Way({**_COMPUTING, **_table(pipeline)}, 2, 2.0, barrier)
+
+
+def default(barrier: str = "", every: int = 0, **pipeline: int) -> Way:
+    """The default run on two slots, with an evaluation in each round that `every` divides."""
+    evaluated = {"evaluation.every": every, "evaluation.final_episodes": 2} if every else _FEW_EVALUATIONS
+    return Way({**evaluated, **_table(pipeline)}, 2, 2.0, barrier)
+
+
+def calibrated_wait_s(whole: Way, ratio: float) -> float:
+    """The median of a rollout's wait with which learning takes `ratio` times as long as sampling does."""
+    median_s = _GUESS_S
+    for _ in range(2):  # what is not waiting takes its part of the slots, too
+        measured = trained(replace(whole, settings={**whole.settings, "task.options.median_s": median_s}), 3)
+        median_s *= measured.learning_s / ratio / measured.sampling_s
+    return median_s
+
+
+def _table(pipeline: Mapping[str, int]) -> dict[str, object]:
+    return {f"pipeline.{key}": value for key, value in pipeline.items()}
