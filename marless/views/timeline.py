@@ -1,6 +1,6 @@
 """Timelines of attempts: a page with one lane per function that ran, and a trace for Chrome and Perfetto."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -11,7 +11,7 @@ from functions.encoding import to_json
 # Colours that are told apart in print and by the colour-blind (Okabe & Ito, "Color Universal Design", 2008).
 _COLOURS = {
     "sample": "#0072b2", "learn": "#d55e00", "evaluate": "#009e73", "whole": "#cc79a7", "describe": "#56b4e9",
-    "initialise": "#e69f00",
+    "initialise": "#e69f00", "grad": "#882255",
 }  # fmt: skip
 _OTHER, _START_UP, _WAITING, _COORDINATOR = "#999999", "#f0e442", "#dddddd", "#000000"
 _WIDTH, _LEFT, _LANE, _HEAD = 1200.0, 110.0, 16.0, 56.0
@@ -56,11 +56,22 @@ def coordinator_spans(records: Sequence[AttemptRecord]) -> list[tuple[float, flo
     return spans
 
 
-def page(title: str, records: Sequence[AttemptRecord]) -> str:
-    """A page without scripts or links: the timeline as SVG, and what its colours mean."""
+def length_s(records: Sequence[AttemptRecord]) -> float:
+    """Seconds from the first request to the last report."""
+    return max(record.ended_at for record in records) - min(record.asked_at for record in records)
+
+
+def page(title: str, runs: Mapping[str, Sequence[AttemptRecord]]) -> str:
+    """A page without scripts or links: the timeline of each run as SVG, by its heading, and what the colours mean.
+    Seconds are as long in all of them."""
+    longest_s = max(map(length_s, runs.values()))
+    return _document(title, "".join(_timeline(heading, records, longest_s) for heading, records in runs.items()))
+
+
+def _timeline(heading: str, records: Sequence[AttemptRecord], length: float) -> str:
+    """The part of the page about one run, whose picture is `length` seconds wide."""
     laid_out, since = bars(records), min(record.asked_at for record in records)
     lanes = min(MOST_LANES, 1 + max(bar.lane for bar in laid_out))
-    length = max(record.ended_at for record in records) - since
     scale = (_WIDTH - _LEFT) / max(length, 1e-9)
 
     def rect(lane: int, start: float, end: float, colour: str, text: str) -> str:
@@ -82,7 +93,9 @@ def page(title: str, records: Sequence[AttemptRecord]) -> str:
             rectangles.append(rect(bar.lane, bar.start, bar.ready, _START_UP, start_up))
         rectangles.append(rect(bar.lane, bar.ready, record.ended_at, _colour(record), text))
     hidden = 1 + max(bar.lane for bar in laid_out) - lanes
-    return _document(title, lanes, rectangles + _axis(length, scale, lanes), _summary(records, laid_out, hidden))
+    return f"<h2>{escape(heading)}</h2>{_summary(records, laid_out, hidden)}" + _picture(
+        heading, lanes, rectangles + _axis(length, scale, lanes)
+    )
 
 
 def chrome_trace(records: Sequence[AttemptRecord]) -> bytes:
@@ -159,19 +172,24 @@ def _summary(records: Sequence[AttemptRecord], laid_out: Sequence[Bar], hidden: 
     return f"<ul>{''.join(items)}</ul>{note}"
 
 
-def _document(title: str, lanes: int, shapes: Sequence[str], below: str) -> str:
+def _picture(heading: str, lanes: int, shapes: Sequence[str]) -> str:
     height = _HEAD + (lanes + 2) * _LANE
     names = [
         f'<text x="4" y="{_HEAD + 11}">coordinator</text>',
         f'<text x="4" y="{_HEAD + 11 + _LANE}">functions</text>',
     ]
+    return (
+        f'<svg viewBox="0 0 {_WIDTH:.0f} {height:.0f}" width="100%" role="img" aria-label="{escape(heading)}">'
+        f"{''.join(names)}{''.join(shapes)}</svg>"
+    )
+
+
+def _document(title: str, body: str) -> str:
     style = (
         "body{font:14px sans-serif;margin:24px}svg text{font:11px sans-serif}ul{list-style:none;padding:0}"
         "li,li span{display:inline-block}li{margin-right:18px}li span{width:12px;height:12px;margin-right:6px}"
     )
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{style}</style></head><body><h1>{escape(title)}</h1>{below}"
-        f'<svg viewBox="0 0 {_WIDTH:.0f} {height:.0f}" width="100%" role="img" aria-label="{escape(title)}">'
-        f"{''.join(names)}{''.join(shapes)}</svg></body></html>\n"
+        f"<style>{style}</style></head><body><h1>{escape(title)}</h1>{body}</body></html>\n"
     )

@@ -126,7 +126,8 @@ def _busy(simulation: Simulated, kinds: tuple[str, ...]) -> float:
 def _draw(path: Path, setting: Setting, simulation: Simulated) -> None:
     last = simulation.lines[-1].round
     recent = [record for record in simulation.records if last - 3 <= record.round < last]
-    write_for_user(path, timeline.page(f"simulated, {setting.rollouts:,} rollouts a round", recent).encode())
+    title = f"simulated, {setting.rollouts:,} rollouts a round"
+    write_for_user(path, timeline.page("Timeline", {title: recent}).encode())
     say(str(path))
 
 

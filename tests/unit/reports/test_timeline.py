@@ -9,6 +9,7 @@ from coordinator.drive.attempt_record import AttemptRecord
 from marless.reports import attempts
 from marless.reports.attempts import AttemptLog
 from marless.views.timeline import MOST_LANES, bars, chrome_trace, coordinator_spans, page
+from marless.views.timeline_strips import strips
 
 
 def attempt(work, asked, ended, took_ms, init_ms=0.0, **fields):
@@ -43,8 +44,8 @@ def test_between_the_last_end_and_the_next_task_the_coordinator_is_alone():
 
 
 def test_the_page_says_what_every_attempt_was_and_what_the_seconds_were():
-    text = page("a <run>", RECORDS)
-    assert "<h1>a &lt;run&gt;</h1>" in text and "<script" not in text and "http" not in text
+    text = page("Timeline", {"a <run>": RECORDS})
+    assert "<h2>a &lt;run&gt;</h2>" in text and "<script" not in text and "http" not in text
     svg = ElementTree.fromstring(re.search(r"<svg.*</svg>", text, re.DOTALL).group(0))
     titles = [title.text for title in svg.iter("title")]
     assert "round 0 sample/2, waited 1.00 s, worked 1.50 s, answered" in titles
@@ -58,9 +59,31 @@ def test_the_page_says_what_every_attempt_was_and_what_the_seconds_were():
 
 def test_lanes_that_nobody_could_tell_apart_are_counted_and_not_drawn():
     many = [attempt(f"sample/{number}", 0.0, 1.0, 1000.0) for number in range(MOST_LANES + 7)]
-    text = page("many", many)
+    text = page("Timeline", {"many": many})
     assert "7 further lanes are not drawn" in text
     assert text.count("<rect") == MOST_LANES
+
+
+def test_runs_on_one_page_have_seconds_of_the_same_length():
+    """The first run takes 5 s and the second half as long, so that it ends in the middle."""
+    quick = [msgspec.structs.replace(RECORDS[3], asked_at=20.0, ended_at=22.5, duration_ms=2500.0)]
+    pictures = re.findall(r"<svg.*?</svg>", page("Timeline", {"slow": RECORDS, "quick": quick}), re.DOTALL)
+    (bar,) = ElementTree.fromstring(pictures[1]).iter("rect")
+    assert len(pictures) == 2 and float(bar.get("width")) == pytest.approx(1090 * 2.5 / 5, abs=0.01)
+
+
+def test_in_a_terminal_each_kind_has_a_line_with_the_share_of_the_slots_that_it_kept_at_work():
+    records = [msgspec.structs.replace(record, slots=2) for record in RECORDS]
+    records += [attempt("learn/all", 15.0, 18.0, 1000.0, slots=2)]
+    records[-1] = msgspec.structs.replace(records[-1], round=1, ended_at=16.0)
+    # A second in each column: of two slots 0.9, all and a quarter sample, then a half learns.
+    assert strips("first", records, 8.0, width=8) == [
+        "first",
+        "round         0    1",
+        "sampling      ▇█▂       4.3 s",
+        "learning         ▄▄▄    3.0 s",
+        "coordinator     ▄       0.5 s",
+    ]
 
 
 def test_the_trace_has_every_attempt_in_microseconds():

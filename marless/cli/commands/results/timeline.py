@@ -1,43 +1,59 @@
-"""marless timeline: when which function of a run was at work, as a page or as a trace."""
+"""marless timeline: when which function of a run was at work, as a page or as a trace, and beside other runs."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.errors import FINISHED, UserError
 from marless.cli import arguments as common
-from marless.output import say
+from marless.output import note, say
 from marless.reports.atomic_files import write_for_user
 from marless.reports.attempts import read
-from marless.runs.folder import ATTEMPTS, TIMELINE, RunFolder
+from marless.runs.folder import ATTEMPTS, LATEST, TIMELINE, RunFolder
 from marless.views import timeline
+from marless.views.timeline_strips import strips
 
 EXAMPLES = """examples:
   marless timeline                       the last three rounds of the latest run
   marless timeline my_run --rounds 20
+  marless timeline before after          two runs, with seconds of the same length
   marless timeline my_run --trace trace.json     for chrome://tracing and ui.perfetto.dev"""
 
 
 def arguments(parser: ArgumentParser) -> None:
     """What `marless timeline` takes."""
-    common.run(parser)
+    text = f"runs under runs/, or paths of their folders (default: {LATEST}, the newest)"
+    parser.add_argument("runs", metavar="RUN", nargs="*", default=[LATEST], help=text)
     parser.add_argument(
         "--rounds", type=common.count, default=3, metavar="N", help="the last rounds to draw (default: %(default)s)"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help=f"the page (default: {TIMELINE} in the run's folder)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help=f"the page (default: {TIMELINE} in the folder of the first run)"
+    )
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for Chrome and Perfetto, and no page")
 
 
 def run(options: Namespace) -> int:
-    """Writes the file and prints its path."""
-    folder = RunFolder.find(options.run)
+    """Draws the runs on standard error, writes the file and prints its path."""
+    folders = [RunFolder.find(text) for text in dict.fromkeys(options.runs)]
+    if options.trace and len(folders) > 1:
+        raise UserError("--trace takes one run; without it the page has all of them")
+    drawn = dict(map(_last_rounds, folders, [options.rounds] * len(folders)))
+    longest_s = max(map(timeline.length_s, drawn.values()))
+    note(*(line for heading, records in drawn.items() for line in strips(heading, records, longest_s)))
+    path = options.trace or options.out or folders[0].path / TIMELINE
+    page = timeline.page("Timeline", drawn).encode() if not options.trace else b""
+    write_for_user(path, page or timeline.chrome_trace(*drawn.values()))
+    say(str(path))
+    return FINISHED
+
+
+def _last_rounds(folder: RunFolder, count: int) -> tuple[str, list[AttemptRecord]]:
+    """The attempts of a run's last rounds, and what they are."""
     records = read(folder.path / ATTEMPTS)
     if not records:
         raise UserError(f"{folder.name} has no {ATTEMPTS}: only attempts of runs that a process drives are recorded")
     # Not the evaluations that end a run, which are longer than many rounds.
     last = max((record.round for record in records if record.work.startswith("sample/")), default=0)
-    recent = [record for record in records if last - options.rounds < record.round <= last] or records
-    path = options.trace or options.out or folder.path / TIMELINE
-    title = f"{folder.name}, rounds {min(record.round for record in recent)} to {last}"
-    write_for_user(path, timeline.chrome_trace(recent) if options.trace else timeline.page(title, recent).encode())
-    say(str(path))
-    return FINISHED
+    recent = [record for record in records if last - count < record.round <= last] or records
+    return f"{folder.name}, rounds {min(record.round for record in recent)} to {last}", recent

@@ -1,0 +1,66 @@
+"""A timeline for a terminal: a line for each kind of task, with how many of the slots it kept at work."""
+
+from collections.abc import Mapping, Sequence
+
+from coordinator.drive.attempt_record import AttemptRecord
+from marless.reports.text import seconds
+from marless.views.timeline import coordinator_spans
+
+# What each kind does, in the order of a round; other kinds follow by their names.
+_DOING = {
+    "sample": "sampling",
+    "whole": "whole rounds",
+    "grad": "summing",
+    "learn": "learning",
+    "evaluate": "evaluating",
+}
+_COORDINATOR = "coordinator"
+_LABEL = 14
+_LEVELS = " ▁▂▃▄▅▆▇█"
+
+Span = tuple[float, float]
+
+
+def strips(heading: str, records: Sequence[AttemptRecord], length_s: float, width: int = 52) -> list[str]:
+    """The lines of a run: `width` columns for `length_s` seconds from the first request on, and the seconds of each
+    kind together. A full block is all slots; of the coordinator, the time in which no function was at work."""
+    since, slots = min(record.asked_at for record in records), max(record.slots for record in records)
+    spans: dict[str, list[Span]] = {name: [] for name in _DOING.values()}
+    for record in records:
+        kind = record.kind.partition(":")[0]
+        begin = record.ended_at - record.duration_ms / 1000
+        spans.setdefault(_DOING.get(kind, kind), []).append((begin - since, record.ended_at - since))
+    lines = [_line(name, each, length_s, slots, width) for name, each in spans.items() if each]
+    alone = [(begin - since, end - since) for begin, end in coordinator_spans(records)]
+    begins = {record.round: record.asked_at - since for record in sorted(records, key=lambda each: -each.asked_at)}
+    last_line = _line(_COORDINATOR, alone, length_s, 1, width)
+    return [heading, _rounds(begins, length_s, width), *lines, last_line]
+
+
+def _rounds(begins: Mapping[int, float], length_s: float, width: int) -> str:
+    """The numbers of the rounds, each above the column in which it begins, as far as there is room."""
+    text = ""
+    for number, begin in sorted(begins.items()):
+        column = int(begin / max(length_s, 1e-9) * width)
+        if column >= len(text) + bool(text) and column + len(str(number)) <= width:
+            text = f"{text:<{column}}{number}"
+    return f"{'round':<{_LABEL}}{text}"
+
+
+def _line(name: str, spans: Sequence[Span], length_s: float, slots: int, width: int) -> str:
+    column_s = max(length_s, 1e-9) / width
+    shares = [
+        sum(_common_s(span, column * column_s, column_s) for span in spans) / column_s / slots
+        for column in range(width)
+    ]
+    strip = "".join(_LEVELS[_level(share)] for share in shares)
+    return f"{name:<{_LABEL}}{strip}  {seconds(sum(end - begin for begin, end in spans))}"
+
+
+def _common_s(span: Span, begin: float, length: float) -> float:
+    return max(0.0, min(span[1], begin + length) - max(span[0], begin))
+
+
+def _level(share: float) -> int:
+    """The block of a share; what was hardly at work is seen, too."""
+    return min(len(_LEVELS) - 1, max(round(share * (len(_LEVELS) - 1)), share > 0.02))
