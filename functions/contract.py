@@ -130,7 +130,7 @@ class Behaviour(Message, frozen=True, kw_only=True):
 
 
 class Past(Message, frozen=True, kw_only=True):
-    """The trajectories of an earlier round, for algorithms with a replay buffer."""
+    """The trajectories of a round that a later one learns from, alone or in a replay buffer."""
 
     round: int
     """The round's number."""
@@ -335,7 +335,7 @@ class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
 
 
 class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
-    """Run stages of the algorithm on the round's trajectories."""
+    """Run stages of the algorithm on the trajectories of the round, or of an earlier one."""
 
     team: Team
     """Which agents share networks."""
@@ -362,6 +362,15 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     partial: int | None = None
     """The number of the micro-batch whose sums are all that the task makes; it reads only the trajectories of this
     one."""
+    age: int = 0
+    """How many rounds before the address's one the rollouts were collected."""
+
+    @property
+    def sampled(self) -> Past:
+        """The round that it learns from."""
+        return Past(
+            round=self.address.round - self.age, rollouts=len(self.rollouts), trajectories=self.trajectories
+        )
 
     def reads(self) -> tuple[Ref, ...]:
         return (*self.trajectories, *self.state, *self.tensors, *self.learning.reads())

@@ -14,6 +14,9 @@ MOST_STEPS = 1_000_000
 # Of a network's layer, and of layers: with one input, a layer of so many units and its optimiser take 10^8 bytes.
 MOST_UNITS = 10_000_000
 MOST_LAYERS = 100
+# Rounds between sampling and learning. Every one of them is a round of trajectories that the run stores, and with more
+# the policies that sampled are too far from those that learn.
+MOST_LAG = 8
 # Optimiser steps of a round take a millisecond each at least, and a function has 15 minutes (the same quotas).
 MOST_UPDATES = 100_000
 # Passes over a round's data, which may be one minibatch.

@@ -216,6 +216,13 @@ def _placement(config: RunConfig) -> Iterator[str]:
         yield "placement.deadline_s: give a deadline or placement.dollars_per_hour, not both"
 
 
+def _pipeline(config: RunConfig) -> Iterator[str]:
+    """Learning can begin beside sampling."""
+    if config.pipeline.lag and PLACEMENTS[config.placement.rule].one_function:
+        rule = config.placement.rule
+        yield f"pipeline.lag: placement.rule={rule} learns and samples in one function, one after the other; use packed"
+
+
 def _stop(config: RunConfig) -> Iterator[str]:
     """Limits that can be kept."""
     if config.stop.dollars is not None and config.pricing.storage == "express":
@@ -252,6 +259,7 @@ CHECKS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _league,
     _offline,
     _placement,
+    _pipeline,
     _stop,
     _pricing,
     _task,

@@ -30,6 +30,7 @@ from functions.setting_limits import (
     MOST_ENV_STEPS,
     MOST_ENVS,
     MOST_EPISODES,
+    MOST_LAG,
     MOST_ROLLOUTS,
     MOST_ROUNDS,
     MOST_SEED,
@@ -187,6 +188,20 @@ class Placement(Section, frozen=True, kw_only=True):
     )
 
 
+class Pipeline(Section, frozen=True, kw_only=True):
+    """What of a round runs beside what."""
+
+    lag: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=MOST_LAG,
+            description="rounds between sampling and learning: with 1 or more a round learns from an earlier one while"
+            " it is sampled",
+        ),
+    ] = 0
+
+
 class Evaluation(Section, frozen=True, kw_only=True):
     """Greedy episodes on fresh start states."""
 
@@ -328,6 +343,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
     sharing: Sharing = Sharing()
     scaling: Scaling = Scaling()
     placement: Placement = Placement()
+    pipeline: Pipeline = Pipeline()
     evaluation: Evaluation = Evaluation()
     opponents: Opponents = Opponents()
     league: League = League()

@@ -238,11 +238,13 @@ def _proposal_bytes(plan: Plan, state: State) -> int:
 
 
 def _checkpoint_puts(plan: Plan, state: State) -> int:
-    """The most objects that the coordinator stores itself until the run ends: two from every learner, twice over."""
+    """The most objects that the coordinator stores itself until the run ends, twice over: two from every learner, and
+    what later rounds read of every rollout: the trajectories of `pipeline.lag` rounds, and unfinished episodes."""
     if state.round_placement is None or not state.round_placement.inline_objects:
         return 0
     works = sum(map(len, learner_schedule(plan, state))) or 1
-    return 2 * (2 * works + len(state.groups))
+    of_rollout = plan.config.pipeline.lag + fragments(plan, state)
+    return 2 * (2 * works + len(state.groups) + of_rollout * plan.config.scaling.rollouts)
 
 
 def _dollars_per_second(plan: Plan, memory_mb: int) -> Decimal:

@@ -165,7 +165,8 @@ def plan_next_round(
         values = trend.values(controller.trend)
         slope = trend.slope(values)
         judge = trend.TRENDS[config.trend.rule]
-        due = proposal is None and _may_switch(config, controller)
+        # A round that only samples has no learners, whose summaries tell how similar policies are.
+        due = proposal is None and round_ >= config.pipeline.lag and _may_switch(config, controller)
         if due and judge(values, config.trend.gamma, config.trend.alpha):
             proposal = _propose(config, spec, team, controller, signals, round_)
             event = "" if proposal else "alone"

@@ -96,6 +96,7 @@ def workload(plan: Plan, state: State) -> Workload:
         recorded=plan.inputs.dataset is not None,
         input_reads=_input_reads(plan, state),
         opponent_reads=max(len(one.policies) for one in state.league.checkpoints) if state.league else None,
+        lag=plan.config.pipeline.lag,
     )
 
 

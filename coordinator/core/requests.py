@@ -18,6 +18,7 @@ from functions.contract import (
     Learning,
     LearnTask,
     Match,
+    Past,
     Recorded,
     Ref,
     RegroupTask,
@@ -67,9 +68,10 @@ def learning(plan: Plan, state: State) -> Learning:
     return Learning(spec=state.env_spec, algorithm=name, hyperparameters=hyperparameters)
 
 
-def training(plan: Plan, state: State) -> Learning:
-    """The algorithm and its settings, with the earlier rounds that this one learns from."""
-    return msgspec.structs.replace(learning(plan, state), rows=plan.config.sharing.rows, past=rounds.past(plan, state))
+def training(plan: Plan, state: State, newest: Past) -> Learning:
+    """The algorithm and its settings, with the rounds before `newest` in the replay buffer."""
+    past = rounds.replayed_rounds(plan, state, newest)
+    return msgspec.structs.replace(learning(plan, state), rows=plan.config.sharing.rows, past=past)
 
 
 def describe(plan: Plan, state: State) -> DescribeTask:
@@ -103,17 +105,18 @@ def match(state: State, like: SampleTask, side: Side, position: int) -> Match:
 
 
 def learn(
-    plan: Plan, state: State, trajectories: tuple[Ref, ...], tensors: tuple[Ref, ...], refs: tuple[Ref, ...] = ()
+    plan: Plan, state: State, learned: Past, tensors: tuple[Ref, ...], refs: tuple[Ref, ...] = ()
 ) -> LearnTask:
-    """What the round's learning tasks that read `tensors` have in common."""
+    """What the round's learning tasks that learn from the round `learned` and read `tensors` have in common."""
     return LearnTask(
         address=address(plan, state, "learn"),
         team=team_of(state),
-        learning=training(plan, state),
+        learning=training(plan, state, learned),
         stages=(),
         groups=(),
-        rollouts=tuple(range(state.controller.rollouts)),
-        trajectories=trajectories,
+        rollouts=tuple(range(learned.rollouts)),
+        trajectories=learned.trajectories,
+        age=state.round - learned.round,
         state=refs,
         tensors=tensors,
         progress=rounds.progress(plan, state) if rounds.scheduled(plan) else 0.0,
@@ -131,7 +134,7 @@ def whole(plan: Plan, state: State) -> WholeTask:
         team=team_of(state),
         sampling=sampling(plan, state, tuple(range(state.controller.rollouts))),
         learning=msgspec.structs.replace(
-            training(plan, state),
+            training(plan, state, rounds.sampled_round(state)),
             summaries=controller.summaries(plan.config, state.controller),
             updates=algorithm.updates_per_round,
         ),

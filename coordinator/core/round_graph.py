@@ -6,6 +6,12 @@ task may begin once all tasks of the gates that it waits for are answered, whate
 
     sample ──► learn/0 ──► learn/1 ... ──► end of the round
     evaluate ────────────────────────────► end of the round
+
+With `pipeline.lag` learning waits for nothing, as what it reads was sampled in an earlier round:
+
+    sample ──────────────────────────────► end of the round
+    evaluate ────────────────────────────► end of the round
+    learn/0 ──► learn/1 ... ─────────────► end of the round
 """
 
 from collections.abc import Callable, Collection
@@ -106,17 +112,22 @@ def open_gates(plan: Plan, state: State) -> list[OpenGate]:
 
 
 def coming_learners(plan: Plan, state: State) -> list[Node]:
-    """The learners of the round that begins: none may begin yet, and each is as large as the largest may be."""
+    """The learners of the round that begins which may not begin yet, each as large as the largest may be."""
     samples = () if PLACEMENTS[state.placement.rule].one_function else rounds.rollout_packs(state)
-    works = [work for wave in learner_schedule(plan, state) for work in wave]
-    request = requests.learn(plan, state, (_TO_COME,) * len(samples), (_TO_COME,) * len(works), state.objects)
+    waves, lag = learner_schedule(plan, state), plan.config.pipeline.lag
+    works = [work for wave in waves for work in wave]
+    coming_works = [work for wave in waves[lag > 0 :] for work in wave]
+    if not coming_works:
+        return []
+    learned = rounds.learned_round(plan, state) if lag else rounds.sampled_round(state, (_TO_COME,) * len(samples))
+    request = requests.learn(plan, state, learned, (_TO_COME,) * len(works), state.objects)
     return [
         Node(
             work.name,
             _item(plan, state, "learner", work.kind(spec_of(plan).stages), _gets(request), peers=len(works)),
             _unready,
         )
-        for work in works
+        for work in coming_works
     ]
 
 
@@ -143,9 +154,9 @@ def served_after(plan: Plan, state: State) -> dict[str, tuple[int, ...]]:
     if PLACEMENTS[state.placement.rule].one_function:
         # What the task plays is not stored yet when it fills its buffer.
         return served_by(state, "learner", 1, state.round - 1)
-    learners = max(map(len, learner_schedule(plan, state)))
+    learners = max(map(len, learner_schedule(plan, state)), default=0)
     state = replace(state, served=served_by(state, "actor", len(rounds.rollout_packs(state)), state.round))
-    return served_by(state, "learner", learners, state.round)
+    return served_by(state, "learner", learners, state.round - plan.config.pipeline.lag)
 
 
 def _describe(plan: Plan, state: State) -> list[Gate]:
@@ -164,12 +175,13 @@ def _round(plan: Plan, state: State) -> list[Gate]:
     if state.round and state.round % plan.config.evaluation.every == 0:
         nodes = evaluations(plan, state, "evaluate", plan.config.evaluation.episodes, state.policies)
         gates.append(_gate("evaluate", nodes))
+    before_learning = () if plan.config.pipeline.lag else ("sample",)
     return gates + [
         Gate(
             name=f"learn/{wave}",
             works=[work.name for work in works],
             nodes=partial(learns, plan, state, wave),
-            after=(f"learn/{wave - 1}" if wave else "sample",),
+            after=(f"learn/{wave - 1}",) if wave else before_learning,
         )
         for wave, works in enumerate(learner_schedule(plan, state))
     ]
@@ -238,11 +250,12 @@ def learns(plan: Plan, state: State, wave: int) -> list[Node]:
     before = [work for works in waves[:wave] for work in works]
     publishers = [work.name for work in before if work.publish and work.first == waves[wave][0].first]
     tensors = tuple(done.objects["tensors"] for name in publishers if (done := state.slots[name].done))
+    learned = rounds.learned_round(plan, state)
     if wave:
         objects, parts = locations_after_learning(plan, state, wave)
-        served_before = served_by(state, "learner", max(map(len, waves[:wave])), state.round)
+        served_before = served_by(state, "learner", max(map(len, waves[:wave])), learned.round)
         state = replace(state, objects=objects, parts=parts, served=served_before)
-    like = requests.learn(plan, state, rounds.trajectories(state), tensors)
+    like = requests.learn(plan, state, learned, tensors)
     return [_learn(plan, state, work, number, like) for number, work in enumerate(waves[wave])]
 
 
@@ -258,7 +271,7 @@ def _learn(plan: Plan, state: State, work: Work, number: int, like: LearnTask) -
         work.kind(spec.stages),
         _gets(replace(like, state=refs)),
         size=rounds.agents_learned_from(plan, state, work.groups)
-        * state.controller.rollouts
+        * len(like.rollouts)
         * rounds.rollout_steps(plan, state),
         peers=sum(map(len, learner_schedule(plan, state))),
         expected_hits=kept_past(state, number, like.learning.past),

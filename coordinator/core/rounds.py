@@ -73,23 +73,44 @@ def trajectories(state: State) -> tuple[Ref, ...]:
     return tuple(done.objects["trajectory"] for done in dones if done and "trajectory" in done.objects)
 
 
-def past(plan: Plan, state: State) -> tuple[Past, ...]:
-    """The earlier rounds that this round learns from."""
-    newest = Past(round=state.round, rollouts=state.controller.rollouts, trajectories=())
+def sampled_round(state: State, trajectories: tuple[Ref, ...] = ()) -> Past:
+    """The round in flight, as one to learn from."""
+    return Past(round=state.round, rollouts=state.controller.rollouts, trajectories=trajectories)
+
+
+def learned_round(plan: Plan, state: State) -> Past:
+    """The round that the one in flight learns from: itself, or the one `pipeline.lag` rounds before it.
+
+    Which one that is depends on the number of the round alone, so a run has the same bytes however long its tasks take.
+    """
+    if lag := plan.config.pipeline.lag:
+        return next(past for past in state.past if past.round == state.round - lag)
+    return sampled_round(state, trajectories(state))
+
+
+def replayed_rounds(plan: Plan, state: State, newest: Past) -> tuple[Past, ...]:
+    """The rounds before `newest` in the replay buffer whose last one it is."""
+    before = (past for past in state.past if past.round < newest.round)
     most = plan.config.algorithm.replayed_steps
-    return newest_rounds((*state.past, newest), rollout_steps(plan, state), most)[:-1]
+    return newest_rounds((*before, newest), rollout_steps(plan, state), most)[:-1]
 
 
 def remember_rounds(plan: Plan, state: State, rounds: int) -> tuple[Past, ...]:
     """The past rounds that may be learned from after the `rounds` rounds in flight."""
-    most = plan.config.algorithm.replayed_steps
+    most, lag = plan.config.algorithm.replayed_steps, plan.config.pipeline.lag
+    if not most and not lag:
+        return ()
     whole = state.slots.get(WHOLE)
     trajectory_refs = (whole.done.objects["played"],) if most and whole and whole.done else trajectories(state)
     new = [
         Past(round=state.round + index, rollouts=state.controller.rollouts, trajectories=trajectory_refs)
         for index in range(rounds)
     ]
-    return newest_rounds((*state.past, *new), rollout_steps(plan, state), most) if most else ()
+    sampled_rounds = (*state.past, *new)
+    # With a lag the next round learns from the one before `waiting`; without one from itself.
+    waiting = max(0, len(sampled_rounds) - max(0, lag - 1))
+    replayed = newest_rounds(sampled_rounds[:waiting], rollout_steps(plan, state), most)
+    return (*replayed, *sampled_rounds[waiting:])
 
 
 def behaviour(plan: Plan, state: State, rounds_later: int = 0) -> Behaviour:

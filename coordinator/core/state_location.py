@@ -28,7 +28,10 @@ def spec_of(plan: Plan) -> AlgorithmSpec:
 
 
 def learner_schedule(plan: Plan, state: State) -> list[list[Work]]:
-    """The waves of invocations over which the round's learning is spread."""
+    """The waves of invocations over which the round's learning is spread; none where nothing is old enough to learn
+    from, so that the round only samples."""
+    if state.round < plan.config.pipeline.lag:
+        return []
     updates = plan.config.algorithm.updates_per_round
     return _schedule(state.placement.rule, spec_of(plan), state.groups, updates, state.placement.packs)
 

@@ -123,9 +123,9 @@ def is_possible(round_placement: RoundPlacement, layout: Layout, terms: Terms) -
 
 
 def _is_distinct(rule: str, layout: Layout) -> bool:
-    """Not where `balanced` is `packed`, with one slot, or `fused`, with one for every group; nor where a league needs
-    actors, and there are none."""
-    if PLACEMENTS[rule].one_function and layout.workload.opponent_reads is not None:
+    """Not where `balanced` is `packed`, with one slot, or `fused`, with one for every group; nor where a league or a
+    lag needs actors, and there are none."""
+    if PLACEMENTS[rule].one_function and (layout.workload.opponent_reads is not None or layout.workload.lag):
         return False
     return not PLACEMENTS[rule].balances or len(layout.workload.packs) > 1
 

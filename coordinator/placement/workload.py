@@ -30,6 +30,7 @@ class Workload:
     on in the next round; 0 where all end. `recorded`: rollouts are not played, so that actors read no policies.
     `input_reads`: how many other objects every task that samples reads. `opponent_reads`: the most objects with
     policies of one checkpoint of a league, whose rollouts are played by actors, each alone; None without a league.
+    `lag`: how many rounds before it a round learns from; with 1 or more learners begin beside the actors.
     """
 
     agents: int
@@ -55,6 +56,7 @@ class Workload:
     recorded: bool = False
     input_reads: int = 0
     opponent_reads: int | None = None
+    lag: int = 0
 
     def agents_learned_from(self, groups: Sequence[int]) -> int:
         """How many agents' rows the groups learn from."""
@@ -120,7 +122,10 @@ class Layout:
         return self._locations[rule]
 
     def schedule(self, round_placement: RoundPlacement) -> list[list[Task]]:
-        """The round's tasks, or the one task of several rounds."""
+        """The round's tasks in waves, each of which begins after the one before it, or the one task of several rounds.
+
+        With a lag the first learners are of one wave with the actors.
+        """
         key = (round_placement.rule, round_placement.rollouts_per_invocation, round_placement.rounds_per_task)
         if key not in self._schedules:
             self._schedules[key] = (
@@ -199,10 +204,13 @@ class Layout:
             for location, size in self.locations(round_placement.rule).sizes.items()
             if location.work != "initialise"
         ]
-        unfinished_bytes = self.workload.rollouts * self.workload.unfinished_bytes
-        players = sum(task.number for task in self.schedule(round_placement)[0])
-        puts = len(sizes) + (players if unfinished_bytes else 0)
-        return meter + Meter(puts=puts, bytes_written=round(sum(sizes) + unfinished_bytes))
+        workload = self.workload
+        unfinished_bytes = workload.rollouts * workload.unfinished_bytes
+        first_wave = self.schedule(round_placement)[0]
+        players = sum(task.number for task in first_wave if task.kind in ("sample", "whole"))
+        puts = len(sizes) + players * ((unfinished_bytes > 0) + workload.lag)
+        trajectory_bytes = workload.lag * workload.rollouts * workload.rollout_bytes
+        return meter + Meter(puts=puts, bytes_written=round(sum(sizes) + unfinished_bytes + trajectory_bytes))
 
     def _works(self, rule: str) -> list[list[Work]]:
         workload = self.workload
@@ -268,7 +276,7 @@ class Layout:
             before = [work for work in publishing_works if work.first == wave[0].first]
             schedule.append([_learner(work, before, pairs, trajectories, locations, self.workload) for work in wave])
             publishing_works += [work for work in wave if work.publish]
-        return schedule
+        return [schedule[1] + schedule[0], *schedule[2:]] if self.workload.lag else schedule
 
 
 def _object_locations(schedule: Sequence[Sequence[Work]], workload: Workload) -> ObjectLocations:

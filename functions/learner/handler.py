@@ -2,7 +2,7 @@
 
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
-from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, Past, RegroupTask, WholeTask
+from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, RegroupTask, WholeTask
 from functions.data import batch
 from functions.data.origins import read_sampled
 from functions.data.replay_buffer import ReplayBuffer
@@ -44,7 +44,7 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
     share = Share(task.stages, task.groups, range(first, first + learning.updates))
     replay_buffer = _replay_buffer(task, trajectories, blobs)
     data = batch.join(learning.spec, trajectories, task.rollouts)
-    outcome = update(task, task.address.round, share, data, tensors, replay_buffer, task.progress)
+    outcome = update(task, task.address.round, share, data, tensors, replay_buffer, task.progress, task.age)
     policies, learner, round_local = split_by_lifetime(outcome.tensors, algorithms.algorithm(learning.algorithm).parts)
     objects: Objects = [Output("policies", policies)] if policies else []
     if task.publish_tensors:
@@ -53,14 +53,13 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
 
 
 def _replay_buffer(task: LearnTask, trajectories: Tensors, blobs: Blobs) -> ReplayBuffer | None:
-    """The replay buffer with the present round as its last; None for algorithms without one."""
-    learning, round_ = task.learning, task.address.round
+    """The replay buffer with the task's rollouts as its last; None for algorithms without one."""
+    learning, newest = task.learning, task.sampled
     algorithm = algorithms.algorithm(learning.algorithm)
     if not algorithms.configuration(algorithm, learning.hyperparameters).replayed_steps:
         return None
-    newest = Past(round=round_, rollouts=len(task.rollouts), trajectories=task.trajectories)
     rounds = (*learning.past, newest)
     replay_buffer = replay_buffer_of(learning.spec, learning.past, newest)
-    load_rounds(replay_buffer, rounds, {round_: trajectories}, blobs)
+    load_rounds(replay_buffer, rounds, {newest.round: trajectories}, blobs)
     keep(replay_buffer, rounds)
     return replay_buffer

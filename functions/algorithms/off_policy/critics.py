@@ -127,7 +127,7 @@ def learn_values(
 
 def policies_move(context: Context[CriticConfig]) -> bool:
     """Whether policies and targets take a step in this update."""
-    updates = context.round * context.config.updates_per_round + context.update + 1
+    updates = (context.round - context.age) * context.config.updates_per_round + context.update + 1
     return updates % context.config.target_delay == 0
 
 

@@ -148,7 +148,7 @@ def update_target(
     if config.target_update_interval is None:
         new = soft_update(online, target, config.tau)
     else:
-        updates = context.round * config.updates_per_round + context.update + 1
+        updates = (context.round - context.age) * config.updates_per_round + context.update + 1
         new = hard_update(online, target, updates, config.target_update_interval)
     return {f"{target_part}/{name}/{key}": array.astype(target[key].dtype, copy=False) for key, array in new.items()}
 
