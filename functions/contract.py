@@ -368,9 +368,7 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     @property
     def sampled(self) -> Past:
         """The round that it learns from."""
-        return Past(
-            round=self.address.round - self.age, rollouts=len(self.rollouts), trajectories=self.trajectories
-        )
+        return Past(round=self.address.round - self.age, rollouts=len(self.rollouts), trajectories=self.trajectories)
 
     def reads(self) -> tuple[Ref, ...]:
         return (*self.trajectories, *self.state, *self.tensors, *self.learning.reads())

@@ -106,6 +106,8 @@ RUNS = {
     "torch": ("algorithm.engine=torch", *PPO),
     "offline": ("algorithm.name=bc", "algorithm.num_minibatches=2", "offline.dataset=data"),
     "study": PPO,
+    "lag-1": ("pipeline.lag=1", "placement.rule=split", "scaling.rollouts=2", *PPO),
+    "lag-2": ("pipeline.lag=2", "algorithm.name=qmix", *REPLAY),
     "emulated": ("algorithm.name=mappo", *PPO),
     "emulated-detached": ("algorithm.name=ippo", *PPO),
 }

@@ -104,9 +104,7 @@ def match(state: State, like: SampleTask, side: Side, position: int) -> Match:
     return Match(agents=side.agents, team=checkpoint.team, policies=checkpoint.policies, greedy=greedy)
 
 
-def learn(
-    plan: Plan, state: State, learned: Past, tensors: tuple[Ref, ...], refs: tuple[Ref, ...] = ()
-) -> LearnTask:
+def learn(plan: Plan, state: State, learned: Past, tensors: tuple[Ref, ...], refs: tuple[Ref, ...] = ()) -> LearnTask:
     """What the round's learning tasks that learn from the round `learned` and read `tensors` have in common."""
     return LearnTask(
         address=address(plan, state, "learn"),

@@ -34,7 +34,7 @@ def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseR
 
 def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
     """Runs the task's stages for its groups, or sums over a part of the round."""
-    trajectories = read_sampled(blobs, task.trajectories, [task.address.round])
+    trajectories = read_sampled(blobs, task.trajectories, [task.sampled.round])
     tensors = read(blobs, task.state + task.tensors)
     learning, first = task.learning, task.first_update
     if task.partial is not None:

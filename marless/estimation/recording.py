@@ -96,10 +96,12 @@ def recorded(folder: RunFolder, settings: Sequence[str] = ()) -> Recording:
 
 
 def record(config: RunConfig, workers: int, rounds: Rounds = LONG) -> Recording:
-    """Plays rounds of `config` with `workers` workers in a temporary folder.
+    """Plays rounds of `config` with `workers` workers in a temporary folder, those that only sample on top of `rounds`.
 
     Raises `UserError` when they fail, and for an unusable dataset or opponents.
     """
+    lag = config.pipeline.lag
+    rounds = rounds._replace(least=rounds.least + lag, most=rounds.most + lag)
     short = replace(config, stop=Stop(rounds=rounds.most))
     records: list[AttemptRecord] = []
     lines = Lines()

@@ -45,7 +45,8 @@ def simulate(recording: Recording, setting: Setting) -> Simulated:
         times = Target(registry.backend(registry.DEFAULT_REMOTE), setting.slots).times(times, recording.plan)
         return drive(recording, times, setting, VirtualLedger(VirtualClock(), times.between_s))
     # The coordinator of a simulation computes, too; the record has its time already.
-    same = Setting(recording.lines[-1].rollouts, _CALIBRATED, recording.slots)
+    calibrated = recording.plan.config.pipeline.lag + _CALIBRATED
+    same = Setting(recording.lines[-1].rollouts, calibrated, recording.slots)
     again = fit(drive(recording, times, same, VirtualLedger(VirtualClock())).records, same.slots)
     hand_over_s = max(0.0, times.hand_over_s - (again.hand_over_s - times.hand_over_s))
     commit_s = max(0.0, times.between_s - again.between_s)

@@ -152,6 +152,19 @@ def test_data_of_another_round_than_was_promised_is_refused_in_one_line(place):
     assert answer.message == f"{wrong.key} was sampled in round 3; round {promised} was to be read"
 
 
+def test_a_task_that_learns_from_an_earlier_round_refuses_its_own_and_any_other():
+    store = Store()
+    first = store.started()
+    state = tuple(first.values())
+    sampled = {round_: store.sampled((first["policies"],), round_) for round_ in (1, 2, 3, 4)}
+    past = (Past(round=1, rollouts=2, trajectories=(sampled[1],)),)
+    assert isinstance(learner(store, state, (sampled[2],), age=2, past=past), Done)
+    for round_ in (1, 3, 4):
+        answer = learner(store, state, (sampled[round_],), age=2)
+        assert isinstance(answer, Failed) and answer.kind == "foreign_object"
+        assert answer.message == (f"{sampled[round_].key} was sampled in round {round_}; the task learns from round 2")
+
+
 def test_data_of_a_round_that_two_versions_played_is_refused():
     store = Store()
     first = store.started()

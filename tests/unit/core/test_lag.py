@@ -1,0 +1,183 @@
+"""With `pipeline.lag` a round learns from the round so many before it, and from no other, while it is sampled."""
+
+import pytest
+from detached_runs import World as Detached
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from simulated import World, answered, make_plan, on_lambda
+
+from coordinator.config.loading import load
+from coordinator.config.schema import ConfigError
+from coordinator.core import next_placement
+from coordinator.core.decide import decide
+from coordinator.core.round_graph import coming_learners, in_flight, open_gates
+from coordinator.core.state_location import learner_schedule
+from coordinator.placement.candidates import options
+from coordinator.placement.workload import Layout
+from functions.contract import LearnTask, SampleTask
+
+REPLAY = ("algorithm.name=iql", "algorithm.batch_size=4", "algorithm.updates_per_round=2")
+
+
+def asked(world, kind):
+    return [request for request in world.invoker.asked if isinstance(request, kind)]
+
+
+def sampled_in(refs):
+    """The rounds that objects with these references were stored in."""
+    return {int(ref.key.split("/")[1]) for ref in refs}
+
+
+@given(
+    lag=st.integers(0, 8),
+    rule=st.sampled_from(["split", "packed", "fused"]),
+    rollouts=st.integers(1, 3),
+    checkpoint=st.integers(1, 6),
+    kills=st.sets(st.integers(0, 80), max_size=3),
+    replay=st.sampled_from([None, 20, 60]),
+)
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_every_row_is_learned_so_many_rounds_late_and_is_there_until_then(
+    lag, rule, rollouts, checkpoint, kills, replay
+):
+    settings = (f"pipeline.lag={lag}", f"placement.rule={rule}", f"scaling.rollouts={rollouts}", "stop.rounds=10")
+    replayed = (*REPLAY, f"algorithm.buffer_size={replay}") if replay else ("algorithm.name=ippo",)
+    world = World(make_plan(*settings, *replayed, f"checkpoint_every={checkpoint}"))
+    driver = world.finish_over_kills(kills, most_steps=2000)
+    assert {request.address.round for request in asked(world, LearnTask)} == set(range(lag, 10))
+    for request in asked(world, LearnTask):
+        newest = request.address.round - lag
+        assert (request.age, sampled_in(request.trajectories)) == (lag, {newest})
+        assert len(request.trajectories) == len(request.rollouts) == rollouts
+        # A round has 10 steps a rollout; what a replay buffer holds besides is older, without a gap.
+        older = [past.round for past in request.learning.past]
+        fitting = max(1, (replay or 0) // (10 * rollouts))
+        assert older == list(range(max(0, newest + 1 - fitting), newest))
+    waiting = [past.round for past in driver.state.past]
+    assert waiting[len(waiting) - lag :] == list(range(10 - lag, 10))
+
+
+def test_rounds_before_the_lag_only_sample_and_say_so():
+    world = World(make_plan("pipeline.lag=2", "algorithm.name=ippo", "stop.rounds=4"))
+    world.finish()
+    assert [(line.learners, bool(line.metrics)) for line in world.journal] == [(0, False)] * 2 + [(1, True)] * 2
+
+
+@pytest.mark.parametrize("rule", ["split", "packed", "fused"])
+def test_learning_begins_before_any_rollout_of_its_round_has_ended_and_may_end_first(rule):
+    settings = ("pipeline.lag=1", f"placement.rule={rule}", "scaling.rollouts=3", "stop.rounds=4")
+    world, ended = World(make_plan(*settings)), []
+
+    def samples_end_last(timeout_s):
+        world.invoker.now += 1.0
+        queue = world.invoker.queue
+        others = [index for index, each in enumerate(queue) if "/sample/" not in each.id]
+        reports = [queue.pop(others[0] if others else 0)] if queue else []
+        ended.extend(each.id.removeprefix("r/") for each in reports)
+        return reports
+
+    world.invoker.wait = samples_end_last
+    state = world.finish()
+    of_round = [id.split("/")[1] for id in ended if id.startswith("000003/")]
+    learners = sum(map(len, learner_schedule(world.plan, replace(state, round=3))))
+    assert of_round == ["learn"] * learners + ["sample"] * 3
+    # Both read the policies that the round before has learned.
+    sampled_with = {ref for each in asked(world, SampleTask) if each.address.round == 3 for ref in each.policies}
+    learned_from = {ref for each in asked(world, LearnTask) if each.address.round == 3 for ref in each.state}
+    assert sampled_with <= learned_from and sampled_in(sampled_with) == {2}
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+def test_learners_count_once_towards_a_cap_whether_they_begin_now_or_later(lag):
+    plan, states = make_plan(f"pipeline.lag={lag}", "placement.rule=split", "stop.dollars=100", "stop.rounds=3"), []
+    World(plan).finish(after=states.append)
+    state = replace(next(each for each in states if each.round == 2 and each.phase == "round"), slots={})
+    begins = [node.name for node in in_flight(plan, state) if node.item.function == "learner"]
+    comes = [node.name for node in coming_learners(plan, state)]
+    assert sorted(begins + comes) == sorted(work.name for wave in learner_schedule(plan, state) for work in wave)
+    assert bool(begins) == bool(lag)
+
+
+def test_nobody_waits_for_a_gate_where_one_learner_learns_from_an_earlier_round():
+    plan, states = make_plan("pipeline.lag=1", "stop.rounds=3"), []
+    World(plan).finish(after=states.append)
+    state = replace(next(each for each in states if each.round == 2 and each.phase == "round"), slots={})
+    assert {gate.name for gate in open_gates(plan, state)} == {"sample", "evaluate", "learn/0"}
+    assert {task.work.partition("/")[0] for task in decide(plan, state).tasks} == {"sample", "evaluate", "learn"}
+
+
+def test_a_learner_keeps_what_it_learned_and_not_what_was_sampled_since():
+    """By the model of the bill; three rounds fit into the buffer, two of them are older than the newest."""
+    world = World(on_lambda(make_plan(*REPLAY, "algorithm.buffer_size=30", "pipeline.lag=2", "stop.rounds=8")))
+    hits = {}
+
+    def remember(state):
+        for work, slot in state.slots.items():
+            if work.startswith("learn"):
+                hits[state.round] = slot.item.expected_hits.hits
+
+    world.finish(after=remember)
+    assert hits == {2: 0, 3: 1, 4: 2, 5: 2, 6: 2, 7: 2}
+
+
+def test_teams_do_not_change_in_rounds_without_learners():
+    """Returns fall from the first round on, which switches sharing at every full window of three."""
+    falling = lambda function, request: [answered(function, request, returns=-1.0 - request.address.round)]  # noqa: E731
+    settings = (
+        "trend.rule=paper",
+        "trend.window=3",
+        "trend.gamma=100.0",
+        "sharing.rule=dynamic",
+        "sharing.start=apart",
+    )
+    world = World(make_plan(*settings, "algorithm.name=ippo", "pipeline.lag=8", "stop.rounds=8"), falling)
+    assert world.finish().status == "finished"
+    assert {line.event for line in world.journal} == {""} and world.journal[-1].slope is not None
+
+
+def test_one_function_that_samples_and_learns_in_turn_is_refused_and_never_chosen():
+    with pytest.raises(ConfigError, match=r"pipeline\.lag: placement\.rule=whole .*; use packed"):
+        load(None, ["pipeline.lag=1", "placement.rule=whole"])
+    plan, states = make_plan("pipeline.lag=1", "placement.rule=auto", "stop.rounds=3"), []
+    world = World(plan)
+    state = world.finish(after=states.append)
+    assert {line.placement for line in world.journal} == {"packed"}
+    layout = Layout(next_placement.workload(plan, state))
+    assert "whole" not in {each.rule for each in options(layout, next_placement.terms(plan, state))}
+
+
+@pytest.mark.parametrize("rule", ["split", "packed"])
+def test_the_planner_takes_sampling_and_the_first_learners_as_one_wave(rule):
+    waves = []
+    for lag in (0, 1):
+        plan, states = make_plan(f"pipeline.lag={lag}", f"placement.rule={rule}", "stop.rounds=2"), []
+        World(plan).finish(after=states.append)
+        state = next(each for each in states if each.phase == "round")
+        layout = Layout(next_placement.workload(plan, state))
+        waves.append([[task.kind for task in wave] for wave in layout.schedule(state.placement)])
+    apart, beside = waves
+    assert beside == [apart[1] + apart[0], *apart[2:]]
+
+
+DETACHED = ("pipeline.lag=2", "stop.rounds=4", "placement.rule=fused")
+STRIDES = pytest.mark.parametrize("stride", [17, pytest.param(1, marks=pytest.mark.conformance)])
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    return Detached(*DETACHED).run()
+
+
+@pytest.mark.parametrize("rule", ["packed", "split"])
+def test_a_detached_run_ends_alike_in_any_placement_although_every_event_comes_twice(undisturbed, rule):
+    assert Detached(*DETACHED, f"placement.rule={rule}", twice=True).run().weights == undisturbed.weights
+
+
+@STRIDES
+def test_a_detached_run_ends_alike_wherever_a_function_dies_and_whichever_event_is_lost(undisturbed, stride):
+    """A function dies before the moment's effect or after it, by turns."""
+    for moment in range(1, undisturbed.written + 1, stride):
+        died = Detached(*DETACHED).run(deadly=moment if moment % 2 else -moment)
+        assert (died.weights, died.deaths) == (undisturbed.weights, 1), moment
+        assert Detached(*DETACHED).run(dropped=moment).weights == undisturbed.weights, moment
