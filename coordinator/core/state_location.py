@@ -19,12 +19,14 @@ Locations = tuple[tuple[Ref, ...], dict[str, int]]
 
 
 _without_idle_parts = cache(AlgorithmSpec.without)
+_with_stale_reads = cache(AlgorithmSpec.reading)
 
 
 def spec_of(plan: Plan) -> AlgorithmSpec:
-    """The algorithm of the run, with the parts that its settings need."""
+    """The algorithm of the run, with the parts that its settings need, and what stages read to learn from old data."""
     config = plan.config.algorithm
-    return _without_idle_parts(algorithm(config.name), config.idle_parts)
+    spec = _without_idle_parts(algorithm(config.name), config.idle_parts)
+    return _with_stale_reads(spec, config.stale_reads if plan.config.pipeline.lag else ())
 
 
 def learner_schedule(plan: Plan, state: State) -> list[list[Work]]:
