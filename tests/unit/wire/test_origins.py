@@ -162,7 +162,7 @@ def test_a_task_that_learns_from_an_earlier_round_refuses_its_own_and_any_other(
     for round_ in (1, 3, 4):
         answer = learner(store, state, (sampled[round_],), age=2)
         assert isinstance(answer, Failed) and answer.kind == "foreign_object"
-        assert answer.message == (f"{sampled[round_].key} was sampled in round {round_}; the task learns from round 2")
+        assert answer.message == (f"{sampled[round_].key} was sampled in round {round_}; round 2 was to be read")
 
 
 def test_data_of_a_round_that_two_versions_played_is_refused():
