@@ -1,6 +1,7 @@
 """decide(plan, state) -> command: the next step of a run, as a pure function. No clock, no randomness, no input or
 output."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from coordinator.core.state import Plan, Slot, State
 class Dispatch:
     """Start these attempts, after a commit that records them as dispatched.
 
-    `awaited`: the works without an answer of each gate that others wait for; the last of them calls for a decision.
+    `awaited`: sets of works without an answer; the last answer of each set calls for a decision, because others wait.
     """
 
     tasks: tuple[Attempt, ...]
@@ -59,8 +60,7 @@ def decide(plan: Plan, state: State) -> Command:
         ready = ready[: max(0, plan.platform.at_once - len(waiting))]
     if not ready:
         return Wait()
-    awaited = tuple(gate.unanswered for gate in gates if gate.awaited)
-    return Dispatch(tuple(_attempt(plan, state, node) for node in ready), awaited)
+    return Dispatch(tuple(_attempt(plan, state, node) for node in ready), _awaited(gates))
 
 
 def _ready(gates: list[OpenGate], waiting: Mapping[str, Slot]) -> list[Node]:
@@ -68,6 +68,15 @@ def _ready(gates: list[OpenGate], waiting: Mapping[str, Slot]) -> list[Node]:
     # A gate may have thousands of tasks: those of gates that only wait are not made.
     works_of = [(gate.nodes, gate.unanswered - waiting.keys()) for gate in gates]
     return [node for nodes, works in works_of if works for node in nodes() if node.name in works]
+
+
+def _awaited(gates: list[OpenGate]) -> tuple[set[str], ...]:
+    """The works without an answer that other tasks wait for; in one set those for which the same gates wait."""
+    by_waiters = defaultdict[tuple[str, ...], set[str]](set)
+    for gate in gates:
+        if gate.waiters:
+            by_waiters[gate.waiters] |= gate.unanswered
+    return tuple(by_waiters.values())
 
 
 def limit_reached(plan: Plan, state: State, nodes: list[Node]) -> str:

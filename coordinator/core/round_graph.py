@@ -14,6 +14,7 @@ With `pipeline.lag` learning waits for nothing, as what it reads was sampled in 
     learn/0 ──► learn/1 ... ─────────────► end of the round
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
@@ -74,11 +75,11 @@ class Gate(NamedTuple):
 
 
 class OpenGate(NamedTuple):
-    """A gate whose tasks may begin: those without an answer, and whether others wait for them."""
+    """A gate whose tasks may begin: those without an answer, and the gates that wait for them."""
 
     unanswered: set[str]
     nodes: Callable[[], list[Node]]
-    awaited: bool
+    waiters: tuple[str, ...]
 
 
 class Attempt(msgspec.Struct, frozen=True, gc=False):
@@ -96,8 +97,10 @@ def in_flight(plan: Plan, state: State) -> list[Node]:
 
 def open_gates(plan: Plan, state: State) -> list[OpenGate]:
     """The gates of the phase whose tasks may begin and are not all answered."""
-    gates = PHASES[state.phase].gates(plan, state)
-    awaited_names = {name for gate in gates for name in gate.after}
+    gates, waiters = PHASES[state.phase].gates(plan, state), defaultdict[str, list[str]](list)
+    for gate in gates:
+        for name in gate.after:
+            waiters[name].append(gate.name)
     # Rounds have thousands of tasks and decisions need all of them: one pass over the slots, the rest is set algebra.
     answered_works = {work for work, slot in state.slots.items() if slot.done is not None}
     open_ones, passed_names = list[OpenGate](), set[str]()
@@ -107,7 +110,7 @@ def open_gates(plan: Plan, state: State) -> list[OpenGate]:
         if answered_works.issuperset(gate.works):
             passed_names.add(gate.name)
         else:
-            open_ones.append(OpenGate({*gate.works} - answered_works, gate.nodes, gate.name in awaited_names))
+            open_ones.append(OpenGate({*gate.works} - answered_works, gate.nodes, tuple(waiters[gate.name])))
     return open_ones
 
 

@@ -27,9 +27,9 @@ class Detached:
 
 
 def new_asks(version: int, works: Iterable[str], awaited_works: Iterable[Collection[str]]) -> dict[str, str]:
-    """The ask of each of the `works` that commit number `version` dispatches: those of one gate that others wait for
-    have one of their own, and all that nobody waits for share one."""
-    number_of = {work: number for number, of_gate in enumerate(awaited_works, 1) for work in of_gate}
+    """The ask of each of the `works` that commit number `version` dispatches: those for which the same others wait have
+    one of their own (`Dispatch.awaited`), and all that nobody waits for share one."""
+    number_of = {work: number for number, together in enumerate(awaited_works, 1) for work in together}
     return {work: f"{version}.{number_of.get(work, 0)}" for work in works}
 
 

@@ -87,9 +87,9 @@ class Driver:
         # and number, with the times when they were asked for.
         self._ended: list[Ended] = []
         self._in_flight: dict[tuple[str, int], tuple[WorkItem, float]] = {}
-        # Of the gates that others wait for: the number of the gate by work without an answer, and how many such works
-        # each has. Whether the last answer of such a gate, or a failure, calls for a decision.
-        self._gate_of: dict[str, int] = {}
+        # `Dispatch.awaited`: the number of the set by work, and how many of its works have no answer yet. Whether the
+        # last answer of such a set, or a failure, calls for a decision.
+        self._set_of: dict[str, int] = {}
         self._unanswered: list[int] = []
         self._decision_due = False
         self._state = State()
@@ -251,7 +251,7 @@ class Driver:
             if not self._detached:
                 self._in_flight[task.work, request.attempt] = task.item, self._clock()
             self._ports.invoker.invoke(task.item.function, request.address.id, request.attempt, body, request.timeout_s)
-        self._gate_of = {work: gate for gate, works in enumerate(command.awaited) for work in works}
+        self._set_of = {work: number for number, works in enumerate(command.awaited) for work in works}
         self._unanswered = [len(works) for works in command.awaited]
         self._decision_due = False
         # After the invocations, which must start even where storage fails.
@@ -269,7 +269,7 @@ class Driver:
                 answer = self._inlined.detach(answer)
             self._ended.append(Ended(work, report, answer))
             item_and_time = self._in_flight.pop((work, report.attempt), None)
-            if not isinstance(answer, Done) or (item_and_time and self._completes_gate(work)):
+            if not isinstance(answer, Done) or (item_and_time and self._releases(work)):
                 self._decision_due = True
             if item_and_time:
                 item, asked_at = item_and_time
@@ -278,13 +278,13 @@ class Driver:
         self._ports.attempts(records)
         return True
 
-    def _completes_gate(self, work: str) -> bool:
-        """Whether the answer of `work` is the last of a gate that others wait for."""
-        gate = self._gate_of.pop(work, None)
-        if gate is None:
+    def _releases(self, work: str) -> bool:
+        """Whether the answer of `work` is the last that others wait for."""
+        number = self._set_of.pop(work, None)
+        if number is None:
             return False
-        self._unanswered[gate] -= 1
-        return not self._unanswered[gate]
+        self._unanswered[number] -= 1
+        return not self._unanswered[number]
 
     def _leave(self) -> bool:
         """Commits the reports since the last commit, so that a resume bills nothing as lost; False, for `step`."""
