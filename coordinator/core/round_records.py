@@ -169,6 +169,7 @@ def round_lines(
                 placement=state.placement.rule,
                 side_returns=sides.returns_of(state.env_spec, round_.agent_returns),
                 exploration=behaviour(plan, state, index).amount,
+                staleness=plan.config.pipeline.lag if round_.learns else None,
             )
         )
     return tuple(lines)

@@ -206,6 +206,8 @@ class RoundLine(Message, frozen=True, kw_only=True):
     """Means of each side by name, summed over its agents; empty where no agents compete."""
     exploration: float = 0.0
     """ε, or the noise in half ranges, that actors added to the policies; 0 where they draw from the policies alone."""
+    staleness: int | None = 0
+    """Rounds between the sampling of what the round learned from and the round; None where it learned nothing."""
 
 
 class State(Message, frozen=True, kw_only=True):

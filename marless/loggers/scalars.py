@@ -93,6 +93,7 @@ def _cost_scalars(line: RoundLine) -> dict[str, float]:
         "time/seconds": line.seconds,
         **speed,
         "time/episodes": line.episodes,
+        **({} if line.staleness is None else {"time/staleness": line.staleness}),
         "cost/dollars": line.dollars,
         "cost/invocations": line.invocations,
     }

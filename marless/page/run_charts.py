@@ -24,6 +24,7 @@ _METRICS = {
     "td_loss": ("TD loss", "of the values"),
     "overestimation": ("Overestimation", "of the values, against returns"),
     "diversity": ("Diversity", "how differently agents act"),
+    "staleness": ("Staleness", "rounds between sampling and learning; none where nothing was learned"),
 }
 _METRIC = re.compile(r"(?P<stage>[^/]+)/(?P<metric>\w+?)(?:_a(?P<agent>\d+))?/g(?P<group>\d+)")
 _ELO = "league/elo/"
@@ -80,9 +81,13 @@ def learning_metrics(facts: Facts, size: Size) -> list[Html]:
     for metric in sorted(by_metric, key=lambda metric: list(_METRICS).index(metric.rpartition("/")[2])):
         title, note = _METRICS[metric.rpartition("/")[2]]
         charts.append(figure(title, f"{note} ({metric})", bundle(_by_agent(facts, metric)), "steps", size))
-    title, note = _METRICS["diversity"]
-    chart = figure(title, note, [_series(facts, title, [line.diversity for line in facts.lines])], "steps", size)
-    return [*charts, chart] if chart else charts
+    of_rounds = {"diversity": [line.diversity for line in facts.lines]}
+    if any(line.staleness for line in facts.lines):
+        of_rounds["staleness"] = [line.staleness for line in facts.lines]
+    for name, values in of_rounds.items():
+        title, note = _METRICS[name]
+        charts.append(figure(title, note, [_series(facts, title, values)], "steps", size))
+    return [chart for chart in charts if chart]
 
 
 def env_metrics(facts: Facts, size: Size) -> list[Html]:

@@ -58,23 +58,28 @@ def rows_of_round(run, round_):
     return Counter({(round_, rollout_prefix(number)): each for number in range(line.rollouts)})
 
 
-@pytest.mark.parametrize("rule", ["split", "packed"])
-def test_every_row_is_learned_from_in_its_own_round_and_once_by_every_stage_of_a_group(rule):
-    run = Read("algorithm.name=ippo", f"placement.rule={rule}").run()
+@pytest.mark.parametrize(
+    ("lag", "rule"), [(0, "placement.rule=split"), (0, "placement.rule=packed"), (2, "placement.rule=split")]
+)
+def test_every_row_is_learned_from_as_late_as_the_lag_says_and_once_by_every_stage_of_a_group(lag, rule):
+    run = Read("algorithm.name=ippo", f"pipeline.lag={lag}", rule).run()
     times = Counter()
     for request, rows, _ in run.learned:
-        assert rows == rows_of_round(run, request.address.round)
+        assert rows == rows_of_round(run, request.address.round - lag)
         times.update((request.address.round, stage, group) for stage in request.stages for group in request.groups)
     stages = {stage for _, stage, _ in times}
-    assert times == dict.fromkeys(product(range(5), stages, (0, 1)), 1)
-    assert run.played_by == run.acted_by and len(run.played_by) == 5
+    assert times == dict.fromkeys(product(range(lag, 5), stages, (0, 1)), 1)
+    assert [line.staleness for line in run.journal] == [None] * lag + [lag] * (5 - lag)
+    assert run.played_by == {round_: run.acted_by[round_] for round_ in range(5 - lag)}
+    assert len(set.union(*run.acted_by.values())) == 5 - lag
 
 
-def test_a_replay_buffer_ends_with_the_rows_of_the_round_and_holds_as_many_before_as_fit():
-    run = Read(*REPLAY, BUFFER).run()
-    assert {request.address.round for request, _, _ in run.learned} == set(range(5))
+@pytest.mark.parametrize("lag", [0, 2])
+def test_a_replay_buffer_ends_with_the_rows_that_the_lag_says_and_holds_as_many_before_as_fit(lag):
+    run = Read(*REPLAY, BUFFER, f"pipeline.lag={lag}").run()
+    assert {request.address.round for request, _, _ in run.learned} == set(range(lag, 5))
     for request, rows, replayed in run.learned:
-        round_ = request.address.round
-        assert rows == rows_of_round(run, round_)
-        assert replayed == (rows_of_round(run, round_ - 1) if round_ else Counter())
-    assert run.played_by == run.acted_by
+        newest = request.address.round - lag
+        assert rows == rows_of_round(run, newest)
+        assert replayed == (rows_of_round(run, newest - 1) if newest else Counter())
+    assert run.played_by == {round_: run.acted_by[round_] for round_ in range(5 - lag)}

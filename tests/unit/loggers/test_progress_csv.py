@@ -44,6 +44,7 @@ def test_a_round_is_a_row_with_the_scalars_under_the_names_that_the_guide_lists(
         "time/seconds": 2.0,
         "time/env_steps_per_second": 50.0,
         "time/episodes": 8,
+        "time/staleness": 0,
         "cost/dollars": 0.25,
         "cost/invocations": 7,
     }
