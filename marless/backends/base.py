@@ -46,6 +46,8 @@ class Connection:
     repeated: Callable[[], Meter] = Meter
     # Where what functions print can be read, such as ``runs/first/workers``; '' where nobody knows.
     printed: str = ""
+    # Returns once storage has ended what it does beside the run.
+    settle: Callable[[], None] = lambda: None
 
     def for_reading(self) -> Self:
         """The same connection, whose writes and invocations raise `StorageFault`."""
@@ -62,8 +64,9 @@ class Connection:
                 prewarm(name)
 
     def close(self) -> None:
-        """Ends the functions, or forgets them, then closes the ledger."""
+        """Ends the functions, or forgets them, lets storage settle, then closes the ledger."""
         self.invoker.close()
+        self.settle()
         self.ledger.close()
 
 

@@ -75,7 +75,7 @@ class InlineBackend(LocalBackend):
         """See `Backend.open`."""
         storage = FileStorage(folder.absolute() / "objects")  # code of a task may change the current folder
         ledger = SqliteLedger(folder / LEDGER_FILE, read_only)
-        connection = Connection(storage, ledger, InlineInvoker(storage), Platform())
+        connection = Connection(storage, ledger, InlineInvoker(storage), Platform(), settle=storage.settle)
         return connection.for_reading() if read_only else connection
 
 

@@ -41,12 +41,14 @@ class LocalBackend(Backend):
 
 
 def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: bool = False) -> Connection:
+    storage = FileStorage(folder / OBJECTS)
     return Connection(
-        storage=FileStorage(folder / OBJECTS),
+        storage=storage,
         ledger=SqliteLedger(folder / LEDGER_FILE, read_only),
         invoker=invoker,
         platform=Platform(concurrency=concurrency),  # without a limit on start-ups: the pool's clock covers them
         printed=_below_here(invoker.logs) if isinstance(invoker, Lane) else "",
+        settle=storage.settle,
     )
 
 

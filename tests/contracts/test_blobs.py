@@ -214,8 +214,10 @@ blobs.put("rounds/b", b"x" * 1000)
         for key in ("rounds/000001/sample/a", "rounds/000001/learn/b", "rounds/000002/learn/c", "d"):
             store.put(key, b"")
         store.delete(["rounds/000001/sample/a", "rounds/000001/learn/b", "rounds/000003/learn/never"])
+        store.settle()
         assert [path.name for path in (tmp_path / "objects/rounds").iterdir()] == ["000002"]
         store.delete(["rounds/000002/learn/c", "d"])
+        store.settle()
         assert list((tmp_path / "objects").iterdir()) == []
         store.put("rounds/000001/sample/a", b"again")
         assert store.get("rounds/000001/sample/a") == b"again"
@@ -225,6 +227,7 @@ blobs.put("rounds/b", b"x" * 1000)
         store.put("rounds/a", b"")
         (tmp_path / "rounds/.other.tmp").touch()
         store.delete(["rounds/a"])
+        store.settle()
         assert (tmp_path / "rounds/.other.tmp").is_file()
 
     def test_writers_and_removers_of_the_same_folders_do_not_disturb_each_other(self, tmp_path):
@@ -235,6 +238,7 @@ blobs.put("rounds/b", b"x" * 1000)
                 store.put(key, b"body")
                 assert store.get(key) == b"body"
                 store.delete([key])
+            store.settle()
 
         with ThreadPoolExecutor(8) as pool:
             assert list(pool.map(work, range(8))) == [None] * 8
