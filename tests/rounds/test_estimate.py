@@ -53,6 +53,14 @@ def test_every_back_end_does_the_same_work(found):
     assert (here.actor.invocations, here.learner.invocations, here.evaluator.invocations) == (1 + 6, 1 + 3, 3)
 
 
+def test_rounds_before_the_lag_are_recorded_and_estimated_without_learners():
+    config = load(None, [*SMALL, *ROUND, "pipeline.lag=2"])
+    recording = record_briefly(config, 1)
+    assert [line.learners for line in recording.lines[:3]] == [0, 0, 1]
+    # initialise, and a learner in the last of three rounds
+    assert estimate(config, recording, HERE).meter.learner.invocations == 2
+
+
 def test_driven_from_here_the_cloud_adds_logs_starts_and_waiting(found):
     here, there = found[HERE], found[THERE]
     at_home, away = here.bill, there.bill

@@ -1,5 +1,7 @@
 """With `pipeline.lag` a round learns from the round so many before it, and from no other, while it is sampled."""
 
+from decimal import Decimal
+
 import pytest
 from detached_runs import World as Detached
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from simulated import World, answered, make_plan, on_lambda
 
 from coordinator.config.loading import load
 from coordinator.config.schema import ConfigError
-from coordinator.core import next_placement
+from coordinator.core import budget, next_placement
 from coordinator.core.decide import decide
 from coordinator.core.round_graph import coming_learners, in_flight, open_gates
 from coordinator.core.state_location import learner_schedule
@@ -181,3 +183,16 @@ def test_a_detached_run_ends_alike_wherever_a_function_dies_and_whichever_event_
         died = Detached(*DETACHED).run(deadly=moment if moment % 2 else -moment)
         assert (died.weights, died.deaths) == (undisturbed.weights, 1), moment
         assert Detached(*DETACHED).run(dropped=moment).weights == undisturbed.weights, moment
+
+
+@pytest.mark.parametrize("cap", [0.0007, 0.0008, 0.001])
+@pytest.mark.parametrize("inline", ["false", "true"])
+def test_a_cap_holds_where_rounds_wait_to_be_learned(cap, inline):
+    """Checkpoints of every second round store the trajectories of three rounds that messages held."""
+    settings = (f"stop.dollars={cap}", f"placement.inline_objects={inline}", "checkpoint_every=2", "stop.rounds=30")
+    plan = make_plan("pipeline.lag=3", "scaling.rollouts=3", "algorithm.name=ippo", *settings)
+    world = World(plan)
+    state = world.finish()
+    assert budget.dollars(plan, state.meter) <= Decimal(str(cap))
+    assert not world.missing(state)
+    assert (state.status, state.reason) == ("finished", "dollars") and state.round > 3
