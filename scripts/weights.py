@@ -86,6 +86,13 @@ RUNS = {
     "whole": ("placement.rule=whole", "placement.inline_objects=true", "algorithm.name=ippo", *PPO),
     "whole-replay": ("placement.rule=whole", "algorithm.name=vdn", *REPLAY),
     "auto": ("placement.rule=auto", "scaling.rollouts=2", *PPO),
+    "micro-batches": (
+        "placement.rule=split",
+        "scaling.rollouts=5",
+        "pipeline.rollouts=2",
+        "algorithm.epochs=1",
+        "algorithm.num_minibatches=1",
+    ),
     "pettingzoo": ("task.name=pettingzoo:mpe2.simple_spread_v3:parallel_env", "task.options.N=2", *PPO),
     "adversarial": ("task.name=mpe/simple_tag", "algorithm.name=maddpg", *REPLAY),
     "fixed-side": ("task.name=mpe/simple_adversary", "opponents.side=0", *PPO),

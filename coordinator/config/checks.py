@@ -221,6 +221,25 @@ def _pipeline(config: RunConfig) -> Iterator[str]:
     if config.pipeline.lag and PLACEMENTS[config.placement.rule].one_function:
         rule = config.placement.rule
         yield f"pipeline.lag: placement.rule={rule} learns and samples in one function, one after the other; use packed"
+    if config.pipeline.rollouts:
+        yield from _micro_batches(config)
+
+
+def _micro_batches(config: RunConfig) -> Iterator[str]:
+    """What is learned from a round is a function of sums over its micro-batches, and nothing else of it is needed."""
+    name, settings = config.algorithm.name, config.algorithm
+    if config.pipeline.lag:
+        yield "pipeline.rollouts: with a lag other weights sampled, and what is learned is no sum; set pipeline.lag=0"
+    if not algorithms.algorithm(name).sum_parts:
+        fit = " and ".join(spec.name for spec in algorithms.ALGORITHMS.ours() if spec.sum_parts)
+        yield f"pipeline.rollouts: {name} has no sums over a part of a round, as {fit} have; set pipeline.rollouts=0"
+    if settings.passes:
+        yield f"pipeline.rollouts: {name} {settings.passes}, or pipeline.lag=1 and pipeline.rollouts=0"
+    rows = "every row's advantage, which sums do not keep"
+    if {"noise", "curvature"} & {*scaling.needs(config.scaling.rule)}:
+        yield f"pipeline.rollouts: scaling.rule={config.scaling.rule} reads {rows}; set scaling.rule=constant"
+    if SHARING_MODES[config.sharing.rule].switches and "curvature" in BASES[config.sharing.base].needs:
+        yield f"pipeline.rollouts: sharing.base={config.sharing.base} reads {rows}; set sharing.base=distil"
 
 
 def _stop(config: RunConfig) -> Iterator[str]:

@@ -201,6 +201,20 @@ class Pipeline(Section, frozen=True, kw_only=True):
         ),
     ] = 0
 
+    rollouts: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=MOST_ROLLOUTS,
+            description="rollouts of a micro-batch, whose gradients are summed while others are sampled; 0: learning"
+            " waits for the whole round",
+        ),
+    ] = 0
+
+    def micro_batches(self, rollouts: int) -> int:
+        """Into how many micro-batches so many rollouts are split; 0 where they are not."""
+        return -(-rollouts // self.rollouts) if self.rollouts else 0
+
 
 class Evaluation(Section, frozen=True, kw_only=True):
     """Greedy episodes on fresh start states."""

@@ -9,7 +9,7 @@ from decimal import ROUND_UP, Decimal
 from fractions import Fraction
 
 from coordinator.core.round_graph import LOOKS, MOST_PUTS, Node, ending
-from coordinator.core.rounds import fragments
+from coordinator.core.rounds import fragments, micro_batches
 from coordinator.core.state import Plan, State, WorkItem
 from coordinator.core.state_location import learner_schedule
 from coordinator.placement.message_size import request_bytes
@@ -121,7 +121,9 @@ def _with_turns(plan: Plan, state: State, meter: Meter, new_tasks: int) -> Meter
         "coordinator", plan.platform.coordinator_mb, TURN_S * 1000, plan.platform.init_limit_ms, Usage(), per_vcpu(plan)
     )
     report = Meter().add_commit(REPORT_BYTES).add_load(REPORT_BYTES).add_stored(Usage(gets=1))
-    return meter + turn * TURNS + report * (new_tasks + len(state.waiting))
+    # The last answer of a micro-batch's samples, and of its sums, are turns of their own.
+    turns = TURNS + 2 * len(micro_batches(plan, state) if state.phase == "round" else ())
+    return meter + turn * turns + report * (new_tasks + len(state.waiting))
 
 
 def _with_events(plan: Plan, state: State, meter: Meter, items: list[WorkItem]) -> Meter:
@@ -222,7 +224,8 @@ def _ledger_bytes(plan: Plan, state: State) -> int:
     returns = (
         WRITES * (sampled_episodes + sizes.episodes + sizes.final_episodes) + ABSOLUTE_WRITES * 10 * sizes.episodes
     )
-    slots = len(state.slots) + plan.config.scaling.rollouts + 3 * len(state.groups)
+    works_of_group = 3 + plan.config.pipeline.micro_batches(plan.config.scaling.rollouts)
+    slots = len(state.slots) + plan.config.scaling.rollouts + works_of_group * len(state.groups)
     lines = state.round_placement.rounds_per_task - 1 if state.round_placement else 0
     records = WRITES * (SLOT_BYTES * slots + LINE_BYTES * lines)
     return LEDGER_BYTES + RETURN_BYTES * returns + records + _proposal_bytes(plan, state)

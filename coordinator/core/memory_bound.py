@@ -51,7 +51,10 @@ def learner(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
     data, works = _data_bytes(config, spec), itertools.chain.from_iterable(schedule)
     tasks = [
         Footprint(_initialise_bytes(sizes)),
-        *(Footprint(_training_bytes(algorithm_spec, sizes, work), data) for work in works),
+        *(
+            Footprint(_training_bytes(algorithm_spec, sizes, work) + _sums_bytes(config, sizes, work), data)
+            for work in works
+        ),
     ]
     if placement.one_function:
         tasks.append(Footprint(_batched_bytes(sizes, team) + sum(sum(parts.values()) for parts in sizes.values())))
@@ -108,6 +111,17 @@ def _training_bytes(algorithm_spec: AlgorithmSpec, sizes: Sizes, work: Work) -> 
                 resident += 0 if (part, group) in counted_parts else network + moments
                 counted_parts.add((part, group))
     return peak
+
+
+def _sums_bytes(config: RunConfig, sizes: Sizes, work: Work) -> int:
+    """A gradient of every network that the work's groups train, of each micro-batch."""
+    gradients = sum(gradient_bytes(sizes[group]) for group in work.groups)
+    return config.pipeline.micro_batches(config.scaling.rollouts) * gradients
+
+
+def gradient_bytes(parts: Mapping[str, int]) -> int:
+    """A gradient of every network of a group that is trained, from the bytes of its `parts`."""
+    return sum(size for part, size in parts.items() if f"{part}_optimiser" in parts)
 
 
 def _data_bytes(config: RunConfig, spec: EnvSpec) -> int:

@@ -12,7 +12,7 @@ from coordinator.placement.candidates import Terms, reduce_to_limits
 from coordinator.placement.coordination_cost import CoordinationCost
 from coordinator.placement.list_price import PricedRound, RoundPrice, list_price
 from coordinator.placement.placement_rules import PLACEMENTS, Packs, RoundPlacement, balance, list_overhead
-from coordinator.placement.workload import Workload
+from coordinator.placement.workload import Summing, Workload
 from coordinator.pricing.aws_latency import LATENCIES
 from coordinator.pricing.planning_prices import Tariff
 from coordinator.rules import similarity
@@ -25,6 +25,8 @@ from functions.warm_cache import share_of
 
 # Bytes that stages publish for every row: advantage, target and value.
 _PASSED_BYTES = 12
+# Gradients of a network among sums, on average.
+_GRADIENTS = 2
 # Bytes of a tensor's name and shape in its object.
 _NAMED_BYTES = 90
 
@@ -97,7 +99,19 @@ def workload(plan: Plan, state: State) -> Workload:
         input_reads=_input_reads(plan, state),
         opponent_reads=max(len(one.policies) for one in state.league.checkpoints) if state.league else None,
         lag=plan.config.pipeline.lag,
+        summing=_summing(plan, state),
     )
+
+
+def _summing(plan: Plan, state: State) -> Summing | None:
+    """How the coming round is summed part by part."""
+    rollouts = plan.config.pipeline.rollouts
+    if not rollouts:
+        return None
+    assert state.team is not None
+    sizes = memory_bound.part_sizes(plan.config, state.env_spec, state.team)
+    gradients = sum(memory_bound.gradient_bytes(parts) for parts in sizes.values())
+    return Summing(rollouts, spec_of(plan).sums, float(_GRADIENTS * gradients))
 
 
 def _input_reads(plan: Plan, state: State) -> int:
@@ -206,5 +220,6 @@ def round_price(plan: Plan, state: State) -> RoundPrice:
         updates=config.algorithm.updates_per_round,
         steps=rollout_steps(plan, state),
         most=config.scaling.rollouts,
+        summing=_summing(plan, state),
     )
     return list_price(conditions, Tariff.of(plan.prices, config.pricing.architecture, config.pricing.storage))

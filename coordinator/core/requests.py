@@ -71,7 +71,8 @@ def learning(plan: Plan, state: State) -> Learning:
 def training(plan: Plan, state: State, newest: Past) -> Learning:
     """The algorithm and its settings, with the rounds before `newest` in the replay buffer."""
     past = rounds.replayed_rounds(plan, state, newest)
-    return msgspec.structs.replace(learning(plan, state), rows=plan.config.sharing.rows, past=past)
+    rows, micro_batch = plan.config.sharing.rows, plan.config.pipeline.rollouts
+    return msgspec.structs.replace(learning(plan, state), rows=rows, past=past, micro_batch=micro_batch)
 
 
 def describe(plan: Plan, state: State) -> DescribeTask:

@@ -12,10 +12,16 @@ With `pipeline.lag` learning waits for nothing, as what it reads was sampled in 
     sample ──────────────────────────────► end of the round
     evaluate ────────────────────────────► end of the round
     learn/0 ──► learn/1 ... ─────────────► end of the round
+
+With micro-batches (`pipeline.rollouts`) sums over the first rollouts are made while others are still played:
+
+    sample/0 ──► grad/0 ──┐
+    sample/1 ──► grad/1 ──┴─► learn/0 ──► learn/1 ... ──► end of the round
 """
 
+import itertools
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -34,11 +40,13 @@ from coordinator.core.state_location import (
     locations_after_learning,
     policies_in,
     spec_of,
+    sum_works,
 )
 from coordinator.core.warm_functions import NOTHING, kept_dataset, kept_past, served_by
-from coordinator.placement.placement_rules import PLACEMENTS, Work
+from coordinator.placement.placement_rules import PLACEMENTS, SUMS, Work
 from coordinator.rules.sharing_trial import schedule
 from functions import keys
+from functions.algorithms.specification import StageSpec
 from functions.contract import EvaluateTask, LearnTask, Ref, Request, SampleTask, Team, Usage
 
 # The most objects that one attempt stores: what a lost attempt may have cost.
@@ -116,21 +124,23 @@ def open_gates(plan: Plan, state: State) -> list[OpenGate]:
 
 def coming_learners(plan: Plan, state: State) -> list[Node]:
     """The learners of the round that begins which may not begin yet, each as large as the largest may be."""
-    samples = () if PLACEMENTS[state.placement.rule].one_function else rounds.rollout_packs(state)
+    samples = () if PLACEMENTS[state.placement.rule].one_function else rounds.rollout_packs(plan, state)
     waves, lag = learner_schedule(plan, state), plan.config.pipeline.lag
     works = [work for wave in waves for work in wave]
     coming_works = [work for wave in waves[lag > 0 :] for work in wave]
+    parts = range(len(rounds.micro_batches(plan, state)))
+    summing_works = [work for number in parts for work in sum_works(plan, state, number)]
     if not coming_works:
         return []
     learned = rounds.learned_round(plan, state) if lag else rounds.sampled_round(state, (_TO_COME,) * len(samples))
-    request = requests.learn(plan, state, learned, (_TO_COME,) * len(works), state.objects)
+    tensors = (_TO_COME,) * (len(works) + len(summing_works))
+    gets = _gets(requests.learn(plan, state, learned, tensors, state.objects))
     return [
-        Node(
-            work.name,
-            _item(plan, state, "learner", work.kind(spec_of(plan).stages), _gets(request), peers=len(works)),
-            _unready,
+        Node(work.name, _item(plan, state, "learner", kind, gets, peers=peers), _unready)
+        for work, kind, peers in (
+            *((work, work.kind(spec_of(plan).stages), len(works)) for work in coming_works),
+            *((work, SUMS, len(summing_works)) for work in summing_works),
         )
-        for work in coming_works
     ]
 
 
@@ -158,7 +168,7 @@ def served_after(plan: Plan, state: State) -> dict[str, tuple[int, ...]]:
         # What the task plays is not stored yet when it fills its buffer.
         return served_by(state, "learner", 1, state.round - 1)
     learners = max(map(len, learner_schedule(plan, state)), default=0)
-    state = replace(state, served=served_by(state, "actor", len(rounds.rollout_packs(state)), state.round))
+    state = replace(state, served=served_by(state, "actor", len(rounds.rollout_packs(plan, state)), state.round))
     return served_by(state, "learner", learners, state.round - plan.config.pipeline.lag)
 
 
@@ -173,12 +183,22 @@ def _initialise(plan: Plan, state: State) -> list[Gate]:
 
 
 def _round(plan: Plan, state: State) -> list[Gate]:
-    whole = PLACEMENTS[state.placement.rule].one_function
-    gates = [Gate("sample", rounds.rollout_packs(state), partial(_whole if whole else samples, plan, state))]
+    gates = _sampling(plan, state)
+    parts = range(len(rounds.micro_batches(plan, state)))
+    grads = [
+        Gate(
+            name=f"grad/{number}",
+            works=[work.name for work in sum_works(plan, state, number)],
+            nodes=partial(sums, plan, state, number),
+            after=(f"sample/{number}",),
+        )
+        for number in parts
+    ]
+    before_learning = () if plan.config.pipeline.lag else tuple(gate.name for gate in grads or gates)
+    gates += grads
     if state.round and state.round % plan.config.evaluation.every == 0:
         nodes = evaluations(plan, state, "evaluate", plan.config.evaluation.episodes, state.policies)
         gates.append(_gate("evaluate", nodes))
-    before_learning = () if plan.config.pipeline.lag else ("sample",)
     return gates + [
         Gate(
             name=f"learn/{wave}",
@@ -195,9 +215,23 @@ def _gate(name: str, nodes: list[Node]) -> Gate:
     return Gate(name, [node.name for node in nodes], lambda: nodes)
 
 
-def samples(plan: Plan, state: State) -> list[Node]:
-    """The tasks that play the round."""
-    packs, like = rounds.rollout_packs(state), requests.sample(plan, state)
+def _sampling(plan: Plan, state: State) -> list[Gate]:
+    """The gates of the tasks that play: one for each micro-batch, or one."""
+    if PLACEMENTS[state.placement.rule].one_function:
+        return [Gate("sample", rounds.rollout_packs(plan, state), partial(_whole, plan, state))]
+    if parts := rounds.micro_batches(plan, state):
+        firsts = itertools.accumulate(map(len, parts), initial=0)
+        return [
+            Gate(f"sample/{number}", packs, partial(samples, plan, state, packs, first))
+            for number, (packs, first) in enumerate(zip(parts, firsts, strict=False))
+        ]
+    packs = rounds.rollout_packs(plan, state)
+    return [Gate("sample", packs, partial(samples, plan, state, packs))]
+
+
+def samples(plan: Plan, state: State, packs: Mapping[str, tuple[int, ...]], first: int = 0) -> list[Node]:
+    """The tasks that play these packs of rollouts of the round, of which `first` others come before."""
+    like = requests.sample(plan, state)
     match_of = matches(plan.config, state.env_spec, state.league, state.round, state.controller.rollouts)
 
     def make(name: str, pack: tuple[int, ...]) -> SampleTask:
@@ -207,7 +241,7 @@ def samples(plan: Plan, state: State) -> list[Node]:
         return replace(request, match=requests.match(state, like, *match)) if match else request
 
     gets = _gets(_largest(state, like, packs.values()))
-    items = _sample_items(plan, state, [len(pack) for pack in packs.values()], gets)
+    items = _sample_items(plan, state, [len(pack) for pack in packs.values()], gets, first)
     return [Node(name, item, make, pack) for (name, pack), item in zip(packs.items(), items, strict=True)]
 
 
@@ -218,14 +252,15 @@ def _largest(state: State, like: SampleTask, packs: Collection[tuple[int, ...]])
     return replace(like, policies=like.policies + opponents, sampling=replace(like.sampling, unfinished=most_begun))
 
 
-def _sample_items(plan: Plan, state: State, sizes: list[int], gets: int) -> list[WorkItem]:
+def _sample_items(plan: Plan, state: State, sizes: list[int], gets: int, first: int) -> list[WorkItem]:
     """The work items of tasks with so many rollouts, equal ones once."""
     memory_mb, by_size, items = function_memory(plan, state, "actor"), dict[tuple[int, Usage], WorkItem](), []
-    for number, size in enumerate(sizes):
+    peers = len(rounds.rollout_packs(plan, state))
+    for number, size in enumerate(sizes, first):
         hits = kept_dataset(plan, state, "actor", number, memory_mb)
         if (size, hits) not in by_size:
             by_size[size, hits] = _item(
-                plan, state, "actor", "sample", gets, size=size, peers=len(sizes), expected_hits=hits
+                plan, state, "actor", "sample", gets, size=size, peers=peers, expected_hits=hits
             )
         items.append(by_size[size, hits])
     return items
@@ -251,34 +286,57 @@ def learns(plan: Plan, state: State, wave: int) -> list[Node]:
     """The tasks of one wave of the round's learning; earlier waves must be answered."""
     waves = learner_schedule(plan, state)
     before = [work for works in waves[:wave] for work in works]
-    publishers = [work.name for work in before if work.publish and work.first == waves[wave][0].first]
-    tensors = tuple(done.objects["tensors"] for name in publishers if (done := state.slots[name].done))
+    publishers = [work for work in before if work.publish and work.first == waves[wave][0].first]
+    summing = [
+        work for number in range(len(rounds.micro_batches(plan, state))) for work in sum_works(plan, state, number)
+    ]
     learned = rounds.learned_round(plan, state)
     if wave:
         objects, parts = locations_after_learning(plan, state, wave)
         served_before = served_by(state, "learner", max(map(len, waves[:wave])), learned.round)
         state = replace(state, objects=objects, parts=parts, served=served_before)
-    like = requests.learn(plan, state, learned, tensors)
-    return [_learn(plan, state, work, number, like) for number, work in enumerate(waves[wave])]
+    like = requests.learn(plan, state, learned, () if summing else _published(state, publishers))
+    spec, peers, nodes = spec_of(plan), sum(map(len, waves)), []
+    for number, work in enumerate(waves[wave]):
+        of_groups = [one for one in summing if not {*one.groups}.isdisjoint(work.groups)]
+        reading = replace(like, tensors=like.tensors + _published(state, of_groups))
+        kind, hits = work.kind(spec.stages), kept_past(state, number, like.learning.past)
+        nodes.append(_learn(plan, state, work, spec.stages, kind, peers, reading, learned.rollouts, hits))
+    return nodes
 
 
-def _learn(plan: Plan, state: State, work: Work, number: int, like: LearnTask) -> Node:
-    """The `number`-th task of its wave."""
-    spec = spec_of(plan)
-    refs = state.refs({f"{part}/{keys.group_name(group)}" for part, group in work.reads(spec.stages)})
-    trains = work.trains(spec.stages)
-    item = _item(
-        plan,
-        state,
-        "learner",
-        work.kind(spec.stages),
-        _gets(replace(like, state=refs)),
-        size=rounds.agents_learned_from(plan, state, work.groups)
-        * len(like.rollouts)
-        * rounds.rollout_steps(plan, state),
-        peers=sum(map(len, learner_schedule(plan, state))),
-        expected_hits=kept_past(state, number, like.learning.past),
-    )
+def sums(plan: Plan, state: State, micro_batch: int) -> list[Node]:
+    """The tasks that sum over a micro-batch, whose rollouts must be sampled."""
+    parts, works = rounds.micro_batches(plan, state), sum_works(plan, state, micro_batch)
+    packs, peers = parts[micro_batch], len(parts) * len(works)
+    sampled = rounds.sampled_round(state, rounds.trajectories(state, packs))
+    like = replace(requests.learn(plan, state, sampled, ()), partial=micro_batch)
+    rollouts, stages = sum(map(len, packs.values())), (spec_of(plan).sums,)
+    return [_learn(plan, state, work, stages, SUMS, peers, like, rollouts) for work in works]
+
+
+def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:
+    """The tensors that these works have stored for later ones of the round."""
+    return tuple(done.objects["tensors"] for work in works if (done := state.slots[work.name].done))
+
+
+def _learn(
+    plan: Plan,
+    state: State,
+    work: Work,
+    stages: Sequence[StageSpec],
+    kind: str,
+    peers: int,
+    like: LearnTask,
+    rollouts: int,
+    expected_hits: Usage = NOTHING,
+) -> Node:
+    """A task of so many rollouts, of an algorithm of these stages."""
+    refs = state.refs({f"{part}/{keys.group_name(group)}" for part, group in work.reads(stages)})
+    trains = work.trains(stages)
+    rows = rounds.agents_learned_from(plan, state, work.groups) * rollouts * rounds.rollout_steps(plan, state)
+    gets = _gets(replace(like, state=refs))
+    item = _item(plan, state, "learner", kind, gets, size=rows, peers=peers, expected_hits=expected_hits)
 
     def make(name: str, part: None) -> LearnTask:
         """The request of the attempt called `name`; summaries, which cost a look at the state, only now."""
@@ -290,7 +348,7 @@ def _learn(plan: Plan, state: State, work: Work, number: int, like: LearnTask) -
             stages=work.stages,
             groups=work.groups,
             state=refs,
-            publish_tensors=work.publish,
+            publish_tensors=work.publish and not like.learning.micro_batch,
             first_update=work.first,
         )
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coordinator.core import controller
 from coordinator.core.state import Plan, State
 from coordinator.core.state_location import WHOLE
-from coordinator.placement.placement_rules import PLACEMENTS, packs
+from coordinator.placement.placement_rules import PLACEMENTS, packs_of_parts
 from functions import keys
 from functions.contract import Behaviour, Past, Ref, Team, Unfinished
 from functions.data.past_rounds import newest_rounds
@@ -26,19 +26,39 @@ def rollout_steps(plan: Plan, state: State) -> int:
     return plan.config.actors.num_envs * (plan.config.actors.rollout_length or state.env_spec.horizon)
 
 
-def rollout_packs(state: State) -> dict[str, tuple[int, ...]]:
+def rollout_packs(plan: Plan, state: State) -> dict[str, tuple[int, ...]]:
     """The rollouts of each task that plays, by the task's name."""
-    rollouts, placement = state.controller.rollouts, state.placement
-    if PLACEMENTS[placement.rule].one_function:
-        return {WHOLE: tuple(range(rollouts))}
+    if PLACEMENTS[state.placement.rule].one_function:
+        return {WHOLE: tuple(range(state.controller.rollouts))}
+    return _packs(state.controller.rollouts, _per_invocation(state), plan.config.pipeline.rollouts)
+
+
+def micro_batches(plan: Plan, state: State) -> tuple[dict[str, tuple[int, ...]], ...]:
+    """`rollout_packs` of each micro-batch; none where nobody sums over them."""
+    size = plan.config.pipeline.rollouts
+    if not size or PLACEMENTS[state.placement.rule].one_function:
+        return ()
+    return _micro_batches(state.controller.rollouts, _per_invocation(state), size)
+
+
+def _per_invocation(state: State) -> int:
     # Each rollout of a league has opponents of its own.
-    return _packs(rollouts, 1 if state.league else placement.rollouts_per_invocation)
+    return 1 if state.league else state.placement.rollouts_per_invocation
 
 
 @lru_cache(maxsize=8)
-def _packs(rollouts: int, per_invocation: int) -> dict[str, tuple[int, ...]]:
+def _packs(rollouts: int, per_invocation: int, micro_batch: int) -> dict[str, tuple[int, ...]]:
     """Cached, because each decision needs all of them."""
-    return {f"sample/{keys.rollouts_name(pack)}": pack for pack in packs(rollouts, per_invocation)}
+    parts = _micro_batches(rollouts, per_invocation, micro_batch or rollouts)
+    return {name: pack for part in parts for name, pack in part.items()}
+
+
+@lru_cache(maxsize=8)
+def _micro_batches(rollouts: int, per_invocation: int, size: int) -> tuple[dict[str, tuple[int, ...]], ...]:
+    return tuple(
+        {f"sample/{keys.rollouts_name(pack)}": pack for pack in of_part}
+        for of_part in packs_of_parts(rollouts, per_invocation, size)
+    )
 
 
 def fragments(plan: Plan, state: State) -> bool:
@@ -59,7 +79,7 @@ def unfinished_episodes(plan: Plan, state: State) -> tuple[Unfinished, ...]:
         return ()
     new = [
         Unfinished(rollouts=pack, episodes=done.objects["unfinished"])
-        for work, pack in rollout_packs(state).items()
+        for work, pack in rollout_packs(plan, state).items()
         if (done := state.slots[work].done)
     ]
     played_rollouts = {rollout for one in new for rollout in one.rollouts}
@@ -67,9 +87,10 @@ def unfinished_episodes(plan: Plan, state: State) -> tuple[Unfinished, ...]:
     return (*(one for one in old if one.rollouts), *new)
 
 
-def trajectories(state: State) -> tuple[Ref, ...]:
-    """The round's trajectories, where they are stored."""
-    dones = [state.slots[name].done for name in sorted(state.slots) if name.startswith("sample/")]
+def trajectories(state: State, works: Iterable[str] | None = None) -> tuple[Ref, ...]:
+    """The trajectories that these `works` have stored, by default all of the round."""
+    names = sorted(name for name in state.slots if name.startswith("sample/")) if works is None else works
+    dones = [state.slots[name].done for name in names]
     return tuple(done.objects["trajectory"] for done in dones if done and "trajectory" in done.objects)
 
 

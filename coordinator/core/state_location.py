@@ -1,5 +1,6 @@
 """State locations: which object of which task holds the newest version of each part of the learner's state."""
 
+from dataclasses import replace
 from functools import cache
 
 from coordinator.core import opponents
@@ -36,6 +37,18 @@ def learner_schedule(plan: Plan, state: State) -> list[list[Work]]:
         return []
     updates = plan.config.algorithm.updates_per_round
     return _schedule(state.placement.rule, spec_of(plan), state.groups, updates, state.placement.packs)
+
+
+def sum_works(plan: Plan, state: State, micro_batch: int) -> list[Work]:
+    """The invocations that sum over a micro-batch of the round."""
+    return _sum_works(state.placement.rule, spec_of(plan), state.groups, state.placement.packs, micro_batch)
+
+
+@cache
+def _sum_works(rule: str, spec: AlgorithmSpec, groups: tuple[int, ...], packs: Packs, micro_batch: int) -> list[Work]:
+    """Cached as `_schedule`."""
+    works = [work for wave in PLACEMENTS[rule]((spec.sums,), groups, 1, packs) for work in wave]
+    return [replace(work, name=f"grad/{micro_batch:05d}/{work.name.partition('/')[2]}") for work in works]
 
 
 @cache

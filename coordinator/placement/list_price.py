@@ -9,7 +9,7 @@ from functools import cache
 from typing import NamedTuple
 
 from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PLACEMENTS, RoundPlacement
-from coordinator.placement.workload import Layout, Workload
+from coordinator.placement.workload import Layout, Summing, Workload
 from coordinator.pricing.planning_prices import Tariff
 from functions.algorithms.specification import StageSpec
 
@@ -34,7 +34,7 @@ class RoundPrice(NamedTuple):
 @dataclass(frozen=True)
 class PricedRound:
     """What the price of a round depends on: `rule` and the next two as in `placement`, `members` agents in every group,
-    and `steps` of the environment in a rollout; `most` rollouts at most."""
+    and `steps` of the environment in a rollout; `most` rollouts at most; `summing` as in `Workload`."""
 
     rule: str
     rollouts_per_invocation: int
@@ -44,6 +44,7 @@ class PricedRound:
     updates: int
     steps: int
     most: int
+    summing: Summing | None = None
 
 
 @cache
@@ -96,6 +97,7 @@ def _workload(conditions: PricedRound, rollouts: int) -> Workload:
         ledger_bytes=ITEM_BYTES,
         width=1,
         updates=conditions.updates,
+        summing=conditions.summing,
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Protocol
 
 from coordinator.pricing.prices import Prices, StorageClass
@@ -14,6 +14,9 @@ from functions.algorithms import schedule
 from functions.algorithms.specification import Share, StageSpec
 from functions.contract import Message
 from functions.keys import group_name
+
+# The kind of the task of an invocation that sums over a micro-batch.
+SUMS = "grad"
 
 
 @dataclass(frozen=True)
@@ -252,3 +255,13 @@ def _overhead(per_million: tuple[Decimal, Decimal, Decimal], agents: int, stages
 def packs(rollouts: int, per_invocation: int) -> list[tuple[int, ...]]:
     """Rollouts 0..rollouts-1 in order, in packs of at most `per_invocation`."""
     return [tuple(range(start, min(start + per_invocation, rollouts))) for start in range(0, rollouts, per_invocation)]
+
+
+@lru_cache(maxsize=64)
+def packs_of_parts(rollouts: int, per_invocation: int, size: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Rollouts 0..rollouts-1 in order, in parts of `size`, each in packs of at most `per_invocation`; cached, because a
+    round may have thousands."""
+    return tuple(
+        tuple(part[pack[0] : pack[-1] + 1] for pack in packs(len(part), per_invocation))
+        for part in packs(rollouts, size)
+    )

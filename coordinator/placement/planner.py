@@ -255,9 +255,10 @@ def forecast(round_placement: RoundPlacement, layout: Layout, timings: Mapping[s
 
 def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], terms: Terms) -> _Estimate:
     tariff, coordination_cost = terms.tariff, terms.coordination_cost
-    seconds = busy = 0.0
+    busy = 0.0
     mb_ms = 0
     longest: dict[str, float] = {}
+    waves = []
     for wave in layout.schedule(round_placement):
         spans = []
         for task in wave:
@@ -270,15 +271,34 @@ def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[
             busy += task.number * core_ms / 1000
             mb_ms += task.number * memory * math.ceil(ms)
             longest[task.function] = max(longest.get(task.function, 0.0), ms / 1000)
-        seconds += coordination_cost.wave_s + span(spans, layout.workload.width) / 1000
+        waves.append(spans)
     return _Estimate(
         once=tariff.parts(layout.operations(round_placement))._replace(compute=tariff.seconds(mb_ms)),
         checkpoint=tariff.parts(layout.checkpointing(round_placement)),
         coordination=_coordination(round_placement, layout, terms),
-        seconds=seconds,
+        seconds=_seconds_of(
+            waves, layout.overlapping(round_placement), layout.workload.width, coordination_cost.wave_s
+        ),
         busy_s=busy,
         longest_s=longest,
     )
+
+
+def _seconds_of(waves: list[list[tuple[float, int]]], overlapping: int, width: int, wave_s: float) -> float:
+    """From the start of the first wave of (milliseconds, count) tasks to the end of the last, of which the first
+    `overlapping` run side by side and each other one after the one before it.
+
+    Those side by side end when the slots have done all their work, or later, when the last of them, which wait for the
+    first wave, have.
+    """
+    first, *others = waves
+    beside, after = others[: overlapping - 1], others[overlapping - 1 :]
+    chain = [first, *beside[-1:], *after]
+    spans = [span(wave, width) for wave in chain]
+    if beside:
+        work = sum(ms * number for wave in (first, *beside) for ms, number in wave)
+        spans[0] = max(spans[0], work / width - spans[1])
+    return sum(wave_s + ms / 1000 for ms in spans)
 
 
 def _coordination(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> float:

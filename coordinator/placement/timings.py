@@ -8,6 +8,7 @@ results.
 import heapq
 from collections.abc import Mapping, Sequence
 
+from coordinator.placement.placement_rules import SUMS
 from coordinator.placement.workload import Workload
 from functions.contract import Message
 
@@ -34,7 +35,7 @@ Timings = dict[str, Fit]
 """Fits by kind of task, and by `kind@style` the ratio of a style's durations to its kind's line.
 
 Kinds and sizes: `sample`, rollouts; `learn` (all stages in one task) and `learn:<stage>`, rows, which are environment
-steps times agents that learn from them; `whole`, rollouts times rounds.
+steps times agents that learn from them; `grad` (sums over a micro-batch), rows; `whole`, rollouts times rounds.
 """
 
 
@@ -126,7 +127,8 @@ def span(tasks: Sequence[tuple[float, int]], width: int) -> float:
 
 def is_measured(workload: Workload, timings: Mapping[str, Fit]) -> bool:
     """Whether the timings determine the duration of every kind of task."""
-    return all(milliseconds(kind, 1.0, workload, timings) is not None for kind in ("sample", "learn"))
+    kinds = ("sample", "learn", *((SUMS,) if workload.summing else ()))
+    return all(milliseconds(kind, 1.0, workload, timings) is not None for kind in kinds)
 
 
 def milliseconds(
@@ -134,7 +136,7 @@ def milliseconds(
 ) -> float | None:
     """Duration of a task on a whole core; for an unmeasured kind composed of other kinds, None without these."""
     measured_ms = predict(timings, kind, size, style)
-    if measured_ms is not None or kind == "sample":
+    if measured_ms is not None or kind in ("sample", SUMS):
         return measured_ms
     if kind == "whole":
         return _whole(size, workload, timings)
@@ -145,8 +147,12 @@ def milliseconds(
 def _whole(size: float, workload: Workload, timings: Mapping[str, Fit]) -> float | None:
     """Sampling and learning in sequence with all of their overhead: savings count only when they are measured."""
     sampling = milliseconds("sample", workload.rollouts, workload, timings)
-    learning = milliseconds("learn", workload.agents * workload.rollouts * workload.rollout_steps, workload, timings)
-    return None if sampling is None or learning is None else size / workload.rollouts * (sampling + learning)
+    rows = workload.agents * workload.rollouts * workload.rollout_steps
+    learning = milliseconds("learn", rows, workload, timings)
+    summing = milliseconds(SUMS, rows, workload, timings) if workload.summing else 0.0
+    if sampling is None or learning is None or summing is None:
+        return None
+    return size / workload.rollouts * (sampling + learning + summing)
 
 
 def _learning(kind: str, workload: Workload, timings: Mapping[str, Fit]) -> tuple[float, float] | None:

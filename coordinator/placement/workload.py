@@ -4,15 +4,34 @@ Counts and bytes are those of the tasks that `coordinator.core.round_graph` make
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from coordinator.placement import message_size
-from coordinator.placement.placement_rules import PACKED, PLACEMENTS, WHOLE, Packs, RoundPlacement, Work, object_kind
+from coordinator.placement.placement_rules import (
+    PACKED,
+    PLACEMENTS,
+    SUMS,
+    WHOLE,
+    Packs,
+    RoundPlacement,
+    Work,
+    object_kind,
+    packs_of_parts,
+)
 from coordinator.pricing.bill import Charge, Meter
 from functions.algorithms.specification import StageSpec
 from functions.function_specs import PLACED
+
+
+class Summing(NamedTuple):
+    """The `rollouts` of a micro-batch, the `stage` that sums over one, and the `bytes` of all groups' sums over it."""
+
+    rollouts: int
+    stage: StageSpec
+    bytes: float
 
 
 @dataclass(frozen=True)
@@ -31,6 +50,7 @@ class Workload:
     `input_reads`: how many other objects every task that samples reads. `opponent_reads`: the most objects with
     policies of one checkpoint of a league, whose rollouts are played by actors, each alone; None without a league.
     `lag`: how many rounds before it a round learns from; with 1 or more learners begin beside the actors.
+    `summing`: how it is summed part by part; None where it is not.
     """
 
     agents: int
@@ -57,6 +77,7 @@ class Workload:
     input_reads: int = 0
     opponent_reads: int | None = None
     lag: int = 0
+    summing: Summing | None = None
 
     def agents_learned_from(self, groups: Sequence[int]) -> int:
         """How many agents' rows the groups learn from."""
@@ -265,10 +286,17 @@ class Layout:
             summary_bytes=summaries,
         )
 
+    def overlapping(self, round_placement: RoundPlacement) -> int:
+        """How many of the first waves of the schedule run side by side: sampling, and sums over what is sampled."""
+        alone = not self.workload.summing or PLACEMENTS[round_placement.rule].one_function
+        return 1 if alone else 1 + len(_parts(round_placement, self.workload))
+
     def _spread(self, round_placement: RoundPlacement) -> list[list[Task]]:
         works, locations = self._works(round_placement.rule), self.locations(round_placement.rule)
         schedule = [_sampling(round_placement, self.workload, locations)]
         trajectories = sum(task.number for task in schedule[0])
+        if summing := self.workload.summing:
+            return schedule + self._summed(round_placement, works, trajectories, summing)
         pairs = sum(work.publish * _pairs(work) for wave in works for work in wave)
         publishing_works: list[Work] = []
         for wave in works:
@@ -277,6 +305,61 @@ class Layout:
             schedule.append([_learner(work, before, pairs, trajectories, locations, self.workload) for work in wave])
             publishing_works += [work for work in wave if work.publish]
         return [schedule[1] + schedule[0], *schedule[2:]] if self.workload.lag else schedule
+
+    def _summed(
+        self, round_placement: RoundPlacement, works: list[list[Work]], trajectories: int, summing: Summing
+    ) -> list[list[Task]]:
+        """The waves of sums over each micro-batch, and of `works`, which learn from them."""
+        workload, locations = self.workload, self.locations(round_placement.rule)
+        groups, packs = sorted(workload.members), self.packs(round_placement.rule)
+        waves = PLACEMENTS[round_placement.rule]((summing.stage,), groups, 1, packs)
+        summing_works = [work for wave in waves for work in wave]
+        parts = _parts(round_placement, workload)
+        sums = [[_sum(work, summing, part, locations, workload) for work in summing_works] for part in parts]
+        learning = [
+            [_learner(replace(work, publish=False), (), 0, trajectories, locations, workload) for work in wave]
+            for wave in works
+        ]
+        return sums + [
+            [_reading_sums(*pair, summing_works, len(parts), summing, workload) for pair in zip(*wave, strict=True)]
+            for wave in zip(learning, works, strict=True)
+        ]
+
+
+def _parts(round_placement: RoundPlacement, workload: Workload) -> Sequence[Sequence[tuple[int, ...]]]:
+    """The packs of rollouts of each micro-batch; one part of all where nobody sums."""
+    size = workload.summing.rollouts if workload.summing else workload.rollouts
+    per_invocation = 1 if workload.opponent_reads is not None else round_placement.rollouts_per_invocation
+    return packs_of_parts(workload.rollouts, per_invocation, size)
+
+
+def _sum(
+    work: Work, summing: Summing, packs: Sequence[Sequence[int]], locations: ObjectLocations, workload: Workload
+) -> Task:
+    """The task that sums over the rollouts of these packs."""
+    reads, read_bytes = locations.weigh(locations.where[part] for part in work.reads((summing.stage,)))
+    rollouts = sum(map(len, packs))
+    return Task(
+        function="learner",
+        kind=SUMS,
+        size=rollouts * workload.rollout_steps * workload.agents_learned_from(work.groups),
+        reads=len(packs) + reads,
+        read_bytes=rollouts * workload.rollout_bytes + read_bytes,
+        makes=1,
+        made_bytes=summing.bytes * len(work.groups) / len(workload.members),
+        reply_bytes=_report_size(workload, 0, work.groups, trains=False),
+        summary_bytes=message_size.sampling_bytes(rollouts, workload.rollout_episodes, workload.agents),
+    )
+
+
+def _reading_sums(
+    task: Task, work: Work, summing_works: Sequence[Work], parts: int, summing: Summing, workload: Workload
+) -> Task:
+    """The work's task, which also reads its groups' sums over so many parts."""
+    read_works = [one for one in summing_works if not {*one.groups}.isdisjoint(work.groups)]
+    groups = sum(len(one.groups) for one in read_works)
+    more_bytes = parts * summing.bytes * groups / len(workload.members)
+    return task._replace(reads=task.reads + parts * len(read_works), read_bytes=task.read_bytes + more_bytes)
 
 
 def _object_locations(schedule: Sequence[Sequence[Work]], workload: Workload) -> ObjectLocations:
@@ -304,8 +387,7 @@ def _pairs(work: Work) -> int:
 
 def _sampling(round_placement: RoundPlacement, workload: Workload, locations: ObjectLocations) -> list[Task]:
     league = workload.opponent_reads is not None
-    size = 1 if league else min(round_placement.rollouts_per_invocation, workload.rollouts)
-    full, rest = divmod(workload.rollouts, size)
+    sizes = Counter(len(pack) for packs in _parts(round_placement, workload) for pack in packs)
     policies = (location for (part, _), location in locations.where.items() if part == "policy")
     reads, read_bytes = (0, 0.0) if workload.recorded else locations.weigh(policies)
     unfinished_objects = 1 if workload.unfinished_bytes else 0
@@ -321,8 +403,7 @@ def _sampling(round_placement: RoundPlacement, workload: Workload, locations: Ob
             reply_bytes=message_size.sampling_bytes(rollouts, workload.rollout_episodes, workload.agents),
             number=number,
         )
-        for rollouts, number in ((size, full), (rest, 1))
-        if rollouts
+        for rollouts, number in sorted(sizes.items(), reverse=True)
     ]
 
 

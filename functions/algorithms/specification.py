@@ -226,6 +226,11 @@ class AlgorithmSpec:
 
         return replace(self, stages=tuple(extended(stage) for stage in self.stages)) if more else self
 
+    @property
+    def sums(self) -> StageSpec:
+        """What makes the sums over a part of a round, see `stage.Partial`."""
+        return StageSpec("sums", (), "group", reads=self.sum_parts, writes=())
+
     def stage(self, name: str) -> StageSpec:
         """The stage called `name`."""
         return next(stage for stage in self.stages if stage.name == name)

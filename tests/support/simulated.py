@@ -72,6 +72,8 @@ def objects(request):
             kinds = []
         case InitialiseTask() | WholeTask() | RegroupTask():
             kinds = ["policies", "learner"]
+        case LearnTask(partial=int()):
+            kinds = ["tensors"]
         case LearnTask():
             kinds = ["policies"] * ("policy" in request.stages) + ["tensors"] * request.publish_tensors + ["learner"]
         case _:

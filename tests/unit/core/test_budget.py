@@ -64,12 +64,18 @@ class Misfortune:
     inline_objects=st.sampled_from(["true", "false"]),
     rollouts=st.integers(1, 3),
     kills=st.sets(st.integers(0, 120), max_size=4),
+    summed=st.integers(0, 2),
 )
-def test_the_bill_never_passes_the_cap_whatever_happens(cap, outcomes, placement, inline_objects, rollouts, kills):
+def test_the_bill_never_passes_the_cap_whatever_happens(
+    cap, outcomes, placement, inline_objects, rollouts, kills, summed
+):
     placement_settings = (
         f"placement.rule={placement}",
         f"placement.inline_objects={inline_objects}",
         f"scaling.rollouts={rollouts}",
+        f"pipeline.rollouts={summed}",
+        "algorithm.epochs=1",
+        "algorithm.num_minibatches=1",
     )
     plan = make_plan(f"stop.dollars={cap}", "stop.rounds=12", *placement_settings, "attempts=4", "checkpoint_every=2")
     script = Misfortune(outcomes)

@@ -58,6 +58,12 @@ def test_a_learner_of_one_group_holds_its_own_networks():
     )
 
 
+def test_who_folds_sums_holds_a_gradient_of_every_network_and_micro_batch():
+    rounds = ("algorithm.name=ippo", "scaling.rollouts=5", "algorithm.epochs=1", "algorithm.num_minibatches=1")
+    at_once, summed = (footprint_of("learner", *rounds, f"pipeline.rollouts={n}") for n in (0, 2))
+    assert summed.networks - at_once.networks == 3 * BOTH
+
+
 def test_a_second_update_makes_a_third_copy_of_the_network_whose_turn_it_is():
     value = 4 * ((18 + 3) * ROLLOUTS + ROLLOUTS + 5 * ROLLOUTS + 5)  # with the one-hot identity of three sharing agents
     once, often = (

@@ -13,6 +13,9 @@ from coordinator.drive import driver as loop
 from functions.contract import EvaluateTask, SampleTask
 
 SPLIT = ("placement.rule=split", "scaling.rollouts=4", "evaluation.every=1", "stop.rounds=4")
+# The last of three micro-batches has one rollout.
+SUMMED = ("scaling.rollouts=5", "pipeline.rollouts=2", "algorithm.epochs=1", "algorithm.num_minibatches=1")
+ROUNDS = st.sampled_from([(), SUMMED])
 
 
 class Shuffled(World):
@@ -47,16 +50,34 @@ def test_learning_goes_on_and_ends_while_an_evaluation_is_in_flight():
     assert works[-1] == "evaluate/000" and len(works) > 6
 
 
+def test_sums_are_made_while_others_are_sampled_and_learners_wait_for_all_of_them():
+    def second_micro_batch_last(queue):
+        late = ("sample/00002", "sample/00003", "grad/00001")
+        return next((at for at, ended in enumerate(queue) if not ended.id.startswith(late, len("r/000002/"))), 0)
+
+    world = Shuffled(make_plan(*SPLIT, *SUMMED, "evaluation.every=99"), second_micro_batch_last)
+    world.finish()
+    works = [id.removeprefix("r/000002/") for id, _ in world.arrivals if id.startswith("r/000002/")]
+    parts = [work.rpartition("/")[0] if work.startswith("grad") else work for work in works]
+    summed = [part for part in parts if part.startswith("grad")]
+    groups = len(summed) // 3
+    # The first and the last micro-batch are summed, group by group, before the second is sampled.
+    first, last, second = ([f"grad/0000{number}"] * groups for number in (0, 2, 1))
+    samples = [f"sample/0000{number}-0000{number}" for number in (0, 1, 4, 2, 3)]
+    assert groups > 1 and parts[: 5 + 3 * groups] == [*samples[:3], *first, *last, *samples[3:], *second]
+    assert works[5 + 3 * groups] == "learn/postprocess"
+
+
 @settings(max_examples=30, deadline=None)
-@given(st.randoms(use_true_random=False), st.sampled_from(["split", "packed", "fused"]))
-def test_no_task_is_asked_for_before_what_it_reads_is_answered(chance, rule):
+@given(st.randoms(use_true_random=False), st.sampled_from(["split", "packed", "fused"]), ROUNDS)
+def test_no_task_is_asked_for_before_what_it_reads_is_answered(chance, rule, rounds):
     def script(function, request):
         answered_works = {id.removeprefix("r/") for id, _ in world.arrivals}
         makers = {ref.key.removeprefix("rounds/").rsplit(".", 2)[0] for ref in request.reads()}
         assert makers <= answered_works
         return [answered(function, request)]
 
-    plan = make_plan(*SPLIT[1:], f"placement.rule={rule}")
+    plan = make_plan(*SPLIT[1:], f"placement.rule={rule}", *rounds)
     world = Shuffled(plan, lambda queue: chance.randrange(len(queue)), script)
     assert world.finish().status == "finished"
 
@@ -82,9 +103,9 @@ decide = loop.decide
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.randoms(use_true_random=False), st.sampled_from(["split", "packed", "fused"]), st.booleans())
-def test_any_order_of_answers_and_failures_ends_with_the_same_objects(chance, rule, failing):
-    plan = make_plan(*SPLIT[1:], f"placement.rule={rule}", "attempts=9")
+@given(st.randoms(use_true_random=False), st.sampled_from(["split", "packed", "fused"]), st.booleans(), ROUNDS)
+def test_any_order_of_answers_and_failures_ends_with_the_same_objects(chance, rule, failing, rounds):
+    plan = make_plan(*SPLIT[1:], f"placement.rule={rule}", "attempts=9", *rounds)
     undisturbed = World(plan)
     expected = undisturbed.finish()
     failures = random.Random(chance.random())

@@ -17,6 +17,7 @@ from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
 from coordinator.placement.workload import Layout
 from functions.contract import LearnTask, Ref, Unfinished
 
+SUMS = ("algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.rollouts=2")
 REPLAY = ("algorithm.name=iql", "algorithm.batch_size=4", "algorithm.buffer_size=400")
 
 
@@ -73,7 +74,7 @@ def test_the_planner_counts_what_the_tasks_that_play_read(rule, case):
     assert sum(task.number for task in played) == len(nodes)
 
 
-@pytest.mark.parametrize("settings", [(), REPLAY], ids=["alone", "replay"])
+@pytest.mark.parametrize("settings", [(), REPLAY, SUMS], ids=["alone", "replay", "sums"])
 @pytest.mark.parametrize("rule", [rule for rule in LEARNER_PLACEMENTS if rule != "whole"])
 def test_the_planner_counts_what_learners_read_of_their_round(rule, settings):
     plan, state, asked = run(rule, *settings)

@@ -13,6 +13,7 @@ from coordinator.placement.placement_rules import (
     fused,
     packed,
     packs,
+    packs_of_parts,
     split,
     whole,
 )
@@ -144,3 +145,9 @@ def test_every_placement_runs_every_stage_of_every_group_once_and_in_order(rule,
 )
 def test_rollouts_are_packed_in_order(rollouts, size, expected):
     assert packs(rollouts, size) == expected
+
+
+def test_no_pack_has_rollouts_of_two_micro_batches():
+    assert packs_of_parts(8, 2, 3) == (((0, 1), (2,)), ((3, 4), (5,)), ((6, 7),))
+    assert packs_of_parts(8, 5, 3) == (((0, 1, 2),), ((3, 4, 5),), ((6, 7),))
+    assert packs_of_parts(3, 2, 8) == (((0, 1), (2,)),)

@@ -23,7 +23,7 @@ from coordinator.placement.planner import (
     plan,
 )
 from coordinator.placement.timings import Fit, add_observation
-from coordinator.placement.workload import Layout, Workload
+from coordinator.placement.workload import Layout, Summing, Workload
 from coordinator.pricing.bill import Charge, Meter, bill
 from coordinator.pricing.planning_prices import Tariff
 from coordinator.pricing.prices import load_prices
@@ -215,6 +215,25 @@ def test_a_forecast_of_fused_is_as_by_hand():
     assert found.seconds == pytest.approx(0.0083 + 0.0044)
     assert found.busy_s == pytest.approx(0.0083 + 0.0053 + 2 * 0.0044)
     assert found.longest_s == pytest.approx({"actor": 0.0083, "learner": 0.0044})
+
+
+def test_sums_run_beside_sampling_and_those_of_the_last_micro_batch_after_it():
+    timings = seen(sample=(2.3, 3.0), learn=(1.4, 0.1), grad=(1.0, 0.2))
+    summed = replace(TWO, summing=Summing(2, StageSpec("sums", (), "group", ("policy",), ()), 400.0), width=9)
+    found = forecast(round_placement("fused"), summed, timings, PRICES)
+    # Micro-batches of 2 and 1 rollouts, of 10 rows each, and two groups: sums of 1 + 0.2 * 20 = 5 ms and of 3 ms.
+    assert found.busy_s == pytest.approx(0.0083 + 0.0053 + 2 * 0.005 + 2 * 0.003 + 2 * 0.0044)
+    # Slots for all: the longest actor, the sums of the last micro-batch, and the learners.
+    assert found.seconds == pytest.approx(0.0083 + 0.003 + 0.0044)
+    # One slot: all the work, whatever it waits for.
+    alone = forecast(round_placement("fused"), replace(summed, width=1), timings, PRICES)
+    assert alone.seconds == pytest.approx(found.busy_s)
+    # The sums read 2 + 1 trajectories and a policy each; the learners the sums of two micro-batches, too.
+    layout, plain = Layout(summed), Layout(TWO)
+    more = layout.operations(round_placement("fused")).gets - plain.operations(round_placement("fused")).gets
+    assert more == 2 * ((1 + 1) + (1 + 1)) + 2 * 2
+    whole = forecast(round_placement("whole", 3, rounds=4, checkpoint_every=8), summed, timings, PRICES)
+    assert whole.seconds == pytest.approx(0.0748 / 4 + 0.001 + 0.2 * 0.06)
 
 
 def test_inlined_objects_are_stored_at_checkpoints_and_made_again_after_losses():
