@@ -128,19 +128,21 @@ def _take_turn(
 
 
 def _idle(driver: Driver, before: State | None, unbilled: Meter) -> TurnResult:
-    """The end of a turn that finds nothing to do: it commits only what an overtaken try could not bill."""
-    if unbilled != Meter():
+    """The end of a turn that finds nothing to do: it commits only what an overtaken try could not bill, and nothing
+    where another turn has ended the run, whose bill is closed."""
+    if unbilled != Meter() and driver.state.status == "running":
         driver.bill_turn(unbilled)
         driver.commit_received()
     return TurnResult(before, driver.state)
 
 
 def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detached) -> bool:
-    """Receives how the tasks ended that are awaited together; False while some of each such set have time left."""
+    """Receives how the tasks ended that are awaited together; False while some of each such set have time left, and
+    where the run has ended."""
     asks = open_asks(driver.state)
     if not asks:
         driver.clean_up()
-        return True
+        return driver.state.status == "running"
     complete = [ask for ask, works in asks.items() if completion.is_complete(cloud.completions, ask, len(works))]
     if len(complete) < len(asks) and cloud.now() >= _deadline(plan, driver):
         # The turn that dispatched the others may have died right after its commit.

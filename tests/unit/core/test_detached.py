@@ -277,6 +277,14 @@ def test_a_run_that_goes_on_is_not_taken_up_again_by_a_late_event():
     same(world.run(), undisturbed())
 
 
+def test_a_turn_that_finds_the_run_ended_writes_nothing():
+    world = World("placement.rule=whole")
+    world.run()
+    ended = dict(world.ledger)
+    world.deliver(WAKE)
+    assert dict(world.ledger) == ended
+
+
 class Forged(World):
     """A run in which a forged `member` is first in every set of tasks."""
 
