@@ -24,7 +24,7 @@ from marless.backends.base import Connection
 from marless.exports.stored_rounds import SampledRound, sampled_round
 from marless.program import program_name
 from marless.reports import journal, provenance
-from marless.reports.text import counted
+from marless.reports.text import counted, seconds
 from marless.reports.weights import weights_sha256
 from marless.runs.folder import METRICS, RunFolder
 from marless.runs.stored_run import Stored, plan_of
@@ -62,7 +62,7 @@ def replayed_rounds(folder: RunFolder, run: Stored, first: int, last: int, again
         )
     again.announce(
         f"{_numbers(first, last)} of {folder.name} {'are' if last > first else 'is'} not stored: playing its first"
-        f" {counted(last, 'round')} again, which took it {lines[last].seconds:,.0f} s, here on"
+        f" {counted(last, 'round')} again, which took it {seconds(lines[last].seconds)}, here on"
         f" {counted(again.workers, 'worker')}"
     )
     with TemporaryDirectory(prefix="marless-") as temporary:
