@@ -107,6 +107,8 @@ def test_what_a_run_came_to_is_exported_reported_and_played_against_others(small
     assert all((exported.folder / name).stat().st_size == size for name, size in exported.files.items())
     assert "policies.safetensors" in exported.files
     assert marless.export(run, "npz", episodes=2).folder == Path("exports") / f"{run.name}-npz"
+    sampled = marless.export(run, "npz", "sampled", rounds=(1, 2), workers=1)
+    assert set(np.load("sampled/episodes.npz")["round"]) == {1, 2} and sampled.line.endswith("played again")
     assert f"<title>{run.name}" in marless.report(run, "page.html").read_text()
     played = marless.crossplay(run, "random", episodes=2, path="games")
     assert played.teams == (str(run.path), "random") and played.scores[1][1] == 0.5

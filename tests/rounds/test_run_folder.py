@@ -130,6 +130,8 @@ def test_a_run_is_a_folder_and_its_path_is_the_last_line(marless, processes, pic
     assert (said.code, said.err, said.out[-1]) == (0, [], "runs/first")
     assert {path.name for path in Path("runs/first").iterdir()} - {".lock"} == FILES
     assert Path("runs/latest").readlink() == Path("first")
+    # Those of deleted objects go beside the run, and are gone when it ends.
+    assert all(any(folder.iterdir()) for folder in Path("runs/first/objects").rglob("*") if folder.is_dir())
 
 
 def test_the_summary_agrees_with_the_bill_and_the_settings(marless):
