@@ -16,7 +16,7 @@ from benchmarks.pipeline.record import Comparison, Record
 from marless.reports.provenance import commit
 
 # Rounds of a run whose rollouts wait, of one whose rollouts compute, and of the default run.
-_WAITING, _COMPUTING, _DEFAULT = 8, 40, 120
+_WAITING, _COMPUTING, _DEFAULT = 6, 20, 120
 Predict = Callable[[Measured, Measured], float]
 
 

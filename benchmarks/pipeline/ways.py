@@ -19,7 +19,7 @@ _WAITING: Settings = {
     **_ONE_STEP,
     "task.name": "waiting",
     "sharing.rule": "all",
-    "actors.num_envs": 8,
+    "actors.num_envs": 6,
     "algorithm.hidden": [256, 256],
     "scaling.rollouts": ROLLOUTS,
 }

@@ -15,6 +15,7 @@ from scripts.reference import (
     readme,
     rules,
     suite,
+    waiting_rounds,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +31,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "explanation" / "mappo.md": mappo.page,
     ROOT / "docs" / "results" / "suite.md": suite.page,
     ROOT / "README.md": readme.page,
+    waiting_rounds.PAGE: waiting_rounds.page,
     **peers.PAGES,
 }
 

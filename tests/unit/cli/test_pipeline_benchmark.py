@@ -1,0 +1,75 @@
+"""The predictions of the benchmark of rounds are worked out by hand, and so is what its table says."""
+
+import msgspec
+import numpy as np
+
+from benchmarks.pipeline import prediction
+from benchmarks.pipeline.barriers import BARRIERS
+from benchmarks.pipeline.record import Comparison, Record, table
+from benchmarks.pipeline.waiting_task import make
+from coordinator.core.round_graph import Gate
+from functions.environments.base import EnvTask
+
+
+def test_a_task_takes_the_slot_that_is_free_first():
+    assert prediction.ends_s([3.0, 1.0, 1.0, 2.0], 2) == [3.0, 1.0, 2.0, 4.0]
+
+
+def test_parts_of_a_round_begin_when_their_own_samples_have_ended():
+    """Four samples of a second on two slots end after 1, 1, 2 and 2 s; a part of two of them takes a second."""
+    samples, parts = [1.0] * 4, [1.0] * 2
+    assert prediction.streamed_s(samples, parts, 0.5, 2, learners=1) == 3.5
+    assert prediction.behind_s(samples, parts, 0.5, 2, learners=1) == 4.5
+    assert prediction.behind_s(samples, parts, 0.5, 2, learners=2) == 3.5
+    assert prediction.whole_s(samples, 2.5, 2) == 4.5
+
+
+def test_with_a_lag_a_sample_takes_the_place_of_a_learner():
+    """Three learners and a sample, a second each, on two slots: 1 + 2 s in turn, else 2 s."""
+    assert prediction.in_turn_s([1.0], [1.0] * 3, 2) == 3.0
+    assert prediction.beside_s([1.0], [1.0] * 3, 2) == 2.0
+
+
+def test_learners_begin_while_an_evaluation_is_played():
+    """A sample of 1 s beside an evaluation of 3 s; two learners of 1 s follow the sample on its slot."""
+    assert prediction.after_samples_s([1.0], [3.0], [1.0] * 2, 2) == 3.0
+    assert prediction.in_turn_s([1.0, 3.0], [1.0] * 2, 2) == 4.0
+
+
+def test_a_barrier_lets_every_gate_of_a_kind_wait_for_all_of_another():
+    none = list
+    gates = [
+        Gate("sample/0", (), none),
+        Gate("sample/1", (), none),
+        Gate("evaluate", (), none),
+        Gate("grad/0", (), none, ("sample/0",)),
+        Gate("learn/0", (), none, ("grad/0",)),
+    ]
+    after = {gate.name: {*gate.after} for gate in BARRIERS["partials"](gates)}
+    assert after["grad/0"] == {"sample/0", "sample/1"} and after["learn/0"] == {"grad/0"}
+    after = {gate.name: {*gate.after} for gate in BARRIERS["evaluation"](gates)}
+    assert after["learn/0"] == {"grad/0", "evaluate"} and after["grad/0"] == {"sample/0"}
+
+
+def test_the_table_says_whether_what_was_asked_for_was_reached():
+    met = Comparison(name="a", against="b", ms=[1000.0, 3000.0], ratios=[1.4, 1.8], predicted=1.7, least=1.5)
+    missed = msgspec.structs.replace(met, least=1.7)
+    assert met.cells() == ("a", "2,000", "b", "1.60", "1.40 to 1.80 (2)", "1.70", "≥ 1.50: met")
+    assert missed.cells()[-1] == "≥ 1.70: MISSED" and "MISSED" in table([met, missed])
+    record = Record(
+        commit="0123456789", date="2026-11-26", cores=2, kernel="Zen", load=(0.1, 2.0), seconds=300.4, comparisons=[met]
+    )
+    assert record.conditions().endswith("load 0.1 before and 2.0 after, in 300 s, commit 01234567.")
+    assert msgspec.json.decode(msgspec.json.encode(record), type=Record) == record
+
+
+def test_a_rollout_of_the_waiting_task_is_the_same_wherever_it_is_played():
+    task = EnvTask(name="waiting", options={"horizon": 2, "median_s": 1e-6})
+    first, again = (make(task, 3) for _ in range(2))
+    for environment in (first, again):
+        environment.reset(np.random.default_rng(7))
+    right = first._right
+    steps = [environment.step((right,)) for environment in (first, again)]
+    assert (steps[0].rewards == 1.0).all() and (steps[0].observation.values[0] == steps[1].observation.values[0]).all()
+    ended = first.step((first._right,))
+    assert ended.ended.all() and ended.truncated.all() and ended.final is not None and not ended.terminated.any()
