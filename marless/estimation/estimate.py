@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from coordinator.config.schema import RANDOM, RunConfig
+from coordinator.config.schema import RANDOM, Pipeline, RunConfig, Stop
 from coordinator.core import budget
 from coordinator.core.state import Plan, State
 from coordinator.placement.placement_rules import PLACEMENTS
@@ -18,6 +18,8 @@ from marless.estimation.targets import Target
 
 # A longer run is extrapolated from these two lengths: cost and time grow linearly with the rounds.
 SHORT, LONG = 300, 600
+# Rounds between which a lag is judged: the first start functions.
+_COMPARED = (10, 50)
 # Evaluations during training are of two blocks of the evaluator at most: longer ones take as long in proportion.
 _EPISODES = 320
 
@@ -41,12 +43,17 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Estimates:
-    """The run on the target and, for comparison, on this machine; `planned` are the placements of the rule `auto`."""
+    """The run on the target and, for comparison, on this machine; `planned` are the placements of the rule `auto`.
+
+    `lagged` is the share of the target's seconds of a round that one would take with `pipeline.lag=1`; None where that
+    is set or cannot be.
+    """
 
     config: RunConfig
     entries: list[tuple[Target, Estimate]]
     """The target's first."""
     planned: PlacementPlan | None
+    lagged: float | None
 
 
 def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:
@@ -61,7 +68,8 @@ def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:
         config = placement_plan.config
     recording = record_briefly(config, workers)
     targets = dict.fromkeys((target, Target(registry.backend(registry.DEFAULT), workers)))
-    return Estimates(config, [(place, estimate(config, recording, place)) for place in targets], placement_plan)
+    entries = [(place, estimate(config, recording, place)) for place in targets]
+    return Estimates(config, entries, placement_plan, share_with_lag(config, recording, target))
 
 
 def record_briefly(config: RunConfig, workers: int) -> Recording:
@@ -92,6 +100,28 @@ def estimate(config: RunConfig, recording: Recording, target: Target) -> Estimat
         return _extrapolate(plan, target.forecast(_limit_rounds(plan, SHORT), recording), state)
     bill = budget.bill_of(plan, state.meter)
     return Estimate(state.round, state.seconds, state.meter, bill, _ending_dollars(bill, state))
+
+
+def share_with_lag(config: RunConfig, recording: Recording, target: Target) -> float | None:
+    """The share of the seconds of a round that one takes with a lag of one round; see `Estimates.lagged`."""
+    if config.pipeline != Pipeline() or PLACEMENTS[config.placement.rule].one_function:
+        return None
+
+    def round_s(lag: int) -> float:
+        """Seconds of a round, without those that start functions."""
+        pipeline = Pipeline(lag=lag)
+        first_s, last_s = (
+            _seconds(replace(_steady(config), pipeline=pipeline), recording, target, n) for n in _COMPARED
+        )
+        return (last_s - first_s) / (_COMPARED[1] - _COMPARED[0])
+
+    return round_s(1) / round_s(0)
+
+
+def _seconds(config: RunConfig, recording: Recording, target: Target, rounds: int) -> float:
+    """When the last of so many rounds has ended."""
+    plan = target.plan(replace(config, stop=Stop(rounds=rounds)), recording.plan.inputs)
+    return target.forecast(plan, recording).lines[-1].seconds
 
 
 def _steady(config: RunConfig) -> RunConfig:

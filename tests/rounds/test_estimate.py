@@ -11,7 +11,7 @@ from coordinator.pricing.aws_latency import STANDARD
 from functions.function_specs import NAMES
 from functions.warm_cache import WARM
 from marless.backends.registry import backend
-from marless.estimation.estimate import estimate, record_briefly
+from marless.estimation.estimate import estimate, record_briefly, share_with_lag
 from marless.estimation.targets import Target
 
 # Three rounds, one evaluation during training.
@@ -148,6 +148,17 @@ def test_json_output_is_of_the_back_end_that_was_asked_for(marless):
     estimate = json.loads(marless("estimate", *SMALL, *ROUND, *options).out[0])
     assert estimate["rounds"] == 3 and estimate["bill"]["logs"] > 0
     assert "functions measured them" in estimate["bill"]["note"]
+    # With a function for each task a round takes its longest path, of which a lag leaves the learners' part.
+    assert 0.2 < estimate["lag_share"] < 0.97
+
+
+def test_a_lag_is_judged_where_it_could_be_set_alone():
+    """On one slot nothing overlaps; where rounds are learned in one function, or have a lag, there is none to judge."""
+    config = load(None, [*SMALL, *ROUND])
+    recording = record_briefly(config, 1)
+    assert share_with_lag(config, recording, Target(backend("local"), 1)) > 0.9
+    for setting in ("placement.rule=whole", "pipeline.lag=1"):
+        assert share_with_lag(load(None, [*SMALL, *ROUND, setting]), recording, HERE) is None
 
 
 def test_nobody_else_drives_a_run_on_this_machine(marless):

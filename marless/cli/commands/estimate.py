@@ -17,6 +17,9 @@ from marless.reports.text import counted, money, seconds, table
 # Functions that an account may run at once unless AWS was asked for more (Lambda developer guide, "Lambda quotas").
 CONCURRENCY = 1000
 
+# A lag that gains less is not mentioned.
+_WORTH_A_LAG = 0.9
+
 EXAMPLES = """examples:
   marless estimate my_run.toml
   marless estimate stop.rounds=2000 scaling.rollouts=8
@@ -56,6 +59,7 @@ def run(options: Namespace) -> int:
             "seconds": round(run_estimate.seconds, 1),
             "bill": run_estimate.bill,
             "ending_dollars": run_estimate.ending_dollars,
+            "lag_share": None if estimate.lagged is None else round(estimate.lagged, 3),
         }
         if estimate.planned:
             result["placements"] = estimate.planned.pareto_front
@@ -64,6 +68,11 @@ def run(options: Namespace) -> int:
     if estimate.planned:
         estimate.planned.show()
     _show(estimate.config, estimate.entries)
+    if estimate.lagged is not None and estimate.lagged <= _WORTH_A_LAG:
+        say(
+            f"a round would take about {estimate.lagged:.2f} of that with pipeline.lag=1, which changes what is"
+            " learned: its data is a round older"
+        )
     return 0
 
 
