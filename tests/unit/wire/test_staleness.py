@@ -83,3 +83,14 @@ def test_a_replay_buffer_ends_with_the_rows_that_the_lag_says_and_holds_as_many_
         assert rows == rows_of_round(run, newest)
         assert replayed == (rows_of_round(run, newest - 1) if newest else Counter())
     assert run.played_by == {round_: run.acted_by[round_] for round_ in range(5 - lag)}
+
+
+def test_partial_gradients_read_every_row_of_the_round_once():
+    run = Read("algorithm.name=ippo", "algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.rollouts=2").run()
+    partials = [(request, rows) for request, rows, _ in run.learned if request.partial is not None]
+    for round_ in range(5):
+        read = Counter()
+        for request, rows in partials:
+            if request.address.round == round_ and 0 in request.groups:
+                read += rows
+        assert read == rows_of_round(run, round_)
