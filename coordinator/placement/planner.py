@@ -272,13 +272,17 @@ def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[
             mb_ms += task.number * memory * math.ceil(ms)
             longest[task.function] = max(longest.get(task.function, 0.0), ms / 1000)
         waves.append(spans)
+    width, wave_s = layout.workload.width, coordination_cost.wave_s
+    if layout.workload.lag:
+        players = sum(task.function == "actor" for task in layout.schedule(round_placement)[0])
+        seconds = _seconds_with_lag(waves, players, width, wave_s)
+    else:
+        seconds = _seconds_of(waves, layout.overlapping(round_placement), width, wave_s)
     return _Estimate(
         once=tariff.parts(layout.operations(round_placement))._replace(compute=tariff.seconds(mb_ms)),
         checkpoint=tariff.parts(layout.checkpointing(round_placement)),
         coordination=_coordination(round_placement, layout, terms),
-        seconds=_seconds_of(
-            waves, layout.overlapping(round_placement), layout.workload.width, coordination_cost.wave_s
-        ),
+        seconds=seconds,
         busy_s=busy,
         longest_s=longest,
     )
@@ -299,6 +303,14 @@ def _seconds_of(waves: list[list[tuple[float, int]]], overlapping: int, width: i
         work = sum(ms * number for wave in (first, *beside) for ms, number in wave)
         spans[0] = max(spans[0], work / width - spans[1])
     return sum(wave_s + ms / 1000 for ms in spans)
+
+
+def _seconds_with_lag(waves: list[list[tuple[float, int]]], players: int, width: int, wave_s: float) -> float:
+    """As `_seconds_of`, where the last `players` tasks of the first wave play beside all waves of learners: until the
+    slots have done all their work, or later, when the players or the learners have ended."""
+    learning_ms = sum(span(wave, width) for wave in (waves[0][:-players], *waves[1:]))
+    work_ms = sum(ms * number for wave in waves for ms, number in wave) / width
+    return len(waves) * wave_s + max(learning_ms, span(waves[0][-players:], width), work_ms) / 1000
 
 
 def _coordination(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> float:

@@ -236,6 +236,21 @@ def test_sums_run_beside_sampling_and_those_of_the_last_micro_batch_after_it():
     assert whole.seconds == pytest.approx(0.0748 / 4 + 0.001 + 0.2 * 0.06)
 
 
+def test_with_a_lag_all_waves_of_learners_run_beside_sampling():
+    timings = seen(sample=(2.3, 3.0), **{f"learn:{stage.name}": (1.0, 0.0) for stage in PPO_STAGES})
+    timings |= seen(**{"learn:policy": (6.0, 0.0)})
+    behind, beside = (replace(TWO, stages=PPO_STAGES, width=9, lag=lag) for lag in (0, 1))
+    # The longest actor takes 2.3 + 2 * 3 ms, longer than the learners, 1 + 6 ms; on one slot it is all the work.
+    assert forecast(round_placement("split"), behind, timings, PRICES).seconds == pytest.approx(0.0083 + 0.007)
+    found = forecast(round_placement("split"), beside, timings, PRICES)
+    assert found.seconds == pytest.approx(0.0083)
+    many = replace(beside, rollouts=1)
+    assert forecast(round_placement("split"), many, timings, PRICES).seconds == pytest.approx(0.007)
+    alone = forecast(round_placement("split"), replace(beside, width=1), timings, PRICES)
+    assert alone.seconds == pytest.approx(found.busy_s) == pytest.approx(0.0083 + 0.0053 + 0.001 + 2 * 0.007)
+    assert alone.dollars < forecast(round_placement("split"), behind, timings, PRICES).dollars
+
+
 def test_inlined_objects_are_stored_at_checkpoints_and_made_again_after_losses():
     found = forecast(round_placement("fused", inline_objects=True), TWO, SEEN, PRICES)
     again = 1 + 0.001 * 10 / 2
