@@ -128,8 +128,7 @@ def coming_learners(plan: Plan, state: State) -> list[Node]:
     waves, lag = learner_schedule(plan, state), plan.config.pipeline.lag
     works = [work for wave in waves for work in wave]
     coming_works = [work for wave in waves[lag > 0 :] for work in wave]
-    parts = range(len(rounds.micro_batches(plan, state)))
-    summing_works = [work for number in parts for work in sum_works(plan, state, number)]
+    summing_works = _summing(plan, state)
     if not coming_works:
         return []
     learned = rounds.learned_round(plan, state) if lag else rounds.sampled_round(state, (_TO_COME,) * len(samples))
@@ -184,15 +183,14 @@ def _initialise(plan: Plan, state: State) -> list[Gate]:
 
 def _round(plan: Plan, state: State) -> list[Gate]:
     gates = _sampling(plan, state)
-    parts = range(len(rounds.micro_batches(plan, state)))
     grads = [
         Gate(
             name=f"grad/{number}",
-            works=[work.name for work in sum_works(plan, state, number)],
+            works=[work.name for work in works],
             nodes=partial(sums, plan, state, number),
             after=(f"sample/{number}",),
         )
-        for number in parts
+        for number, works in enumerate(sum_works(plan, state, len(rounds.micro_batches(plan, state))))
     ]
     before_learning = () if plan.config.pipeline.lag else tuple(gate.name for gate in grads or gates)
     gates += grads
@@ -287,9 +285,7 @@ def learns(plan: Plan, state: State, wave: int) -> list[Node]:
     waves = learner_schedule(plan, state)
     before = [work for works in waves[:wave] for work in works]
     publishers = [work for work in before if work.publish and work.first == waves[wave][0].first]
-    summing = [
-        work for number in range(len(rounds.micro_batches(plan, state))) for work in sum_works(plan, state, number)
-    ]
+    summing = _summing(plan, state)
     learned = rounds.learned_round(plan, state)
     if wave:
         objects, parts = locations_after_learning(plan, state, wave)
@@ -307,12 +303,18 @@ def learns(plan: Plan, state: State, wave: int) -> list[Node]:
 
 def sums(plan: Plan, state: State, micro_batch: int) -> list[Node]:
     """The tasks that sum over a micro-batch, whose rollouts must be sampled."""
-    parts, works = rounds.micro_batches(plan, state), sum_works(plan, state, micro_batch)
-    packs, peers = parts[micro_batch], len(parts) * len(works)
+    parts = rounds.micro_batches(plan, state)
+    packs, works = parts[micro_batch], sum_works(plan, state, len(parts))[micro_batch]
+    peers = len(parts) * len(works)
     sampled = rounds.sampled_round(state, rounds.trajectories(state, packs))
     like = replace(requests.learn(plan, state, sampled, ()), partial=micro_batch)
     rollouts, stages = sum(map(len, packs.values())), (spec_of(plan).sums,)
     return [_learn(plan, state, work, stages, SUMS, peers, like, rollouts) for work in works]
+
+
+def _summing(plan: Plan, state: State) -> list[Work]:
+    """The invocations that sum over micro-batches of the round, of all of them."""
+    return [work for works in sum_works(plan, state, len(rounds.micro_batches(plan, state))) for work in works]
 
 
 def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:

@@ -39,16 +39,23 @@ def learner_schedule(plan: Plan, state: State) -> list[list[Work]]:
     return _schedule(state.placement.rule, spec_of(plan), state.groups, updates, state.placement.packs)
 
 
-def sum_works(plan: Plan, state: State, micro_batch: int) -> list[Work]:
-    """The invocations that sum over a micro-batch of the round."""
-    return _sum_works(state.placement.rule, spec_of(plan), state.groups, state.placement.packs, micro_batch)
+def sum_works(plan: Plan, state: State, micro_batches: int) -> list[list[Work]]:
+    """The invocations that sum over each of so many micro-batches of the round."""
+    return _sum_works(state.placement.rule, spec_of(plan), state.groups, state.placement.packs, micro_batches)
 
 
 @cache
-def _sum_works(rule: str, spec: AlgorithmSpec, groups: tuple[int, ...], packs: Packs, micro_batch: int) -> list[Work]:
+def _sum_works(
+    rule: str, spec: AlgorithmSpec, groups: tuple[int, ...], packs: Packs, micro_batches: int
+) -> list[list[Work]]:
     """Cached as `_schedule`."""
-    works = [work for wave in PLACEMENTS[rule]((spec.sums,), groups, 1, packs) for work in wave]
-    return [replace(work, name=f"grad/{micro_batch:05d}/{work.name.partition('/')[2]}") for work in works]
+    works = (
+        [work for wave in PLACEMENTS[rule]((spec.sums,), groups, 1, packs) for work in wave] if micro_batches else []
+    )
+    return [
+        [replace(work, name=f"grad/{number:05d}/{work.name.partition('/')[2]}") for work in works]
+        for number in range(micro_batches)
+    ]
 
 
 @cache
