@@ -4,10 +4,13 @@ The driver, its decisions and its bill are real, and functions answer at once (s
 have one environment each, as the actors of the MARLess paper.
 """
 
+import dataclasses
 import resource
 import tempfile
 from contextlib import closing
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from benchmarks.table import Row
 from coordinator.config.loading import load
@@ -21,8 +24,9 @@ from marless.estimation.virtual_functions import VirtualClock, VirtualLedger
 ROLLOUTS = (50, 500, 1850, 10_000)
 # Rollouts of all rounds of a repetition together.
 _PLAYED = 20_000
-# Microseconds a rollout and round, and the range from the fewest to the most rollouts.
-_MOST = 50.0
+# Microseconds a rollout and round, at most, and with micro-batches.
+_MOST, _MOST_STREAMED = 54.0, 60.0
+_MICRO_BATCHES = 16
 _SETTINGS = (
     "actors.num_envs=1",
     "scaling.rollouts=4",
@@ -31,6 +35,8 @@ _SETTINGS = (
     "functions.learner.memory_mb=10240",
     "functions.learner.timeout_s=900",
 )
+
+_STREAMED = ("placement.rule=packed", "pipeline.rollouts=1", "algorithm.epochs=1", "algorithm.num_minibatches=1")
 
 
 class SqliteBeside(VirtualLedger):
@@ -59,6 +65,11 @@ def rows(repetitions: int) -> list[Row]:
                 _row(f"packed, {count:,} rollouts, SQLite", _on_disk(recording, count, repetitions), count)
                 for count in ROLLOUTS
             ]
+    streamed = record(load(None, [*_SETTINGS, *_STREAMED]), 2)
+    for count in ROLLOUTS:
+        recording = _with_micro_batches(streamed, -(-count // _MICRO_BATCHES))
+        runs = [_in_memory(recording, count) for _ in range(repetitions)]
+        found.append(_row(f"packed, {count:,} rollouts, {_MICRO_BATCHES} micro-batches", runs, count, _MOST_STREAMED))
     assert largest is not None
     return [*found, *_sizes(largest)]
 
@@ -66,6 +77,14 @@ def rows(repetitions: int) -> list[Row]:
 def _row(name: str, runs: list[Simulated], count: int, most: float | None = None) -> Row:
     spent = [1e6 * run.coordinator_s / count for run in runs]
     return Row(f"coordinator per rollout and round: {name}", spent, ".1f", "µs", most=most)
+
+
+def _with_micro_batches(recording: Recording, rollouts: int) -> Recording:
+    """The recording of a run whose micro-batches have so many rollouts."""
+    config = recording.plan.config
+    pipeline = replace(config.pipeline, rollouts=rollouts)
+    plan = dataclasses.replace(recording.plan, config=replace(config, pipeline=pipeline))
+    return dataclasses.replace(recording, plan=plan)
 
 
 def _in_memory(recording: Recording, count: int) -> Simulated:
