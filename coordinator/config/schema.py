@@ -196,8 +196,8 @@ class Pipeline(Section, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=MOST_LAG,
-            description="rounds between sampling and learning: with 1 or more a round learns from an earlier one while"
-            " it is sampled",
+            description="with 1 a round learns from the one before it, while it is sampled; more makes the data older and"
+            " no round shorter",
         ),
     ] = 0
 

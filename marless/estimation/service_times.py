@@ -206,9 +206,14 @@ def busy_s(record: AttemptRecord) -> float:
 
 
 def longest_path_s(records: list[AttemptRecord]) -> float:
-    """Seconds of one round's `records` on slots without end."""
-    waves = by_dispatch([record for record in records if not is_beside(record)])
-    longest = sum(max(map(busy_s, wave)) for wave in waves)
+    """Seconds of one round's `records` on slots without end; learners that were asked for before the samples of their
+    round had ended did not wait for them."""
+    learners = [record for record in records if record.work.startswith("learn/")]
+    others = [record for record in records if not record.work.startswith("learn/") and not is_beside(record)]
+    began = min((record.asked_at for record in learners), default=0.0)
+    waited = all(record.ended_at <= began for record in others)
+    paths = [others + learners] if waited else [others, learners]
+    longest = max(sum(max(map(busy_s, wave)) for wave in by_dispatch(path)) for path in paths)
     return max(longest, max(map(busy_s, filter(is_beside, records)), default=0.0))
 
 

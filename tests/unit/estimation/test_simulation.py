@@ -92,6 +92,20 @@ def test_a_learner_that_begins_beside_an_evaluation_is_no_task_of_its_wave():
     assert longest_path_s(beside_learners(1)) == pytest.approx(0.08)
 
 
+def test_the_longest_path_of_a_round_that_learns_from_an_earlier_one_is_that_of_its_learners_or_of_its_samples():
+    learners = [
+        msgspec.structs.replace(attempt("learn", asked, ms), work=f"learn/{asked}")
+        for asked, ms in ((0.0, 20), (0.03, 40))
+    ]
+    long, short = attempt("sample", 0.0, 70), attempt("sample", 0.0, 25)
+    assert longest_path_s([short, *learners]) == pytest.approx(0.06)
+    assert longest_path_s([long, *learners]) == pytest.approx(0.07)
+    assert longest_path_s([short]) == pytest.approx(0.025)
+    after = [msgspec.structs.replace(each, asked_at=each.asked_at + 0.1) for each in learners]
+    after = [msgspec.structs.replace(each, ended_at=each.ended_at + 0.1) for each in after]
+    assert longest_path_s([short, *after]) == pytest.approx(0.025 + 0.06)
+
+
 def recording(slots=4, sample_ms=40.0, learn_ms=100.0, **overrides):
     """The record of a run whose rollouts take 40 ms each and whose learner 100 ms, with nothing beside."""
     settings = ("scaling.rollouts=4", "evaluation.every=1000", *(f"{key}={value}" for key, value in overrides.items()))
