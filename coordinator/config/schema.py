@@ -196,8 +196,8 @@ class Pipeline(Section, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=MOST_LAG,
-            description="with 1 a round learns from the one before it, while it is sampled; more makes the data older and"
-            " no round shorter",
+            description="with 1 a round learns from the one before it, while it is sampled; more makes the data older"
+            " and no round shorter",
         ),
     ] = 0
 
