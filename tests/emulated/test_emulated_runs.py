@@ -180,6 +180,24 @@ def test_episodes_go_on_from_function_to_function(place, marless, finished, expe
     same(found, expected(marless, *settings))
 
 
+@pytest.mark.conformance
+def test_a_round_is_summed_in_functions_although_an_event_is_lost_and_all_later_ones_are_doubled(
+    place, marless, finished, expected
+):
+    """Four sums of each of two rounds, each a function that reports to a set of its own."""
+    settings = (
+        "algorithm.epochs=1", "algorithm.num_minibatches=1", "scaling.rollouts=4", "pipeline.rollouts=1",
+        "placement.rule=packed", *QUICK,
+    )  # fmt: skip
+    event = {"service": "lambda", "action": "POST", "key": "summed"}
+    place.inject({**event, "fault": "swallow", "skip": 9}, {**event, "fault": "twice", "count": 10_000})
+    detach(marless, "summed", *settings)
+    (found,) = finished("summed", sweeping=True)
+    same(found, expected(marless, *settings))
+    struck = [fault["fault"] for fault in place.struck()]
+    assert struck.count("swallow") == 1 and struck.count("twice") > 10
+
+
 @pytest.mark.parametrize("backend", ["local", "inline", "emulated", "aws"])
 def test_a_run_that_is_looked_at_cannot_be_changed(place, marless, as_aws, backend):
     assert marless.train(f"seen-{backend}", "stop.rounds=1", "--backend", backend).code == 0

@@ -70,7 +70,7 @@ def _run_schedule(
         outcomes = []
         for share in phase:
             reads = {part for name in share.stages for part in algorithm.stage(name).reads}
-            inputs = _through_storage({**instances(progress.state, reads, share.groups), **stage_tensors})
+            inputs = through_storage({**instances(progress.state, reads, share.groups), **stage_tensors})
             summaries = algorithm.summaries if _trains(algorithm, share) else ()
             outcomes.append(stages.run(algorithm, code, replace(context, tensors=inputs), share, summaries))
         for share, outcome in zip(phase, outcomes, strict=True):
@@ -83,7 +83,7 @@ def _run_schedule(
 def _with_outcome(
     algorithm: AlgorithmSpec, progress: RoundResult, share: Share, outcome: stages.Outcome
 ) -> RoundResult:
-    state, outputs = progress.state, _through_storage(outcome.tensors)
+    state, outputs = progress.state, through_storage(outcome.tensors)
     for stage in share.stages:
         for group in share.groups:
             state = after(state, algorithm, stage, group, outputs)
@@ -94,6 +94,6 @@ def _trains(algorithm: AlgorithmSpec, share: Share) -> bool:
     return any("policy" in algorithm.stage(name).writes for name in share.stages)
 
 
-def _through_storage(tensors: Tensors) -> Tensors:
+def through_storage(tensors: Tensors) -> Tensors:
     """The tensors after encoding and decoding."""
     return codec.decode(codec.encode(tensors, TaskHeader(task="check")), "check")

@@ -28,6 +28,7 @@ from functions.policies import Policy
 from marless.testing.algorithms.check_merge import check_merge
 from marless.testing.algorithms.check_schedule import check_placements, check_whole
 from marless.testing.algorithms.check_stages import check_stages
+from marless.testing.algorithms.check_sums import check_sums
 from marless.testing.algorithms.random_tasks import TASKS, RandomTask, teams
 from marless.testing.algorithms.tools import digest, expect, first, hint, instances, require
 
@@ -133,6 +134,10 @@ def _check_case(case: _Case) -> None:
                 state = check_stages(case.algorithm, case.code, context)
                 check_placements(case.algorithm, case.code, context, state)
                 whole = check_whole(case.algorithm, case.code, context, whole, state)
+        if case.algorithm.sum_parts and not case.config.passes:
+            with hint("a round that is summed part by part"):
+                context, newest = _context(case, state, trajectories), trajectories[max(trajectories)]
+                check_sums(case.algorithm, case.code, context, newest, range(_ROLLOUTS))
         if case.config.stale_reads:
             _check_old_data(case, state, trajectories)
 

@@ -49,6 +49,25 @@ SETTINGS = {
 MIXED = TASKS["unequal agents with masks and a state"]
 
 
+ONE_STEP = {"hidden": [4], "epochs": 1, "num_minibatches": 1}
+
+
+@pytest.mark.parametrize("name", ["ippo", "mappo"])
+def test_our_own_sums_pass(name):
+    assert check(registry.algorithm(name), ONE_STEP, [MIXED]) == ()
+
+
+def test_sums_of_what_the_specification_does_not_list_are_named(shell):
+    ippo = registry.algorithm("ippo")
+    code = registry.implementation(ippo)
+    lacking = replace(ippo, sum_parts=("policy", "normaliser"), implementation="own_sums")
+    module = ModuleType("own_sums")
+    vars(module).update(code._asdict())
+    shell.provide({"own_sums": module})
+    with pytest.raises(AssertionError, match=r"a round that is summed part by part: PARTIAL fails: .*no network named"):
+        check(lacking, ONE_STEP, [MIXED])
+
+
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("spec", registry.ALGORITHMS.ours(), ids=lambda spec: spec.name)
 def test_our_own_algorithms_pass(spec):
