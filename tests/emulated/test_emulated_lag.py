@@ -1,5 +1,6 @@
 """Runs in the emulated account that learn from earlier rounds: the same bytes as a local run, whatever is lost."""
 
+import pytest
 from emulated_runs import detach, same, summary
 
 from functions.function_specs import NAMES
@@ -9,6 +10,7 @@ LAG = ("pipeline.lag=2", "scaling.rollouts=2", "evaluation.every=1", "stop.round
 SOON = tuple(f"functions.{function}.timeout_s=10" for function in NAMES)
 
 
+@pytest.mark.conformance
 def test_a_driven_run_has_the_weights_of_a_local_one(place, marless, expected):
     said = marless.train("lag-driven", *LAG, "placement.rule=split", "--backend", "emulated")
     assert said.code == 0, said.err

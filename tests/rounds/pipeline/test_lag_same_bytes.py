@@ -75,6 +75,7 @@ def in_flight(round_, phase):
     return there
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("placement", [(SPLIT,), (PACKED, "placement.inline_objects=true")], ids=" ".join)
 @pytest.mark.parametrize("moment", [(1, "sample"), (2, "learn"), (4, "learn")])
 def test_a_killed_run_goes_on_to_the_same_end(train, tmp_path, placement, moment):
