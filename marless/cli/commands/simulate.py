@@ -116,7 +116,7 @@ def _show(results: list[tuple[Setting, Simulated, float]]) -> None:
 
 
 # The columns of slot seconds, and the kinds of tasks in them.
-_KINDS = {"sampling": ("sample", "whole"), "learning": ("learn",), "start-up": ("start-up",)}
+_KINDS = {"sampling": ("sample", "whole"), "learning": ("learn", "grad"), "start-up": ("start-up",)}
 
 
 def _busy(simulation: Simulated, kinds: tuple[str, ...]) -> float:
