@@ -258,59 +258,44 @@ def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[
     busy = 0.0
     mb_ms = 0
     longest: dict[str, float] = {}
-    waves = []
-    for wave in layout.schedule(round_placement):
-        spans = []
-        for task in wave:
+    gates = []
+    for tasks, after in layout.gates(round_placement):
+        timed_tasks = []
+        for task in tasks:
             core_ms = milliseconds(task.kind, task.size, layout.workload, timings, round_placement.style)
             if core_ms is None:
                 raise Unmeasured(task.kind)
             memory = round_placement.memory_mb[task.function]
             ms = core_ms * max(1.0, tariff.mb_per_vcpu / memory)
-            spans.append((ms, task.number))
+            timed_tasks.append((ms, task.number))
             busy += task.number * core_ms / 1000
             mb_ms += task.number * memory * math.ceil(ms)
             longest[task.function] = max(longest.get(task.function, 0.0), ms / 1000)
-        waves.append(spans)
-    width, wave_s = layout.workload.width, coordination_cost.wave_s
-    if layout.workload.lag:
-        players = sum(task.function == "actor" for task in layout.schedule(round_placement)[0])
-        seconds = _seconds_with_lag(waves, players, width, wave_s)
-    else:
-        seconds = _seconds_of(waves, layout.overlapping(round_placement), width, wave_s)
+        gates.append((timed_tasks, after))
     return _Estimate(
         once=tariff.parts(layout.operations(round_placement))._replace(compute=tariff.seconds(mb_ms)),
         checkpoint=tariff.parts(layout.checkpointing(round_placement)),
         coordination=_coordination(round_placement, layout, terms),
-        seconds=seconds,
+        seconds=_critical_path_s(gates, layout.workload.width, coordination_cost.wave_s),
         busy_s=busy,
         longest_s=longest,
     )
 
 
-def _seconds_of(waves: list[list[tuple[float, int]]], overlapping: int, width: int, wave_s: float) -> float:
-    """From the start of the first wave of (milliseconds, count) tasks to the end of the last, of which the first
-    `overlapping` run side by side and each other one after the one before it.
+def _critical_path_s(gates: list[tuple[list[tuple[float, int]], tuple[int, ...]]], width: int, wave_s: float) -> float:
+    """Seconds of a round of gates of (milliseconds, count) tasks, each with the positions of those that it waits for.
 
-    Those side by side end when the slots have done all their work, or later, when the last of them, which wait for the
-    first wave, have.
+    A gate begins when all of these have ended, and not before `width` slots can have done all the work up to there; nor
+    does the round end before they can have done all of it.
     """
-    first, *others = waves
-    beside, after = others[: overlapping - 1], others[overlapping - 1 :]
-    chain = [first, *beside[-1:], *after]
-    spans = [span(wave, width) for wave in chain]
-    if beside:
-        work = sum(ms * number for wave in (first, *beside) for ms, number in wave)
-        spans[0] = max(spans[0], work / width - spans[1])
-    return sum(wave_s + ms / 1000 for ms in spans)
-
-
-def _seconds_with_lag(waves: list[list[tuple[float, int]]], players: int, width: int, wave_s: float) -> float:
-    """As `_seconds_of`, where the last `players` tasks of the first wave play beside all waves of learners: until the
-    slots have done all their work, or later, when the players or the learners have ended."""
-    learning_ms = sum(span(wave, width) for wave in (waves[0][:-players], *waves[1:]))
-    work_ms = sum(ms * number for wave in waves for ms, number in wave) / width
-    return len(waves) * wave_s + max(learning_ms, span(waves[0][-players:], width), work_ms) / 1000
+    ends, before = list[float](), list[set[int]]()
+    work_s = [sum(ms * number for ms, number in tasks) / width / 1000 for tasks, _ in gates]
+    for tasks, after in gates:
+        before.append({*after}.union(*(before[number] for number in after)))
+        start_s = max((ends[number] for number in after), default=0.0)
+        start_s = max(start_s, sum(work_s[number] for number in before[-1]))
+        ends.append(start_s + wave_s + span(tasks, width) / 1000)
+    return max(*ends, wave_s + sum(work_s))
 
 
 def _coordination(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> float:

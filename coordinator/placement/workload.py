@@ -103,6 +103,13 @@ class Task(NamedTuple):
     summary_bytes: float = 0.0
 
 
+class Gate(NamedTuple):
+    """Tasks of a round, and the positions in the list of gates of those that they wait for, which precede them."""
+
+    tasks: list[Task]
+    after: tuple[int, ...]
+
+
 class Object(NamedTuple):
     """An object with parts of the learner's state: the work that made it, and its kind."""
 
@@ -286,10 +293,20 @@ class Layout:
             summary_bytes=summaries,
         )
 
-    def overlapping(self, round_placement: RoundPlacement) -> int:
-        """How many of the first waves of the schedule run side by side: sampling, and sums over what is sampled."""
-        alone = not self.workload.summing or PLACEMENTS[round_placement.rule].one_function
-        return 1 if alone else 1 + len(_parts(round_placement, self.workload))
+    def gates(self, round_placement: RoundPlacement) -> list[Gate]:
+        """The tasks of the `schedule` by what they wait for, as in `coordinator.core.round_graph`.
+
+        Of micro-batches all but the last are taken to be summed beside the sampling.
+        """
+        waves = self.schedule(round_placement)
+        afters: list[tuple[int, ...]] = [(number - 1,) if number else () for number in range(len(waves))]
+        summing = self.workload.summing and not PLACEMENTS[round_placement.rule].one_function
+        if self.workload.lag:
+            players = [task for task in waves[0] if task.function == "actor"]
+            waves, afters = [waves[0][: -len(players)], *waves[1:], players], [*afters, ()]
+        elif summing and (beside := len(_parts(round_placement, self.workload)) - 1):
+            afters[1 : beside + 3] = [()] * beside + [(0,), tuple(range(1, beside + 2))]
+        return [Gate(tasks, after) for tasks, after in zip(waves, afters, strict=True)]
 
     def _spread(self, round_placement: RoundPlacement) -> list[list[Task]]:
         works, locations = self._works(round_placement.rule), self.locations(round_placement.rule)

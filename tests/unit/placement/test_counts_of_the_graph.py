@@ -11,7 +11,7 @@ from simulated import World, make_plan
 
 from coordinator.core import next_placement
 from coordinator.core.league_matches import Checkpoint, LeagueState
-from coordinator.core.round_graph import EXTRA_GETS, in_flight
+from coordinator.core.round_graph import EXTRA_GETS, PHASES, in_flight
 from coordinator.core.state import RunInputs
 from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
 from coordinator.placement.workload import Layout
@@ -72,6 +72,20 @@ def test_the_planner_counts_what_the_tasks_that_play_read(rule, case):
     nodes = [node for node in in_flight(plan, state) if node.item.kind in ("sample", "whole")]
     assert sum(task.number * task.reads for task in played) == sum(node.item.gets - EXTRA_GETS for node in nodes)
     assert sum(task.number for task in played) == len(nodes)
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+@pytest.mark.parametrize("rule", [rule for rule in LEARNER_PLACEMENTS if rule != "whole"])
+def test_the_planner_lets_tasks_wait_for_what_they_wait_for(rule, lag):
+    plan, state, _ = run(rule)
+    plan = dataclasses.replace(plan, config=replace(plan.config, pipeline=replace(plan.config.pipeline, lag=lag)))
+    planned = Layout(next_placement.workload(plan, state)).gates(state.placement)
+    waves = itertools.count()
+    names = ["sample" if gate.tasks[0].function == "actor" else f"learn/{next(waves)}" for gate in planned]
+    gates = [gate for gate in PHASES["round"].gates(plan, state) if gate.name != "evaluate"]
+    assert {name: {names[number] for number in gate.after} for name, gate in zip(names, planned, strict=True)} == {
+        gate.name: {*gate.after} for gate in gates
+    }
 
 
 @pytest.mark.parametrize("settings", [(), REPLAY, SUMS], ids=["alone", "replay", "sums"])
