@@ -53,6 +53,8 @@ class Pending:
     body: bytes
     timeout_s: float
     asked_at: float
+    # How many rollouts it plays; 0 for tasks that do not sample.
+    rollouts: int = 0
     queued_ms: float = 0.0
     # It is tried again with no task of another lane beside it.
     alone: bool = False
@@ -117,6 +119,8 @@ class Lane:
         self._numbers = count()
         self._pending: dict[int, Pending] = {}
         self._seconds: dict[str, float] = {}
+        # Of one rollout, of all that were sampled: the next round's rollout of the same number is another one.
+        self._rollout_s: float | None = None
         self._cores: dict[str, float] = {}
 
     def __enter__(self) -> Self:
@@ -135,9 +139,10 @@ class Lane:
         `timeout_s` counts from the hand-over to a worker, start-up included: no attempt is metered for more than its
         time-out. Raises `KeyError` for a function without a module.
         """
-        pending = Pending(
-            self._task(function, id, body), self, function, id, attempt, body, timeout_s, time.monotonic()
-        )
+        request = _request(body)
+        rollouts = len(request.sampling.rollouts) if isinstance(request, SampleTask) else 0
+        task = self._task(function, id, request, rollouts)
+        pending = Pending(task, self, function, id, attempt, body, timeout_s, time.monotonic(), rollouts)
         self._add(pending)
         self._pool.dispatch()
 
@@ -185,8 +190,9 @@ class Lane:
     def measured(self, pending: Pending, seconds: float, cores: float) -> None:
         """Learns from a task that took `seconds` without loading what it read, as far as that is predicted."""
         self._seconds[pending.work] = self._seconds[pending.kind] = seconds
-        before = self._cores.get(pending.kind, cores)
-        self._cores[pending.kind] = before + _NEWEST * (cores - before)
+        if pending.rollouts:
+            self._rollout_s = _mean(self._rollout_s, seconds / pending.rollouts)
+        self._cores[pending.kind] = _mean(self._cores.get(pending.kind), cores)
 
     def expect(self, kind: str, cores: float) -> None:
         """The first task of a kind has ended, in whichever lane: those that wait are expected to be like it."""
@@ -199,13 +205,15 @@ class Lane:
 
         self.waiting.change(update)
 
-    def _task(self, function: str, id: str, body: bytes) -> Task:
+    def _task(self, function: str, id: str, request: Request | None, rollouts: int) -> Task:
         work = _work(id)
         kind = _kind(work)
         seconds = self._seconds.get(work, self._seconds.get(kind, _UNKNOWN_S))
+        if rollouts and self._rollout_s is not None:
+            seconds = rollouts * self._rollout_s
         cores = max(self._cores.get(kind, self._pool.usual_cores.get(kind, 1.0)), _LEAST_CORES)
         module = self._pool.modules[function]
-        reads = _inputs(body)
+        reads = _inputs(request)
         if sum(reads.values()) * self._pool.capacity.load_s_per_byte < _NEGLIGIBLE_S:
             reads = {}
         # What plays must not reach what learns.
@@ -228,11 +236,22 @@ def _kind(work: str) -> str:
     return work.partition("/")[0]
 
 
-def _inputs(body: bytes) -> Mapping[str, int]:
-    """The bytes of each object that a request reads from storage, by hash; nothing for one that cannot be read."""
+def _mean(before: float | None, newest: float) -> float:
+    """A mean in which the newest measurement weighs `_NEWEST`."""
+    return newest if before is None else before + _NEWEST * (newest - before)
+
+
+def _request(body: bytes) -> Request | None:
+    """None for one that cannot be read."""
     try:
-        request = _REQUESTS.decode(body)
+        return _REQUESTS.decode(body)
     except Undecodable:
+        return None
+
+
+def _inputs(request: Request | None) -> Mapping[str, int]:
+    """The bytes of each object that a request reads from storage, by hash."""
+    if request is None:
         return {}
     sizes = {ref.sha256: ref.size for ref in request.reads_from_storage()}
     if isinstance(request, SampleTask | WholeTask | RegroupTask):

@@ -1,0 +1,67 @@
+"""What a lane expects of its tasks, which decides in which order they are served."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from task_fields import make_task
+
+from functions.contract import SampleTask, Team
+from functions.encoding import to_json
+from functions.environments.base import EnvTask
+from infra.local.dispatch import Capacity
+from infra.local.lane import Lane
+
+
+@pytest.fixture
+def lane(tmp_path):
+    """A lane of a pool that serves nothing by itself."""
+    pool = SimpleNamespace(
+        modules={"actor": "actor"},
+        logs=Path(tmp_path),
+        capacity=Capacity(2, 2.0),
+        usual_cores={},
+        waits=lambda lane: None,
+        dispatch=lambda: None,
+        drop=lambda lane: None,
+    )
+    return Lane(pool, "run", tmp_path, 1.0)
+
+
+def sample(lane, round_, rollouts):
+    """Asks for the rollouts, which one task plays."""
+    name = f"run/{round_:06d}/sample/{rollouts[0]:05d}-{rollouts[-1]:05d}"
+    task = make_task(
+        SampleTask, id=name, run="run", round=round_, output="o", timeout_s=60.0, seed=1, policies=(),
+        environment=EnvTask(name="toy/signal"), team=Team(groups=(0, 0)),
+        rollouts=rollouts, num_envs=1, rollout_length=5,
+    )  # fmt: skip
+    lane.invoke("actor", name, 0, to_json(task), 60.0)
+
+
+def served(lane, *seconds):
+    """Serves what waits, in the order of the lane; returns the names."""
+    names = []
+    for took_s in seconds:
+        pending = lane.pop(lane.waiting.first()[0])
+        lane.measured(pending, took_s, 1.0)
+        names.append(pending.work)
+    return names
+
+
+def test_rollouts_are_sampled_in_their_order_however_long_those_of_the_same_number_took_before(lane):
+    """The first rollouts of a round are learned from first, and a rollout of the next round is another one."""
+    names = [f"sample/{number:05d}-{number:05d}" for number in range(3)]
+    for round_ in range(2):
+        for number in range(3):
+            sample(lane, round_, (number,))
+        assert served(lane, 1.0, 5.0, 3.0) == names
+
+
+def test_of_tasks_with_several_rollouts_that_with_most_is_the_longest(lane):
+    sample(lane, 0, (0,))
+    served(lane, 2.0)
+    sample(lane, 1, (0, 1))
+    sample(lane, 1, (2, 3, 4))
+    expected = [task.expected_s for task in lane.waiting.first()]
+    assert expected == [6.0, 4.0]
