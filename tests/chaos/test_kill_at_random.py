@@ -65,6 +65,35 @@ def test_a_coordinator_killed_five_times_on_its_way(tmp_path, undisturbed, lasts
     same(train(tmp_path, OPTIONS, workers=2), undisturbed)
 
 
+# Three micro-batches a round.
+SUMMED = (
+    *OPTIONS,
+    "algorithm.epochs=1",
+    "algorithm.num_minibatches=1",
+    "scaling.rollouts=6",
+    "pipeline.rollouts=2",
+)
+
+
+@pytest.fixture(scope="module")
+def summed(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("summed"), SUMMED, workers=2)
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_a_coordinator_killed_five_times_while_parts_of_rounds_are_summed(tmp_path, summed, lasts, draw, number):
+    for _ in range(5):
+        process = Process(tmp_path, options=SUMMED)
+        time.sleep(draw.uniform(0, lasts))
+        workers = process.workers() if number % 2 and process.alive() else []
+        if workers:
+            os.kill(draw.choice(workers), signal.SIGKILL)
+            time.sleep(draw.uniform(0, 0.3))
+        process.send(signal.SIGKILL)
+        process.end()
+    same(train(tmp_path, SUMMED, workers=2), summed)
+
+
 # Objects are stored every third round only, and sharing is switched on after a trial, then off.
 CONTROLLER = (
     *OPTIONS,
