@@ -16,7 +16,7 @@ from benchmarks.pipeline.record import Comparison, Record
 from marless.reports.provenance import commit
 
 # Rounds of a run whose rollouts wait, of one whose rollouts compute, and of the default run.
-_WAITING, _COMPUTING, _DEFAULT = 6, 20, 120
+_WAITING, _COMPUTING, _DEFAULT = 5, 20, 80
 Predict = Callable[[Measured, Measured], float]
 
 
@@ -82,14 +82,12 @@ def _two_learners(repetitions: int) -> list[Comparison]:
             "streamed": ways.waiting(2, wait_s, rollouts=ways.PART),
             "behind": ways.waiting(2, wait_s, "partials", rollouts=ways.PART),
             "whole": ways.waiting(2, wait_s, rollouts=ways.ROLLOUTS),
-            "plain": ways.waiting(2, wait_s),
         },
         _WAITING,
         repetitions,
         [
             Asked(name, "streamed", "whole", "one learner of the same sums, afterwards", 2.03, _over_whole(2)),
             Asked(name, "streamed", "behind", "the same micro-batches, afterwards", 1.3, _over_behind(2)),
-            Asked(name, "streamed", "plain", "one learner without sums, afterwards"),
         ],
     )
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from benchmarks.pipeline.launch import Settings, Way, trained
 
 # Of the waiting task: rollouts of a round, those of a micro-batch, and slots that sample.
-ROLLOUTS, PART, SLOTS = 64, 4, 8
+ROLLOUTS, PART, SLOTS = 32, 2, 8
 # What tasks that wait keep busy, all together, beside learners; less than a second learner.
-_SAMPLING_CORES = 0.9
+_SAMPLING_CORES = 0.5
 # The first guess of a wait.
-_GUESS_S = 0.05
+_GUESS_S = 0.2
 
 _FEW_EVALUATIONS = {"evaluation.every": 999_999, "evaluation.episodes": 2, "evaluation.final_episodes": 2}
 _ONE_STEP = {"algorithm.name": "ippo", "algorithm.epochs": 1, "algorithm.num_minibatches": 1}
@@ -19,7 +19,7 @@ _WAITING: Settings = {
     **_ONE_STEP,
     "task.name": "waiting",
     "sharing.rule": "all",
-    "actors.num_envs": 6,
+    "actors.num_envs": 16,
     "algorithm.hidden": [256, 256],
     "scaling.rollouts": ROLLOUTS,
 }
@@ -48,7 +48,7 @@ def calibrated_wait_s(whole: Way, ratio: float) -> float:
     """The median of a rollout's wait with which learning takes `ratio` times as long as sampling does."""
     median_s = _GUESS_S
     for _ in range(2):  # what is not waiting takes its part of the slots, too
-        measured = trained(replace(whole, settings={**whole.settings, "task.options.median_s": median_s}), 3)
+        measured = trained(replace(whole, settings={**whole.settings, "task.options.median_s": median_s}), 2)
         median_s *= measured.learning_s / ratio / measured.sampling_s
     return median_s
 

@@ -8,7 +8,7 @@ _BEGIN, _END = "<!-- measurement: written by `make docs` -->", "<!-- end of meas
 _NONE = "Nothing was measured yet: `make bench ARGS=pipeline` measures, and `make docs` puts the table here."
 _EXPLAINED = (
     "A ratio is the time of the rounds that it is compared with, over its own. The prediction leaves out everything but"
-    " the durations of tasks. In the rows that wait, each of a round's 64 rollouts waits for a time from a lognormal"
+    " the durations of tasks. In the rows that wait, each of a round's 32 rollouts waits for a time from a lognormal"
     " distribution (of logarithms with a standard deviation of 0.8), on eight slots, and learners have slots of their"
     " own."
 )
