@@ -99,6 +99,16 @@ def test_a_decision_is_asked_for_only_when_a_gate_is_complete_or_a_task_failed(f
     assert len(decisions) <= 5 + 40 * fails
 
 
+def test_of_all_sums_over_micro_batches_only_the_last_calls_for_a_decision(monkeypatch):
+    asked = []
+    monkeypatch.setattr(loop, "decide", lambda plan, state: asked.append(state) or decide(plan, state))
+    streamed = ("algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.rollouts=2", "placement.rule=packed")
+    plan = make_plan(*streamed, "scaling.rollouts=16", "evaluation.every=9", "stop.rounds=2")
+    Shuffled(plan, lambda queue: 0).finish()
+    # One that sends the samples, one for each of 8 micro-batches, one for all sums, one for the learner: the end.
+    assert len([state for state in asked if (state.round, state.phase) == (1, "round")]) == 1 + 8 + 1 + 1
+
+
 decide = loop.decide
 
 
