@@ -140,18 +140,20 @@ class ModuleWeights(TorchWeights):
 
     def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> TorchTrace:
         shape, rows = self._shape, inputs.reshape(-1, inputs.shape[-1])
-        parts = rows[:, : shape.width].reshape(-1, *shape.observation), rows[:, shape.width :]
+        # Modules of users may not take a batch without rows: `x.view(x.shape[0], -1)` fails.
+        batch = rows if len(rows) else rows.new_zeros(1, rows.shape[1])
+        parts = batch[:, : shape.width].reshape(-1, *shape.observation), batch[:, shape.width :]
         parameters = {
             name.removeprefix(PARAMETERS): tensor for name, tensor in self.parameters.items() if name != LOG_STD
         }
         outputs = torch.func.functional_call(self._module, parameters, parts)
-        if not isinstance(outputs, Tensor) or outputs.shape != (len(rows), shape.outputs):
+        if not isinstance(outputs, Tensor) or outputs.shape != (len(batch), shape.outputs):
             result = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
             raise BadRequest(
-                f"algorithm.network={shape.factory} gives {result} for {len(rows)} rows, and must give"
-                f" {[len(rows), shape.outputs]}"
+                f"algorithm.network={shape.factory} gives {result} for {len(batch)} rows, and must give"
+                f" {[len(batch), shape.outputs]}"
             )
-        return TorchTrace(outputs.reshape(*inputs.shape[:-1], -1), None)
+        return TorchTrace(outputs[: len(rows)].reshape(*inputs.shape[:-1], shape.outputs), None)
 
 
 class TorchLossGradient:

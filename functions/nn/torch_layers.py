@@ -10,7 +10,7 @@ from functions.nn.layers import EPSILON, MOST_DEVIATIONS, Gru, Layer, LayerNorm,
 
 def _linear(values: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     rows = values.reshape(-1, values.shape[-1])
-    return torch.addmm(bias, rows, weight).reshape(*values.shape[:-1], -1)
+    return torch.addmm(bias, rows, weight).reshape(*values.shape[:-1], len(bias))
 
 
 def _layer_norm(values: Tensor, gain: Tensor, shift: Tensor) -> Tensor:

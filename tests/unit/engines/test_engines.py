@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import synthetic
 
 from coordinator.config.loading import load
 from coordinator.config.schema import ConfigError
@@ -116,6 +117,28 @@ def test_algorithms_keep_their_rules_with_torch(name):
     replayed = {"updates_per_round": 2, "batch_size": 8, "buffer_size": 42}
     more = replayed if algorithms.algorithm(name).config().replayed_steps else {"epochs": 1, "num_minibatches": 2}
     assert check(algorithms.algorithm(name), settings | more, [TASKS[SETTINGS[name]]]) == ()
+
+
+def without_cuts(spec, rollout):
+    """The rollout with episodes that all end before it does, by terminations."""
+    ended = rollout["ended"].copy()
+    ended[-1] = True
+    cuts = {name: array[:, :0] for name, array in rollout.items() if name.startswith("cut_")}
+    return rollout | cuts | {"ended": ended, "cut": rollout["cut"][:0], "cut_state": rollout["cut_state"][:0]}
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_a_round_without_a_cut_is_the_same_with_either_engine(recurrent):
+    """Where there is no state to value after a cut, as in games of one step."""
+    learned = []
+    for engine_ in ("numpy", "torch"):
+        settings = {"hidden": [5, 4], "recurrent": recurrent, "engine": engine_}
+        context, algorithm = synthetic.context("ippo", synthetic.spec("one choice"), settings, changed=without_cuts)
+        assert not len(context.batch.cut)
+        share = Share([stage.name for stage in algorithm.stages], (0, 1))
+        learned.append(stages.run(algorithm, algorithms.implementation(algorithm), context, share).tensors)
+    for name, array in learned[0].items():
+        np.testing.assert_allclose(learned[1][name], array, rtol=0, atol=1e-8, err_msg=name)
 
 
 def test_a_missing_library_is_named(shell):

@@ -13,6 +13,8 @@ from coordinator.config.schema import ConfigError
 from coordinator.core.opponents import takes_identity
 from functions.algorithms import registry as algorithms
 from functions.algorithms.engine import engine_of
+from functions.algorithms.minibatches import Minibatch
+from functions.algorithms.ppo.gradient_sums import Term
 from functions.contract import BadRequest, MissingExtra, Team
 from functions.environments.base import AgentClass, EnvSpec
 from functions.nn import onnx_acting
@@ -45,7 +47,8 @@ class Wide(torch.nn.Module):
         self.last = torch.nn.Linear(7, shape.outputs)
 
     def forward(self, observation, rest):
-        return self.last(torch.tanh(self.first(torch.cat([observation.flatten(1), rest], dim=1))))
+        rows = observation.reshape(observation.shape[0], -1)
+        return self.last(torch.tanh(self.first(torch.cat([rows, rest], dim=1))))
 
 class Wrong(Wide):
     def forward(self, observation, rest):
@@ -190,6 +193,17 @@ def test_a_module_of_another_width_is_named():
     config, _, tensors = initial("my_networks:wrong", APART, ENTITIES)
     with pytest.raises(BadRequest, match=r"my_networks:wrong gives \[5, 1\] for 5 rows, and must give \[5, 3\]"):
         engine_of(config).weights(tensors, "policy/g00").forward(np.ones((5, 12), np.float32))
+
+
+@pytest.mark.parametrize("network", TASKS)
+def test_a_batch_without_rows_has_no_outputs_and_a_gradient_of_zeros(network):
+    """Where nobody of a group is alive, or no episode was cut off."""
+    config, task, tensors = initial(network, TOGETHER)
+    rows = np.zeros((0, task.classes[0].observation_size + 3), np.float32)
+    loss_gradient = engine_of(config).loss_gradient(tensors, "policy/g00")
+    term, gradient = loss_gradient.of(Minibatch(np.arange(0), rows), lambda outputs, log_std, rows: Term(outputs))
+    assert term.grad_output.shape == (0, 3)
+    assert gradient.size and not gradient.any()
 
 
 def test_no_factory_is_imported_that_only_stored_bytes_name():
