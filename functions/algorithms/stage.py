@@ -76,10 +76,8 @@ class Partial(Protocol):
 
 
 class Fold(Protocol):
-    """A stage that learns from the `Partial` sums of a round's parts, in their order; pure.
-
-    The context's batch may be empty.
-    """
+    """A stage that learns from the `Partial` sums of a round's parts, in their order, and not from the context's batch;
+    pure."""
 
     def __call__(self, context: Context[Any], group: int, sums: Sequence[Tensors]) -> StageResult: ...
 

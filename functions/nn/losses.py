@@ -14,6 +14,8 @@ from functions.nn.layers import Array
 
 # Far below any logit, yet exp(ILLEGAL - max) is exactly 0 and 0 * log-probability stays finite in float32.
 ILLEGAL = -1e9
+# The names of `PolicyLoss.rows`.
+ROW_METRICS = ("entropy", "clip_fraction", "kl")
 
 
 def mask_logits(logits: Array, legal: NDArray[np.bool_] | None) -> Array:

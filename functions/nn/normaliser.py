@@ -47,7 +47,9 @@ class Normaliser:
         return np.array([self.mean, self.square, self.weight])
 
     def update(self, targets: Array, decay: float) -> "Normaliser":
-        """The normaliser after one update with `targets`."""
+        """The normaliser after one update with `targets`; the same without any."""
+        if not targets.size:
+            return self
         square = float(np.square(targets, dtype=np.float64).mean())
         return self.after(float(targets.mean(dtype=np.float64)), square, decay)
 

@@ -160,9 +160,9 @@ def critic(context: Context[PpoConfig], group: int, sums: Sequence[Tensors]) -> 
     """Trains the group's critic by one step."""
     name = group_name(group)
     network = Trainable.load(context, "critic", name, context.config.critic_lr)
-    count = max(1.0, float(_merged(sums, TARGETS)[0].sum()))
-    norm = network.apply(_total(sums, VALUE) / count)
-    metrics = {"value_loss": float(_total(sums, VALUE_LOSS)[0]) / count, "critic_grad_norm": norm}
+    count = float(_merged(sums, TARGETS)[0].sum())
+    norm = _step(network, _total(sums, VALUE), count)
+    metrics = {"value_loss": float(_total(sums, VALUE_LOSS)[0]) / max(1.0, count), "critic_grad_norm": norm}
     return StageResult({**network.tensors("critic", name), **_inputs_seen(context, "critic", group, sums)}, metrics)
 
 
@@ -170,7 +170,7 @@ def policy(context: Context[PpoConfig], group: int, sums: Sequence[Tensors]) -> 
     """Trains the group's policy by one step."""
     name, config = group_name(group), context.config
     network, advantages = Trainable.load(context, "policy", name), _merged(sums, ADVANTAGES)
-    count, divisor = max(1.0, float(advantages[0])), _deviation(advantages) + SPREAD_GUARD
+    count, divisor = float(advantages[0]), _deviation(advantages) + SPREAD_GUARD
     shifts = [float(part[ADVANTAGES][1] - advantages[1]) for part in sums]
     along = _total(sums, CENTRED)
     for shift, part in zip(shifts, sums, strict=True):
@@ -178,16 +178,24 @@ def policy(context: Context[PpoConfig], group: int, sums: Sequence[Tensors]) -> 
     gradient = along / -divisor
     if config.ent_coef:
         gradient -= config.ent_coef * _total(sums, ENTROPY)
-    norm = network.apply(gradient / count)
+    norm = _step(network, gradient, count)
     surrogate = sum(shift * float(part[ADVANTAGES][0]) for shift, part in zip(shifts, sums, strict=True))
     by_agent = ByAgent(members(context.team, group), _total(sums, ROWS).astype(np.int64))
     measured = sorted(key for key in sums[0] if key.startswith(METRIC))
     metrics = {
-        "policy_loss": -surrogate / divisor / count,
+        "policy_loss": -surrogate / divisor / max(1.0, count),
         "policy_grad_norm": norm,
         **by_agent.means_of_sums({key.removeprefix(METRIC): _total(sums, key) for key in measured}),
     }
     return StageResult({**network.tensors("policy", name), **_inputs_seen(context, "policy", group, sums)}, metrics)
+
+
+def _step(network: Trainable, gradient: Array, count: float) -> float:
+    """One step along the mean of a gradient that was summed over `count` rows; returns its norm before clipping.
+
+    Without rows there is no step, as in `ppo.py`: Adam's would still move along earlier gradients.
+    """
+    return network.apply(gradient / count) if count else 0.0
 
 
 def _inputs_seen(context: Context[PpoConfig], part: str, group: int, sums: Sequence[Tensors]) -> Mapping[str, Wide]:

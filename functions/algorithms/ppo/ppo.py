@@ -49,6 +49,7 @@ from functions.keys import group_name
 from functions.nn.discrete import OneChoice
 from functions.nn.heads import Distribution, distribution
 from functions.nn.losses import (
+    ROW_METRICS,
     PolicyLoss,
     ValueLoss,
     clipped_head_loss,
@@ -109,13 +110,13 @@ class Ppo:
         """Advantages ``[rows]`` of `learned_from`, and normalised value targets and old values of the critic's rows."""
         name, estimates = group_name(group), self.estimates(context, group)
         advantage, targets, rows = estimates.advantage, estimates.targets, estimates.rows
-        spread = float(advantage.std())
+        mean, spread = (advantage.mean(), float(advantage.std())) if len(advantage) else (0.0, 0.0)
         normaliser = normaliser_of(context, group).update(targets, context.config.value_decay)
         metrics = ByAgent.of(members(context.team, group), rows).explained_variance(estimates.values, targets)
         precision = estimates.raw.dtype  # statistics need float64; training uses the precision of the weights
         return StageResult(
             {
-                f"advantage/{name}": ((advantage - advantage.mean()) / (spread + SPREAD_GUARD)).astype(precision),
+                f"advantage/{name}": ((advantage - mean) / (spread + SPREAD_GUARD)).astype(precision),
                 f"target/{name}": normaliser.normalise(targets).astype(precision),
                 f"value/{name}": estimates.raw,
                 f"normaliser/{name}": normaliser.tensor,
@@ -274,10 +275,13 @@ def train_policy(context: Context[PpoConfig], group: int, policy_rows: PolicyRow
 
 def _by_row(steps: list[OptimiserStep[PolicyLoss]]) -> dict[str, Array]:
     """The metrics of every row ``[rows]`` in one pass over the data, in the order of the rows."""
+    if not steps:
+        return dict.fromkeys(ROW_METRICS, np.zeros(0))
     order = np.argsort(np.concatenate([step.rows for step in steps]))
     metrics = [step.loss.rows for step in steps]
     return {name: np.concatenate([rows[name] for rows in metrics])[order] for name in metrics[0]}
 
 
 def _mean(values: Iterable[float]) -> float:
-    return float(np.mean(list(values)))
+    """The mean; 0 where nobody of the group was alive, so that it took no step."""
+    return float(np.mean(values)) if (values := list(values)) else 0.0

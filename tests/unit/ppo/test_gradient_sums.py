@@ -307,3 +307,22 @@ def test_one_step_is_all_that_a_streamed_round_takes():
     played = Round()
     tensors, _ = played.streamed(2)
     assert {int(tensors[f"{part}_optimiser/g00/steps"][0]) for part in ("policy", "critic")} == {1}
+
+
+@pytest.mark.parametrize("case", ["several choices", "numbers", "recurrent", "torch"])
+def test_a_group_without_a_living_agent_in_the_whole_round_learns_nothing(case):
+    """As where rollouts are shorter than episodes. Moments are not zero, so that a step would move the weights."""
+    played = Round("ippo", **CASES[case])
+    for rollout in range(ROLLOUTS):
+        for name in ("alive", "terminated"):
+            played.trajectories[f"{rollout_prefix(rollout)}/{name}"][1] = False
+    before = {
+        key: array + 0.01 if key.endswith(("/first", "/second")) else array
+        for key, array in played.context.tensors.items()
+    }
+    played.context = replace(played.context, batch=played.joined(range(ROLLOUTS)), tensors=before)
+    for tensors, metrics in (played.streamed(2), played.at_once()):
+        for key in (key for key in before if "/g01" in key):
+            np.testing.assert_array_equal(tensors[key].reshape(before[key].shape), before[key], err_msg=key)
+        assert {value for name, value in metrics.items() if name.endswith("/g01")} == {0.0}
+    assert played.streamed(2)[1].keys() == played.at_once()[1].keys()
