@@ -157,6 +157,7 @@ def _comparison(asked: Asked, own: Sequence[Measured], other: Sequence[Measured]
         against=asked.against,
         ms=[1000 * each.median_s for each in own],
         ratios=[after.median_s / before.median_s for before, after in pairs],
+        same_weights=len({each.sha256 for each in (*own, *other)}) == 1,
         predicted=statistics.median(asked.predict(*pair) for pair in pairs) if asked.predict else None,
         least=asked.least,
     )

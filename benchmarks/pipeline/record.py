@@ -9,19 +9,21 @@ import msgspec
 from marless.reports.text import markdown_table
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "results" / "pipeline.json"
-HEADER = ("a round", "ms", "against", "ratio", "lowest to highest", "predicted", "asked for")
+HEADER = ("a round", "ms", "against", "ratio", "lowest to highest", "predicted", "weights", "asked for")
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """One way to train against another, repetition by repetition: ratios are seconds of the other's rounds to its own.
 
-    `predicted` is that of the tasks' durations alone; `least` bounds the median of the ratios.
+    `predicted` is that of the tasks' durations alone; `least` bounds the median of the ratios. `same_weights`: all runs
+    end with the same bytes.
     """
 
     name: str
     against: str
     ms: list[float]
     ratios: list[float]
+    same_weights: bool
     predicted: float | None = None
     least: float | None = None
 
@@ -39,6 +41,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.ratio:.2f}",
             f"{min(self.ratios):.2f} to {max(self.ratios):.2f} ({len(self.ratios)})",
             "" if self.predicted is None else f"{self.predicted:.2f}",
+            "the same" if self.same_weights else "others",
             "" if self.least is None else f"≥ {self.least:.2f}: {'met' if self.ratio >= self.least else 'MISSED'}",
         )
 
