@@ -20,7 +20,7 @@ from marless.reports.policy import TeamPolicy, load_policy, without_secrets
 from marless.reports.text import counted
 from marless.runs.folder import BEST_POLICIES, RunFolder
 from marless.runs.run_policies import load_team
-from marless.runs.stored_run import look
+from marless.runs.stored_run import Stored, look
 
 FORMATS = (*policy_files.FORMATS, *dataset_files.FORMATS)
 
@@ -125,21 +125,26 @@ def stores_rounds(folder: RunFolder, rounds: tuple[int, int]) -> bool:
     Raises `UserError` unless the run has finished them.
     """
     with look(folder) as run:
-        done, (first, last) = run.saved_state.round, rounds
-        if not 1 <= first <= last <= done:
-            raise UserError(
-                f"{folder.name} has finished {counted(done, 'round')}; --rounds {first}-{last} is not among them"
-            )
-        return stores(run, first, last)
+        return _stores_finished(folder, run, rounds)
+
+
+def _stores_finished(folder: RunFolder, run: Stored, rounds: tuple[int, int]) -> bool:
+    """As `stores_rounds`, of a run that is open."""
+    done, (first, last) = run.saved_state.round, rounds
+    if not 1 <= first <= last <= done:
+        raise UserError(
+            f"{folder.name} has finished {counted(done, 'round')}; --rounds {first}-{last} is not among them"
+        )
+    return stores(run, first, last)
 
 
 def _export_rounds(folder: RunFolder, format_: str, out: Path, rounds: tuple[int, int], again: PlayAgain) -> Exported:
     """Writes what was sampled in these rounds, the first and the last; raises `UserError` where it cannot be had."""
     require_free(out)
     dataset_files.require_format(format_)
-    is_stored = stores_rounds(folder, rounds)
     _, team = load_team(folder)
     with look(folder) as run:
+        is_stored = _stores_finished(folder, run, rounds)  # of the state that is read: a run that trains deletes rounds
         try:
             read = stored_rounds(run, *rounds) if is_stored else replayed_rounds(folder, run, *rounds, again)
         except (CorruptObject, ForeignObject, NoSuchObject) as error:
