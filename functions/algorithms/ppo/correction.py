@@ -9,9 +9,9 @@ weight is the ratio proximal over behaviour, up to a cap. As it is positive, min
 clip(r) A): weights are multiplied into the advantages.
 
 `vtrace` has the cap 1, and the advantages and targets of V-trace (`advantages.vtrace`): its gradient at the first step
-is that of IMPALA. `decoupled` has the cap 5, which is AReaL's too; AReaL drops rows above it, while here they keep the
-weight 5 (truncated importance sampling: Ionides, 2008). Its advantages are those of GAE. `none` is PPO as it is: it
-clips current over behaviour.
+is that of IMPALA, with normalised advantages. `decoupled` has the cap 5, which is AReaL's too; AReaL drops rows above
+it, while here they keep the weight 5 (truncated importance sampling: Ionides, 2008). Its advantages are those of GAE.
+`none` is PPO as it is: it clips current over behaviour.
 
 Each agent's ratio is that of its own action. A team's values depend on all actions, but the product of all agents'
 ratios has a variance that grows exponentially with their number; decentralised policies learn from their own action,
