@@ -43,6 +43,11 @@ def export(shape: NetworkShape) -> bytes:
         line = " ".join(str(error).split())[:300]
         raise BadRequest(f"algorithm.network={shape.factory} cannot be exported for actors: {line}") from error
     assert program is not None
+    if any(value.type.tensor_type.shape.dim[0].HasField("dim_value") for value in program.model_proto.graph.input):
+        raise BadRequest(
+            f"algorithm.network={shape.factory} cannot be exported for actors: it would take {len(inputs[0])} rows and"
+            " no other number of them; take that number from a shape (x.shape[0]), and not by len(x)"
+        )
     return _with_weights_as_inputs(program.model_proto, {name for name, _ in module.named_parameters()})
 
 

@@ -58,7 +58,11 @@ class Cold(Wide):
     def forward(self, observation, rest):
         return torch.special.i0e(super().forward(observation, rest))
 
-wide, wrong, cold = Wide, Wrong, Cold
+class Rigid(Wide):
+    def forward(self, observation, rest):
+        return super().forward(observation.reshape(len(observation), -1), rest)
+
+wide, wrong, cold, rigid = Wide, Wrong, Cold, Rigid
 
 def counted(shape):
     return torch.nn.BatchNorm1d(shape.width)
@@ -182,6 +186,7 @@ def test_a_policy_over_entities_acts_with_more_of_them():
         ("my_networks:silent", "nothing shows that it makes a torch.nn.Module, so it was not called"),
         ("my_networks:counted", "keeps num_batches_tracked beside its parameters"),
         ("my_networks:cold", "cannot be exported for actors"),
+        ("my_networks:rigid", r"it would take 2 rows and no other number of them; take that number from a shape"),
     ],
 )
 def test_a_factory_that_will_not_do_is_named(network, message):
