@@ -114,7 +114,7 @@ def chrome_trace(records: Sequence[AttemptRecord]) -> bytes:
         waiting_s = round(bar.start - record.asked_at, 6)
         events.append(
             event(
-                record.work, lane, bar.ready, record.ended_at, round=record.round, attempt=record.attempt,
+                record.work, lane, bar.ready, record.ended_at, round=record.round + 1, attempt=record.attempt,
                 outcome=record.outcome, waited_s=waiting_s,
             )
         )  # fmt: skip
@@ -127,7 +127,7 @@ def _colour(record: AttemptRecord) -> str:
 
 def _text(bar: Bar) -> str:
     record = bar.record
-    parts = [f"round {record.round} {record.work}", f"waited {_ms(bar.start - record.asked_at)}"]
+    parts = [f"round {record.round + 1} {record.work}", f"waited {_ms(bar.start - record.asked_at)}"]
     if record.init_ms:
         parts.append(f"start-up {_ms(record.init_ms / 1000)}")
     return ", ".join([*parts, f"worked {_ms(record.duration_ms / 1000)}", record.outcome])

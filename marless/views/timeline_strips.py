@@ -13,6 +13,8 @@ _DOING = {
     "grad": "summing",
     "learn": "learning",
     "evaluate": "evaluating",
+    "describe": "describing",
+    "initialise": "initialising",
 }
 _COORDINATOR = "coordinator"
 _LABEL = 14
@@ -32,13 +34,15 @@ def strips(heading: str, records: Sequence[AttemptRecord], length_s: float, widt
         spans.setdefault(_DOING.get(kind, kind), []).append((begin - since, record.ended_at - since))
     lines = [_line(name, each, length_s, slots, width) for name, each in spans.items() if each]
     alone = [(begin - since, end - since) for begin, end in coordinator_spans(records)]
-    begins = {record.round: record.asked_at - since for record in sorted(records, key=lambda each: -each.asked_at)}
+    # The first request of a round comes last here, so that it is the one that counts.
+    newest_first = sorted(records, key=lambda record: -record.asked_at)
+    begins = {record.round + 1: record.asked_at - since for record in newest_first}
     last_line = _line(_COORDINATOR, alone, length_s, 1, width)
     return [heading, _rounds(begins, length_s, width), *lines, last_line]
 
 
 def _rounds(begins: Mapping[int, float], length_s: float, width: int) -> str:
-    """The numbers of the rounds, each above the column in which it begins, as far as there is room."""
+    """The numbers of the rounds, from 1, each above the column in which it begins, as far as there is room."""
     text = ""
     for number, begin in sorted(begins.items()):
         column = int(begin / max(length_s, 1e-9) * width)
@@ -49,11 +53,12 @@ def _rounds(begins: Mapping[int, float], length_s: float, width: int) -> str:
 
 def _line(name: str, spans: Sequence[Span], length_s: float, slots: int, width: int) -> str:
     column_s = max(length_s, 1e-9) / width
-    shares = [
-        sum(_common_s(span, column * column_s, column_s) for span in spans) / column_s / slots
-        for column in range(width)
-    ]
-    strip = "".join(_LEVELS[_level(share)] for share in shares)
+    busy_s = [0.0] * width
+    for span in spans:  # thousands, of which each is in few columns
+        first, last = (min(width - 1, max(0, int(time / column_s))) for time in span)
+        for column in range(first, last + 1):
+            busy_s[column] += _common_s(span, column * column_s, column_s)
+    strip = "".join(_LEVELS[_level(busy / column_s / slots)] for busy in busy_s)
     return f"{name:<{_LABEL}}{strip}  {seconds(sum(end - begin for begin, end in spans))}"
 
 

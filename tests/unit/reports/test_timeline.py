@@ -48,13 +48,13 @@ def test_the_page_says_what_every_attempt_was_and_what_the_seconds_were():
     assert "<h2>a &lt;run&gt;</h2>" in text and "<script" not in text and "http" not in text
     svg = ElementTree.fromstring(re.search(r"<svg.*</svg>", text, re.DOTALL).group(0))
     titles = [title.text for title in svg.iter("title")]
-    assert "round 0 sample/2, waited 1.00 s, worked 1.50 s, answered" in titles
+    assert "round 1 sample/2, waited 1.00 s, worked 1.50 s, answered" in titles
     assert "coordinator 500.0 ms" in titles
     # 0.8 + 2.0 + 1.5 s of sampling; 1 s of waiting.
     sums = ("sample: 4.30 s", "learn: 2.00 s", "start-up: 200.0 ms", "waiting: 1.00 s", "coordinator alone: 500.0 ms")
     assert all(each in text for each in sums)
     widths = {title.text: float(rect.get("width")) for rect in svg.iter("rect") for title in rect}
-    assert widths["round 0 learn/all, waited 0.0 ms, worked 2.00 s, answered"] == pytest.approx(1090 * 2 / 5, abs=0.01)
+    assert widths["round 1 learn/all, waited 0.0 ms, worked 2.00 s, answered"] == pytest.approx(1090 * 2 / 5, abs=0.01)
 
 
 def test_lanes_that_nobody_could_tell_apart_are_counted_and_not_drawn():
@@ -79,7 +79,7 @@ def test_in_a_terminal_each_kind_has_a_line_with_the_share_of_the_slots_that_it_
     # A second in each column: of two slots 0.9, all and a quarter sample, then a half learns.
     assert strips("first", records, 8.0, width=8) == [
         "first",
-        "round         0    1",
+        "round         1    2",
         "sampling      ▇█▂       4.3 s",
         "learning         ▄▄▄    3.0 s",
         "coordinator     ▄       0.5 s",

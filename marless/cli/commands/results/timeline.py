@@ -42,18 +42,19 @@ def run(options: Namespace) -> int:
     longest_s = max(map(timeline.length_s, drawn.values()))
     note(*(line for heading, records in drawn.items() for line in strips(heading, records, longest_s)))
     path = options.trace or options.out or folders[0].path / TIMELINE
-    page = timeline.page("Timeline", drawn).encode() if not options.trace else b""
-    write_for_user(path, page or timeline.chrome_trace(*drawn.values()))
+    write_for_user(
+        path, timeline.chrome_trace(*drawn.values()) if options.trace else timeline.page("Timeline", drawn).encode()
+    )
     say(str(path))
     return FINISHED
 
 
 def _last_rounds(folder: RunFolder, count: int) -> tuple[str, list[AttemptRecord]]:
-    """The attempts of a run's last rounds, and what they are."""
+    """What the last rounds of a run are, numbered from 1 as in its metrics, and their attempts."""
     records = read(folder.path / ATTEMPTS)
     if not records:
         raise UserError(f"{folder.name} has no {ATTEMPTS}: only attempts of runs that a process drives are recorded")
     # Not the evaluations that end a run, which are longer than many rounds.
     last = max((record.round for record in records if record.work.startswith("sample/")), default=0)
     recent = [record for record in records if last - count < record.round <= last] or records
-    return f"{folder.name}, rounds {min(record.round for record in recent)} to {last}", recent
+    return f"{folder.name}, rounds {min(record.round for record in recent) + 1} to {last + 1}", recent
