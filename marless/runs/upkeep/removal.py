@@ -79,7 +79,7 @@ def _is_at_work(path: Path) -> bool:
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError:  # a lock of another process, or a disk without locks: nothing says that nobody needs it
         return True
     finally:
         os.close(descriptor)
