@@ -79,7 +79,7 @@ class Pending:
 
     @property
     def kind(self) -> str:
-        """What it does: describe, initialise, sample, learn or evaluate."""
+        """What it does, the first word of its work: ``sample``, ``grad``, ``learn`` ..."""
         return _kind(self.work)
 
 
