@@ -108,6 +108,11 @@ def last_epoch(steps: list[OptimiserStep[L]], epochs: int) -> list[OptimiserStep
     return steps[len(steps) - len(steps) // epochs :]
 
 
+def mean_of_steps(values: Iterable[float]) -> float:
+    """The mean; 0 where nobody of the group was alive, so that it took no step."""
+    return float(np.mean(values)) if (values := list(values)) else 0.0
+
+
 def outputs(weights: Weights, pieces: Samples) -> Array:
     """The network's outputs for all rows ``[B, out]``."""
     part = pieces.part(np.arange(len(pieces)))

@@ -20,7 +20,7 @@ from functions.algorithms.metrics import ByAgent
 from functions.algorithms.minibatches import RowIndices, training_samples
 from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.stage import Context, Stage, StageResult
-from functions.algorithms.trainable import Trainable, last_epoch, minibatches
+from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, mean_of_steps, minibatches
 from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
@@ -96,11 +96,16 @@ def policy(context: Context[BcConfig], group: int) -> StageResult:
         context, group, network.weights, lambda agent: observations(context, agent), config.data_chunk_length
     )
     steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), demonstrations.loss), config.epochs)
-    order = np.argsort(np.concatenate([step.rows for step in steps]))
-    rows = {"imitation_loss": np.concatenate([step.loss.rows for step in steps])[order]}
-    metrics = ByAgent.of(members(context.team, group), learned_from(context, group)).means(rows)
-    norm = float(np.mean([step.norm for step in steps]))
+    losses = _in_order(steps) if steps else np.zeros(0)  # no step where nobody of the group is alive
+    metrics = ByAgent.of(members(context.team, group), learned_from(context, group)).means({"imitation_loss": losses})
+    norm = mean_of_steps(step.norm for step in steps)
     return StageResult(network.tensors("policy", name), {**metrics, "policy_grad_norm": norm})
+
+
+def _in_order(steps: list[OptimiserStep[ImitationLoss]]) -> Array:
+    """The loss of every row ``[rows]`` in one pass over the data, in the order of the rows."""
+    order = np.argsort(np.concatenate([step.rows for step in steps]))
+    return np.asarray(np.concatenate([step.loss.rows for step in steps])[order])
 
 
 STAGES: Mapping[str, Stage] = {"policy": policy}

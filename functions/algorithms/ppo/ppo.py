@@ -7,7 +7,7 @@ Huang et al., "The 37 Implementation Details of PPO", 2022, and Yu et al., "The 
 Cooperative Multi-Agent Games", 2022.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -41,7 +41,7 @@ from functions.algorithms.ppo.correction import (
 )
 from functions.algorithms.ppo.specs import PpoConfig, actor_and_critic, part_bytes
 from functions.algorithms.stage import Context, Stage, StageResult
-from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, minibatches
+from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, mean_of_steps, minibatches
 from functions.contract import Team
 from functions.data.batch import Batch
 from functions.environments.base import EnvSpec
@@ -150,8 +150,8 @@ class Ppo:
         pieces = self.critic_samples(context, group, network.weights)
         steps = last_epoch(network.learn(minibatches(pieces, context, "critic", group), loss), config.epochs)
         metrics = {
-            "value_loss": _mean(step.loss.loss for step in steps),
-            "critic_grad_norm": _mean(step.norm for step in steps),
+            "value_loss": mean_of_steps(step.loss.loss for step in steps),
+            "critic_grad_norm": mean_of_steps(step.norm for step in steps),
         }
         statistics = updated_statistics(context, "critic", group, self.view(config))
         return StageResult({**network.tensors("critic", name), **statistics}, metrics)
@@ -265,8 +265,8 @@ def train_policy(context: Context[PpoConfig], group: int, policy_rows: PolicyRow
     steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), policy_rows.loss), config.epochs)
     agents = members(context.team, group)
     metrics = {
-        "policy_loss": _mean(step.loss.surrogate for step in steps),
-        "policy_grad_norm": _mean(step.norm for step in steps),
+        "policy_loss": mean_of_steps(step.loss.surrogate for step in steps),
+        "policy_grad_norm": mean_of_steps(step.norm for step in steps),
         **ByAgent.of(agents, learned_from(context, group)).means(_by_row(steps)),
         **(staleness(context, group) if context.age else {}),
     }
@@ -280,8 +280,3 @@ def _by_row(steps: list[OptimiserStep[PolicyLoss]]) -> dict[str, Array]:
     order = np.argsort(np.concatenate([step.rows for step in steps]))
     metrics = [step.loss.rows for step in steps]
     return {name: np.concatenate([rows[name] for rows in metrics])[order] for name in metrics[0]}
-
-
-def _mean(values: Iterable[float]) -> float:
-    """The mean; 0 where nobody of the group was alive, so that it took no step."""
-    return float(np.mean(values)) if (values := list(values)) else 0.0

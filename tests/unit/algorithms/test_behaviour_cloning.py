@@ -4,8 +4,12 @@ import math
 
 import numpy as np
 import pytest
+import synthetic
 
+from functions.algorithms import registry as algorithms
 from functions.algorithms.imitation.bc import cross_entropy, squared_error
+from functions.algorithms.specification import Share
+from functions.learner import stages
 from functions.nn.discrete import Branches, OneChoice
 
 
@@ -27,6 +31,21 @@ def test_an_illegal_action_has_neither_probability_nor_gradient():
     loss = cross_entropy(OneChoice(3), np.array([[9.0, 0.0, 0.0]]), np.array([1]), np.array([[False, True, True]]))
     np.testing.assert_allclose(loss.rows, [math.log(2)])
     np.testing.assert_allclose(loss.grad_output, [[0.0, -0.5, 0.5]], atol=1e-12)
+
+
+def test_a_group_without_a_living_agent_in_the_whole_round_learns_nothing():
+    def without(spec, rollout):
+        lives = np.array([True, False, True])[:, None, None]
+        return rollout | {name: rollout[name] & lives for name in ("alive", "terminated")}
+
+    context, algorithm = synthetic.context("bc", synthetic.spec("numbers"), {"hidden": [4]}, changed=without)
+    code = algorithms.implementation(algorithm)
+    tensors, metrics, _ = stages.run(algorithm, code, context, Share(["policy"], [0, 1]))
+    before = {name: array for name, array in context.tensors.items() if "/g01" in name}
+    for name, array in before.items():
+        np.testing.assert_array_equal(tensors[name], array, err_msg=name)
+    assert before and metrics["policy/imitation_loss/g01"] == metrics["policy/policy_grad_norm/g01"] == 0
+    assert not np.array_equal(tensors["policy/g00/w0"], context.tensors["policy/g00/w0"])
 
 
 def test_gradients_are_those_of_automatic_differentiation():
