@@ -80,6 +80,7 @@ def test_a_second_update_makes_a_third_copy_of_the_network_whose_turn_it_is():
     [
         (["stop.rounds=400"], 62),  # 62 rounds of 1,600 steps are 99,200 of the buffer's 100,000
         (["stop.rounds=10"], 10),
+        (["stop.rounds=10", "pipeline.lag=3"], 7),
         (["stop.env_steps=3201"], 3),
         (["stop.env_steps=3200", "stop.rounds=40"], 2),
         (["stop.rounds=400", "algorithm.buffer_size=1"], 1),  # the last round always
