@@ -90,9 +90,14 @@ def recorded(folder: RunFolder, settings: Sequence[str] = ()) -> Recording:
         raise UserError(f"{folder.name} has no finished round, or no {ATTEMPTS}: nothing tells how long its tasks take")
     with look(folder) as stored_run:
         plan = dataclasses.replace(stored_run.plan, config=_with(stored_run.plan.config, settings))
-        # A resumed run may have had other workers before.
-        alike = [record for record in records if record.slots == records[-1].slots]
-        return Recording(plan, stored_run.state, lines, alike)
+        return Recording(plan, stored_run.state, lines, _of_last_width(records))
+
+
+def _of_last_width(records: Sequence[AttemptRecord]) -> list[AttemptRecord]:
+    """The records without those of other numbers of slots: a resumed run may have had other workers before. Of kinds
+    that ran only then, as those that set up the run, all are left."""
+    kinds = {record.kind for record in records if record.slots == records[-1].slots}
+    return [record for record in records if record.slots == records[-1].slots or record.kind not in kinds]
 
 
 def record(config: RunConfig, workers: int, rounds: Rounds = LONG) -> Recording:
