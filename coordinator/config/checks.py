@@ -221,6 +221,8 @@ def _pipeline(config: RunConfig) -> Iterator[str]:
     if config.pipeline.lag and PLACEMENTS[config.placement.rule].one_function:
         rule = config.placement.rule
         yield f"pipeline.lag: placement.rule={rule} learns and samples in one function, one after the other; use packed"
+    if 0 < (config.stop.rounds or 0) <= (lag := config.pipeline.lag):
+        yield f"stop.rounds: with pipeline.lag={lag} round {lag + 1} is the first that learns; set {lag + 1} or more"
     if config.pipeline.rollouts:
         yield from _micro_batches(config)
 

@@ -18,14 +18,7 @@ _REASONS = {
 
 def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     """The lines that end `train` and `resume`; the last one is the folder."""
-    pricing, limit = plan.config.pricing, _REASONS.get(summary.reason, "")
-    lines = [
-        _item(
-            "trained",
-            f"{counted(summary.rounds, 'round')}, {summary.env_steps:,} steps in {_duration(summary)}"
-            + (f" (until {limit})" if limit else ""),
-        )
-    ]
+    pricing, lines = plan.config.pricing, _trained(plan, summary)
     if final := summary.final_return:
         lines.append(
             _item(
@@ -53,6 +46,15 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     if summary.status == "finished":
         lines.append(_item("play it", f"{program_name()} evaluate {shlex.quote(name)}"))
     return [*lines, folder]
+
+
+def _trained(plan: Plan, summary: Summary) -> list[str]:
+    limit, lag = _REASONS.get(summary.reason, ""), plan.config.pipeline.lag
+    text = f"{counted(summary.rounds, 'round')}, {summary.env_steps:,} steps in {_duration(summary)}"
+    lines = [_item("trained", text + (f" (until {limit})" if limit else ""))]
+    if 0 < summary.rounds <= lag:
+        lines.append(_item("", f"nothing was learned: the first to learn is round {lag + 1} (pipeline.lag={lag})"))
+    return lines
 
 
 def _duration(summary: Summary) -> str:

@@ -134,8 +134,8 @@ def test_teams_do_not_change_in_rounds_without_learners():
         "sharing.rule=dynamic",
         "sharing.start=apart",
     )
-    world = World(make_plan(*settings, "algorithm.name=ippo", "pipeline.lag=8", "stop.rounds=8"), falling)
-    assert world.finish().status == "finished"
+    world = World(make_plan(*settings, "algorithm.name=ippo", "pipeline.lag=8", "stop.env_steps=80"), falling)
+    assert (world.finish().reason, len(world.journal)) == ("env_steps", 8)
     assert {line.event for line in world.journal} == {""} and world.journal[-1].slope is not None
 
 
@@ -148,6 +148,13 @@ def test_one_function_that_samples_and_learns_in_turn_is_refused_and_never_chose
     assert {line.placement for line in world.journal} == {"packed"}
     layout = Layout(next_placement.workload(plan, state))
     assert "whole" not in {each.rule for each in options(layout, next_placement.terms(plan, state))}
+
+
+def test_a_run_of_fewer_rounds_than_would_learn_is_refused():
+    with pytest.raises(ConfigError) as error:
+        load(None, ["pipeline.lag=2", "stop.rounds=2"])
+    assert "stop.rounds: with pipeline.lag=2 round 3 is the first that learns; set 3 or more" in str(error.value)
+    assert load(None, ["pipeline.lag=2", "stop.rounds=3"]).stop.rounds == 3
 
 
 @pytest.mark.parametrize("rule", ["split", "packed"])
