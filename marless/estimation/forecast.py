@@ -37,7 +37,8 @@ _COORDINATOR = "coordinator"
 @dataclass(frozen=True)
 class Simulated:
     """A run as it would go: its lines, records and last state, and by round the means of slot seconds by kind, and of
-    seconds of this machine's processor that the coordinator took."""
+    seconds of this machine's processor that the coordinator took. What learners do is told of rounds that learn: with
+    `pipeline.lag` the first rounds only sample."""
 
     lines: Sequence[RoundLine]
     records: Sequence[AttemptRecord]
@@ -52,23 +53,29 @@ class Simulated:
     largest_item: int
 
     @property
+    def learning_lines(self) -> list[RoundLine]:
+        """The lines of the rounds that learn."""
+        return _learning_lines(self.lines)
+
+    @property
     def round_s(self) -> list[float]:
-        """Seconds of each round after the first, which starts functions."""
-        return [after.seconds - before.seconds for before, after in pairwise(self.lines)]
+        """Seconds of each round that learns after the first, which starts functions."""
+        return [after.seconds - before.seconds for before, after in pairwise(self.learning_lines)]
 
     @property
     def dollars(self) -> float:
-        """Dollars of a round."""
-        first, last = self.lines[0], self.lines[-1]
+        """Dollars of such a round."""
+        first, *_, last = self.learning_lines
         return (last.dollars - first.dollars) / (last.round - first.round)
 
     @property
     def critical_path_s(self) -> float:
         """Seconds of a round on slots without end: of each wave the longest task, or an evaluation beside all of them
         that takes longer."""
-        by_round: dict[int, list[AttemptRecord]] = defaultdict(list)
+        by_round, first = defaultdict[int, list[AttemptRecord]](list), self.learning_lines[0].round - 1
         for record in self.records:
-            by_round[record.round].append(record)
+            if record.round >= first:
+                by_round[record.round].append(record)
         return sum(map(longest_path_s, by_round.values())) / len(by_round)
 
 
@@ -94,11 +101,15 @@ def forecast(
     while (rounds is None or len(journal.lines) < rounds) and driver.step():
         pass
     rounds_played, seconds = max(1, len(journal.lines)), max(clock.now, 1e-9)
+    rounds_learned = max(1, len(_learning_lines(journal.lines)))
     return Simulated(
         lines=journal.lines,
         records=records,
         state=driver.state,
-        busy_s={name: busy / rounds_played for name, busy in functions.busy_s.items()},
+        busy_s={
+            kind: busy / (rounds_learned if kind.startswith("learn") else rounds_played)
+            for kind, busy in functions.busy_s.items()
+        },
         coordinator_s=clock.coordinator_s / rounds_played,
         utilisation=sum(map(busy_s, records)) / plan.platform.concurrency / seconds,
         requests=functions.asked,
@@ -107,6 +118,10 @@ def forecast(
         largest_request=functions.largest_request,
         largest_item=ledger.largest,
     )
+
+
+def _learning_lines(lines: Sequence[RoundLine]) -> list[RoundLine]:
+    return [line for line in lines if line.staleness is not None]
 
 
 def forecast_detached(plan: Plan, recording: Recording, times: ServiceTimes, latency: Latency) -> State:

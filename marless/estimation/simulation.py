@@ -28,7 +28,8 @@ _CALIBRATED = 8
 
 @dataclass(frozen=True)
 class Setting:
-    """What a simulation changes: `slots` and `deployed` by default as recorded."""
+    """What a simulation changes: `slots` and `deployed` by default as recorded. Rounds that only sample, because of
+    `pipeline.lag`, come on top of `rounds`."""
 
     rollouts: int
     rounds: int
@@ -45,8 +46,7 @@ def simulate(recording: Recording, setting: Setting) -> Simulated:
         times = Target(registry.backend(registry.DEFAULT_REMOTE), setting.slots).times(times, recording.plan)
         return drive(recording, times, setting, VirtualLedger(VirtualClock(), times.between_s))
     # The coordinator of a simulation computes, too; the record has its time already.
-    calibrated = recording.plan.config.pipeline.lag + _CALIBRATED
-    same = Setting(recording.lines[-1].rollouts, calibrated, recording.slots)
+    same = Setting(recording.lines[-1].rollouts, _CALIBRATED, recording.slots)
     again = fit(drive(recording, times, same, VirtualLedger(VirtualClock())).records, same.slots)
     hand_over_s = max(0.0, times.hand_over_s - (again.hand_over_s - times.hand_over_s))
     commit_s = max(0.0, times.between_s - again.between_s)
@@ -57,8 +57,8 @@ def simulate(recording: Recording, setting: Setting) -> Simulated:
 def drive(recording: Recording, times: ServiceTimes, setting: Setting, ledger: VirtualLedger) -> Simulated:
     """A simulated run with these service times and this ledger, whose clock it starts."""
     plan = _plan(recording.plan, setting)
-    run = forecast(plan, recording, times, ledger, setting.rounds, setting.faults, setting.seed)
-    if len(run.lines) < 2:
+    run = forecast(plan, recording, times, ledger, plan.config.stop.rounds, setting.faults, setting.seed)
+    if len(run.learning_lines) < 2:
         raise UserError(
             f"the simulated run ended after {len(run.lines)} rounds: {run.state.reason or 'too few rounds'}"
         )
@@ -77,7 +77,7 @@ def _plan(plan: Plan, setting: Setting) -> Plan:
 def _config(config: RunConfig, setting: Setting) -> RunConfig:
     return replace(
         config,
-        stop=Stop(rounds=setting.rounds),
+        stop=Stop(rounds=setting.rounds + config.pipeline.lag),
         scaling=replace(config.scaling, rule="constant", rollouts=setting.rollouts, min_rollouts=None),
         sharing=without_switches(config.sharing),
         opponents=replace(config.opponents, policies=RANDOM),

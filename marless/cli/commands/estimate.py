@@ -69,9 +69,10 @@ def run(options: Namespace) -> int:
         estimate.planned.show()
     _show(estimate.config, estimate.entries)
     if estimate.lagged is not None and estimate.lagged <= _WORTH_A_LAG:
+        where = f" ({estimate.entries[0][0].name})" if len(estimate.entries) > 1 else ""
         say(
-            f"a round would take about {estimate.lagged:.2f} of that with pipeline.lag=1, which changes what is"
-            " learned: its data is a round older"
+            f"with pipeline.lag=1 a round would take about {estimate.lagged:.0%} of its time{where}, but learn from"
+            " data that is a round older"
         )
     return 0
 

@@ -142,6 +142,15 @@ def test_a_round_takes_what_its_waves_take_and_what_the_coordinator_computes(rol
     assert found.busy_s["sample"] == pytest.approx(0.04 * rollouts)
 
 
+def test_rounds_that_only_sample_are_no_part_of_what_a_round_takes():
+    found = simulate(recording(**{"pipeline.lag": 5}), Setting(4, 6, 5))
+    # Four rollouts of 40 ms beside a learner of 100 ms.
+    assert len(found.round_s) == 5 and min(found.round_s) >= 0.1 - 1e-9
+    assert found.critical_path_s == pytest.approx(0.1) == found.busy_s["learn"]
+    learner = found.state.meter.learner
+    assert learner.invocations == 1 + 6
+
+
 def test_a_simulated_run_has_the_bill_of_its_tasks():
     found = simulate(recording(), Setting(8, 6, 4))
     meter = found.state.meter
