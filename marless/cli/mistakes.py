@@ -99,6 +99,9 @@ def unknown_option(option: str, argv: Sequence[str], options: Collection[str], t
     value = value or next((text for text in following if not text.startswith("-") and "=" not in text), "")
     if name in ("config", "file", "f", "c"):
         return f"there is no option {option}; a file is named alone: {value or 'my.toml'}"
+    if name == "name" and "--run" in options:
+        run_name = f"--run {shlex.quote(value or 'NAME')}"
+        return f"there is no option --name; type {setting_of(value) or run_name}"
     return _setting_for(f"there is no option {option.partition('=')[0]}", name.replace("-", "_"), value, argv)
 
 

@@ -3,21 +3,23 @@
 import re
 
 from marless.output import advise
-from marless.program import program_name
+from marless.program import pip_name, program_name
 
 # A command between backquotes, or what a line ends with.
 _COMMAND = re.compile(r"(?<=`)marless (?=[a-z])|(?<=: )marless (?=[a-z])")
-# A wheel of the environment's own index, as rooms below name it that know no folder of the source tree.
-_EXTRA = re.compile(r"pip install 'marless\[(\w+)\]'")
+# An extra, as rooms below name it that know no folder of the source tree; not where other packages follow it.
+_EXTRA = re.compile(r"pip install 'marless\[(\w+)\]'(?! ')")
+_PIP = re.compile(r"(?<=: )pip install ")
 
 
 def as_typed_here(text: str) -> str:
-    """The text with commands of this program, and of pip for an extra, as they are typed here."""
+    """The text with commands of this program, and of pip, as they are typed here."""
     from marless.extras import EXTRAS, install
 
     program = program_name()
     text = _COMMAND.sub(lambda _: f"{program} ", text)
-    return _EXTRA.sub(lambda match: install(match[1]) if match[1] in EXTRAS else match[0], text)
+    text = _EXTRA.sub(lambda match: install(match[1]) if match[1] in EXTRAS else match[0], text)
+    return _PIP.sub(lambda _: f"{pip_name()} install ", text)
 
 
 def complain(line: str) -> None:

@@ -64,6 +64,12 @@ def test_lines_of_rooms_that_do_not_know_the_program_s_name_can_be_typed_too(els
     said = as_typed_here("it has failed; its log: marless logs --function actor, or `marless resume first`")
     assert said == f"it has failed; its log: {program_name()} logs --function actor, or `{program_name()} resume first`"
     assert as_typed_here("no torch: pip install 'marless[learner]'") == f"no torch: {extras.install('learner')}"
+    # Packages beside an extra are named once.
+    packages = "'marless[smac]' 'smac @ git+https://github.com/oxwhirl/smac'"
+    assert (
+        as_typed_here(f"no smac: pip install {packages}; and maps")
+        == f"no smac: {pip_name()} install {packages}; and maps"
+    )
     for text in ("written by another version of marless: 3", "/opt/marless train", f"{program_name()} train"):
         assert as_typed_here(text) == text
 
