@@ -8,7 +8,7 @@ from typing import Any
 
 from coordinator.config.loading import convert
 from coordinator.config.nested_tables import flatten, merge, nest
-from coordinator.config.schema import ConfigError
+from coordinator.config.schema import ConfigError, RunConfig
 from coordinator.governor.shared_budget import Purse
 from functions.encoding import to_json_file
 from marless.loggers import registry as loggers
@@ -213,14 +213,8 @@ class Study(Campaign):
         loggers.require(config.log.to)
         if config.stop.seconds is not None:
             raise ConfigError(f"the setting {name}: stop.seconds would count waiting for other runs; use stop.rounds")
-        halving = self.file.halving
-        # The policies of a round are evaluated while the next one is sampled.
-        first = config.evaluation.every + 1
-        if halving and halving.rungs[0] < first:
-            raise ConfigError(
-                f"halving.rungs: no run is evaluated before round {first} (evaluation.every); compare later, or"
-                " evaluate more often"
-            )
+        if self.file.halving:
+            _require_evaluated(config, self.file.halving.rungs[0])
         return StudyRun(f"{name}-s{seed}", name, seed, owner, config)
 
     def _name(self, values: Values) -> str:
@@ -230,6 +224,19 @@ class Study(Campaign):
         parts = (f"{key}-{_slug(value)}" for key, value in zip(keys, values.values(), strict=True))
         name = "_".join(parts)[:60].strip("-._") or "base"
         return name if name not in self._candidates else f"{name}_{len(self._candidates)}"
+
+
+def _require_evaluated(config: RunConfig, rung: int) -> None:
+    """Raises `ConfigError` where nothing learned is evaluated up to this round, so that chance would choose."""
+    every, lag = config.evaluation.every, config.pipeline.lag
+    # The policies of a round are evaluated while the next one is sampled; with a lag the first ones learn nothing.
+    first = every * -(-(lag + 1) // every) + 1
+    if rung < first:
+        run, why = ("run that has learned", " and pipeline.lag") if lag else ("run", "")
+        raise ConfigError(
+            f"halving.rungs: no {run} is evaluated before round {first} (evaluation.every{why}); compare later, or"
+            " evaluate more often"
+        )
 
 
 def _all_wait(candidate: _Candidate) -> bool:
