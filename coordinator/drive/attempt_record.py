@@ -1,12 +1,15 @@
 """The record of an attempt that ended: a line of attempts.jsonl, from which timelines and simulations are made."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import field
+from msgspec import Meta, field
 
 from coordinator.core.events import Ended
 from coordinator.core.state import WorkItem
 from functions.contract import Failed, Message, Usage
+
+# Differences and sums of times far beyond these would be no numbers.
+Time = Annotated[float, Meta(ge=-1e12, le=1e12)]
 
 
 class AttemptRecord(Message, frozen=True, kw_only=True):
@@ -21,15 +24,15 @@ class AttemptRecord(Message, frozen=True, kw_only=True):
     kind: str
     size: float
     # How many functions could run at once.
-    slots: int = 1
+    slots: Annotated[int, Meta(ge=1)] = 1
     # When it was asked for and when its report arrived, in seconds of the coordinator's clock.
-    asked_at: float = field(name="asked")
-    ended_at: float = field(name="ended")
+    asked_at: Time = field(name="asked")
+    ended_at: Time = field(name="ended")
     # As the platform measured: waiting for a slot where it says so, start-up and run time. The rest was transfer, and
     # waiting elsewhere.
-    queued_ms: float = 0.0
-    init_ms: float = 0.0
-    duration_ms: float = 0.0
+    queued_ms: Time = 0.0
+    init_ms: Time = 0.0
+    duration_ms: Time = 0.0
     outcome: Literal["answered", "failed", "timeout", "crash", "throttled"] = "answered"
     usage: Usage = Usage()
 

@@ -111,6 +111,14 @@ def test_the_log_keeps_what_it_is_given_and_skips_a_torn_line(tmp_path):
     assert attempts.read(tmp_path / "none") == []
 
 
+@pytest.mark.parametrize("field", [{"slots": 0}, {"ended_at": 1e308}, {"duration_ms": 1e308}])
+def test_lines_that_no_run_writes_are_skipped(tmp_path, field):
+    """No slots, and times whose differences are no numbers."""
+    path = tmp_path / "attempts.jsonl"
+    AttemptLog(path).record([RECORDS[0], msgspec.structs.replace(RECORDS[1], **field), RECORDS[2]])
+    assert [record.work for record in attempts.read(path)] == ["sample/0", "sample/2"]
+
+
 def test_a_later_driver_goes_on_with_the_log_after_a_torn_line(tmp_path):
     path = tmp_path / "attempts.jsonl"
     path.write_bytes(b'{"round":0,"wor')
