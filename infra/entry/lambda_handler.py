@@ -52,7 +52,7 @@ class _OutOfTime(BaseException):
 class Worker:
     """The Lambda handler around `handle`; one for each execution environment."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, own_time: OwnTime | None = None) -> None:
         self._handle = handle
         self._settings = Settings.from_environment(os.environ)
         self._cloud = Cloud.here()
@@ -61,7 +61,7 @@ class Worker:
         self._storage: dict[str, S3Storage] = {}
         self._completions: dict[str, DynamoCompletions] = {}
         self._lambda: Any = None
-        self._time = OwnTime()
+        self._time = own_time or OwnTime()
 
     def __call__(self, event: dict[str, Any], context: Any) -> Any:
         """The answer, or the error that ended the attempt (`lambda_reply.reported_error`); for asynchronous calls an

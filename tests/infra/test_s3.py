@@ -15,7 +15,7 @@ from functions import codec
 from functions.contract import Answer, Done, InitialiseReply, InitialiseTask, KeyTaken, StorageFault, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
-from functions.serving import serve
+from functions.serving import Output, serve
 from infra.aws import clients as clouds
 from infra.aws.clients import Cloud
 from infra.aws.s3 import S3Storage
@@ -141,7 +141,7 @@ def test_a_function_to_which_no_word_of_success_comes_answers_all_the_same(servi
     )
 
     def work(request, blobs):
-        return [("policies", {"w": np.ones(2)}), ("learner", {"m": np.zeros(2)})], InitialiseReply()
+        return [Output("policies", {"w": np.ones(2)}), Output("learner", {"m": np.zeros(2)})], InitialiseReply()
 
     service.do("PUT", lost, s3_error("412 Precondition Failed", "PreconditionFailed"), lost)
     answered = msgspec.json.decode(serve(msgspec.json.encode(request), storage, {InitialiseTask: work}), type=Answer)

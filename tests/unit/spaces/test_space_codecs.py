@@ -24,7 +24,7 @@ from functions.environments.spaces.space_types import (
     MultiBinarySpace,
     TupleSpace,
 )
-from marless.exports.policy_files import _file_names
+from marless.exports.destination import file_names
 from marless.reports import load_policy
 from marless.reports.policy import TeamFile, TeamPolicy, export
 
@@ -226,7 +226,7 @@ def test_agents_with_equal_texts_are_refused(names):
 
 
 def test_files_of_agents_differ_on_every_disk():
-    assert _file_names(["a", "A", "agent0", "../x", "ü b"], "onnx") == [
+    assert file_names(["a", "A", "agent0", "../x", "ü b"], "onnx") == [
         "agent0_.onnx", "agent1.onnx", "agent0.onnx", "agent3.onnx", "agent4.onnx",
     ]  # fmt: skip
 
