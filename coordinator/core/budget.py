@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from decimal import ROUND_UP, Decimal
 from fractions import Fraction
 
+from msgspec.structs import replace
+
 from coordinator.core.round_graph import LOOKS, MOST_PUTS, Node, ending
 from coordinator.core.rounds import fragments, micro_batches
 from coordinator.core.state import Plan, State, WorkItem
@@ -245,8 +247,10 @@ def _checkpoint_puts(plan: Plan, state: State) -> int:
     what later rounds read of every rollout: the trajectories of `pipeline.lag` rounds, and unfinished episodes."""
     if state.round_placement is None or not state.round_placement.inline_objects:
         return 0
-    works = sum(map(len, learner_schedule(plan, state))) or 1
-    of_rollout = plan.config.pipeline.lag + fragments(plan, state)
+    lag = plan.config.pipeline.lag
+    # Rounds that only sample keep as much as those that learn: what is kept for the end must not grow.
+    works = sum(map(len, learner_schedule(plan, replace(state, round=max(state.round, lag))))) or 1
+    of_rollout = lag + fragments(plan, state)
     return 2 * (2 * works + len(state.groups) + of_rollout * plan.config.scaling.rollouts)
 
 

@@ -204,3 +204,12 @@ def test_a_cap_holds_where_rounds_wait_to_be_learned(cap, inline):
     assert budget.dollars(plan, state.meter) <= Decimal(str(cap))
     assert not world.missing(state)
     assert (state.status, state.reason) == ("finished", "dollars") and state.round > 3
+
+
+@pytest.mark.parametrize("lag", [1, 2])
+def test_a_cap_that_pays_for_rounds_that_only_sample_pays_for_the_evaluations_at_the_end_too(lag):
+    settings = ("placement.rule=split", "placement.inline_objects=true", "scaling.rollouts=1", "algorithm.name=ippo")
+    for cap in (0.0003, 0.0004, 0.0005, 0.0006):
+        state = World(make_plan(f"pipeline.lag={lag}", *settings, f"stop.dollars={cap}", "stop.rounds=20")).finish()
+        assert (state.status, bool(state.final)) == (("finished", True) if state.round else ("stopped", False)), cap
+    assert state.round >= lag
