@@ -102,7 +102,7 @@ def _nothing_trained(plan: Plan, state: State, nodes: list[Node]) -> Stopped:
     listed = 0.0 if is_payable(plan.config, state.controller, price) else price.dollars(state.controller.rollouts)
     needed = max(listed, budget.least_cap(plan, state, [*nodes, *coming_learners(plan, state)]))
     what = "a round with the evaluations at the end may cost more than"
-    return Stopped("stopped", f"{what} stop.dollars ({cap:g}); raise it to {needed:g} to go on")
+    return Stopped("stopped", f"{what} stop.dollars ({cap:g}); a resume needs stop.dollars={needed:g}")
 
 
 def _abandon_reason(plan: Plan, state: State, ready: list[Node]) -> str:
@@ -120,7 +120,7 @@ def _stop_reason(plan: Plan, state: State, ready: list[Node]) -> Stopped | None:
     if affordable(plan, state, ready):
         return None
     cap = plan.config.stop.dollars
-    return Stopped("stopped", f"the next attempt could pass stop.dollars ({cap}); raise it to go on")
+    return Stopped("stopped", f"the next attempt could pass stop.dollars ({cap}); a resume needs a higher one")
 
 
 def _give_up_reason(plan: Plan, state: State, node: Node) -> str:

@@ -140,7 +140,7 @@ def test_a_cap_that_pays_no_round_evaluates_nothing_and_the_one_that_is_named_pa
     world = World(make_plan(f"stop.dollars={cap}"))
     state = world.finish()
     assert (state.status, state.round, state.final) == ("stopped", 0, ())
-    named_cap = float(re.search(rf"than stop.dollars \({cap:g}\); raise it to (\S+) to go on", state.reason)[1])
+    named_cap = float(re.search(rf"than stop.dollars \({cap:g}\); a resume needs stop.dollars=(\S+)", state.reason)[1])
     assert cap < named_cap < 2.5 * cap
     world.plan = make_plan(f"stop.dollars={named_cap}")
     state = world.finish()
