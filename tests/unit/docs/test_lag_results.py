@@ -1,0 +1,33 @@
+"""The page about lags says what the stored runs returned."""
+
+import csv
+from itertools import groupby
+from statistics import mean, median, stdev
+
+from scripts.reference.pages import ROOT
+
+# Student's t for 95 % and four degrees of freedom.
+STUDENT = 2.776
+
+
+def steps(value):
+    return f"{value:,.0f}" if value < float("inf") else "not reached"
+
+
+def test_the_table_of_lags_is_that_of_the_stored_runs():
+    page = (ROOT / "docs" / "results" / "lag.md").read_text(encoding="utf-8")
+    with (ROOT / "docs" / "results" / "lag" / "spread.csv").open(encoding="utf-8") as file:
+        runs_of = {arm: list(runs) for arm, runs in groupby(csv.DictReader(file), lambda run: run["arm"])}
+    assert len(runs_of) == 10
+    for arm, runs in runs_of.items():
+        assert [run["seed"] for run in runs] == ["1", "2", "3", "4", "5"]
+        returns = [float(run["final_return"]) for run in runs]
+        half = STUDENT * stdev(returns) / len(returns) ** 0.5
+        to_target = [float(run["env_steps_to_target"] or "inf") for run in runs]
+        cells = (
+            f"{mean(returns):.2f} ± {half:.2f}",
+            f"{min(returns):.2f}",
+            steps(median(to_target)),
+            f"{steps(min(to_target))} to {steps(max(to_target))}",
+        )
+        assert f"| {arm} | {' | '.join(cells)} |" in page
