@@ -183,7 +183,7 @@ def read(folder: RunFolder) -> Summary | None:
 
 
 def earlier(folder: RunFolder) -> Summary | None:
-    """The summary that the next one replaces; a damaged one counts for nothing, as the ledger has all but times."""
+    """The summary, for those who can do without: a damaged one counts as none, as the ledger has all but times."""
     with suppress(UnreadableFile):
         return read(folder)
     return None

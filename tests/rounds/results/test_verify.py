@@ -36,6 +36,13 @@ def test_a_changed_digit_is_found(marless, name, place):
     assert said.code == 1 and f"{name} does not match its hash in the ledger" in said.out[0]
 
 
+@pytest.mark.parametrize("body", [b"", b"{", b'{"run": 1}', b"\xff"])
+def test_a_summary_that_cannot_be_read_is_a_changed_file(marless, body):
+    Path("runs/run/summary.json").write_bytes(body)
+    said = marless("verify", "run")
+    assert said.code == 1 and "summary.json does not match its hash in the ledger" in said.out[0]
+
+
 @pytest.mark.parametrize("field", ["run", "backend", "code_sha256", "commit", "created"])
 def test_another_origin_is_found(marless, field):
     path = Path("runs/run/plan.json")

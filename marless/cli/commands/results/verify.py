@@ -73,7 +73,7 @@ def _show(options: Namespace, folder: RunFolder, result: Verified) -> None:
 
 def _behind(folder: RunFolder, state: State) -> str:
     """Which file is out of date, after a kill between a commit and the files written after it; '' when none is."""
-    run_summary = summary.read(folder)
+    run_summary = summary.earlier(folder)
     if run_summary is None:
         return "summary.json is missing or cannot be read"
     if run_summary.rounds == state.round:
@@ -90,7 +90,7 @@ def _object(stored_run: Stored, ref: Ref) -> str:
 
 
 def _summary(folder: RunFolder, stored_run: Stored, weights: str) -> list[str]:
-    run_summary = summary.read(folder)
+    run_summary = summary.earlier(folder)
     if (
         run_summary is None
         or run_summary.weights_sha256 is None
@@ -105,7 +105,7 @@ def _summary(folder: RunFolder, stored_run: Stored, weights: str) -> list[str]:
 
 def _policies(folder: RunFolder, stored_run: Stored) -> list[str]:
     """Problems of the policy files, once the run has ended and they were written."""
-    run_summary, state = summary.read(folder), stored_run.saved_state
+    run_summary, state = summary.earlier(folder), stored_run.saved_state
     if run_summary is None or run_summary.weights_sha256 is None or run_summary.rounds != state.round:
         return []
     documents = Documents(folder, stored_run.plan, stored_run.identity, stored_run.storage)
