@@ -2,12 +2,10 @@
 
 import os
 import random
-import signal
-import time
 
 import pytest
 from driver import train
-from killed_runs import Process
+from killed_runs import kill_in_turn
 
 pytestmark = pytest.mark.conformance
 
@@ -39,18 +37,8 @@ def test_twenty_kills_change_no_byte(tmp_path, task, placement):
     expected = train(tmp_path / "undisturbed", options, workers=2)
     assert [line.round for line in expected.lines if line.episodes] == [*range(10, rounds + 1, 10)]
 
-    folder, round_ = tmp_path / "killed", 0
-    for kill in range(KILLS):
-        process = Process(folder, hold=round_ + 1, options=options)
-        round_ += 1
-        if kill % 2:
-            # The run goes on with another worker for a moment.
-            os.kill(draw.choice(process.workers()), signal.SIGKILL)
-            process.send(signal.SIGCONT)
-            time.sleep(draw.uniform(0.0, 0.2))
-        process.send(signal.SIGKILL)
-        if (last := process.end()).startswith("round "):
-            round_ = int(last.split()[1])
+    folder = tmp_path / "killed"
+    kill_in_turn(folder, KILLS, draw, lambda kill: options)
     found = train(folder, options, workers=2)
     assert found.sha256 == expected.sha256
     assert found.state.final == expected.state.final

@@ -1,8 +1,10 @@
 """Estimates of a run's cost and duration on every back-end, from one recording here."""
 
+import dataclasses
 import json
 from decimal import Decimal
 
+import msgspec
 import pytest
 from commands import Commands
 
@@ -155,12 +157,16 @@ def test_json_output_is_of_the_back_end_that_was_asked_for(marless):
 
 
 def test_a_lag_is_judged_where_it_could_be_set_alone():
-    """Two tasks that overlap take at least half as long; where rounds are learned in one function, or have a lag, there
-    is none to judge."""
+    """On one slot nothing overlaps; where rounds are learned in one function, or have a lag, there is none to judge."""
     config = load(None, [*SMALL, *ROUND])
-    recording = record_briefly(config, 1)
-    # Rounds of milliseconds: what a machine's noise adds to them is no smaller than what a lag saves.
-    assert share_with_lag(config, recording, Target(backend("local"), 1)) > 0.4
+    measured = record_briefly(config, 1)
+    # Tasks of a second: beside those of milliseconds a busy machine's noise is no smaller than what a lag could save.
+    records = [msgspec.structs.replace(record, duration_ms=1000.0) for record in measured.records]
+    recording = dataclasses.replace(measured, records=records)
+    # Two rollouts, then a learner, and in every second round an evaluation: in two rounds 7 s on one slot, with a lag,
+    # too. On more slots they take 2 s each. With a lag a round takes 1 s, but 2 s where three slots have four tasks.
+    for slots, share in ((1, 7 / 7), (3, 3 / 4), (4, 2 / 4)):
+        assert share_with_lag(config, recording, Target(backend("local"), slots)) == pytest.approx(share, abs=0.02)
     for setting in ("placement.rule=whole", "pipeline.lag=1"):
         assert share_with_lag(load(None, [*SMALL, *ROUND, setting]), recording, HERE) is None
 

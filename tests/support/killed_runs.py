@@ -1,6 +1,7 @@
 """The driver in a process that tests kill, interrupt or stop, and a comparison of its run with another."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -56,6 +57,23 @@ class Process:
     def workers(self):
         """The process ids of its workers."""
         return [pid for pid, parent, _ in processes() if parent == self._process.pid]
+
+
+def kill_in_turn(folder, kills, draw, options_of):
+    """Kills the run's driver that often, each time about a round later, and at every second time a worker before it, as
+    `draw` says; `options_of` gives the options of a try by its number."""
+    round_ = 0
+    for kill in range(kills):
+        process = Process(folder, hold=round_ + 1, options=options_of(kill))
+        round_ += 1
+        if kill % 2:
+            # The run goes on with another worker for a moment.
+            os.kill(draw.choice(process.workers()), signal.SIGKILL)
+            process.send(signal.SIGCONT)
+            time.sleep(draw.uniform(0.0, 0.2))
+        process.send(signal.SIGKILL)
+        if (last := process.end()).startswith("round "):
+            round_ = int(last.split()[1])
 
 
 def processes():
