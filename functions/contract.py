@@ -173,6 +173,15 @@ class Address(Message, frozen=True, kw_only=True):
     """The run's seed, from which the task's random numbers follow."""
 
 
+class ResourceRef(Message, frozen=True, kw_only=True):
+    """A resource that a task's environments may ask by its name. Who serves it knows its settings."""
+
+    identity: str
+    """The hash of what its answers follow from, beside the question."""
+    keep: bool = False
+    """Whether answers are objects of the run."""
+
+
 class Order(Message, frozen=True, kw_only=True):
     """What every task has: its address, and how its attempt is served."""
 
@@ -188,6 +197,8 @@ class Order(Message, frozen=True, kw_only=True):
     """Objects by key that this message holds."""
     report_to: ReportTo | None = None
     """If set, the whole answer is stored, because no caller waits for it."""
+    resources: dict[str, ResourceRef] = {}
+    """What the task's environments may ask, by name; none where the task makes no environment."""
 
     def reads(self) -> tuple[Ref, ...]:
         """All objects that the task reads; one that it reads twice stands twice.

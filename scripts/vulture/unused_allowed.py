@@ -83,3 +83,13 @@ options.log_severity_level
 
 # The font of a picture's canvas, which Pillow reads.
 _.font
+
+# Settings and messages of resources, whose users are not there yet.
+_.asked_by
+_.paid
+_.run_ms
+ActionCall
+RESOURCES
+NAME
+_.http
+_.sandbox

@@ -1,0 +1,103 @@
+"""How an environment asks resources, and the port through which a task's questions reach them.
+
+`RESOURCES` is what factories of environments are given. While a task runs it asks what the task bound, which asks the
+host of its process for what is not known yet: the pool of this machine, this process itself, or a function on AWS.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import msgspec
+
+from functions.environments.base import EnvironmentFault
+from functions.resources.settings import Resource
+
+MOST_BYTES = 16 << 20
+"""Of a question, and of an answer."""
+
+
+class ResourceFault(EnvironmentFault):
+    """A resource gave no answer; the message is one line, which names the resource and the cause."""
+
+
+class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One question to a resource."""
+
+    question: bytes
+    key: str = ""
+    """The name of its answer among the run's objects, a hash of resource and question; '' where none is kept."""
+    asked_by: str = ""
+    """The id of the work item that asks."""
+
+
+class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How an action ended: with an answer, or with an error after its last attempt."""
+
+    answer: bytes = b""
+    error: str = ""
+    """One line; '' where there is an answer."""
+    paid: bool = True
+    """Whether the work item that asks pays; not for a kept answer for which another one paid."""
+    queued_ms: float = 0.0
+    """How long it waited for a slot."""
+    run_ms: float = 0.0
+    """How long the resource worked at it, all attempts together; of a kept answer, how long it did at that time."""
+    slot: int = 0
+    """The slot that served it last."""
+
+
+class ActionCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the process of a resource is sent: one attempt at an action. Encoded as MessagePack."""
+
+    name: str
+    resource: Resource
+    action: Action
+    cores: int = 1
+
+
+class Host(Protocol):
+    """Has actions served. It knows the resources' settings; who asks names a resource by its name alone."""
+
+    def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
+        """The outcomes in the order of the actions, which are served side by side as far as there are slots; returns
+        when all have ended. Raises `ResourceFault` for a name that it does not know."""
+
+
+class Resources(Protocol):
+    """What environments ask."""
+
+    def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:
+        """The answers in the order of the questions, which are asked side by side; returns when all are there.
+
+        Raises `ResourceFault` when there is no such resource, or one of the questions has no answer.
+        """
+
+
+class ProcessResources:
+    """The resources of this process: those of the task that runs in it."""
+
+    def __init__(self) -> None:
+        self.host: Host | None = None
+        """What serves the actions of this process's tasks."""
+        self._bound: Resources | None = None
+
+    def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:
+        """See `Resources`."""
+        if self._bound is None:
+            raise ResourceFault(
+                f"resource {name!r}: no run is asked here; ask inside of a task, or marless.resources.local"
+            )
+        return self._bound.call(name, questions)
+
+    @contextmanager
+    def bind(self, resources: Resources) -> Iterator[None]:
+        """Has `resources` asked, until the block ends."""
+        before, self._bound = self._bound, resources
+        try:
+            yield
+        finally:
+            self._bound = before
+
+
+RESOURCES = ProcessResources()
