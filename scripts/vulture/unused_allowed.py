@@ -93,3 +93,5 @@ RESOURCES
 NAME
 _.http
 _.sandbox
+ElasticCores
+RateLimit

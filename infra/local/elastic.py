@@ -1,0 +1,198 @@
+"""How many cores each action of a resource gets where its settings leave a choice, as in ``cores = [1, 4]``.
+
+What actions took is fitted by ``t(k) = a + b / min(k, p)`` seconds on k cores: Amdahl's law for a computation that
+has at most p parts side by side. Because t falls ever more slowly, cores that are handed out one by one, each to the
+action that gains most by it, are spread evenly; none is given to an action whose core-seconds k t(k) would exceed
+twice those at its least. What runs keeps the cores with which it began.
+
+How many of the waiting actions begin side by side is decided by the sum of their completion times, as the curve
+predicts them, and by what their additional core-seconds cost those that come later: a core-second more delays all who
+arrive before the queue is empty again by 1 / (number of cores). With n actions in the queue and cores that are busy for
+the part u of the time these are about n u / (1 - u) (the busy period that n customers begin, Kleinrock 1975, "Queueing
+Systems", volume 1, section 5.9). So an idle machine serves a batch with few wide actions if they use cores well, and
+under load every action has its least, where a core-second does most. No core idles while an action waits that fits.
+"""
+
+from collections.abc import Mapping
+from math import exp
+from typing import NamedTuple
+
+# What an action is taken for before one has ended.
+_UNKNOWN_S = 1.0
+# How much a measurement weighs when the next has come: about the last hundred count.
+_KEPT = 0.99
+# So many actions on the most cores are presumed to have been sped up perfectly, so that wide ones are tried.
+_PRESUMED = 4.0
+# No action gets cores on which it takes more than this times the core-seconds of its least.
+_DEAREST = 2.0
+# A wide action is presumed to take so much of its least's core-seconds more than was measured: measurements are few.
+_DOUBT = 0.1
+# Over how many actions, one after another, it is measured which part of the cores is busy, and the most that counts.
+_RECENT_ACTIONS = 30.0
+_BUSIEST = 0.99
+
+
+class Curve(NamedTuple):
+    """Seconds of an action on k cores: ``fixed_s + divided_s / min(k, parts)``; neither is negative."""
+
+    fixed_s: float
+    divided_s: float
+    parts: int
+
+    def seconds(self, cores: int) -> float:
+        """How long an action takes on so many cores."""
+        return self.fixed_s + self.divided_s / min(cores, self.parts)
+
+
+class SpeedUp:
+    """What actions of one resource took on how many cores, from `least` to `most`."""
+
+    def __init__(self, least: int, most: int) -> None:
+        self.least, self.most = least, most
+        self._weights: dict[int, float] = {}
+        self._seconds: dict[int, float] = {}
+
+    def add(self, cores: int, seconds: float) -> None:
+        """An action has ended."""
+        for number in self._weights:
+            self._weights[number] *= _KEPT
+            self._seconds[number] *= _KEPT
+        self._weights[cores] = self._weights.get(cores, 0.0) + 1.0
+        self._seconds[cores] = self._seconds.get(cores, 0.0) + seconds
+
+    def least_s(self) -> float:
+        """What an action takes at its least; a second before any was measured."""
+        curve = self.curve()
+        return curve.seconds(self.least) if curve else _UNKNOWN_S
+
+    def curve(self) -> Curve | None:
+        """The curve through what was measured, by least squares in 1 / min(k, p); None before anything was."""
+        if not self._weights:
+            return None
+        points = {cores: (weight, self._seconds[cores] / weight) for cores, weight in self._weights.items()}
+        fewest = min(points)
+        weight, mean_s = points.get(self.most, (0.0, 0.0))
+        perfect_s = points[fewest][1] * fewest / self.most
+        total = weight + _PRESUMED
+        points[self.most] = total, (weight * mean_s + _PRESUMED * perfect_s) / total
+        fits = [_fit(points, parts) for parts in sorted(points, reverse=True)]
+        return min(fits, key=lambda curve: _misfit(points, curve))
+
+
+def _fit(points: Mapping[int, tuple[float, float]], parts: int) -> Curve:
+    """The curve with so many parts of least squares to points (weight, seconds) by the number of cores."""
+    total = sum(weight for weight, _ in points.values())
+    mean_x = sum(weight / min(cores, parts) for cores, (weight, _) in points.items()) / total
+    mean_y = sum(weight * seconds for weight, seconds in points.values()) / total
+    spread = [(weight, 1 / min(cores, parts) - mean_x, seconds - mean_y) for cores, (weight, seconds) in points.items()]
+    variance = sum(weight * x * x for weight, x, _ in spread)
+    slope = sum(weight * x * y for weight, x, y in spread) / variance if variance > 0 else 0.0
+    if slope <= 0:
+        return Curve(mean_y, 0.0, parts)
+    if (fixed_s := mean_y - slope * mean_x) >= 0:
+        return Curve(fixed_s, slope, parts)
+    squares = sum(weight / min(cores, parts) ** 2 for cores, (weight, _) in points.items())
+    products = sum(weight * seconds / min(cores, parts) for cores, (weight, seconds) in points.items())
+    return Curve(0.0, products / squares, parts)
+
+
+def _misfit(points: Mapping[int, tuple[float, float]], curve: Curve) -> float:
+    return sum(weight * (seconds - curve.seconds(cores)) ** 2 for cores, (weight, seconds) in points.items())
+
+
+class Load:
+    """Which part of the cores was busy lately; nothing at first."""
+
+    def __init__(self) -> None:
+        self._since = self._busy = self.share = 0.0
+
+    def change(self, now: float, busy: float, action_s: float) -> None:
+        """From `now` on the part `busy` of the cores is; an action takes about `action_s`, above 0."""
+        stays = exp(-max(0.0, now - self._since) / (_RECENT_ACTIONS * action_s))
+        self.share = stays * self.share + (1 - stays) * self._busy
+        self._since, self._busy = now, busy
+
+
+class Cores(NamedTuple):
+    """The cores of a machine: how many, how many of them idle, and which part was `busy` lately."""
+
+    total: int
+    idle: int
+    busy: float
+
+
+class ElasticCores:
+    """Hands out the cores of a machine to the actions of one resource: from `least` to `most` to each, of which the
+    machine has `most`."""
+
+    def __init__(self, least: int, most: int) -> None:
+        self._speed_up, self._load = SpeedUp(least, most), Load()
+
+    def add(self, cores: int, seconds: float) -> None:
+        """An action has been answered, `seconds` after it began on so many cores."""
+        self._speed_up.add(cores, seconds)
+
+    def begin(self, waiting: int, slots: int, total: int, idle: int, now: float) -> list[int]:
+        """The cores of each action that begins now, the most first: `waiting` of them wait, `slots` may begin, and
+        `idle` of `total` cores are. To be asked whenever an action comes or ends, even if none waits."""
+        action_s = self._speed_up.least_s()
+        self._load.change(now, 1 - idle / total, action_s)
+        plan = side_by_side(self._speed_up, waiting, slots, Cores(total, idle, self._load.share))
+        self._load.change(now, min(1.0, 1 - (idle - sum(plan)) / total), action_s)
+        return plan
+
+
+def side_by_side(speed_up: SpeedUp, waiting: int, slots: int, cores: Cores) -> list[int]:
+    """The cores of each action that begins now, while `waiting` of them wait and `slots` may begin; the most first.
+
+    An action that needs more than there is begins when all cores are idle.
+    """
+    least = speed_up.least
+    count = min(waiting, slots, cores.idle // least)
+    if count < 1:
+        return [least] if min(waiting, slots) > 0 and cores.idle == cores.total else []
+    curve = speed_up.curve()
+    if curve is None:
+        return [least] * count
+    useful = _useful(curve, least, speed_up.most)
+    plans = [_spread(cores.idle, fewer, useful) for fewer in range(count, 0, -1)]
+    complete = [plan for plan in plans if len(plan) == count or cores.idle - sum(plan) < least]
+    return min(complete, key=lambda plan: _cost(plan, curve, least, useful, waiting, cores))
+
+
+def _useful(curve: Curve, least: int, most: int) -> int:
+    """The most cores that make an action faster without taking more core-seconds than are allowed."""
+    dearest = _DEAREST * least * curve.seconds(least) * (1 + 1e-9)
+    useful = least
+    while (
+        useful < most
+        and curve.seconds(useful + 1) < curve.seconds(useful)
+        and ((useful + 1) * curve.seconds(useful + 1) <= dearest)
+    ):
+        useful += 1
+    return useful
+
+
+def _spread(idle: int, count: int, useful: int) -> list[int]:
+    """Evenly over so many actions, at most what each can use."""
+    each, rest = divmod(idle, count)
+    return [min(useful, each + (number < rest)) for number in range(count)]
+
+
+def _cost(plan: list[int], curve: Curve, least: int, useful: int, waiting: int, cores: Cores) -> float:
+    """The sum of the completion times of those that wait, if they begin in groups as in the plan, and of the delays of
+    those that come later."""
+    groups, rest = divmod(waiting, len(plan))
+    last = _spread(cores.idle, rest, useful) if rest else []
+    group_s = max(map(curve.seconds, plan))
+    own_s = groups * sum(map(curve.seconds, plan)) + len(plan) * group_s * groups * (groups - 1) / 2
+    own_s += rest * groups * group_s + sum(map(curve.seconds, last))
+    more_s = groups * _more_core_s(plan, curve, least) + _more_core_s(last, curve, least)
+    busy = min(cores.busy, _BUSIEST)
+    return own_s + waiting * busy / (1 - busy) * more_s / cores.total
+
+
+def _more_core_s(plan: list[int], curve: Curve, least: int) -> float:
+    """Core-seconds that the actions take beyond those at the least."""
+    least_s = least * curve.seconds(least)
+    return sum(k * curve.seconds(k) - (1 - _DOUBT) * least_s for k in plan if k > least)

@@ -1,0 +1,23 @@
+"""When the next action of a resource may begin, where its settings limit the rate of their beginnings.
+
+Two of them are never closer than the rate's interval, so that any stretch of w seconds has at most 1 + w * rate
+beginnings, however a service counts them. An interval that passes unused is not saved up for a burst.
+"""
+
+from math import inf
+
+
+class RateLimit:
+    """Beginnings of actions, at most `per_s` in a second on average; 0: without a limit."""
+
+    def __init__(self, per_s: float) -> None:
+        self._interval_s = 1 / per_s if per_s else 0.0
+        self._opens_at = -inf
+
+    def wait_s(self, now: float) -> float:
+        """Seconds from `now` until the next action may begin; 0: it may begin now."""
+        return max(0.0, self._opens_at - now)
+
+    def begin(self, now: float) -> None:
+        """An action begins."""
+        self._opens_at = now + self._interval_s
