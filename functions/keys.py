@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 
 OBJECT_SUFFIX = ".safetensors"
+ANSWERS = "answers/"
+"""What resources answered, where a run keeps that."""
 
 
 def round_prefix(round_: int) -> str:
@@ -34,6 +36,11 @@ def object_key(output: str, kind: str) -> str:
     """The key of an object of one kind: of a task's, `functions.contract.Done` lists all but `reply`; what a run is
     given is `policies` or `dataset`."""
     return f"{output}.{kind}{OBJECT_SUFFIX}"
+
+
+def answer_key(question: str) -> str:
+    """The key of a resource's answer to a question, which is given by its hash."""
+    return f"{ANSWERS}{question}"
 
 
 def rollouts_name(rollouts: tuple[int, ...]) -> str:

@@ -53,17 +53,18 @@ def require_maker(factory: object, predicate: Wanted, names: Sequence[str], prod
     )
 
 
-def require_function(function: object, path: str, arguments: int) -> None:
+def require_function(function: object, path: str, arguments: int, keywords: Sequence[str] = ()) -> None:
     """Raises `ValueError` unless the package of `path`, or a module of the user, defines `function`, and it takes so
-    many arguments."""
+    many arguments beside those of the names in `keywords`."""
     inner = _unwrap(function.func if isinstance(function, partial) else function)
     home = inner.__module__ if isinstance(inner, type | FunctionType) else type(inner).__module__
     if not callable(function) or (_package(home) != _package(path) and (_standard(home) or _is_installed(home))):
         raise ValueError(f"it is no function of '{_package(path)}', so it was not called")
     try:
-        inspect.signature(function).bind(*range(arguments))
+        inspect.signature(function).bind(*range(arguments), **dict.fromkeys(keywords))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"it does not take {arguments} arguments, so it was not called") from error
+        count = f"{arguments} argument{'s' * (arguments != 1)}"
+        raise ValueError(f"it does not take {count}, so it was not called") from error
 
 
 def _package(module: str | None) -> str:

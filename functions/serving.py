@@ -12,6 +12,7 @@ or written (`functions.warm_cache`). They are found by hash and size, and never 
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import msgspec
@@ -182,7 +183,7 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
     """
     meter = Counted(blobs)
     request = _DECODER.decode(body)
-    with ProcessGuard(_owner(request), request.address.run) as guard:
+    with ProcessGuard(_owner(request), request.address.run) as guard, _resources(request, meter):
         try:
             work = works.get(type(request))
             if work is None:
@@ -204,6 +205,19 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
     if remarks := guard.remarks():
         answer = msgspec.structs.replace(answer, remarks=remarks)
     return to_json(answer)
+
+
+@contextmanager
+def _resources(request: Request, meter: Counted) -> Iterator[None]:
+    """Within the block environments ask the task's resources. Without any, nothing that does is imported."""
+    if not request.resources:
+        yield
+        return
+    from functions.resources.asking import Asking
+    from functions.resources.port import RESOURCES
+
+    with RESOURCES.bind(Asking(request.resources, meter, RESOURCES.host, request.address.id)):
+        yield
 
 
 def _owner(request: Request) -> str:

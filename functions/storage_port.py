@@ -1,6 +1,7 @@
 """Interfaces to the storage that functions use."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 
@@ -22,6 +23,17 @@ class Blobs(Protocol):
 
         Raises `KeyTaken` if anything is already stored under `key` (whatever its bytes; the first writer wins), and
         `StorageFault` when the store cannot take it.
+        """
+
+
+class ClaimedBlobs(Blobs, Protocol):
+    """Blobs whose makers can keep one another from making the same object twice."""
+
+    def claim(self, key: str, longest_s: float) -> AbstractContextManager[None]:
+        """Within the block nobody else has a claim on `key`; waits for it as long as somebody has.
+
+        A holder that has ended has none any more: at once where the system tells, else `longest_s` after it began.
+        Raises `StorageFault`.
         """
 
 

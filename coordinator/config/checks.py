@@ -23,6 +23,7 @@ from coordinator.rules.similarity import DISTANCES
 from functions.algorithms import registry as algorithms
 from functions.contract import BadRequest
 from functions.environments.task_names import ENVIRONMENTS, is_known
+from functions.resources.settings import NAME as RESOURCE_NAME
 from functions.setting_limits import MOST_INT
 
 # What `algorithm.network` may be besides a factory of one's own.
@@ -244,6 +245,13 @@ def _micro_batches(config: RunConfig) -> Iterator[str]:
         yield f"pipeline.rollouts: sharing.base={config.sharing.base} reads {rows}; set sharing.base=distil"
 
 
+def _resources(config: RunConfig) -> Iterator[str]:
+    """Names of resources are parts of keys, of variables and of functions' names."""
+    for name in config.resources:
+        if not RESOURCE_NAME.fullmatch(name):
+            yield f"resources: {name!r} is no name of a resource: small letters, digits and _, such as judge"
+
+
 def _stop(config: RunConfig) -> Iterator[str]:
     """Limits that can be kept."""
     if config.stop.dollars is not None and config.pricing.storage == "express":
@@ -281,6 +289,7 @@ CHECKS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _offline,
     _placement,
     _pipeline,
+    _resources,
     _stop,
     _pricing,
     _task,

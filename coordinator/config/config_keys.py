@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
@@ -26,6 +26,8 @@ _TASK_KEYS = {
     "task.options": "keyword arguments of the environment",
     "task.last_action": "observations end with the agent's last action, for recurrent networks",
 }
+NAME = "NAME"
+"""Stands for the name that a user gives a table, as in ``resources.NAME.slots``."""
 # The keys that name a rule, and the rules that they may name.
 RULES: dict[str, Family[Any]] = {
     "trend.rule": TRENDS,
@@ -66,8 +68,38 @@ def _types(struct: type[msgspec.Struct], algorithm: AlgorithmSpec, prefix: str) 
             yield from _types(algorithm.config, algorithm, "algorithm.")
         elif isinstance(item.type, type) and issubclass(item.type, msgspec.Struct):
             yield from _types(item.type, algorithm, f"{name}.")
+        elif (table := named_table(item.type)) is not None:
+            yield from _types(table, algorithm, f"{name}.{NAME}.")
         else:
             yield name, item.type
+
+
+def named_table(annotation: Any) -> type[msgspec.Struct] | None:
+    """The class of tables that have names of the user's; None for another type."""
+    item = get_args(annotation)[-1] if get_origin(annotation) is dict else None
+    return item if isinstance(item, type) and issubclass(item, msgspec.Struct) else None
+
+
+NAMED_TABLES = {
+    field.encode_name: table
+    for field in msgspec.structs.fields(RunConfig)
+    if (table := named_table(field.type)) is not None
+}
+"""The classes of such tables, by the table that holds them."""
+
+
+def general(key: str) -> str:
+    """The key of `valid_keys` that stands for `key`, with `NAME` in place of a name of the user's."""
+    table, _, rest = key.partition(".")
+    _, dot, field = rest.partition(".")
+    return f"{table}.{NAME}{dot}{field}" if rest and table in NAMED_TABLES else key
+
+
+def particular(text: str, key: str) -> str:
+    """A `text` about general keys, with the user's name of `key` in them."""
+    table, _, rest = key.partition(".")
+    name = rest.partition(".")[0]
+    return text.replace(f"{table}.{NAME}", f"{table}.{name}") if name and table in NAMED_TABLES else text
 
 
 @lru_cache(maxsize=256)

@@ -24,6 +24,7 @@ from functions.algorithms.specification import AlgorithmConfig
 from functions.contract import Rows
 from functions.environments.base import EnvTask
 from functions.function_specs import NAMES
+from functions.resources.settings import Resource
 from functions.setting_limits import (
     LARGEST,
     MOST_AGENTS,
@@ -364,6 +365,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
     offline: Offline = Offline()
     stop: Stop = Stop()
     functions: Functions = Functions()
+    resources: dict[str, Resource] = {}
     pricing: Pricing = Pricing()
     log: Log = Log()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.config_keys import explained_keys, valid_keys
+from coordinator.config.config_keys import explained_keys, general, valid_keys
 from coordinator.config.schema import RunConfig
 
 # What a file of one's own usually sets.
@@ -49,12 +49,13 @@ def _table(path: str, values: dict[str, Any], means: dict[str, str], origins: Ma
     for name, value in values.items():
         key = f"{prefix}{name}"
         if isinstance(value, dict) and key not in means:
-            tables += ["", f"[{key}]", *_table(key, value, means, origins)]
+            header = ["", f"[{key}]"] if not all(isinstance(each, dict) for each in value.values()) else []
+            tables += [*header, *_table(key, value, means, origins)]
         elif isinstance(value, dict):
             options = (_line(*option, origins.get(f"{key}.{option[0]}")) for option in value.items())
             tables += ["", f"# {means[key]}", f"[{key}]", *options]
         else:
-            lines += [f"# {means[key]}", _line(name, value, origins.get(key))]
+            lines += [f"# {means[general(key)]}", _line(name, value, origins.get(key))]
     return lines + tables
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from coordinator.config.config_keys import valid_keys
+from coordinator.config.config_keys import general, particular, valid_keys
 from coordinator.config.foreign_names import COUNTERPARTS, Counterpart
 from coordinator.config.renamed_keys import RENAMED
 from functions.algorithms import registry as algorithms
@@ -23,10 +23,10 @@ def unknown_key(document: Mapping[str, Any], algorithm: str) -> str:
     """The first key that does not exist, and a remedy, as a message; '' when all exist."""
     keys = valid_keys(algorithm)
     for key, value in _flatten(document, keys):
-        if key not in keys and not key.startswith("task.options."):
+        if general(key) not in keys and not key.startswith("task.options."):
             if new := RENAMED.get(key):
                 return f"{key} is now called {new}"
-            return answer(f"there is no key {key}", key, algorithm, value)
+            return particular(answer(f"there is no key {key}", general(key), algorithm, value), key)
     return ""
 
 
@@ -121,9 +121,9 @@ def _flatten(document: Mapping[str, Any], keys: Collection[str]) -> Iterable[tup
     def below(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
         for name, value in table.items():
             key = f"{prefix}{name}"
-            if isinstance(value, Mapping) and value and (key not in keys or key == "task.options"):
+            if isinstance(value, Mapping) and value and (general(key) not in keys or key == "task.options"):
                 yield from below(value, f"{key}.")
-            elif key not in tables:
+            elif general(key) not in tables:
                 yield key, value
 
     return below(document, "")

@@ -5,12 +5,12 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from coordinator.config.config_keys import key_types, valid_keys
+from coordinator.config.config_keys import NAME, NAMED_TABLES, general, key_types, particular, valid_keys
 from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import DEFAULT_ROUNDS, RunConfig
 from coordinator.config.toml_dump import toml_value
 from functions.algorithms import registry as algorithms
-from functions.encoding import mismatch
+from functions.encoding import Mismatch, mismatch
 
 # A longer meaning, such as the list of all rules, is left out, and so is the rest of a long value.
 _LONGEST_MEANING = 80
@@ -35,6 +35,11 @@ _EXAMPLES: Mapping[str, Any] = {
     "opponents.side": 0,
     "placement.deadline_s": 2.0,
     "placement.dollars_per_hour": 1.0,
+    "resources.NAME.command": "stockfish",
+    "resources.NAME.http": "https://judge.example/grade",
+    "resources.NAME.rate": "600/min",
+    "resources.NAME.serve": "my_judge:grade",
+    "resources.NAME.until": "bestmove",
     "scaling.min_rollouts": 1,
     "scaling.priced_as": "fused",
     "sharing.groups": [["agent_0", "agent_1"]],
@@ -52,7 +57,7 @@ _EXAMPLES: Mapping[str, Any] = {
 
 def readable(error: msgspec.ValidationError, algorithm: str, document: Mapping[str, Any], typed: bool) -> str:
     """A fault of a document in the user's words, the key first; `typed`: on a command line, not in a file."""
-    fault = mismatch(error)
+    fault = _located(error, document)
     key, at = fault.place.partition("[")[0], fault.place
     if not key:
         return str(fault)
@@ -60,24 +65,42 @@ def readable(error: msgspec.ValidationError, algorithm: str, document: Mapping[s
         return _of_option(document["task"]["options"], fault.need)
     value = _value(document, key)
     types = key_types(algorithm)
-    if key not in types and not fault.need:
+    if general(key) not in types and not fault.need:
         return f"{key}: {fault.reason}"  # of values that exclude each other
-    if key not in types:
-        return f"{key} is a table, not a value; type {_setting_below(key, value, types, algorithm, typed)}"
-    need = fault.need or ", ".join(choices(key, algorithm))
+    if general(key) not in types:
+        below = particular(_setting_below(general(key), value, types, algorithm, typed), key)
+        return f"{key} is a table, not a value; type {below}"
+    need = fault.need or ", ".join(choices(general(key), algorithm))
     need = need if fault.need or not need else f"one of {need}"
-    means = valid_keys(algorithm)[key]
+    means = valid_keys(algorithm)[general(key)]
     meaning = f" ({means})" if len(means) <= _LONGEST_MEANING else ""
     if not need:
         return f"{key}: {fault.reason}{meaning}"
     item = value[int(at.rpartition("[")[2].rstrip("]"))] if at != key and at.count("[") == 1 else value
-    return f"{key}: {_text_of(item)} is not {need}, such as {_setting(key, example(key, algorithm), typed)}{meaning}"
+    such_as = _setting(key, example(general(key), algorithm), typed)
+    return f"{key}: {_text_of(item)} is not {need}, such as {such_as}{meaning}"
+
+
+def _located(error: msgspec.ValidationError, document: Mapping[str, Any]) -> Mismatch:
+    """Where a document is no configuration, and why. msgspec does not name the keys of a dict."""
+    fault = mismatch(error)
+    table, inside, _ = fault.place.partition("[...]")
+    for name, value in document[table].items() if inside and table in NAMED_TABLES else ():
+        try:
+            msgspec.convert(value, NAMED_TABLES[table])
+        except msgspec.ValidationError as inner_error:
+            inner = mismatch(inner_error)
+            return inner._replace(place=".".join(filter(None, (table, name, inner.place))))
+    return fault
 
 
 def example(key: str, algorithm: str) -> Any:
     """A value that the key may have: its default, or another one."""
     if key in _EXAMPLES:
         return _EXAMPLES[key]
+    table, _, field = key.partition(f".{NAME}.")
+    if field:
+        return next(each.default for each in msgspec.structs.fields(NAMED_TABLES[table]) if each.encode_name == field)
     defaults = flatten(msgspec.to_builtins(RunConfig(algorithm=algorithms.algorithm(algorithm).config())))
     return defaults.get(key)
 

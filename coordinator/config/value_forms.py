@@ -5,7 +5,9 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from msgspec.inspect import FloatType, IntType, ListType, Metadata, StrType, Type, UnionType, VarTupleType
+from msgspec.inspect import FloatType, IntType, ListType, Metadata, StrType, TupleType, Type, UnionType, VarTupleType
+
+from coordinator.config.config_keys import general
 
 # Above it not every whole number is a float, so that 1e17 + 1 would be read as another number.
 _MOST_EXACT = 2**53
@@ -17,8 +19,8 @@ def in_plain_forms(document: Mapping[str, Any], types: Mapping[str, Any], prefix
     plain: dict[str, Any] = {}
     for name, value in document.items():
         key = f"{prefix}{name}"
-        if key in types:
-            plain[name] = _plain(value, _members(types[key]))
+        if general(key) in types:
+            plain[name] = _plain(value, _members(types[general(key)]))
         else:
             plain[name] = in_plain_forms(value, types, f"{key}.") if isinstance(value, Mapping) else value
     return plain
@@ -29,8 +31,9 @@ def _plain(value: Any, members: tuple[Type, ...]) -> Any:
         is_whole = any(isinstance(member, IntType) for member in members)
         return int(value) if is_whole and not any(isinstance(member, FloatType) for member in members) else value
     for member in members:
-        if isinstance(member, VarTupleType | ListType):
-            item_type = _without_description(member.item_type)
+        if isinstance(member, VarTupleType | ListType | TupleType):
+            item_type = member.item_types[0] if isinstance(member, TupleType) else member.item_type
+            item_type = _without_description(item_type)
             if isinstance(item_type, IntType | FloatType | StrType):
                 items = value if isinstance(value, list | tuple) else _items(value, item_type)
                 return [_plain(item, (item_type,)) for item in items]

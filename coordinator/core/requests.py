@@ -22,11 +22,13 @@ from functions.contract import (
     Recorded,
     Ref,
     RegroupTask,
+    ResourceRef,
     SampleTask,
     Sampling,
     Team,
     WholeTask,
 )
+from functions.resources.settings import identity
 
 
 def address(plan: Plan, state: State, work: str) -> Address:
@@ -38,6 +40,14 @@ def address(plan: Plan, state: State, work: str) -> Address:
         output=keys.output_prefix(state.round, work),
         seed=plan.config.seed,
     )
+
+
+def resources(plan: Plan) -> dict[str, ResourceRef]:
+    """What the environments of the run may ask."""
+    return {
+        name: ResourceRef(identity=identity(name, resource), keep=resource.keep)
+        for name, resource in plan.config.resources.items()
+    }
 
 
 def sampling(plan: Plan, state: State, rollouts: tuple[int, ...] = ()) -> Sampling:
@@ -77,7 +87,9 @@ def training(plan: Plan, state: State, newest: Past) -> Learning:
 
 def describe(plan: Plan, state: State) -> DescribeTask:
     """The task that looks at the env task."""
-    return DescribeTask(address=address(plan, state, "describe"), environment=plan.config.task)
+    return DescribeTask(
+        address=address(plan, state, "describe"), resources=resources(plan), environment=plan.config.task
+    )
 
 
 def initialise(plan: Plan, state: State) -> InitialiseTask:
@@ -91,6 +103,7 @@ def sample(plan: Plan, state: State) -> SampleTask:
     """What the round's sampling tasks have in common."""
     return SampleTask(
         address=address(plan, state, "sample"),
+        resources=resources(plan),
         team=team_of(state),
         sampling=sampling(plan, state),
         policies=() if plan.inputs.dataset else state.policies,
@@ -130,6 +143,7 @@ def whole(plan: Plan, state: State) -> WholeTask:
     output = keys.output_prefix(state.round, f"{WHOLE}-{count:03d}")
     return WholeTask(
         address=msgspec.structs.replace(address(plan, state, WHOLE), output=output),
+        resources=resources(plan),
         team=team_of(state),
         sampling=sampling(plan, state, tuple(range(state.controller.rollouts))),
         learning=msgspec.structs.replace(
@@ -159,6 +173,7 @@ def regroup(plan: Plan, state: State) -> RegroupTask:
     rollouts = sampling(plan, state, tuple(range(state.controller.rollouts)))
     return RegroupTask(
         address=address(plan, state, REGROUP),
+        resources=resources(plan),
         team=team,
         target=proposal.team,
         sampling=msgspec.structs.replace(rollouts, recorded=None, unfinished=rollouts.unfinished if plays else ()),
@@ -178,6 +193,7 @@ def evaluate(
     """What the tasks that play the stream's episodes have in common; `team` is by default the present one."""
     return EvaluateTask(
         address=address(plan, state, stream),
+        resources=resources(plan),
         environment=plan.config.task,
         team=team or team_of(state),
         policies=policies,

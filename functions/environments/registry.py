@@ -13,10 +13,12 @@ from functions.environments.base import EnvSpec, EnvTask, VectorEnvironment
 from functions.environments.last_action import LastAction
 from functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make
 from functions.isolation.process_guard import settling
+from functions.resources.factories import resources_for
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` environments of `task`, stepped together.
+    """`num_envs` environments of `task`, stepped together. A factory with a parameter `resources` is given what it may
+    ask (`functions.resources.port.Resources`).
 
     Raises `BadRequest` for an unknown name or options that the env task does not take, `MissingExtra` when a package is
     not installed, `Unsupported` when the environment needs a feature that this version lacks, `EnvironmentFault` when
@@ -25,8 +27,9 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     if num_envs < 1:
         raise BadRequest(f"{task.name}: num_envs is {num_envs}; at least 1 is needed")
     try:
+        factory: Callable[..., VectorEnvironment] = _maker(task.name)
         with settling(f"{task.name}, make"):
-            environment = _maker(task.name)(task, num_envs)
+            environment = factory(task, num_envs, **resources_for(factory))
         if task.name not in BUILT_IN:
             _settle_calls(task.name, environment)
         return LastAction(environment) if task.last_action else environment

@@ -2,7 +2,8 @@
 
 A built-in environment is one module with a function `make`, and one line here. Its module is imported when one of its
 env tasks is made. A plug-in is an entry point of the group `marless.environments`: its name is the task's name, its
-value a callable ``make(task: EnvTask, num_envs: int) -> VectorEnvironment``. A plug-in cannot take a built-in name.
+value a callable ``make(task: EnvTask, num_envs: int) -> VectorEnvironment``, which may take `resources` too: what it
+may ask. A plug-in cannot take a built-in name.
 """
 
 import difflib

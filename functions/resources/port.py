@@ -79,7 +79,7 @@ class ProcessResources:
 
     def __init__(self) -> None:
         self.host: Host | None = None
-        """What serves the actions of this process's tasks."""
+        """What serves the actions of this process's tasks; None where nothing does."""
         self._bound: Resources | None = None
 
     def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:
@@ -99,5 +99,15 @@ class ProcessResources:
         finally:
             self._bound = before
 
+    @contextmanager
+    def hosted(self, host: Host) -> Iterator[None]:
+        """Has `host` serve the actions, until the block ends."""
+        before, self.host = self.host, host
+        try:
+            yield
+        finally:
+            self.host = before
+
 
 RESOURCES = ProcessResources()
+"""Those of this process."""

@@ -5,7 +5,10 @@ What a resource answers follows from its `identity` and the question; its other 
 
 import hashlib
 import re
+import shlex
+from collections.abc import Iterator
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -19,14 +22,18 @@ _MOST_S, _MOST_MB = 900, 10_240
 _MOST_CORES = 1_024
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 """What a resource may be called: a part of keys, of variables and of functions' names."""
+SOURCES = ("serve", "command", "http")
+"""The settings of which one says what answers."""
 # What an answer follows from.
-_IDENTITY = ("serve", "command", "until", "http", "sandbox")
+_IDENTITY = (*SOURCES, "until", "sandbox")
+_FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+_RATE = re.compile(r"[0-9]+(?:\.[0-9]+)?/(?:s|min|h)")
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 Cores = Annotated[int, Meta(ge=1, le=_MOST_CORES)]
 
 
-class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What serves a resource's actions, and how it is asked. Exactly one of `serve`, `command` and `http` is set."""
 
     serve: Annotated[str, Meta(description="package.module:function, which takes a question and returns an answer")] = (
@@ -43,10 +50,7 @@ class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     ] = ""
     slots: Annotated[int, Meta(ge=1, le=MOST_PROCESSES, description="actions at once, over all runs of a study")] = 1
     cores: Annotated[tuple[Cores, Cores], Meta(description="the least and the most cores of one action")] = (1, 1)
-    rate: Annotated[
-        str,
-        Meta(pattern=r"^$|^[0-9]+(\.[0-9]+)?/(s|min|h)$", description="the most actions in a time: 600/min, 10/s"),
-    ] = ""
+    rate: Annotated[str, Meta(description="the most actions that start in a time, such as 600/min; default: any")] = ""
     timeout_s: Annotated[float, Meta(gt=0, le=_MOST_S, description="time limit of one attempt at an action")] = 20.0
     attempts: Annotated[int, Meta(ge=1, le=10, description="attempts of an action before its task fails")] = 3
     keep: Annotated[
@@ -58,20 +62,61 @@ class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     memory_mb: Annotated[int, Meta(ge=128, le=_MOST_MB, description="memory of one slot")] = 1769
 
     def __post_init__(self) -> None:
-        sources = [name for name in ("serve", "command", "http") if getattr(self, name)]
-        if len(sources) != 1:
-            listed = f"{' and '.join(sources)} are set" if sources else "none is set"
-            raise ValueError(f"a resource has exactly one of serve, command and http; {listed}")
-        if self.cores[0] > self.cores[1]:
-            raise ValueError(f"cores = {[*self.cores]}: the least is above the most")
-        if self.rate and not self.per_s:
-            raise ValueError(f"rate = {self.rate!r} allows no action; leave it out for no limit")
+        if problem := next(_faults(self), ""):
+            raise ValueError(problem)
 
     @property
     def per_s(self) -> float:
         """The most actions that start in a second on average; 0 without a limit."""
         number, _, unit = self.rate.partition("/")
         return float(number) / _SECONDS[unit] if self.rate else 0.0
+
+
+def _faults(resource: Resource) -> Iterator[str]:
+    """What is wrong with a resource, whose values have the right types."""
+    sources = [name for name in SOURCES if getattr(resource, name)]
+    if len(sources) != 1:
+        listed = f"{' and '.join(sources)} are set" if sources else "none is set"
+        yield f"a resource has exactly one of serve, command and http; {listed}"
+    if resource.cores[0] > resource.cores[1]:
+        yield f"cores = {[*resource.cores]}: the least is above the most"
+    if resource.rate and (not _RATE.fullmatch(resource.rate) or not resource.per_s):
+        yield f"rate = {resource.rate!r} is no rate, such as 600/min or 10/s"
+    yield from _source_faults(resource)
+
+
+def _source_faults(resource: Resource) -> Iterator[str]:
+    """What is wrong with what says who answers."""
+    if resource.serve and not _FUNCTION.fullmatch(resource.serve):
+        yield f"serve = {resource.serve!r} names no function: write package.module:function"
+    if resource.command and not _words(resource.command):
+        yield f"command = {resource.command!r} is no command line"
+    if resource.until and not resource.command:
+        yield "until says where the answer of a command ends; leave it out"
+    if resource.http and (problem := _address_fault(resource.http)):
+        yield f"http = {resource.http!r}: {problem}"
+    if resource.http and resource.sandbox != "none":
+        yield "sandbox: a service runs elsewhere; leave it out"
+
+
+def _words(command: str) -> list[str]:
+    """The words of a command line; none where it is no such line."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
+
+
+def _address_fault(address: str) -> str:
+    """Why a service cannot be asked at an address; '' where it can."""
+    try:
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+            return "write it as https://host/path"
+    except ValueError as error:
+        return str(error)
+    secret = "leave out name and password; a token goes into the variable MARLESS_RESOURCE_<NAME>_TOKEN"
+    return secret if "@" in parts.netloc else ""
 
 
 def identity(name: str, resource: Resource) -> str:

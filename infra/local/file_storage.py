@@ -3,7 +3,7 @@
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cache
 from io import FileIO
 from itertools import count
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from functions.system_errors import explain
+from infra.local.file_claims import claimed
 from infra.object_keys import check_key, check_prefix
 
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ class FileStorage:
         finally:
             with suppress(OSError):
                 Path(temporary).unlink(missing_ok=True)
+
+    def claim(self, key: str, longest_s: float) -> AbstractContextManager[None]:
+        """See `ClaimedBlobs`: a lock on a file beside the object, which the system takes from a process that ends."""
+        return claimed(Path(self._path(key)))
 
     def persist(self, keys: Iterable[str]) -> None:
         """Returns once the objects would survive a power loss; `NoSuchObject` if a key holds nothing."""

@@ -21,8 +21,9 @@ from functions.function_specs import FUNCTIONS, PLACED
 from marless.backends.read_only import NoInvoker, ReadOnlyLedger, ReadOnlyStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from functions.resources.settings import Resource
     from infra.aws.clients import Cloud
     from infra.aws.deployment_ref import DeploymentRef
     from infra.aws.detached_ports import Deployed
@@ -62,6 +63,12 @@ class Connection:
         if prewarm is not None:
             for name in PLACED:
                 prewarm(name)
+
+    def serve(self, resources: "Mapping[str, Resource]") -> None:
+        """Has the functions of this machine answered what their environments ask these resources, from now on; on AWS
+        resources are deployed."""
+        if resources and (serve := getattr(self.invoker, "serve", None)):
+            serve(resources)
 
     def close(self) -> None:
         """Ends the functions, or forgets them, lets storage settle, then closes the ledger."""

@@ -2,6 +2,8 @@
 all of a run. Slow, and a task that hangs or crashes takes the run with it; bytes are those of the back-end `local`."""
 
 import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING
 from threadpoolctl import ThreadpoolController
 
 from functions.contract import Platform, Report
-from functions.storage_port import Blobs
+from functions.storage_port import ClaimedBlobs
 from infra.local.file_storage import FileStorage
 from infra.local.own_process import peak_mb
 from infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
@@ -17,6 +19,8 @@ from marless.backends.base import FUNCTION_MODULES, Connection
 from marless.backends.local import LocalBackend
 
 if TYPE_CHECKING:
+    from functions.resources.port import Host
+    from functions.resources.settings import Resource
     from infra.aws.deployment_ref import DeploymentRef
 
 
@@ -26,8 +30,9 @@ class InlineInvoker:
     Time-outs are not enforced. What a function raises beyond its own promises ends the run with its traceback.
     """
 
-    def __init__(self, blobs: Blobs) -> None:
+    def __init__(self, blobs: ClaimedBlobs) -> None:
         self._blobs = blobs
+        self._host: Host | None = None
         self._reports: list[Report] = []
         self._threads: ThreadpoolController | None = None
 
@@ -38,7 +43,7 @@ class InlineInvoker:
         import_end = time.perf_counter()
         if self._threads is None:  # once the first module has loaded the numerical libraries
             self._threads = ThreadpoolController()
-        with self._threads.limit(limits=1):
+        with self._threads.limit(limits=1), self._resources():
             answer = handle(body, self._blobs)
         self._reports.append(
             Report(
@@ -52,6 +57,20 @@ class InlineInvoker:
                 peak_mb=peak_mb(),
             )
         )
+
+    def serve(self, resources: Mapping[str, "Resource"]) -> None:
+        """Answers what environments ask, in this process too."""
+        from functions.resources.in_process import InProcess
+
+        self._host = InProcess(resources, self._blobs)
+
+    def _resources(self) -> AbstractContextManager[None]:
+        """Within the block this run's resources are those of the process."""
+        if self._host is None:
+            return nullcontext()
+        from functions.resources.port import RESOURCES
+
+        return RESOURCES.hosted(self._host)
 
     def wait(self, timeout_s: float) -> list[Report]:
         """See `Invoker`."""

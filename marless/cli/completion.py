@@ -35,7 +35,7 @@ def completers(command: str) -> Mapping[str, Callable[..., Any]]:
 def setting_candidates(prefix: str, typed: list[str]) -> dict[str, str]:
     """The settings that begin with `prefix`, up to the equals sign, and their meanings; behind it, values. `typed` are
     those before it, which may name the algorithm."""
-    from coordinator.config.config_keys import valid_keys
+    from coordinator.config.config_keys import general, valid_keys
     from coordinator.config.loading import algorithm_typed
 
     algorithm = algorithm_typed(typed)
@@ -43,8 +43,9 @@ def setting_candidates(prefix: str, typed: list[str]) -> dict[str, str]:
     meanings = valid_keys(algorithm)
     if not equals:
         return {f"{name}=": meaning for name, meaning in meanings.items() if name.startswith(prefix)}
-    settings = (f"{key}={value}" for value in _values(key, algorithm)) if key in meanings else ()
-    return {setting: meanings[key] for setting in settings if setting.startswith(prefix)}
+    described = general(key)
+    settings = (f"{key}={value}" for value in _values(described, algorithm)) if described in meanings else ()
+    return {setting: meanings[described] for setting in settings if setting.startswith(prefix)}
 
 
 def _values(key: str, algorithm: str) -> list[str]:

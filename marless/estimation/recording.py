@@ -115,6 +115,7 @@ def record(config: RunConfig, workers: int, rounds: Rounds = LONG) -> Recording:
         closing(registry.backend(registry.DEFAULT).open(Path(folder), workers)) as backend,
     ):
         backend.prewarm()
+        backend.serve(config.resources)
         inputs = store_inputs(short, "recorded", backend.storage)
         plan = Plan("recorded", short, "", load_prices(config.pricing.region), backend.platform, inputs)
         ports = Ports(backend.storage, backend.ledger, backend.invoker, lines, attempts=records.extend)

@@ -81,6 +81,9 @@ def _play(run: Stored, connection: Connection, comparison: "_Comparison", last: 
     """The state after the round `last`, or where the run ended before."""
     for ref in run.plan.inputs.refs():
         connection.storage.put(ref.key, codec.fetch(run.storage, ref))
+    for key in run.storage.list(keys.ANSWERS):
+        connection.storage.put(key, run.storage.get(key))
+    connection.serve(run.plan.config.resources)
     plan = plan_of(run.identity, playable_again(run.plan.config), connection)
     driver = Driver(plan, Ports(connection.storage, connection.ledger, connection.invoker, comparison))
     driver.begin()

@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.config_keys import valid_keys
+from coordinator.config.config_keys import general, valid_keys
 from coordinator.config.loading import convert, load
 from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import ConfigError, RunConfig
 from coordinator.config.toml_dump import toml_value
+from functions.resources.settings import SOURCES
 from functions.text.redaction import is_secret
 
 # The defaults of the others follow from these.
@@ -40,7 +41,10 @@ def settings(config: RunConfig) -> list[Setting]:
     plain, means = flatten(msgspec.to_builtins(load(None))), valid_keys(config.algorithm.name)
     rows = [
         Setting(
-            key, value, plain.get(key) if key in _GIVEN else defaults.get(key), means.get(key, "a task's own option")
+            key,
+            value,
+            plain.get(key) if key in _GIVEN else "" if _says_source(key) else defaults.get(key),
+            means.get(general(key), "a task's own option"),
         )
         for key, value in values.items()
     ]
@@ -87,8 +91,20 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./:-]*", value) else toml_text
 
 
+def _says_source(key: str) -> bool:
+    """Whether the key says what answers for a resource, as one of a few keys does, which then has no default."""
+    return general(key) != key and key.rpartition(".")[2] in SOURCES
+
+
 def _defaults(config: RunConfig) -> RunConfig:
-    """The configuration that names the task, the algorithm and its dataset and leaves all else to their defaults."""
+    """The configuration that names the task, the algorithm, its dataset and resources and leaves all else to their
+    defaults."""
     task = {"name": config.task.name} | ({} if config.task.agents is None else {"agents": config.task.agents})
     offline = {} if config.offline.dataset is None else {"dataset": config.offline.dataset}
-    return convert({"task": task, "algorithm": {"name": config.algorithm.name}, "offline": offline}, "the defaults")
+    resources = {
+        name: {source: getattr(resource, source) for source in SOURCES if getattr(resource, source)}
+        for name, resource in config.resources.items()
+    }
+    algorithm = {"name": config.algorithm.name}
+    document = {"task": task, "algorithm": algorithm, "offline": offline, "resources": resources}
+    return convert(document, "the defaults")

@@ -55,6 +55,7 @@ def evaluate(
             plan, state = with_agents(plan, state, agents)
         count = episodes or plan.config.evaluation.final_episodes
         with closing(registry.backend(registry.DEFAULT).open(temporary, workers or cores())) as connection:
+            connection.serve(plan.config.resources)
             stream = f"evaluate-command-{count}"
             replies = play(connection.invoker, tasks(plan, state, count, stream), plan.config.attempts, progress)
     return _result(plan, state, [reply for reply, _ in replies])

@@ -7,7 +7,7 @@ import msgspec
 
 from coordinator.core.events import decode_answer
 from coordinator.core.opponents import evaluated_side
-from coordinator.core.requests import address
+from coordinator.core.requests import address, resources
 from coordinator.core.state import Plan, State
 from coordinator.drive.ports import Invoker
 from coordinator.errors import UserError
@@ -54,6 +54,7 @@ def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[Evaluate
     return [
         EvaluateTask(
             address=address(plan, state, f"{stream}/{part:05d}"),
+            resources=resources(plan),
             timeout_s=plan.config.functions.evaluator.timeout_s,
             environment=plan.config.task,
             team=state.team,

@@ -123,6 +123,7 @@ def _drive(
         return Ending(USER_ERROR, str(fault), keeps_folder=folder.begun)
     with closing(connection):
         connection.prewarm()
+        connection.serve(config.resources)
         from marless.runs.session import launch
 
         try:

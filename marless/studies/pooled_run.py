@@ -142,6 +142,7 @@ class PooledRun:
         else:
             config = self.run.config
             identity = begin_run(folder, config, self._backend.name, None, connection.storage)
+        connection.serve(config.resources)
         view, start_time = _Progress(self.run), time.monotonic()
         session = Session(folder, config, identity, connection, view, self._stopping, start_time, alone=False)
         if refusal := session.refusal():

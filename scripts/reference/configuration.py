@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.config_keys import valid_keys
+from coordinator.config.config_keys import NAME, NAMED_TABLES, valid_keys
 from coordinator.config.schema import RunConfig
 from scripts.reference import markdown
 
@@ -32,6 +32,9 @@ def page() -> str:
     for prefix, section in _sections("", config):
         if prefix != "algorithm":
             parts += [f"## {prefix}", inspect.cleandoc(section.__doc__ or ""), _table(prefix, section, known)]
+    for name, table in NAMED_TABLES.items():
+        prefix = f"{name}.{NAME}"
+        parts += [f"## {prefix}", inspect.cleandoc(table.__doc__ or ""), _table(prefix, table, known)]
     return markdown.page("Configuration", "`coordinator/config/schema.py`", [part for part in parts if part])
 
 
@@ -44,11 +47,20 @@ def _sections(prefix: str, struct: msgspec.Struct) -> Iterator[tuple[str, msgspe
             yield from _sections(f"{name}.", below)
 
 
-def _table(prefix: str, struct: msgspec.Struct, known: dict[str, str]) -> str:
+def _table(prefix: str, struct: msgspec.Struct | type[msgspec.Struct], known: dict[str, str]) -> str:
+    """The keys of a table; of a class, which stands for tables of any name, with the defaults of its fields."""
     dot = f"{prefix}." if prefix else ""
     # The class of the table `algorithm` depends on a name, so only the other fields have inspectable types.
     fields = [field for field in msgspec.structs.fields(struct) if f"{dot}{field.encode_name}" in known]
-    rows = [_row(f"{dot}{field.encode_name}", field.type, getattr(struct, field.name), known) for field in fields]
+    rows = [
+        _row(
+            f"{dot}{field.encode_name}",
+            field.type,
+            field.default if isinstance(struct, type) else getattr(struct, field.name),
+            known,
+        )
+        for field in fields
+    ]
     return markdown.table(("key", "type", "default", "meaning"), rows) if rows else ""
 
 

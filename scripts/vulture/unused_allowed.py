@@ -85,13 +85,8 @@ options.log_severity_level
 _.font
 
 # Settings and messages of resources, whose users are not there yet.
-_.asked_by
-_.paid
-_.run_ms
-ActionCall
-RESOURCES
-NAME
-_.http
 _.sandbox
 ElasticCores
 RateLimit
+_.slot
+_.paid

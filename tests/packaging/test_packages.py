@@ -47,6 +47,8 @@ SETTINGS = {
 OWNERS = importlib.metadata.packages_distributions()
 # Modules that a registry imports when a task names them.
 ENVIRONMENTS = {*BUILT_IN.values(), *(family.module for family in FAMILIES.values())}
+# What a task's resources bring, where its run has some.
+ASKING = {"functions.resources.asking"}
 SCRIPTED = {name.partition(":")[0] for name in scripted.BUILT_IN.values()}
 # And what it imports when a run names an algorithm.
 LEARNING = {
@@ -136,7 +138,8 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def later(function):
-    return {"learner": ENVIRONMENTS | LEARNING, "coordinator": LEARNING | SCRIPTED}.get(function, ENVIRONMENTS)
+    others = {"learner": LEARNING, "coordinator": LEARNING | SCRIPTED}.get(function, set())
+    return others if function == COORDINATOR else others | ENVIRONMENTS | ASKING
 
 
 def ours(modules):

@@ -17,6 +17,7 @@ from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.environments.pettingzoo.guard import describe_error, describe_error_with_location, foreign_location
 from functions.environments.pettingzoo.turns import TurnEnvironment
 from functions.named_code import refuse_standard, require_maker
+from functions.resources.factories import resources_for
 
 Factory = Callable[..., Any]
 
@@ -198,9 +199,10 @@ def build(task: EnvTask, factory: Factory) -> Any:
     """One environment with the task's options, an `AECEnv` as a `TurnEnvironment`; raises `Unsupported` when it is
     neither that nor a parallel one, and `ValueError` when the factory refuses the options."""
     options = factory_options(task)
-    _require_arguments(task, factory, options)
+    resources = resources_for(factory, options)
+    _require_arguments(task, factory, options | resources)
     try:
-        environment = factory(**options)
+        environment = factory(**options, **resources)
     except ModuleNotFoundError as error:
         raise _package_error(task.name, error) from error
     except ImportError as error:

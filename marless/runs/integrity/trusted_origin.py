@@ -18,6 +18,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
 from functions.algorithms.registry import ALGORITHMS
 from functions.environments.task_names import BUILT_IN, FAMILIES
+from functions.resources.settings import Resource
 from marless.runs.folder import CONFIG, RunFolder
 
 _SEAL = ".seal"
@@ -51,18 +52,25 @@ def doubt_of(folder: RunFolder) -> str:
 
 
 def named_code(config: RunConfig) -> list[str]:
-    """The settings that name code of others, as ``key=value``."""
+    """The settings that name code of others, or a service, which is sent a token of the user, as ``key=value``."""
     values = flatten(msgspec.to_builtins(config))
     code = [
         f"{key}={value}"
         for key, value in values.items()
         if isinstance(value, str) and _REFERENCE.fullmatch(value) and not key.startswith("task.options.")
     ]
+    code += [f"resources.{name}.{each}" for name, one in config.resources.items() for each in _outside(one)]
     families = tuple(start for start in FAMILIES if start.endswith("/"))
     task, algorithm = config.task.name, config.algorithm.name
     if task not in BUILT_IN and not task.startswith((*families, "pettingzoo:")):
         code.append(f"task.name={task}")
     return [*code, *([] if algorithm in ALGORITHMS.built_in else [f"algorithm.name={algorithm}"])]
+
+
+def _outside(resource: Resource) -> list[str]:
+    """The settings of a resource that start a program or name a service; that of a function is found by its form."""
+    values = {"command": resource.command, "http": resource.http}
+    return [f"{key}={value}" for key, value in values.items() if value]
 
 
 def seal(folder: RunFolder, config: RunConfig) -> None:

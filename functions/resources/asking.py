@@ -1,0 +1,82 @@
+"""What stands between an environment's call and the host of its process: looks answers up, counts, names faults."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from functions.contract import ResourceRef
+from functions.resources.kept_answers import kept_answer, question_key
+from functions.resources.port import MOST_BYTES, Action, Host, Outcome, ResourceFault
+from functions.storage_port import Blobs
+
+
+class Asking:
+    """The resources of one task or program, which asks as `asked_by`; see `port.Resources`.
+
+    An answer that the run keeps is read from its objects, and the resource is not asked.
+    """
+
+    def __init__(self, refs: Mapping[str, ResourceRef], blobs: Blobs, host: Host | None, asked_by: str) -> None:
+        self._refs, self._blobs, self._host, self._asked_by = refs, blobs, host, asked_by
+        self.outcomes: dict[str, list[Outcome]] = {}
+        """By resource those of all questions so far, without answers: what is billed. A kept answer is paid once."""
+        # The kept answers that this task has been given, and so counted.
+        self._counted: set[str] = set()
+
+    def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:
+        """See `port.Resources`."""
+        if name not in self._refs:
+            advice = f"; it has {', '.join(self._refs)}" if self._refs else f": set resources.{name}"
+            raise ResourceFault(f"the run has no resource {name!r}{advice}")
+        _require_questions(name, questions)
+        if self._refs[name].keep:
+            outcomes = self._once_each(name, questions)
+        else:
+            outcomes = self._from_host(name, [Action(question) for question in questions])
+        self.outcomes.setdefault(name, []).extend(replace(outcome, answer=b"") for outcome in outcomes)
+        if errors := [outcome.error for outcome in outcomes if outcome.error]:
+            raise ResourceFault(f"resource {name!r}: {errors[0]}")
+        return [outcome.answer for outcome in outcomes]
+
+    def _once_each(self, name: str, questions: Sequence[bytes]) -> list[Outcome]:
+        """Of kept answers: each question is asked once, however often the batch has it."""
+        keys = [question_key(self._refs[name].identity, question) for question in questions]
+        distinct = dict(zip(keys, questions, strict=True))
+        by_key = {
+            key: answer.outcome(self._asked_by)
+            for key in distinct
+            if (answer := kept_answer(self._blobs, key)) is not None
+        }
+        actions = [Action(each, key, self._asked_by) for key, each in distinct.items() if key not in by_key]
+        by_key |= dict(zip((action.key for action in actions), self._from_host(name, actions), strict=True))
+        return [self._counted_once(key, by_key[key]) for key in keys]
+
+    def _counted_once(self, key: str, outcome: Outcome) -> Outcome:
+        if not outcome.error and key in self._counted:
+            return Outcome(outcome.answer, paid=False)
+        if not outcome.error:
+            self._counted.add(key)
+        return outcome
+
+    def _from_host(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
+        if not actions:
+            return []
+        if self._host is None:
+            raise ResourceFault(f"resource {name!r}: nothing in this process serves resources")
+        return self._host.ask(name, actions)
+
+
+class Refusing:
+    """The resources of a resource's own process: it would wait for a slot of another, which may wait for one of its."""
+
+    def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:
+        """Raises `ResourceFault`."""
+        raise ResourceFault(f"resource {name!r}: a resource cannot ask a resource")
+
+
+def _require_questions(name: str, questions: Sequence[bytes]) -> None:
+    """Raises `ResourceFault` for what is no list of questions."""
+    if isinstance(questions, bytes | str) or not all(isinstance(each, bytes) for each in questions):
+        raise ResourceFault(f"resource {name!r} is asked a list of questions, each of which is bytes")
+    if any(len(each) > MOST_BYTES for each in questions):
+        raise ResourceFault(f"resource {name!r}: a question has more than {MOST_BYTES >> 20} MiB")

@@ -1,0 +1,53 @@
+"""Answers that are objects of a run: what a resource said, who asked first, and how long it took."""
+
+import hashlib
+
+import msgspec
+
+from functions import keys
+from functions.contract import CorruptObject, NoSuchObject
+from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from functions.resources.port import Outcome
+from functions.storage_port import Blobs
+
+
+class KeptAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The object of an answer, in MessagePack."""
+
+    answer: bytes
+    asked_by: str
+    """The id of the work item that asked first, and so pays."""
+    ms: float
+    """How long the resource worked at it."""
+
+    def outcome(self, asked_by: str) -> Outcome:
+        """What the work item `asked_by` gets, which pays if it asked first: in whichever of its attempts."""
+        return Outcome(self.answer, paid=self.asked_by == asked_by, run_ms=self.ms)
+
+
+_DECODER = MessagePackDecoder[KeptAnswer](KeptAnswer)
+
+
+def question_key(identity: str, question: bytes) -> str:
+    """The name of an answer: the hash of what it follows from, which `identity` and `question` are, in hexadecimal
+    digits."""
+    return hashlib.sha256(bytes.fromhex(identity) + question).hexdigest()
+
+
+def kept_answer(blobs: Blobs, question: str) -> KeptAnswer | None:
+    """The answer to the question of this `question_key`; None if there is none yet.
+
+    Raises `CorruptObject` for an object that holds none, and `StorageFault`.
+    """
+    key = keys.answer_key(question)
+    try:
+        return _DECODER.decode(blobs.get(key), key)
+    except NoSuchObject:
+        return None
+    except Undecodable as error:
+        raise CorruptObject(f"{error}; delete it, and the resource is asked again") from error
+
+
+def keep_answer(blobs: Blobs, question: str, answer: KeptAnswer) -> None:
+    """Stores an answer; raises what `Blobs.put` raises."""
+    blobs.put(keys.answer_key(question), to_message_pack(answer))

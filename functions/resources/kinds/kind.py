@@ -1,0 +1,22 @@
+"""What each kind of resource is for the process that serves it."""
+
+from typing import Protocol
+
+from functions.resources.port import Action
+
+
+class NoAnswer(Exception):
+    """The resource gave no answer; the message is one line that says why."""
+
+
+class Kind(Protocol):
+    """A resource that was begun in this process. It serves one action at a time, and is kept for the next."""
+
+    def answer(self, action: Action, cores: int) -> object:
+        """What the resource says to the question; `cores` are the action's.
+
+        Raises `NoAnswer`, and whatever code of others raises; the next question is asked all the same.
+        """
+
+    def close(self) -> None:
+        """Ends what was begun. Idempotent."""

@@ -1,0 +1,42 @@
+"""The kinds of resources, by the setting that says which one it is."""
+
+import atexit
+from collections.abc import Mapping
+from importlib import import_module
+
+from functions.resources.kinds.kind import Kind
+from functions.resources.settings import Resource, identity
+
+# A kind's module, which has `begin(name: str, resource: Resource) -> Kind`.
+KINDS: Mapping[str, str] = {
+    "serve": "functions.resources.kinds.function",
+    "command": "functions.resources.kinds.command",
+    "http": "functions.resources.kinds.http",
+}
+
+
+class Kinds:
+    """The resources that a process has begun, which it keeps until it ends."""
+
+    def __init__(self) -> None:
+        self._begun: dict[tuple[str, float], Kind] = {}
+        atexit.register(self.close)
+
+    def of(self, name: str, resource: Resource) -> Kind:
+        """A resource, begun at its first question; raises what its beginning raises."""
+        key = identity(name, resource), resource.timeout_s
+        if key not in self._begun:
+            self._begun[key] = begin(name, resource)
+        return self._begun[key]
+
+    def close(self) -> None:
+        """Ends all of them."""
+        while self._begun:
+            self._begun.popitem()[1].close()
+
+
+def begin(name: str, resource: Resource) -> Kind:
+    """A resource that is begun here; raises `NoAnswer`, one line, where it cannot be."""
+    setting = next(setting for setting in KINDS if getattr(resource, setting))
+    kind: Kind = import_module(KINDS[setting]).begin(name, resource)
+    return kind
