@@ -250,6 +250,9 @@ def _resources(config: RunConfig) -> Iterator[str]:
     for name in config.resources:
         if not RESOURCE_NAME.fullmatch(name):
             yield f"resources: {name!r} is no name of a resource: small letters, digits and _, such as judge"
+    if (judge := config.task.judge) and judge not in config.resources:
+        there_are = f"there are {', '.join(config.resources)}" if config.resources else f"set resources.{judge}.serve"
+        yield f"task.judge: there is no resource {judge!r}; {there_are}"
 
 
 def _stop(config: RunConfig) -> Iterator[str]:

@@ -24,6 +24,7 @@ _TASK_KEYS = {
     "task.name": "the environment, such as mpe/simple_spread, or pettingzoo:package.module:factory",
     "task.agents": "number of agents, adversaries included; default: the environment's own",
     "task.options": "keyword arguments of the environment",
+    "task.judge": "the resource that grades finished episodes; default: none",
     "task.last_action": "observations end with the agent's last action, for recurrent networks",
 }
 NAME = "NAME"

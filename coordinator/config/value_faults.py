@@ -51,6 +51,7 @@ _EXAMPLES: Mapping[str, Any] = {
     "stop.rounds": DEFAULT_ROUNDS,
     "stop.seconds": 60.0,
     "task.agents": 3,
+    "task.judge": "judge",
     "task.options": {"horizon": 25},
 }
 

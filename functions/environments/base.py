@@ -41,6 +41,8 @@ class EnvTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     options: dict[str, str | int | float | bool] = {}
     # Whether observations end with the agent's last action; see `last_action`.
     last_action: bool = False
+    # The resource that grades finished episodes; see `judged`.
+    judge: str = ""
 
 
 Options = TypeVar("Options", bound=msgspec.Struct)

@@ -10,10 +10,13 @@ import msgspec
 from functions.contract import BadRequest
 from functions.encoding import mismatch
 from functions.environments.base import EnvSpec, EnvTask, VectorEnvironment
+from functions.environments.judged import Judged
 from functions.environments.last_action import LastAction
 from functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make
 from functions.isolation.process_guard import settling
 from functions.resources.factories import resources_for
+
+_AROUND = (Judged, LastAction)
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
@@ -32,6 +35,8 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
             environment = factory(task, num_envs, **resources_for(factory))
         if task.name not in BUILT_IN:
             _settle_calls(task.name, environment)
+        if task.judge:
+            environment = _judged(environment, task)
         return LastAction(environment) if task.last_action else environment
     except ValueError as error:
         raise BadRequest(_error_text(task, error)) from error
@@ -72,9 +77,21 @@ def describe(task: EnvTask) -> tuple[EnvSpec, str]:
 
 def remark_of(environment: VectorEnvironment) -> str:
     """What a user should know of an environment, '' for nothing: its `remark`, which adapters have."""
-    inner = environment.environment if isinstance(environment, LastAction) else environment
-    remark = getattr(inner, "remark", "")
+    remark = getattr(innermost(environment), "remark", "")
     return remark if isinstance(remark, str) else ""
+
+
+def innermost(environment: VectorEnvironment) -> Any:
+    """The environment that a factory made, without what we put around it."""
+    while isinstance(environment, _AROUND):
+        environment = environment.environment
+    return environment
+
+
+def _judged(environment: VectorEnvironment, task: EnvTask) -> VectorEnvironment:
+    from functions.resources.port import RESOURCES
+
+    return Judged(environment, task.name, task.judge, RESOURCES)
 
 
 def _maker(name: str) -> Make:

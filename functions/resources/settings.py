@@ -26,6 +26,7 @@ SOURCES = ("serve", "command", "http")
 """The settings of which one says what answers."""
 # What an answer follows from.
 _IDENTITY = (*SOURCES, "until", "sandbox")
+_TOKEN = "MARLESS_RESOURCE_", "_TOKEN"
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 _RATE = re.compile(r"[0-9]+(?:\.[0-9]+)?/(?:s|min|h)")
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
@@ -72,6 +73,16 @@ class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return float(number) / _SECONDS[unit] if self.rate else 0.0
 
 
+def token_variable(name: str) -> str:
+    """The variable of the environment with the token of a service."""
+    return f"{_TOKEN[0]}{name.upper()}{_TOKEN[1]}"
+
+
+def is_token(variable: str) -> bool:
+    """Whether a variable holds the token of a service, which no other resource needs."""
+    return variable.startswith(_TOKEN[0]) and variable.endswith(_TOKEN[1])
+
+
 def _faults(resource: Resource) -> Iterator[str]:
     """What is wrong with a resource, whose values have the right types."""
     sources = [name for name in SOURCES if getattr(resource, name)]
@@ -115,7 +126,7 @@ def _address_fault(address: str) -> str:
             return "write it as https://host/path"
     except ValueError as error:
         return str(error)
-    secret = "leave out name and password; a token goes into the variable MARLESS_RESOURCE_<NAME>_TOKEN"
+    secret = f"leave out name and password; a token goes into the variable {token_variable('<name>')}"
     return secret if "@" in parts.netloc else ""
 
 

@@ -1,29 +1,20 @@
 """Pictures of an environment's state, of what its `render(index)` returns."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.errors import UserError
 from functions.environments.base import VectorEnvironment
-from functions.environments.last_action import LastAction
+from functions.environments.registry import innermost
 from functions.environments.scene import Scene
 from marless.replays import scene_drawing
 
 Picture = NDArray[np.uint8]
 
 
-def drawn_environment(environment: VectorEnvironment) -> Any:
-    """The environment itself, which draws, without what only adds to its observations."""
-    while isinstance(environment, LastAction):
-        environment = environment.environment
-    return environment
-
-
 def picture(environment: VectorEnvironment) -> Picture:
     """The state of environment 0 as ``[H, W, 3]``; raises `UserError` when it cannot be drawn."""
-    render = getattr(drawn_environment(environment), "render", None)
+    render = getattr(innermost(environment), "render", None)
     if render is None:
         raise UserError("the task cannot be drawn: its environment has no method render(index)")
     rendering = render(0)

@@ -12,7 +12,7 @@ from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported, VectorEnvironment
 from functions.policies import Player, draws
 from functions.randomness import generator
-from marless.replays.environment_picture import Picture, drawn_environment, picture
+from marless.replays.environment_picture import Picture, picture
 from marless.reports.policy import TeamFile, TeamPolicy
 
 # How long a frame stays where the environment does not say, and at least: browsers show a GIF's frames no faster.
@@ -51,7 +51,7 @@ class Stage:
     @property
     def frame_ms(self) -> int:
         """How long a frame stays: by the environment's `metadata["render_fps"]` if it has any."""
-        rate = (getattr(drawn_environment(self._environment), "metadata", None) or {}).get("render_fps")
+        rate = (getattr(registry.innermost(self._environment), "metadata", None) or {}).get("render_fps")
         return FRAME_MS if not isinstance(rate, int | float) or rate <= 0 else max(_SHORTEST, round(1000 / rate))
 
     def episode(self, number: int) -> Iterator[Frame]:
@@ -98,7 +98,7 @@ def _episode(environment: VectorEnvironment, player: Player, seed: int, number: 
     chance = draws(spec, spec.horizon, 1, generator(seed, "replay", number, "actions"))
     # An environment with slots may not take it.
     with suppress(AttributeError):
-        drawn_environment(environment).before_reset = lambda: last.append(picture(environment))
+        registry.innermost(environment).before_reset = lambda: last.append(picture(environment))
     step, total, done = 0, 0.0, False
     while not done:
         image = picture(environment)
