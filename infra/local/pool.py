@@ -11,7 +11,7 @@ from functions.system_errors import explain
 from infra.local.dispatch import CORES, Capacity, FairShares, Need, Slot, Task, choose, dominant_share
 from infra.local.lane import Lane, Pending, outputs
 from infra.local.pipe_messages import Call, Ended, Ready, frame
-from infra.local.process_starters import Forker, Spawner, worker_environment
+from infra.local.processes.process_starters import Forker, Spawner, worker_environment
 from infra.local.worker_processes import Worker, Workers
 
 # An answer that has begun to arrive was finished in time; this is the longest pause between two of its chunks.

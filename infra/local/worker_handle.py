@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 
 from infra.local.own_process import stat_fields
 from infra.local.pipe_messages import Inbox, Ready
-from infra.local.process_starters import Child, Starter
-from infra.local.process_tree import has_ended
-from infra.local.worker_log import WorkerLog
+from infra.local.processes.process_starters import Child, Starter
+from infra.local.processes.process_tree import has_ended
+from infra.local.processes.worker_log import WorkerLog
 
 # So long a process that ends still has a state although its pipes are closed.
 _ENDING_S = 0.1

@@ -1,8 +1,8 @@
 """A worker process: serves calls one after the other until its coordinator ends.
 
-A fork of `infra.local.zygote`, or started by the pool as ``python -m infra.local.worker_main REQUESTS REPLIES LIFELINE
-STARTED MEMORY_MB``: three pipe descriptors, the pool's monotonic clock at the start, and how much the process may
-allocate (0: without limit).
+A fork of `infra.local.processes.zygote`, or started by the pool as ``python -m infra.local.worker_main REQUESTS REPLIES
+LIFELINE STARTED MEMORY_MB``: three pipe descriptors, the pool's monotonic clock at the start, and how much the process
+may allocate (0: without limit).
 """
 
 import importlib
@@ -20,10 +20,10 @@ from functions.storage_port import Blobs
 from functions.text.redaction import redact
 from functions.text.tracebacks import show_traceback
 from infra.local.file_storage import FileStorage
-from infra.local.lifeline import end_with
 from infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb
 from infra.local.pipe_messages import Call, Ended, Inbox, Ready, frame
-from infra.local.process_tree import adopt_orphans
+from infra.local.processes.lifeline import end_with
+from infra.local.processes.process_tree import adopt_orphans
 
 Handler = Callable[[bytes, Blobs], bytes]
 

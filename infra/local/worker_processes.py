@@ -9,7 +9,7 @@ from pathlib import Path
 
 from infra.local.dispatch import Slot
 from infra.local.lane import Pending
-from infra.local.process_starters import Starter
+from infra.local.processes.process_starters import Starter
 from infra.local.worker_handle import WorkerProcess
 
 Worker = WorkerProcess[Pending]

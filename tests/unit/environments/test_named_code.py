@@ -54,7 +54,7 @@ def test_pythons_own_library_is_not_even_imported(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["numpy:save", "boto3:client", "marless.runs.train_and_resume:train", "infra.local.zygote:main"]
+    "name", ["numpy:save", "boto3:client", "marless.runs.train_and_resume:train", "infra.local.processes.zygote:main"]
 )
 def test_functions_of_installed_packages_and_of_marless_make_no_environment(name):
     with pytest.raises(BadRequest, match="so it was not called"):

@@ -21,7 +21,7 @@ from functions.encoding import (
     to_message_pack,
 )
 from infra.local.pipe_messages import Call, Ended, Inbox, Ready, frame
-from infra.local.zygote import Died, Fork, Forked
+from infra.local.processes.zygote import Died, Fork, Forked
 
 FAILED = Failed(id="r/000001/sample/0", attempt=0, kind="environment", message="QQQQ", again=True)
 REFS = {"learner": Ref(key="k", sha256="s", size=1)}

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
-from infra.local.process_tree import end_process, start_time
-from infra.local.zygote import Died, Fork, Forked
+from infra.local.processes.process_tree import end_process, start_time
+from infra.local.processes.zygote import Died, Fork, Forked
 
 Pipes = tuple[int, int, int]
 """The worker's ends: requests, replies, lifeline."""
@@ -108,7 +108,10 @@ class ForkedWorker:
 
 
 class Forker:
-    """Starts workers as forks of a zygote (`infra.local.zygote`), which is started for the first one. Linux only."""
+    """Starts workers as forks of a zygote (`infra.local.processes.zygote`), which is started for the first one.
+
+    Linux only.
+    """
 
     def __init__(self, environment: Mapping[str, str], modules: Iterable[str], log: Path) -> None:
         self._environment, self._modules, self._log = environment, list(dict.fromkeys(modules)), log
@@ -193,14 +196,16 @@ class Forker:
             self._log.unlink(missing_ok=True)
         with far, self._log.open("ab") as log:
             arguments = [str(far.fileno()), repr(time.monotonic()), *self._modules]
-            self._zygote = _interpreter("infra.local.zygote", arguments, (far.fileno(),), self._environment, log)
+            self._zygote = _interpreter(
+                "infra.local.processes.zygote", arguments, (far.fileno(),), self._environment, log
+            )
         return near
 
 
 def worker_environment(threads: int) -> dict[str, str]:
     """The workers' environment variables: they can import this process's modules and those in the current folder."""
     here = str(Path.cwd())
-    folders = dict.fromkeys([*(folder or here for folder in sys.path), str(Path(__file__).resolve().parents[2]), here])
+    folders = dict.fromkeys([*(folder or here for folder in sys.path), str(Path(__file__).resolve().parents[3]), here])
     count = str(threads)
     return {
         **os.environ,

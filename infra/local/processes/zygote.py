@@ -1,8 +1,8 @@
 """A process that has imported the functions' modules and forks workers, which share its memory until they write to it.
 
-Started by the pool as ``python -m infra.local.zygote SOCKET STARTED MODULE...``: a socket of packets, the pool's
-monotonic clock at the start, and what to import. Android's word for such a process. It imports nothing of a task's
-environment, because a fork copies neither threads nor connections. It ends when the pool closes the socket.
+Started by the pool as ``python -m infra.local.processes.zygote SOCKET STARTED MODULE...``: a socket of packets, the
+pool's monotonic clock at the start, and what to import. Android's word for such a process. It imports nothing of a
+task's environment, because a fork copies neither threads nor connections. It ends when the pool closes the socket.
 """
 
 import gc
@@ -20,7 +20,7 @@ import msgspec
 
 from functions.encoding import MessagePackDecoder, to_message_pack
 from infra.local import worker_main
-from infra.local.process_tree import adopt_orphans, end_children
+from infra.local.processes.process_tree import adopt_orphans, end_children
 
 DESCRIPTORS = 4
 """What comes with a `Fork`: requests, replies, lifeline and log."""
