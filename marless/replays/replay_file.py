@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 
 from coordinator.errors import UserError
-from infra.local import ffmpeg
+from infra.local.pictures import ffmpeg
 from marless import extras
 from marless.replays import animation
 from marless.replays.animation import Animation, Still

@@ -1,7 +1,7 @@
 """Plays a run's team in a window: `marless replay --live`."""
 
 from coordinator.errors import UserError
-from infra.local.pygame_window import CLOSED, NoDisplay, Window
+from infra.local.pictures.pygame_window import CLOSED, NoDisplay, Window
 from marless import extras
 from marless.program import program_name
 from marless.replays.animation import Animation
