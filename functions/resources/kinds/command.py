@@ -2,7 +2,8 @@
 
 A question is written to it, with a line's end behind it. The answer is the next line, or with `until` all lines to the
 first one that starts so; what it has said before a question is no answer to it. A program that does not answer in time,
-ends, or says more than an answer may have is ended, and begun anew for the next question.
+ends, or says more than an answer may have is ended, and begun anew for the next question. With the setting `sandbox` it
+runs in bubblewrap.
 """
 
 import os
@@ -11,8 +12,8 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from functions.resources.kinds.kind import NoAnswer
 from functions.resources.port import MOST_BYTES, Action
@@ -23,12 +24,15 @@ _CHUNK = 1 << 16
 # So long a program that ends still has no exit code although its pipes are closed.
 _ENDING_S = 1.0
 
+# Within the block a command can be started by these words, with these open files passed on to it.
+Isolated = AbstractContextManager[tuple[Sequence[str], Sequence[int]]]
+
 
 class Command:
     """The program, begun with the first question."""
 
-    def __init__(self, words: Sequence[str], until: str, timeout_s: float) -> None:
-        self._words, self._until, self._timeout_s = words, until.encode(), timeout_s
+    def __init__(self, words: Sequence[str], until: str, timeout_s: float, isolate: Callable[[], Isolated]) -> None:
+        self._words, self._until, self._timeout_s, self._isolate = words, until.encode(), timeout_s, isolate
         self._program: subprocess.Popen[bytes] | None = None
 
     def answer(self, action: Action, cores: int) -> bytes:
@@ -57,21 +61,26 @@ class Command:
         if self._program is not None and self._program.poll() is not None:
             self.close()
         if self._program is None:
-            try:
-                self._program = subprocess.Popen(
-                    self._words,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    bufsize=0,
-                    env={name: value for name, value in os.environ.items() if not is_token(name)},
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise NoAnswer(f"command {self._words[0]!r} cannot be started: {error.strerror or error}") from error
+            self._program = self._started()
             for stream in (self._program.stdin, self._program.stdout):
                 assert stream is not None
                 os.set_blocking(stream.fileno(), False)
         return self._program
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        try:
+            with self._isolate() as (words, descriptors):
+                return subprocess.Popen(
+                    words,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    bufsize=0,
+                    env={name: value for name, value in os.environ.items() if not is_token(name)},
+                    pass_fds=descriptors,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise NoAnswer(f"command {self._words[0]!r} cannot be started: {error.strerror or error}") from error
 
     def _exchange(self, program: "subprocess.Popen[bytes]", question: bytes, deadline: float) -> bytes:
         """Writes while it reads, as a program may answer before it has read all."""
@@ -100,7 +109,16 @@ class Command:
 
 def begin(name: str, resource: Resource) -> Command:
     """The program that the resource names."""
-    return Command(shlex.split(resource.command), resource.until, resource.timeout_s)
+    words = shlex.split(resource.command)
+
+    def isolate() -> Isolated:
+        if resource.sandbox == "none":
+            return nullcontext((words, ()))
+        from functions.resources.sandbox import isolated
+
+        return isolated(words, resource.memory_mb)
+
+    return Command(words, resource.until, resource.timeout_s, isolate)
 
 
 def _read(replies: int) -> bytes | None:

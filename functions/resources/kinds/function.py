@@ -1,8 +1,9 @@
 """A resource that is a function: ``serve = "package.module:function"``, which takes a question and returns an answer,
-both bytes. A parameter `cores` is given how many cores the action has."""
+both bytes. A parameter `cores` is given how many cores the action has, and a parameter `sandbox` what runs programs
+that nobody trusts, as the setting `sandbox` says."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -11,27 +12,40 @@ from functions.resources.kinds.kind import NoAnswer
 from functions.resources.port import Action
 from functions.resources.settings import Resource
 
-_CORES = "cores"
+_CORES, _SANDBOX = "cores", "sandbox"
+# Of the time that an action has, the part that a program in the sandbox may take; the rest is its judge's. A program
+# that hangs is then one that did not end, and not a judge that did not answer.
+_PROGRAM_PART = 0.8
 
 
 class Function:
     """The function, which keeps what its module keeps."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+    def __init__(self, function: Callable[..., Any], arguments: Mapping[str, object]) -> None:
+        """`arguments` are those of every action, by name."""
+        self._function, self._arguments = function, arguments
         self._takes_cores = _CORES in inspect.signature(function).parameters
 
     def answer(self, action: Action, cores: int) -> object:
         """What it returns, and raises."""
-        return self._function(action.question, **({_CORES: cores} if self._takes_cores else {}))
+        return self._function(action.question, **self._arguments, **({_CORES: cores} if self._takes_cores else {}))
 
     def close(self) -> None:
         """Nothing was begun."""
 
 
 def begin(name: str, resource: Resource) -> Function:
-    """The function that the resource names; raises `NoAnswer` where there is none."""
-    return Function(named_function(resource.serve))
+    """The function that the resource names; raises `NoAnswer` where there is none, or no sandbox for it."""
+    function = named_function(resource.serve)
+    if _SANDBOX in inspect.signature(function).parameters:
+        from functions.resources.sandbox import Sandbox, require
+
+        require(resource.sandbox)
+        limit_s = _PROGRAM_PART * resource.timeout_s
+        return Function(function, {_SANDBOX: Sandbox(resource.sandbox, limit_s, resource.memory_mb)})
+    if resource.sandbox != "none":
+        raise NoAnswer(f"serve = {resource.serve!r} has no parameter `sandbox`, so nothing of it would run in one")
+    return Function(function, {})
 
 
 def named_function(path: str) -> Callable[..., Any]:
@@ -42,8 +56,8 @@ def named_function(path: str) -> Callable[..., Any]:
     try:
         refuse_standard(module)
         function = getattr(import_module(module), name)
-        takes_cores = callable(function) and _CORES in inspect.signature(function).parameters
-        require_function(function, module, 1, (_CORES,) if takes_cores else ())
+        parameters = inspect.signature(function).parameters if callable(function) else {}
+        require_function(function, module, 1, [word for word in (_CORES, _SANDBOX) if word in parameters])
     except ValueError as error:  # what is refused
         raise NoAnswer(f"serve = {path!r}: {error}") from error
     except Exception as error:

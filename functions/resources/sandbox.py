@@ -1,0 +1,223 @@
+"""Runs what nobody trusts: a program in Python, or a command, in bubblewrap (a program of Linux, `bwrap`).
+
+Inside there are no network, no files of the user, no environment variables and no other processes; all files are
+read-only but those of an own /tmp, which is gone afterwards. It has one process. Time of the processor, memory and the
+size of a file are bounded by setrlimit(2).
+"""
+
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, Literal, NamedTuple
+
+from functions.resources.kinds.kind import NoAnswer
+from functions.resources.seccomp_filter import MACHINES, one_process_filter
+
+Kind = Literal["none", "bubblewrap"]
+
+# A file, /tmp, and what a program prints: the largest answer of a resource.
+FILE_BYTES = 1 << 24
+# Seconds of the processor of a command that is kept warm over many questions; each has a time-out.
+_UNBOUNDED = 1 << 30
+_INSTALL = "apt-get install bubblewrap, or the package of that name of another Linux"
+
+# As `-I`, but for the environment, which is empty: so sets of strings have one order in every process.
+_PYTHON = ("-P", "-s", "-S", "-B", "-c")
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin:/usr/games", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
+# Sets the limits, and becomes the command, or the program that stands before its input on the standard input.
+_BOOT = """
+import os, resource, sys
+seconds, memory, file_bytes, size, *command = sys.argv[1:]
+limits = {"CPU": seconds, "AS": memory, "FSIZE": file_bytes, "CORE": 0, "NOFILE": 256}
+for name, most in limits.items():
+    try:
+        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (int(most), int(most)))
+    except (ValueError, OSError):
+        pass
+if command:
+    os.execv(command[0], command)
+program = b""
+while len(program) < int(size):
+    program += os.read(0, int(size) - len(program))
+sys.argv[:] = ["program"]
+exec(compile(program, "program", "exec"), {"__name__": "__main__"})
+"""
+
+
+class SandboxError(NoAnswer):
+    """There is no sandbox on this machine; the message says why and what to do."""
+
+
+class Printed(NamedTuple):
+    """What a program wrote to its standard output, and why it did not end well, '' if it did."""
+
+    output: bytes
+    error: str
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """Runs programs, each in a process of its own; kind `none` bounds time, memory and files, and hides nothing."""
+
+    kind: Kind
+    timeout_s: float
+    memory_mb: int
+
+    def run(self, program: str, typed: bytes = b"") -> Printed:
+        """Runs a program in Python's own library, `typed` being its standard input.
+
+        Whatever the program does is in the result. Raises `SandboxError` where there is no sandbox.
+        """
+        require(self.kind)
+        source = program.encode("utf-8", "surrogatepass")
+        boot = _boot(self.memory_mb, int(self.timeout_s) + 1, len(source))
+        with (
+            tempfile.TemporaryFile() as questions,
+            tempfile.TemporaryFile() as output,
+            tempfile.TemporaryFile() as errors,
+        ):
+            questions.write(source + typed)
+            questions.seek(0)
+            with _started(self.kind, boot, questions, output, errors) as process:
+                error = _end_of(process, self.timeout_s)
+            output.seek(0)
+            errors.seek(0)
+            return Printed(output.read(FILE_BYTES), error and _with_last_line(error, errors.read(FILE_BYTES)))
+
+
+@contextmanager
+def isolated(command: Sequence[str], memory_mb: int) -> Iterator[tuple[list[str], tuple[int, ...]]]:
+    """What `subprocess.Popen` starts `command` with inside the sandbox: its arguments, and `pass_fds`.
+
+    Raises `SandboxError`.
+    """
+    require("bubblewrap")
+    link = shutil.which(command[0])
+    if link is None:
+        raise SandboxError(f"command {command[0]!r} cannot be started: it is not installed")
+    path = str(Path(link).resolve())
+    boot = [*_boot(memory_mb, _UNBOUNDED, 0), path, *command[1:]]
+    with _filter_file() as rules:
+        yield [*bubblewrap(rules.fileno(), [path]), *boot], (rules.fileno(),)
+
+
+def require(kind: Kind) -> None:
+    """Raises `SandboxError` unless this machine has what `kind` needs."""
+    if kind == "bubblewrap" and (problem := _problem()):
+        raise SandboxError(f"sandbox = 'bubblewrap': {problem}")
+
+
+def bubblewrap(rules: int, paths: Sequence[str]) -> list[str]:
+    """The beginning of a command that runs in bubblewrap, `rules` being the file of the filter of system calls.
+
+    Of this machine's files it sees programs and libraries, this Python, and the folders of `paths`.
+    """
+    return [
+        "bwrap",
+        *("--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL"),
+        *("--die-with-parent", "--new-session", "--hostname", "sandbox", "--clearenv"),
+        *(word for name, value in _ENVIRONMENT.items() for word in ("--setenv", name, value)),
+        *_visible(paths),
+        *("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"),
+        *("--size", str(FILE_BYTES), "--tmpfs", "/tmp", "--chdir", "/tmp", "--remount-ro", "/"),
+        *("--seccomp", str(rules), "--"),
+    ]
+
+
+def _visible(paths: Sequence[str]) -> Iterator[str]:
+    """Arguments that show programs and libraries, read-only."""
+    yield from ("--ro-bind", "/usr", "/usr", "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")
+    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
+        folder = Path("/", name)
+        if folder.is_symlink():
+            yield from ("--symlink", str(folder.readlink()), str(folder))
+        elif folder.exists():
+            yield from ("--ro-bind", str(folder), str(folder))
+    folders = dict.fromkeys([sys.base_prefix, *(str(Path(path).parent) for path in paths)])
+    for place in folders:
+        if not Path(place).is_relative_to("/usr"):
+            yield from ("--ro-bind", place, place)
+
+
+def _boot(memory_mb: int, seconds: int, size: int) -> list[str]:
+    """A Python that sets limits, and then is a program of `size` bytes or the command that follows."""
+    limits = (seconds, memory_mb << 20, FILE_BYTES, size)
+    return [_interpreter(), *_PYTHON, _BOOT, *map(str, limits)]
+
+
+def _interpreter() -> str:
+    """The Python behind a virtual environment, whose packages no program is to see."""
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return str(Path(sys.base_prefix, "bin", name).resolve())
+
+
+@contextmanager
+def _started(
+    kind: Kind, boot: Sequence[str], questions: IO[bytes], output: IO[bytes], errors: IO[bytes]
+) -> Iterator["subprocess.Popen[bytes]"]:
+    with _filter_file() as rules, tempfile.TemporaryDirectory() as folder:
+        isolation = bubblewrap(rules.fileno(), []) if kind == "bubblewrap" else []
+        with subprocess.Popen(
+            [*isolation, *boot],
+            stdin=questions,
+            stdout=output,
+            stderr=errors,
+            cwd=folder,
+            env=_ENVIRONMENT,
+            pass_fds=(rules.fileno(),) if isolation else (),
+            start_new_session=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def _filter_file() -> Iterator[IO[bytes]]:
+    machine = MACHINES.get(platform.machine())
+    with tempfile.TemporaryFile() as file:
+        file.write(one_process_filter(machine) if machine else b"")
+        file.seek(0)
+        yield file
+
+
+def _end_of(process: "subprocess.Popen[bytes]", timeout_s: float) -> str:
+    """Waits for the end of a process: '' if it ended well, else why not."""
+    try:
+        status = process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return f"it ran longer than {timeout_s:g} s"
+    number = -status if status < 0 else status - 128  # bubblewrap tells of signals as shells do
+    if number in signal.valid_signals():
+        return f"it was ended by {signal.Signals(number).name}"
+    return f"it ended with exit status {status}" if status else ""
+
+
+def _with_last_line(error: str, text: bytes) -> str:
+    lines = text.decode("utf-8", "replace").strip().splitlines()
+    return f"{error}: {lines[-1][:200]}" if lines else error
+
+
+@cache
+def _problem() -> str:
+    """Why there is no bubblewrap here, '' if there is. It is tried once: some systems forbid its name spaces."""
+    if shutil.which("bwrap") is None:
+        return f"there is no command 'bwrap' ({_INSTALL})"
+    if platform.machine() not in MACHINES:
+        return f"processors of type {platform.machine()} are not supported ({' and '.join(MACHINES)} are)"
+    with _filter_file() as rules:
+        boot = _boot(1 << 10, _UNBOUNDED, 0)
+        command = [*bubblewrap(rules.fileno(), []), *boot]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, pass_fds=(rules.fileno(),))
+    return _with_last_line("bwrap does not start here", done.stderr) if done.returncode else ""
