@@ -1,0 +1,104 @@
+"""Three heaters move over a plate of which nobody knows how well it conducts; a solver says how warm it gets.
+
+The solver is slow, and gains from cores: it solves the heat equation for many plates that might be the right one. The
+team is paid for a plate that is equally warm everywhere, in every plate that it might be.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from pettingzoo import ParallelEnv
+
+from functions.encoding import from_json, to_json
+
+CELLS, STEPS = 24, 4
+MOVES = np.array([(0, 0), (-4, 0), (4, 0), (0, -4), (0, 4)])
+
+
+def solve(question: bytes, cores: int) -> bytes:
+    """How unequally warm a plate is with heaters at `places`: the standard deviation of its temperature over its mean,
+    in the mean over `plates`.
+
+    Plates are independent of one another, so the answer is the same to the last bit with any number of cores.
+    """
+    asked = from_json(question, dict)
+    heat = np.zeros((CELLS, CELLS))
+    for row, column in asked["places"]:
+        heat[row, column] += 1.0
+    with ThreadPoolExecutor(cores) as threads:  # numpy's solvers let other threads run
+        temperatures = list(threads.map(lambda plate: temperature(plate, heat), range(asked["plates"])))
+    return to_json(float(np.mean([each.std() / each.mean() for each in temperatures])))
+
+
+def temperature(plate: int, heat):
+    """The temperature ``[CELLS²]`` of a plate whose rim is kept at 0."""
+    return np.linalg.solve(conduction_of(plate), heat.ravel())
+
+
+@cache
+def conduction_of(plate: int):
+    """The conduction of one of the plates that might be the right one: neighbouring cells conduct unequally."""
+    return conduction(np.exp(np.random.default_rng(plate).normal(0, 0.7, (CELLS + 2, CELLS + 2))))
+
+
+def conduction(k):
+    """The matrix ``[CELLS², CELLS²]`` of finite volumes; `k`, ``[CELLS + 2, CELLS + 2]``, is of the rim, too."""
+    number = np.pad(np.arange(CELLS**2).reshape(CELLS, CELLS), 1, constant_values=-1)
+    matrix = np.zeros((CELLS**2, CELLS**2))
+    inner = (slice(1, -1), slice(1, -1))
+    own = number[inner]
+    for shift in ((0, 1), (0, -1), (1, 0), (-1, 0)):
+        neighbour, there = (np.roll(each, shift, axis=(0, 1))[inner] for each in (k, number))
+        flow = 2 * k[inner] * neighbour / (k[inner] + neighbour)
+        matrix[own, own] += flow
+        matrix[own[there >= 0], there[there >= 0]] -= flow[there >= 0]
+    return matrix
+
+
+class Plate(ParallelEnv):
+    metadata = {"name": "heated_plate"}  # noqa: RUF012 -- as PettingZoo has it
+    possible_agents = ("heater_0", "heater_1", "heater_2")
+    max_cycles = STEPS
+
+    def __init__(self, resources, plates):
+        self.resources, self.plates = resources, plates
+
+    def observation_space(self, agent):
+        return Box(0, 1, (2 * len(self.possible_agents) + 1,), np.float32)
+
+    def action_space(self, agent):
+        return Discrete(len(MOVES))
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.left = [*self.possible_agents], STEPS
+        self.places = np.random.default_rng(seed).integers(CELLS, size=(len(self.agents), 2))
+        self.unequal = self._solved()
+        return self._observations(), {agent: {} for agent in self.agents}
+
+    def step(self, actions):
+        agents, before = self.agents, self.unequal
+        self.places = np.clip(self.places + MOVES[[actions[agent] for agent in agents]], 0, CELLS - 1)
+        self.unequal = self._solved()
+        self.left -= 1
+        over = dict.fromkeys(agents, self.left == 0)
+        self.agents = agents if self.left else []
+        gain = dict.fromkeys(agents, (before - self.unequal) / len(agents))
+        return self._observations(), gain, dict.fromkeys(agents, False), over, {agent: {} for agent in agents}
+
+    def episode_metrics(self):
+        return {"unequal": self.unequal}
+
+    def _solved(self):
+        (answer,) = self.resources.call("solver", [to_json({"places": self.places.tolist(), "plates": self.plates})])
+        return from_json(answer, float)
+
+    def _observations(self):
+        seen = (self.places / (CELLS - 1)).astype(np.float32)
+        first_own = {agent: np.roll(seen, -row, axis=0).ravel() for row, agent in enumerate(self.possible_agents)}
+        return {agent: np.append(own, np.float32(self.left / STEPS)) for agent, own in first_own.items()}
+
+
+def make(resources, plates: int = 16) -> ParallelEnv:
+    return Plate(resources, plates)
