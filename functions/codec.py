@@ -3,7 +3,7 @@ messages."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -11,18 +11,19 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from functions.contract import SCHEMA, CorruptObject, Ref, Table, TaskHeader
+from functions.contract import SCHEMA, ActionsHeader, CorruptObject, Ref, Table, TaskHeader
 from functions.encoding import JsonDecoder, Undecodable, from_json, to_json_text
 from functions.storage_port import Blobs
 
 Tensors = dict[str, NDArray[Any]]
+_Header = TypeVar("_Header", TaskHeader, ActionsHeader)
 
 # One metadata entry only: the library writes several in the order of a hash map, which would change the bytes.
 _HEADER = "marless"
 _TABLE_DTYPE = np.dtype("<f4")
 
 
-def encode(tensors: Mapping[str, NDArray[Any]], header: TaskHeader) -> bytes:
+def encode(tensors: Mapping[str, NDArray[Any]], header: TaskHeader | ActionsHeader) -> bytes:
     """The object's bytes; equal inputs give equal bytes."""
     sorted_tensors = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}
     return bytes(save(sorted_tensors, metadata={_HEADER: to_json_text(header)}))
@@ -52,13 +53,22 @@ def metadata(body: bytes) -> dict[str, str]:
 
 def header(body: bytes, key: str) -> TaskHeader:
     """The header; raises `CorruptObject` naming `key` when there is none or it has another schema."""
+    return _header(body, key, TaskHeader)
+
+
+def actions_header(body: bytes, key: str) -> ActionsHeader:
+    """The header of an object with a task's actions; raises as `header`."""
+    return _header(body, key, ActionsHeader)
+
+
+def _header(body: bytes, key: str, kind: type[_Header]) -> _Header:
     try:
-        task_header = from_json(metadata(body)[_HEADER], TaskHeader)
+        decoded = from_json(metadata(body)[_HEADER], kind)
     except (Undecodable, KeyError) as error:
         raise CorruptObject(f"{key} carries no header of this version: {error}") from error
-    if task_header.schema != SCHEMA:
-        raise CorruptObject(f"{key} is of schema {task_header.schema}; this version reads {SCHEMA}")
-    return task_header
+    if decoded.schema != SCHEMA:
+        raise CorruptObject(f"{key} is of schema {decoded.schema}; this version reads {SCHEMA}")
+    return decoded
 
 
 def reference(key: str, body: bytes) -> Ref:

@@ -3,7 +3,8 @@
 Messages are frozen, tagged and refuse unknown fields. This module holds data only; handlers define what messages do.
 """
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Literal, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -46,8 +47,59 @@ class Table(Message, frozen=True, kw_only=True):
     """The numbers."""
 
 
+class _Additive(Protocol):
+    def __add__(self, other: Self) -> Self: ...
+
+
+_Amount = TypeVar("_Amount", bound=_Additive)
+
+
+def sums_by_name(first: Mapping[str, _Amount], second: Mapping[str, _Amount]) -> dict[str, _Amount]:
+    """The amounts of both, added up where both have one."""
+    return {**first, **{name: first[name] + each if name in first else each for name, each in second.items()}}
+
+
+# More than any task can have of anything; larger counts in a message are no counts.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+_Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=2**40)]
+
+
+class ActionUse(Message, frozen=True, kw_only=True):
+    """What tasks used of a resource."""
+
+    count: _Count = 0
+    """Actions that they pay for."""
+    hits: _Count = 0
+    """Questions whose kept answer another task has paid for."""
+    ms: _Count = 0
+    """Milliseconds that the resource worked at the actions they pay for; those of each are rounded up."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(count=self.count + other.count, hits=self.hits + other.hits, ms=self.ms + other.ms)
+
+
+class ActionTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True, gc=False):
+    """One action of an attempt, in milliseconds since the attempt's task began."""
+
+    resource: str
+    """The resource's name."""
+    slot: _Count
+    """The slot that served it last, from 0."""
+    asked_ms: _Milliseconds
+    """When the environment asked."""
+    begun_ms: _Milliseconds
+    """When the resource began to work at it."""
+    ended_ms: _Milliseconds
+    """When the answer was there."""
+
+    @property
+    def completion_ms(self) -> float:
+        """The action completion time."""
+        return self.ended_ms - self.asked_ms
+
+
 class Usage(Message, frozen=True, kw_only=True):
-    """Storage operations of one invocation in the units of the price list."""
+    """Storage operations and actions of one invocation in the units of the price list."""
 
     puts: int = 0
     """Objects written."""
@@ -61,15 +113,19 @@ class Usage(Message, frozen=True, kw_only=True):
     """Objects that the process had kept, so that they were not read from storage."""
     hit_bytes: int = 0
     """Bytes of these."""
+    actions: dict[str, ActionUse] = {}
+    """Of the resources that were asked, by name."""
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+        numbers = [name for name in self.__struct_fields__ if name != "actions"]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in numbers}
+        return type(self)(**sums, actions=sums_by_name(self.actions, other.actions))
 
     @property
     def cold(self) -> "Usage":
         """The operations of the same invocation in a process that had kept no object."""
         gets, bytes_read = self.gets + self.hits, self.bytes_read + self.hit_bytes
-        return Usage(puts=self.puts, gets=gets, bytes_written=self.bytes_written, bytes_read=bytes_read)
+        return msgspec.structs.replace(self, gets=gets, bytes_read=bytes_read, hits=0, hit_bytes=0)
 
 
 class Opponents(Message, frozen=True, kw_only=True):
@@ -565,7 +621,11 @@ class Done(Message, frozen=True, kw_only=True, tag="done"):
     reply: Reply
     """Results other than objects."""
     usage: Usage = Usage()
-    """Storage operations of the attempt."""
+    """Storage operations and actions of the attempt."""
+    actions: tuple[ActionTime, ...] = ()
+    """Its actions; not part of the stored answer, as `usage` is not."""
+    actions_of: int | None = None
+    """The attempt that asked them, where this one found its answer stored; None: this one."""
     inlined: dict[str, bytes] = {}
     """Objects by key that this message holds; none of them is stored."""
     remarks: tuple[str, ...] = ()
@@ -592,7 +652,9 @@ class Failed(Message, frozen=True, kw_only=True, tag="failed"):
     again: bool
     """Whether another attempt may succeed."""
     usage: Usage = Usage()
-    """Storage operations of the attempt."""
+    """Storage operations and actions of the attempt."""
+    actions: tuple[ActionTime, ...] = ()
+    """As in `Done`."""
     remarks: tuple[str, ...] = ()
     """As in `Done`."""
 
@@ -626,6 +688,22 @@ class TaskHeader(Message, frozen=True, kw_only=True, omit_defaults=False):
     """The task's answer; None on all its objects but the last."""
     origins: tuple[Origin, ...] = ()
     """Of the trajectories of each round that the object holds, oldest first; empty for other objects."""
+
+
+class ActionsHeader(Message, frozen=True, kw_only=True):
+    """The header of the object with the actions of a task, which stands beside those with its results: what follows
+    from time is not in these."""
+
+    schema: int = SCHEMA
+    """The version of the format."""
+    task: str
+    """The id of the task."""
+    attempt: int
+    """The attempt that asked them."""
+    use: dict[str, ActionUse]
+    """As `Usage.actions`."""
+    actions: tuple[ActionTime, ...] = ()
+    """As `Done.actions`."""
 
 
 class Record(Message, frozen=True, kw_only=True):
@@ -717,6 +795,10 @@ class Report(Message, frozen=True, kw_only=True):
     """Why it did not answer, if it did not."""
     remarks: tuple[str, ...] = ()
     """What happened to its process, for the run's output."""
+    action_use: dict[str, ActionUse] = {}
+    """What the attempt used of resources, where the platform knows and no answer says: those of workers that died."""
+    actions: tuple[ActionTime, ...] = ()
+    """The actions of such an attempt."""
 
 
 class KeyTaken(Exception):

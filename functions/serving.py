@@ -1,7 +1,8 @@
 """Serving of requests by all functions: decode, answer a repeated attempt from storage, store write-once, encode.
 
 A task's objects are written in a fixed order, and the header of the last holds the whole answer. An attempt that finds
-that object answers with it, and one that finds an earlier object of its own task continues after it.
+that object answers with it, and one that finds an earlier object of its own task continues after it. What a task asked
+of resources is an object of its own before the last (`functions.resources.action_meter`).
 
 Objects may also be inlined in messages: inlined objects of a request are not read from storage, and with
 `inline_objects` those of the answer have the same bytes and are not stored.
@@ -13,7 +14,7 @@ or written (`functions.warm_cache`). They are found by hash and size, and never 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -57,6 +58,9 @@ from functions.text.redaction import redact
 from functions.text.tracebacks import show_traceback
 from functions.warm_cache import WARM
 
+if TYPE_CHECKING:
+    from functions.resources.action_meter import ActionMeter
+
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -92,10 +96,14 @@ _FAILURES: Mapping[type[Exception], tuple[FailureKind, bool]] = {
 
 
 class Counted:
-    """Counts the operations and bytes of `blobs` for the bill, and the reads that what the process keeps has saved."""
+    """Counts the operations and bytes of `blobs` for the bill, and the reads that what the process keeps has saved.
+
+    `actions` counts what the task asks of resources; None if it may ask none.
+    """
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
+        self.actions: ActionMeter | None = None
         self._hits, self._hit_bytes = WARM.hits, WARM.hit_bytes
         self._puts = self._gets = self._written = self._read = 0
 
@@ -112,7 +120,7 @@ class Counted:
 
     @property
     def usage(self) -> Usage:
-        """Operations so far."""
+        """Operations and actions so far."""
         return Usage(
             puts=self._puts,
             gets=self._gets,
@@ -120,6 +128,7 @@ class Counted:
             bytes_read=self._read,
             hits=WARM.hits - self._hits,
             hit_bytes=WARM.hit_bytes - self._hit_bytes,
+            actions=self.actions.use if self.actions else {},
         )
 
 
@@ -204,19 +213,24 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
             )
     if remarks := guard.remarks():
         answer = msgspec.structs.replace(answer, remarks=remarks)
+    if meter.actions and meter.actions.times:
+        answer = msgspec.structs.replace(answer, actions=meter.actions.times)
     return to_json(answer)
 
 
 @contextmanager
 def _resources(request: Request, meter: Counted) -> Iterator[None]:
-    """Within the block environments ask the task's resources. Without any, nothing that does is imported."""
+    """Within the block environments ask the task's resources, and the meter counts it. Without any, nothing that does is
+    imported."""
     if not request.resources:
         yield
         return
+    from functions.resources.action_meter import ActionMeter
     from functions.resources.asking import Asking
     from functions.resources.port import RESOURCES
 
-    with RESOURCES.bind(Asking(request.resources, meter, RESOURCES.host, request.address.id)):
+    meter.actions = ActionMeter()
+    with RESOURCES.bind(Asking(request.resources, meter, RESOURCES.host, request.address.id, meter.actions)):
         yield
 
 
@@ -265,7 +279,11 @@ def _earlier(request: Request, blobs: Counted) -> Done | None:
         body = blobs.get(keys.object_key(request.address.output, kind))
     except NoSuchObject:
         return None
-    return _adopt(request, kind, body, blobs)
+    done = _adopt(request, kind, body, blobs)
+    if blobs.actions is None:
+        return done
+    asker = blobs.actions.adopt(request, blobs)
+    return msgspec.structs.replace(done, usage=blobs.usage, actions_of=asker)
 
 
 def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
@@ -276,6 +294,8 @@ def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
     for output in objects:
         kind, body = output.kind, _encode(request, output, refs, reply)
         key = keys.object_key(request.address.output, kind)
+        if kind == last_object(request) and blobs.actions:
+            blobs.actions.store(request, blobs)
         try:
             blobs.put(key, body)
         except KeyTaken:

@@ -252,15 +252,15 @@ def _largest(state: State, like: SampleTask, packs: Collection[tuple[int, ...]])
 
 def _sample_items(plan: Plan, state: State, sizes: list[int], gets: int, first: int) -> list[WorkItem]:
     """The work items of tasks with so many rollouts, equal ones once."""
-    memory_mb, by_size, items = function_memory(plan, state, "actor"), dict[tuple[int, Usage], WorkItem](), []
+    memory_mb, by_size, items = function_memory(plan, state, "actor"), dict[tuple[int, int], WorkItem](), []
     peers = len(rounds.rollout_packs(plan, state))
     for number, size in enumerate(sizes, first):
         hits = kept_dataset(plan, state, "actor", number, memory_mb)
-        if (size, hits) not in by_size:
-            by_size[size, hits] = _item(
+        if (size, hits.hits) not in by_size:
+            by_size[size, hits.hits] = _item(
                 plan, state, "actor", "sample", gets, size=size, peers=peers, expected_hits=hits
             )
-        items.append(by_size[size, hits])
+        items.append(by_size[size, hits.hits])
     return items
 
 

@@ -6,6 +6,8 @@ it fits, and its replay buffer. How many processes serve a run here, and what el
 is the same everywhere; docs/decisions/0021 compares the model with what AWS may do.
 """
 
+from msgspec.structs import replace
+
 from coordinator.core.state import Plan, State
 from functions.contract import Past, Usage, past_objects
 from functions.warm_cache import share_of
@@ -49,4 +51,4 @@ def billed(usage: Usage, expected_hits: Usage, attempt: int) -> Usage:
     if cold.gets < expected_hits.hits + (attempt > 0):
         return cold
     read = max(0, cold.bytes_read - expected_hits.hit_bytes)
-    return Usage(puts=cold.puts, gets=cold.gets - expected_hits.hits, bytes_written=cold.bytes_written, bytes_read=read)
+    return replace(cold, gets=cold.gets - expected_hits.hits, bytes_read=read)

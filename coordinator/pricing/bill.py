@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation
 from fractions import Fraction
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
 
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
-from functions.contract import Usage
+from functions.contract import ActionUse, Usage, sums_by_name
 from functions.encoding import to_json_file
 from functions.function_specs import DEPLOYED, NAMES, by_function
 
@@ -48,13 +48,21 @@ CLOUD_NOTE = (
 
 
 class _Counts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Quantities that add field by field, exactly."""
+    """Quantities that add field by field, exactly, those of a table name by name."""
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+        return type(self)(**{name: _sum(getattr(self, name), getattr(other, name)) for name in self.__struct_fields__})
 
     def __mul__(self, count: int) -> Self:
-        return type(self)(**{name: getattr(self, name) * count for name in self.__struct_fields__})
+        return type(self)(**{name: _product(getattr(self, name), count) for name in self.__struct_fields__})
+
+
+def _sum(first: Any, second: Any) -> Any:
+    return sums_by_name(first, second) if isinstance(first, dict) else first + second
+
+
+def _product(value: Any, count: int) -> Any:
+    return {name: each * count for name, each in value.items()} if isinstance(value, dict) else value * count
 
 
 class Charge(_Counts, frozen=True):
@@ -69,6 +77,17 @@ class Charge(_Counts, frozen=True):
     attempts_lost: int = 0
     # Start-ups' part of `billed_ms`.
     init_ms: int = 0
+
+
+class ActionCharge(_Counts, frozen=True):
+    """The use of one resource."""
+
+    # Actions that were paid, and questions whose kept answer had been paid.
+    count: int = 0
+    hits: int = 0
+    billed_ms: int = 0
+    # The sum of memory times billed milliseconds.
+    mb_ms: int = 0
 
 
 class Invocation(NamedTuple):
@@ -107,6 +126,8 @@ class Meter(_Charges, frozen=True, kw_only=True):
     bytes_out: int = 0
     # Requests beyond one per invocation, for large events.
     extra_requests: int = 0
+    # By the name of the resource.
+    actions: dict[str, ActionCharge] = msgspec.field(default_factory=dict)
 
     def add_invocation(
         self,
@@ -204,6 +225,13 @@ class Meter(_Charges, frozen=True, kw_only=True):
             puts=usage.puts, gets=usage.gets, bytes_written=usage.bytes_written, bytes_read=usage.bytes_read
         )
 
+    def add_actions(self, name: str, use: ActionUse, memory_mb: int, mb_per_vcpu: int | None = None) -> Self:
+        """This meter plus the use of a resource, whose actions cost what invocations of a function of `memory_mb` cost;
+        `mb_per_vcpu` as in `billed_ms`."""
+        ms = billed_ms(use.ms, 0, memory_mb, mb_per_vcpu)
+        charge = ActionCharge(count=use.count, hits=use.hits, billed_ms=ms, mb_ms=memory_mb * ms)
+        return msgspec.structs.replace(self, actions=sums_by_name(self.actions, {name: charge}))
+
     def add_charge(self, function: str, charge: Charge) -> Self:
         """This meter plus the use of a function; raises `ValueError` for one that is not deployed."""
         if function not in DEPLOYED:
@@ -242,13 +270,14 @@ else:
 class Bill(_Compute, frozen=True, kw_only=True):
     """The cost of a meter, in dollars.
 
-    `total` is exactly the compute of all functions, the coordinator's too, + storage (S3 and the ledger) + requests
-    (Lambda's fee for invocations) + logs + transfer, and exactly the sum of the lines.
+    `total` is exactly the compute of all functions, the coordinator's too, and of the resources' actions, + storage (S3
+    and the ledger) + requests (Lambda's fee for invocations) + logs + transfer, and exactly the sum of the lines.
     """
 
     storage: Decimal
     requests: Decimal
     coordinator: Decimal = Decimal(0)
+    actions: Decimal = Decimal(0)
     logs: Decimal = Decimal(0)
     transfer: Decimal = Decimal(0)
 
@@ -325,12 +354,14 @@ def bill(
 ) -> Bill:
     """The cost of `meter` at `prices`; pure, so that estimates, caps and receipts use the same function."""
     compute = {name: _compute_line(name, meter, prices, architecture) for name in DEPLOYED}
+    actions = _action_lines(meter, prices, architecture)
     count = meter.extra_requests + sum(charge_of(meter, name).invocations for name in DEPLOYED)
+    count += sum(charge.count for charge in meter.actions.values())
     requests = line("lambda requests", count, 1, "request", prices.lambda_.requests_per_million, 1_000_000)
     storage_lines = _storage_lines(meter, prices, storage)
     logs = line("logs", meter.log_bytes, _GB, "GB", prices.cloudwatch.logs_gb, 1)
     transfer = line("data transfer out", meter.bytes_out, _GB, "GB", prices.transfer.out_gb, 1)
-    lines = (*compute.values(), requests, *storage_lines, logs, transfer)
+    lines = (*compute.values(), *actions, requests, *storage_lines, logs, transfer)
     without_compute = Bill(
         region=prices.region,
         prices_date=prices.date,
@@ -342,6 +373,7 @@ def bill(
         storage=total(storage_lines),
         requests=requests.dollars,
         coordinator=compute["coordinator"].dollars,
+        actions=total(actions),
         logs=logs.dollars,
         transfer=transfer.dollars,
     )
@@ -355,8 +387,21 @@ def charge_of(meter: Meter, function: str) -> Charge:
 
 
 def _compute_line(function: str, meter: Meter, prices: Prices, architecture: Architecture) -> Line:
-    mb_ms, price = charge_of(meter, function).mb_ms, prices.gb_second(architecture)
-    return line(f"{function} compute", mb_ms, 1024 * 1000, "GB-s", price, 1)
+    return _gb_seconds(f"{function} compute", charge_of(meter, function).mb_ms, prices, architecture)
+
+
+def _action_lines(meter: Meter, prices: Prices, architecture: Architecture) -> tuple[Line, ...]:
+    charges = sorted(meter.actions.items())
+    return tuple(_gb_seconds(action_line(name), charge.mb_ms, prices, architecture) for name, charge in charges)
+
+
+def action_line(name: str) -> str:
+    """The name of the line of a resource's actions."""
+    return f"{name} actions"
+
+
+def _gb_seconds(name: str, mb_ms: int, prices: Prices, architecture: Architecture) -> Line:
+    return line(name, mb_ms, 1024 * 1000, "GB-s", prices.gb_second(architecture), 1)
 
 
 def _storage_lines(meter: Meter, prices: Prices, storage: StorageClass) -> tuple[Line, ...]:

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from msgspec.structs import replace
-
 from functions.contract import ResourceRef
+from functions.resources.action_meter import ActionMeter
 from functions.resources.kept_answers import kept_answer, question_key
 from functions.resources.port import MOST_BYTES, Action, Host, Outcome, ResourceFault
 from functions.storage_port import Blobs
@@ -13,13 +12,20 @@ from functions.storage_port import Blobs
 class Asking:
     """The resources of one task or program, which asks as `asked_by`; see `port.Resources`.
 
-    An answer that the run keeps is read from its objects, and the resource is not asked.
+    An answer that the run keeps is read from its objects, and the resource is not asked. `meter` counts questions, a
+    kept answer as paid once.
     """
 
-    def __init__(self, refs: Mapping[str, ResourceRef], blobs: Blobs, host: Host | None, asked_by: str) -> None:
+    def __init__(
+        self,
+        refs: Mapping[str, ResourceRef],
+        blobs: Blobs,
+        host: Host | None,
+        asked_by: str,
+        meter: ActionMeter | None = None,
+    ) -> None:
         self._refs, self._blobs, self._host, self._asked_by = refs, blobs, host, asked_by
-        self.outcomes: dict[str, list[Outcome]] = {}
-        """By resource those of all questions so far, without answers: what is billed. A kept answer is paid once."""
+        self._meter = meter or ActionMeter()
         # The kept answers that this task has been given, and so counted.
         self._counted: set[str] = set()
 
@@ -33,7 +39,8 @@ class Asking:
             outcomes = self._once_each(name, questions)
         else:
             outcomes = self._from_host(name, [Action(question) for question in questions])
-        self.outcomes.setdefault(name, []).extend(replace(outcome, answer=b"") for outcome in outcomes)
+        for outcome in outcomes:
+            self._meter.count(name, outcome)
         if errors := [outcome.error for outcome in outcomes if outcome.error]:
             raise ResourceFault(f"resource {name!r}: {errors[0]}")
         return [outcome.answer for outcome in outcomes]
@@ -63,7 +70,10 @@ class Asking:
             return []
         if self._host is None:
             raise ResourceFault(f"resource {name!r}: nothing in this process serves resources")
-        return self._host.ask(name, actions)
+        asked_ms = self._meter.now_ms()
+        outcomes = self._host.ask(name, actions)
+        self._meter.time(name, outcomes, asked_ms)
+        return outcomes
 
 
 class Refusing:

@@ -53,6 +53,8 @@ class Dollars(_Compute, frozen=True, kw_only=True):
     requests: float
     # Of runs in the cloud.
     coordinator: float = 0.0
+    # Of resources.
+    actions: float = 0.0
     logs: float = 0.0
     transfer: float = 0.0
 

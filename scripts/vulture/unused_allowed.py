@@ -88,5 +88,3 @@ _.font
 _.sandbox
 ElasticCores
 RateLimit
-_.slot
-_.paid

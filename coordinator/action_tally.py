@@ -1,0 +1,108 @@
+"""Actions of resources, counted over tasks: what goes on the bill, and how long actions took to complete.
+
+Times are kept as counts in buckets of 2 % (DDSketch: Masson, Rim and Lee, "DDSketch: a fast and fully-mergeable
+quantile sketch with relative-error guarantees", VLDB 2019), because every commit of a run's state pays for its bytes.
+They are shown, and no rule reads them.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import ceil, log
+
+import msgspec
+
+from functions.contract import ActionTime, ActionUse, Message
+
+# The relative error of a quantile, and with it the ratio of a bucket's bounds.
+ERROR = 0.01
+_RATIO = (1 + ERROR) / (1 - ERROR)
+# Shorter times count as this.
+_LEAST_MS = 1e-3
+
+
+class ActionTally(Message, frozen=True, kw_only=True):
+    """The actions of one resource since a round began."""
+
+    use: ActionUse = ActionUse()
+    """What tasks used."""
+    timed: int = 0
+    """The actions whose completion times are known."""
+    sum_ms: float = 0.0
+    """Of their completion times."""
+    buckets: dict[int, int] = msgspec.field(default_factory=dict)
+    """How many of them took more than ratio^(i - 1) milliseconds and at most ratio^i, by i."""
+
+    def plus(self, use: ActionUse, completion_ms: Iterable[float]) -> "ActionTally":
+        """With more actions, and the completion times of some."""
+        times = [max(_LEAST_MS, each) for each in completion_ms]
+        buckets = dict(self.buckets)
+        for each in times:
+            index = ceil(log(each) / log(_RATIO))
+            buckets[index] = buckets.get(index, 0) + 1
+        return msgspec.structs.replace(
+            self,
+            use=self.use + use,
+            timed=self.timed + len(times),
+            sum_ms=self.sum_ms + sum(times),
+            buckets=buckets,
+        )
+
+    @property
+    def mean_ms(self) -> float | None:
+        """The mean completion time; None without one."""
+        return self.sum_ms / self.timed if self.timed else None
+
+    def quantile_ms(self, share: float) -> float | None:
+        """The completion time of the action at this share of the order, within 1 %; None without one."""
+        rank = share * (self.timed - 1)
+        for index, count in sorted(self.buckets.items()):
+            rank -= count
+            if rank < 0:
+                return float(2 * _RATIO**index / (_RATIO + 1))
+        return None
+
+
+@dataclass(frozen=True)
+class AskedActions:
+    """What an attempt at a work item asked of resources, by name, and when."""
+
+    attempt: int
+    use: Mapping[str, ActionUse]
+    times: tuple[ActionTime, ...] = ()
+    told_again: bool = False
+    """Another attempt tells it, which found it stored: the attempt may have told it, too."""
+
+    def without(self, names: Collection[str]) -> "AskedActions":
+        """Those of all other resources."""
+        return replace(self, use={name: use for name, use in self.use.items() if name not in names})
+
+    def completion_ms(self, name: str) -> list[float]:
+        """The completion times of a resource's actions."""
+        return [each.completion_ms for each in self.times if each.resource == name]
+
+
+def unbilled(
+    billed: Mapping[int, Mapping[str, ActionUse]], asked: AskedActions, kept: Collection[str]
+) -> dict[str, ActionUse]:
+    """What of `asked` is not on the bill yet; `billed` has what earlier reports of the work item told, by attempt.
+
+    A work item pays a kept answer once, whichever of its attempts tells of it: what an attempt tells of the resources
+    `kept` includes what those before it told. All other actions are paid by the attempt that asked them.
+    """
+    new: dict[str, ActionUse] = {}
+    for name, use in asked.use.items():
+        if name in kept:
+            new[name] = _beyond(use, [before[name] for before in billed.values() if name in before])
+        elif not (asked.told_again and asked.attempt in billed):
+            new[name] = use
+    return new
+
+
+def _beyond(use: ActionUse, earlier: Iterable[ActionUse]) -> ActionUse:
+    """What `use` has more than the most of the `earlier`, count by count."""
+    most = ActionUse()
+    for each in earlier:
+        most = ActionUse(count=max(most.count, each.count), hits=max(most.hits, each.hits), ms=max(most.ms, each.ms))
+    return ActionUse(
+        count=max(0, use.count - most.count), hits=max(0, use.hits - most.hits), ms=max(0, use.ms - most.ms)
+    )

@@ -1,0 +1,65 @@
+"""Counts and completion times of actions: what goes on the bill after kills, and quantiles of known error."""
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.action_tally import ERROR, ActionTally, AskedActions, unbilled
+from functions.contract import ActionTime, ActionUse
+
+JUDGE = "judge"
+
+
+def use(count=0, hits=0, ms=0):
+    return {JUDGE: ActionUse(count=count, hits=hits, ms=ms)}
+
+
+@given(st.lists(st.floats(0.001, 1e6), min_size=1, max_size=200), st.sampled_from([0.0, 0.5, 0.9, 0.99, 1.0]))
+def test_a_quantile_is_within_a_hundredth_of_the_time_at_its_rank(times, share):
+    tally = ActionTally().plus(ActionUse(count=len(times)), times)
+    exact = float(np.quantile(times, share, method="lower"))
+    assert tally.quantile_ms(share) == pytest.approx(exact, rel=ERROR * (1 + 1e-9))
+    assert tally.mean_ms == pytest.approx(np.mean(times))
+
+
+def test_a_tally_adds_up_whatever_the_order_and_survives_the_ledger():
+    one_by_one = ActionTally()
+    for each in (30.0, 0.0, 5.0):
+        one_by_one = one_by_one.plus(ActionUse(count=1, ms=7), [each])
+    at_once = ActionTally().plus(ActionUse(count=3, ms=21), [0.0, 5.0, 30.0])
+    assert (one_by_one.use, one_by_one.buckets) == (at_once.use, at_once.buckets)
+    assert msgspec.json.decode(msgspec.json.encode(at_once), type=ActionTally) == at_once
+
+
+def test_without_a_time_there_is_no_mean_and_no_quantile():
+    tally = ActionTally().plus(ActionUse(hits=4), [])
+    assert (tally.mean_ms, tally.quantile_ms(0.99)) == (None, None)
+
+
+def test_every_attempt_pays_what_it_asked_where_no_answer_is_kept():
+    asked = AskedActions(1, use(count=5, ms=50))
+    assert unbilled({0: use(count=3, ms=30)}, asked, kept=()) == use(count=5, ms=50)
+
+
+def test_what_an_attempt_stored_is_billed_once_whoever_tells_of_it():
+    stored = AskedActions(0, use(count=5, ms=50), told_again=True)
+    # Its process died and the pool has told; or nobody has, since its driver died too.
+    assert unbilled({0: use(count=5, ms=50)}, stored, kept=()) == {}
+    assert unbilled({}, stored, kept=()) == use(count=5, ms=50)
+
+
+def test_a_kept_answer_is_paid_once_by_all_attempts_of_a_work_item():
+    # The first attempt died after two questions; the second was given their answers, and has asked three more.
+    second = AskedActions(1, use(count=5, hits=1, ms=50))
+    assert unbilled({0: use(count=2, ms=20)}, second, kept={JUDGE}) == use(count=3, hits=1, ms=30)
+    third = AskedActions(2, use(count=1, ms=10))
+    assert unbilled({0: use(count=2, ms=20), 1: use(count=5, hits=1, ms=50)}, third, kept={JUDGE}) == use()
+
+
+def test_completion_is_from_the_question_to_the_answer_and_of_one_resource():
+    times = (ActionTime(JUDGE, 0, 10.0, 15.0, 40.0), ActionTime("solver", 1, 0.0, 0.0, 3.0))
+    asked = AskedActions(0, use(count=1), times)
+    assert (asked.completion_ms(JUDGE), asked.completion_ms("solver")) == ([30.0], [3.0])
+    assert asked.without({JUDGE}).use == {}
