@@ -1,10 +1,11 @@
 """apply(plan, state, event) -> state: what every event does to a run; pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec.structs import replace
 
+from coordinator.action_tally import ActionTally, unbilled
 from coordinator.core import budget, next_placement, phase_ends
 from coordinator.core.events import (
     Abandoned,
@@ -21,6 +22,7 @@ from coordinator.core.events import (
     Reported,
     Resumed,
     Stopped,
+    actions_of,
 )
 from coordinator.core.round_graph import MOST_PUTS, PHASES, served_after
 from coordinator.core.state import Plan, Slot, State, WorkItem
@@ -57,6 +59,7 @@ def _on_dispatched(plan: Plan, state: State, event: Dispatched) -> State:
 
 def _on_reported(plan: Plan, state: State, event: Reported) -> State:
     """Meters every report, and takes its answer only if the slot still waits for this attempt."""
+    state = _with_actions(plan, state, event.attempts)
     slots, answered_items, invocations = dict(state.slots), [], []
     for attempt in event.attempts:
         slot = slots.get(attempt.work)
@@ -78,6 +81,30 @@ def _on_reported(plan: Plan, state: State, event: Reported) -> State:
     return _with_durations(plan, replace(state, slots=slots, meter=meter), answered_items)
 
 
+def _with_actions(plan: Plan, state: State, attempts: Iterable[Ended]) -> State:
+    """With what the attempts asked of resources on the bill, and in the tallies of the round."""
+    resources = plan.config.resources
+    for attempt in attempts if resources else ():
+        asked = actions_of(attempt, resources)
+        if not asked.use:
+            continue
+        work = attempt.report.id.removeprefix(f"{plan.run}/")
+        billed_before = state.asked.get(work, {})
+        kept = {name for name, resource in resources.items() if resource.keep}
+        if not attempt.work and not billed_before:
+            # Of an earlier round, before the last checkpoint: its work item was answered, and has told what it paid.
+            asked = asked.without(kept)
+        told_before = asked.told_again and asked.attempt in billed_before
+        meter, tallies = state.meter, dict(state.actions)
+        for name, use in unbilled(billed_before, asked, kept).items():
+            meter = meter.add_actions(name, use, resources[name].memory_mb, budget.per_vcpu(plan))
+            times = () if told_before else asked.completion_ms(name)
+            tallies[name] = tallies.get(name, ActionTally()).plus(use, times)
+        told = {**state.asked, work: {**billed_before, asked.attempt: asked.use}}
+        state = replace(state, meter=meter, actions=tallies, asked=told)
+    return state
+
+
 def _invocation(plan: Plan, slot: Slot | None, attempt: Ended) -> Invocation:
     """The attempt on the bill; `slot` is the one that waits for it, if any."""
     # The storage operations of an attempt without an answer are unknown, so the most it can have done is billed.
@@ -92,6 +119,8 @@ def _after_attempt(slot: Slot, attempt: Ended) -> Slot:
     """The slot with the end of its attempt."""
     answer = attempt.answer
     if isinstance(answer, Done):
+        if answer.usage.actions:  # every commit would pay for their bytes
+            answer = replace(answer, actions=(), usage=replace(answer.usage, actions={}))
         return replace(slot, waiting=False, done=answer)
     return replace(
         slot,
@@ -193,7 +222,8 @@ def _bill_waiting(plan: Plan, state: State) -> State:
 
 def _on_checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
     durable_keys = tuple(sorted({ref.key for ref in state.durable_refs}))
-    following = replace(state, checkpointed=durable_keys, saved=state.round)
+    asked = {work: told for work, told in state.asked.items() if int(work.partition("/")[0]) >= state.round}
+    following = replace(state, checkpointed=durable_keys, saved=state.round, asked=asked)
     freed_keys = set(state.checkpointed) - phase_ends.needed_keys(following)
     return replace(following, garbage=tuple(sorted(set(state.garbage) | freed_keys)))
 

@@ -1,15 +1,16 @@
 """The events of a run, and how answers of functions become some; `apply` defines what each does to the state."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
 
+from coordinator.action_tally import AskedActions
 from coordinator.core.round_graph import Attempt
 from coordinator.core.state import Status
 from coordinator.pricing.bill import Meter
-from functions.contract import Answer, Report
+from functions.contract import Answer, Done, Report
 from functions.encoding import JsonDecoder, Undecodable
 
 _ANSWERS = JsonDecoder[Answer](Answer)
@@ -43,6 +44,19 @@ def decode_answer(report: Report) -> tuple[Report, Answer | None]:
         return report, _ANSWERS.decode(report.body, "its answer")
     except Undecodable as error:
         return replace(report, outcome="crash", detail=str(error)), None
+
+
+def actions_of(attempt: Ended, resources: Collection[str]) -> AskedActions:
+    """What an attempt asked of these resources; of others it can say nothing."""
+    answer, report = attempt.answer, attempt.report
+    told, times = (answer.usage.actions, answer.actions) if answer else (report.action_use, report.actions)
+    asked_in = answer.actions_of if isinstance(answer, Done) else None
+    return AskedActions(
+        attempt=report.attempt if asked_in is None else asked_in,
+        use={name: use for name, use in told.items() if name in resources},
+        times=times,
+        told_again=asked_in is not None,
+    )
 
 
 @dataclass(frozen=True)

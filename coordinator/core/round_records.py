@@ -13,7 +13,7 @@ from coordinator.core import budget, league_matches, sides
 from coordinator.core.controller import Decision, RoundSignals
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.rounds import behaviour, fragments
-from coordinator.core.state import Evaluated, Plan, RoundLine, State
+from coordinator.core.state import Evaluated, Plan, RoundActions, RoundLine, State
 from functions.contract import EvaluateReply, LearnReply, SampleReply, Table, WholeReply
 from functions.episode_returns import balancing
 
@@ -134,7 +134,7 @@ def round_lines(
 ) -> tuple[RoundLine, ...]:
     """A line for each round, with time and money divided evenly among the rounds of one function.
 
-    `event` belongs to the last of them and the evaluation in flight to the first.
+    `event` and actions belong to the last of them and the evaluation in flight to the first.
     """
     before = state.line
     start = (before.seconds, before.dollars) if before else (0.0, 0.0)
@@ -170,9 +170,25 @@ def round_lines(
                 side_returns=sides.returns_of(state.env_spec, round_.agent_returns),
                 exploration=behaviour(plan, state, index).amount,
                 staleness=plan.config.pipeline.lag if round_.learns else None,
+                actions=_actions(state) if last else {},
             )
         )
     return tuple(lines)
+
+
+def _actions(state: State) -> dict[str, RoundActions]:
+    """What was asked of resources since the last line."""
+    return {
+        name: RoundActions(
+            count=tally.use.count,
+            hits=tally.use.hits,
+            seconds=tally.use.ms / 1000,
+            timed=tally.timed,
+            mean_ms=tally.mean_ms,
+            p99_ms=tally.quantile_ms(0.99),
+        )
+        for name, tally in sorted(state.actions.items())
+    }
 
 
 def mean_env_metrics(

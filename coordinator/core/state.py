@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import field, structs
 
+from coordinator.action_tally import ActionTally
 from coordinator.config.schema import Function, RunConfig
 from coordinator.core.controller import ControllerState, Decision, Proposal
 from coordinator.core.league_matches import LeagueState
@@ -17,7 +18,8 @@ from coordinator.placement.placement_rules import RoundPlacement
 from coordinator.placement.timings import Timings
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices
-from functions.contract import Done, Message, Past, Platform, Ref, Team, Unfinished, Usage
+from functions import keys
+from functions.contract import ActionUse, Done, Message, Past, Platform, Ref, Team, Unfinished, Usage
 from functions.environments.base import EnvSpec
 
 Phase = Literal["describe", "initialise", "round", "regroup", "trial", "final", "absolute"]
@@ -157,6 +159,23 @@ class Best(Message, frozen=True, kw_only=True):
     """The objects that hold them."""
 
 
+class RoundActions(Message, frozen=True, kw_only=True):
+    """The actions of one resource in a round."""
+
+    count: int
+    """Actions that the round's tasks pay for."""
+    hits: int = 0
+    """Questions whose kept answer another task has paid for."""
+    seconds: float
+    """How long the resource worked at the actions they pay for."""
+    timed: int = 0
+    """Actions whose completion times are known, kept answers left out."""
+    mean_ms: float | None = None
+    """The mean action completion time: from the call in the environment until the answer is there."""
+    p99_ms: float | None = None
+    """The completion time that one action in a hundred exceeds, within 1 %."""
+
+
 class RoundLine(Message, frozen=True, kw_only=True):
     """A finished round, as one line of metrics.jsonl; returns are undiscounted and those of the sampled episodes."""
 
@@ -208,6 +227,8 @@ class RoundLine(Message, frozen=True, kw_only=True):
     """ε, or the noise in half ranges, that actors added to the policies; 0 where they draw from the policies alone."""
     staleness: int | None = 0
     """Rounds between the sampling of what the round learned from and the round; None where it learned nothing."""
+    actions: dict[str, RoundActions] = field(default_factory=dict)
+    """Of the resources that were asked since the round before, by name; no rule reads them."""
 
 
 class State(Message, frozen=True, kw_only=True):
@@ -237,6 +258,10 @@ class State(Message, frozen=True, kw_only=True):
     """The tasks of the phase by work name."""
     meter: Meter = Meter()
     """What the bill counts, so far."""
+    asked: dict[str, dict[int, dict[str, ActionUse]]] = field(default_factory=dict)
+    """What of it work items asked of resources since the last checkpoint, by round and work name, and by attempt."""
+    actions: dict[str, ActionTally] = field(default_factory=dict)
+    """The actions since the last round ended, by resource."""
     slowest: dict[str, float] = field(default_factory=dict)
     """The longest duration by kind of task, in milliseconds per unit of weight."""
     timings: Timings = field(default_factory=dict)
@@ -332,6 +357,12 @@ class State(Message, frozen=True, kw_only=True):
         league = (ref for one in (self.league.checkpoints if self.league else ()) for ref in one.policies)
         episodes = (one.episodes for one in self.unfinished)
         return tuple(dict.fromkeys((*self.objects, *best, *past, *league, *episodes)))
+
+    @property
+    def action_keys(self) -> tuple[str, ...]:
+        """The keys under which the tasks of the round in flight may have stored what they asked."""
+        works = (work for work in self.slots if f"{self.round:06d}/{work}" in self.asked)
+        return tuple(keys.object_key(keys.output_prefix(self.round, work), keys.ACTIONS) for work in works)
 
     @property
     def round_refs(self) -> tuple[Ref, ...]:

@@ -6,7 +6,7 @@ from msgspec import Meta, field
 
 from coordinator.core.events import Ended
 from coordinator.core.state import WorkItem
-from functions.contract import Failed, Message, Usage
+from functions.contract import ActionTime, Answer, Done, Failed, Message, Report, Usage
 
 # Differences and sums of times far beyond these would be no numbers.
 Time = Annotated[float, Meta(ge=-1e12, le=1e12)]
@@ -35,6 +35,8 @@ class AttemptRecord(Message, frozen=True, kw_only=True):
     duration_ms: Time = 0.0
     outcome: Literal["answered", "failed", "timeout", "crash", "throttled"] = "answered"
     usage: Usage = Usage()
+    # What it asked of resources; times in milliseconds since its task began.
+    actions: tuple[ActionTime, ...] = ()
 
 
 def record_of(attempt: Ended, round_: int, item: WorkItem, slots: int, asked_at: float, now: float) -> AttemptRecord:
@@ -54,5 +56,13 @@ def record_of(attempt: Ended, round_: int, item: WorkItem, slots: int, asked_at:
         init_ms=report.init_ms,
         duration_ms=report.duration_ms,
         outcome="failed" if isinstance(answer, Failed) else report.outcome,
-        usage=answer.usage if answer else Usage(),
+        usage=answer.usage if answer else Usage(actions=report.action_use),
+        actions=_actions(answer, report),
     )
+
+
+def _actions(answer: Answer | None, report: Report) -> tuple[ActionTime, ...]:
+    """The attempt's own actions: those of an earlier one, whose answer it found stored, were at another time."""
+    if isinstance(answer, Done) and answer.actions_of not in (None, answer.attempt):
+        return ()
+    return answer.actions if answer else report.actions

@@ -30,6 +30,7 @@ from functions.completion import CompletionReport
 from functions.contract import (
     Answer,
     CorruptObject,
+    Done,
     Failed,
     FailureKind,
     ForeignObject,
@@ -211,12 +212,15 @@ def _read_answers(
     last = {
         work: keys.object_key(requests[work].address.output, str(last_object(requests[work]))) for work in answered_work
     }
-    heads = cloud.heads([last[work] for work in answered_work])
+    asked_work = [work for work in answered_work if requests[work].resources]
+    stored_actions = [keys.object_key(requests[work].address.output, keys.ACTIONS) for work in asked_work]
+    heads = cloud.heads([*(last[work] for work in answered_work), *stored_actions])
+    actions = dict(zip(asked_work, heads[len(answered_work) :], strict=True))
     answers: dict[str, Answer | None] = {work: failure_of(requests[work], report) for work, report in reports.items()}
-    for work, head in zip(answered_work, heads, strict=True):
-        answers[work] = _read_answer(requests[work], last[work], head, reports[work])
+    for work, head in zip(answered_work, heads, strict=False):
+        answers[work] = _read_answer(requests[work], last[work], head, actions.get(work), reports[work])
     bytes_read = sum(len(head.start) for head in heads if head)
-    return answers, Usage(gets=len(answered_work), bytes_read=bytes_read)
+    return answers, Usage(gets=len(heads), bytes_read=bytes_read)
 
 
 def _dispatched_requests(plan: Plan, driver: Driver, detached: Detached) -> dict[str, Request]:
@@ -229,16 +233,29 @@ def _dispatched_requests(plan: Plan, driver: Driver, detached: Detached) -> dict
     }
 
 
-def _read_answer(request: Request, key: str, head: Head | None, report: CompletionReport) -> Answer:
+def _read_answer(
+    request: Request, key: str, head: Head | None, actions: Head | None, report: CompletionReport
+) -> Answer:
+    """The answer from the beginnings of its object and of the one with the task's actions, if it asked any."""
     try:
         if head is None:
             # Another attempt gives the same bytes.
             return _failed(request, "corrupt_object", f"{key} is missing, although its task reported it", report, True)
         header = codec.header(head.start, key)
-        return stored_answer(request, header, Ref(key=key, sha256=head.sha256, size=head.size), report.usage)
+        done = stored_answer(request, header, Ref(key=key, sha256=head.sha256, size=head.size), report.usage)
+        return _with_actions(request, done, actions) if actions else done
     except (CorruptObject, ForeignObject) as error:
         kind: FailureKind = "foreign_object" if isinstance(error, ForeignObject) else "corrupt_object"
         return _failed(request, kind, str(error), report, False)
+
+
+def _with_actions(request: Request, done: Done, head: Head) -> Done:
+    """The answer with what the task asked of resources; raises `CorruptObject` and `ForeignObject`."""
+    from functions.resources.action_meter import read
+
+    stored = read(request, head.start)
+    usage = replace(done.usage, actions=stored.use)
+    return replace(done, usage=usage, actions=stored.actions, actions_of=stored.attempt)
 
 
 def _failed(request: Request, kind: FailureKind, message: str, report: CompletionReport, again: bool) -> Failed:

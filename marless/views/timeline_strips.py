@@ -1,9 +1,11 @@
-"""A timeline for a terminal: a line for each kind of task, with how many of the slots it kept at work."""
+"""A timeline for a terminal: a line for each kind of task, with how many of the slots it kept at work, and one for each
+slot of a resource."""
 
 from collections.abc import Mapping, Sequence
 
 from coordinator.drive.attempt_record import AttemptRecord
 from marless.reports.text import seconds
+from marless.views.action_lanes import action_bars, lanes_of, waiting_spans
 from marless.views.timeline import coordinator_spans
 
 # What each kind does, in the order of a round; other kinds follow by their names.
@@ -19,6 +21,8 @@ _DOING = {
 _COORDINATOR = "coordinator"
 _LABEL = 14
 _LEVELS = " ▁▂▃▄▅▆▇█"
+# Slots of a resource that have a line each.
+_MOST_LINES = 8
 
 Span = tuple[float, float]
 
@@ -35,10 +39,35 @@ def strips(heading: str, records: Sequence[AttemptRecord], length_s: float, widt
     lines = [_line(name, each, length_s, slots, width) for name, each in spans.items() if each]
     alone = [(begin - since, end - since) for begin, end in coordinator_spans(records)]
     # The first request of a round comes last here, so that it is the one that counts.
+    lines += _asking(records, since, length_s, slots, width)
     newest_first = sorted(records, key=lambda record: -record.asked_at)
     begins = {record.round + 1: record.asked_at - since for record in newest_first}
     last_line = _line(_COORDINATOR, alone, length_s, 1, width)
     return [heading, _rounds(begins, length_s, width), *lines, last_line]
+
+
+def _asking(records: Sequence[AttemptRecord], since: float, length_s: float, slots: int, width: int) -> list[str]:
+    """How many of the slots waited for answers, and when each slot of a resource was at work; of a resource with many
+    slots how many of them were."""
+    actions = action_bars(records)
+    if not actions:
+        return []
+    waits = [(begin - since, end - since) for record in records for begin, end in waiting_spans(record)]
+    lines = [_line("asking", waits, length_s, slots, width)]
+    for name, lanes in lanes_of(actions).items():
+        spans = [(bar.lane, (bar.begun - since, bar.ended - since)) for bar in actions[name]]
+        if lanes > _MOST_LINES:
+            lines.append(_line(_label(name, f"x{lanes}"), [span for _, span in spans], length_s, lanes, width))
+            continue
+        for lane in range(lanes):
+            of_lane = [span for number, span in spans if number == lane]
+            lines.append(_line(_label(name, str(lane + 1)), of_lane, length_s, 1, width))
+    return lines
+
+
+def _label(name: str, suffix: str) -> str:
+    room = _LABEL - len(suffix) - 2
+    return f"{name if len(name) <= room else name[: room - 1] + '…'} {suffix}"
 
 
 def _rounds(begins: Mapping[int, float], length_s: float, width: int) -> str:

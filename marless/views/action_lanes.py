@@ -1,0 +1,78 @@
+"""The actions of attempts on lanes: one for every slot of a resource."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from coordinator.drive.attempt_record import AttemptRecord
+
+
+@dataclass(frozen=True)
+class ActionBar:
+    """An action on its lane, from 0: in seconds, as its attempt's record counts them."""
+
+    resource: str
+    lane: int
+    asked: float
+    begun: float
+    ended: float
+    record: AttemptRecord
+    """The attempt that asked."""
+
+
+def action_bars(records: Iterable[AttemptRecord]) -> dict[str, list[ActionBar]]:
+    """By resource, in the order of names, its actions in the order in which they began.
+
+    A lane is the slot that served the action. Where the platform does not tell slots apart, actions that it served side
+    by side are on the first lane that is free.
+    """
+    bars: dict[str, list[ActionBar]] = {}
+    for record in records:
+        since = record.ended_at - record.duration_ms / 1000
+        for each in record.actions:
+            asked, begun, ended = (since + ms / 1000 for ms in (each.asked_ms, each.begun_ms, each.ended_ms))
+            bars.setdefault(each.resource, []).append(ActionBar(each.resource, each.slot, asked, begun, ended, record))
+    sorted_bars = {name: sorted(each, key=lambda bar: bar.begun) for name, each in sorted(bars.items())}
+    return {name: _spread(each) if _overlap(each) else each for name, each in sorted_bars.items()}
+
+
+def waiting_spans(record: AttemptRecord) -> list[tuple[float, float]]:
+    """When the attempt waited for answers, without overlaps: what it asks side by side it waits for once."""
+    since = record.ended_at - record.duration_ms / 1000
+    spans: list[tuple[float, float]] = []
+    for asked, ended in sorted((each.asked_ms, each.ended_ms) for each in record.actions):
+        begin, end = since + asked / 1000, since + ended / 1000
+        if spans and begin <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        else:
+            spans.append((begin, end))
+    return spans
+
+
+def lanes_of(bars: Mapping[str, Sequence[ActionBar]]) -> dict[str, int]:
+    """How many lanes each resource has."""
+    return {name: 1 + max(bar.lane for bar in each) for name, each in bars.items()}
+
+
+# Clocks of two processes; a worker hears of the end of an action a little later than its pool begins the next.
+_TOLERANCE_S = 0.002
+
+
+def _overlap(bars: Sequence[ActionBar]) -> bool:
+    by_lane: dict[int, list[ActionBar]] = {}
+    for bar in bars:
+        by_lane.setdefault(bar.lane, []).append(bar)
+    return any(
+        later.begun < earlier.ended - _TOLERANCE_S for each in by_lane.values() for earlier, later in pairwise(each)
+    )
+
+
+def _spread(bars: Sequence[ActionBar]) -> list[ActionBar]:
+    """The bars, each on the first lane that is free when it begins."""
+    free: list[float] = []
+    spread = []
+    for bar in bars:
+        lane = next((lane for lane, until in enumerate(free) if until <= bar.begun), len(free))
+        free[lane : lane + 1] = [bar.ended]
+        spread.append(replace(bar, lane=lane))
+    return spread
