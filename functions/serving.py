@@ -220,7 +220,7 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
 
 @contextmanager
 def _resources(request: Request, meter: Counted) -> Iterator[None]:
-    """Within the block environments ask the task's resources, and the meter counts it. Without any, nothing that does is
+    """Within the block environments ask the task's resources, and the meter counts it. Without any, nothing of this is
     imported."""
     if not request.resources:
         yield

@@ -50,6 +50,7 @@ COMMANDS = {
     "simulate": "simulate a run with more rollouts, other slots or faults",
     "timeline": "draw when which function of a run was at work",
     "config": "print the effective configuration with a description of every key",
+    "bill": "print what a run has cost, line by line",
     "verify": "check a run's objects and weights against their hashes",
     "deploy": "create or update the deployment that runs on AWS need",
     "policy": "print the IAM policy that training, or deploying, needs",
@@ -62,7 +63,7 @@ COMMANDS = {
 # The folders of commands, and their modules there; the others are in `commands` itself.
 _FOLDERS = {
     "deployment": ("deploy", "policy", "teardown"),
-    "results": ("evaluate", "crossplay", "compare", "timeline", "verify", "log", "export", "replay", "report"),
+    "results": ("evaluate", "crossplay", "compare", "timeline", "bill", "verify", "log", "export", "replay", "report"),
 }
 # Commands that may import tasks and players of a user; the others run nothing that lies in the current folder.
 _PLAY = {

@@ -63,7 +63,8 @@ def _round(line: RoundLine, agents: Sequence[str]) -> dict[str, float]:
         scalars |= {_of_agent(name): value for name, value in zip(agents, line.agent_returns, strict=True)}
     scalars |= {f"return/train/{side}": value for side, value in line.side_returns.items()}
     scalars |= {f"env/{name}": value for name, value in line.env_metrics.items()}
-    return _visible({**scalars, **line.metrics, **_decision_scalars(line), **_cost_scalars(line)})
+    own_scalars = {**_decision_scalars(line), **_cost_scalars(line), **_action_scalars(line)}
+    return _visible({**scalars, **line.metrics, **own_scalars})
 
 
 def _of_agent(name: str) -> str:
@@ -84,6 +85,14 @@ def _decision_scalars(line: RoundLine) -> dict[str, float]:
         "decision/exploration": line.exploration,
         "decision/trial_episodes": line.trial_episodes,
     }
+
+
+def _action_scalars(line: RoundLine) -> dict[str, float]:
+    scalars: dict[str, float] = {}
+    for name, actions in line.actions.items():
+        values = {each: getattr(actions, each) for each in ("count", "hits", "seconds", "mean_ms", "p99_ms")}
+        scalars |= {f"action/{name}/{each}": value for each, value in values.items() if value is not None}
+    return scalars
 
 
 def _cost_scalars(line: RoundLine) -> dict[str, float]:

@@ -11,6 +11,7 @@ from marless.page.facts import BillLine, Facts, StoredBill
 from marless.page.group_strip import MOST_AGENTS, strip
 from marless.page.markup import Html, bullets, element, html, join, pairs, picture, table
 from marless.page.run_settings import Setting, as_text, command, settings, value_text
+from marless.reports import action_table
 from marless.reports.statistics import Interval
 from marless.reports.text import counted, event_text, money, plus_minus, seconds
 from marless.runs.summary import Summary
@@ -40,6 +41,7 @@ def section(facts: Facts, anchor: str, level: int, points: int, whole: bool = Tr
             part("League", _grid([run_charts.ratings(facts, size)])),
             part("Replay", _replay(facts)),
             part("Dollars", bill_table(facts.bill) if facts.bill else Html("")),
+            part("Actions of resources", actions_table(facts)),
             part("Settings", _settings(facts, whole)),
             part("Do it again", _again(facts)),
         ]
@@ -102,6 +104,15 @@ def bill_table(bill: StoredBill) -> Html:
     prices = f"Prices of {bill.region} as of {bill.prices_date}; {free} of zero dollars left out. {bill.note}"
     header = ("line", "quantity", "unit price", "dollars", "share")
     return join([table(header, rows, (1, 2, 3), total), element("p", prices, class_="note")])
+
+
+def actions_table(facts: Facts) -> Html:
+    """What the run asked of resources; nothing for a run without."""
+    if facts.summary is None or not facts.summary.actions:
+        return Html("")
+    rows = action_table.rows(facts.summary.actions, facts.lines)
+    columns = range(1, len(action_table.HEADER))
+    return join([table(action_table.HEADER, rows, columns), element("p", f"{action_table.NOTE}.", class_="note")])
 
 
 def _bill_row(line: BillLine, total: float) -> Sequence[object]:

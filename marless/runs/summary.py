@@ -16,6 +16,7 @@ from coordinator.pricing.bill import Bill, charge_of
 from functions.encoding import to_json_file
 from functions.function_specs import DEPLOYED, NAMES, by_function
 from marless.reports import statistics
+from marless.reports.action_table import ActionTotals, totals
 from marless.reports.plateau import Plateau
 from marless.reports.statistics import FinalReturn, Interval
 from marless.runs.folder import SUMMARY, Identity, RunFolder
@@ -98,7 +99,8 @@ class Summary(_Part, frozen=True, kw_only=True):
     one that serves several functions counts for each. `plateau`: the return of the rounds rises no more.
     `attempts_lost` are on the bill at their most. Where some agents compete, returns are summed over those of `side`,
     and `final_sides` and `absolute_sides` are the means of all sides. `final_env_metrics` and `absolute_env_metrics`
-    are the means of the environment's metrics over the same episodes. What an unfinished run does not have yet is null.
+    are the means of the environment's metrics over the same episodes. `actions`: what was asked of resources, by name.
+    What an unfinished run does not have yet is null.
     """
 
     run: str
@@ -126,6 +128,7 @@ class Summary(_Part, frozen=True, kw_only=True):
     final_seconds: float = 0.0
     final_env_metrics: dict[str, float] = {}
     absolute_env_metrics: dict[str, float] = {}
+    actions: dict[str, ActionTotals] = {}
 
 
 def summarise(
@@ -168,6 +171,7 @@ def summarise(
         absolute_sides=state.absolute_sides,
         final_env_metrics=state.final_env_metrics,
         absolute_env_metrics=state.absolute_env_metrics,
+        actions=totals(state.meter, bill),
     )
 
 

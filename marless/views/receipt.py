@@ -4,6 +4,7 @@ import shlex
 
 from coordinator.core.state import Plan
 from marless.program import program_name
+from marless.reports.action_table import ActionTotals
 from marless.reports.text import by_side, counted, env_metrics, lost_attempts, money, plus_minus, seconds, with_interval
 from marless.runs.summary import Summary
 
@@ -39,6 +40,7 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     place = f"AWS Lambda ({pricing.architecture}, {pricing.region})"
     costs = "would cost" if plan.platform.cpu_scaling else "costs"
     lost_text = f", {lost_attempts(summary.attempts_lost)}" if summary.attempts_lost else ""
+    lines += [_item("asked", _asked(name, actions)) for name, actions in summary.actions.items()]
     lines.append(_item("bill", f"{money(summary.dollars.total)}   what this {costs} on {place}{lost_text}"))
     if summary.reason == "dollars" and (cap := plan.config.stop.dollars):
         rest_text = "the rest was kept for the evaluations at the end, and for tasks that cost the most they can"
@@ -55,6 +57,11 @@ def _trained(plan: Plan, summary: Summary) -> list[str]:
     if 0 < summary.rounds <= lag:
         lines.append(_item("", f"nothing was learned: the first to learn is round {lag + 1} (pipeline.lag={lag})"))
     return lines
+
+
+def _asked(name: str, actions: ActionTotals) -> str:
+    hits = f", {counted(actions.hits, 'hit')}" if actions.hits else ""
+    return f"{name}: {counted(actions.count, 'action')}{hits}, {seconds(actions.seconds)}, {money(actions.dollars)}"
 
 
 def _duration(summary: Summary) -> str:

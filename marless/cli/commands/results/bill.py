@@ -1,0 +1,66 @@
+"""marless bill: prints what a run has cost so far, line by line, and what it asked of resources."""
+
+from argparse import ArgumentParser, Namespace
+from decimal import Decimal
+
+import msgspec
+
+from coordinator.core import budget
+from coordinator.errors import FINISHED
+from coordinator.pricing.bill import Bill, Line
+from marless.cli import arguments as common
+from marless.cloud.remote_runs import find_run
+from marless.output import note, say, say_json
+from marless.reports import action_table
+from marless.reports.journal import read as read_lines
+from marless.reports.text import money, table
+from marless.runs.folder import METRICS
+from marless.runs.stored_run import look
+
+EXAMPLES = """examples:
+  marless bill                   the latest run, also while it trains
+  marless bill my_run --json     every digit, as in bill.json"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    common.run(parser)
+    common.elsewhere(parser)
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Prints the bill of the run's last commit, and the table of its actions if it has resources."""
+    folder = find_run(options)
+    with look(folder) as stored_run:
+        meter = stored_run.state.meter
+        bill = budget.bill_of(stored_run.plan, meter)
+    totals = action_table.totals(meter, bill)
+    if options.json:
+        say_json({"run": folder.name, "bill": msgspec.to_builtins(bill), "actions": msgspec.to_builtins(totals)})
+        return FINISHED
+    say(table(("line", "quantity", "dollars", "share"), _rows(bill)))
+    if totals:
+        say("")
+        say(table(action_table.HEADER, action_table.rows(totals, read_lines(folder.path / METRICS))))
+        note(action_table.NOTE)
+    note(bill.note)
+    return FINISHED
+
+
+def _rows(bill: Bill) -> list[tuple[str, ...]]:
+    """The lines that are not zero, the largest first, and the total."""
+    lines = sorted((line for line in bill.lines if line.dollars), key=lambda line: -line.dollars)
+    rows = [
+        (line.name, _quantity(line), money(float(line.dollars)), _share(line.dollars, bill.total)) for line in lines
+    ]
+    return [*rows, ("total", "", money(float(bill.total)), "")]
+
+
+def _quantity(line: Line) -> str:
+    number = f"{line.quantity:,}" if line.quantity == line.quantity.to_integral() else f"{float(line.quantity):,.4g}"
+    return f"{number} {line.unit}"
+
+
+def _share(dollars: Decimal, total: Decimal) -> str:
+    return f"{100 * float(dollars / total):.1f} %"

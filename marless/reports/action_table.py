@@ -1,0 +1,72 @@
+"""What a run asked of resources, as a table: counts and dollars of its bill, completion times of its rounds."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from coordinator.core.state import RoundLine
+from coordinator.pricing.bill import Bill, Meter, action_line
+from marless.reports.text import money, seconds
+
+HEADER = ("resource", "actions", "hits", "worked", "dollars", "mean", "p99")
+NOTE = (
+    "actions: asked and paid; hits: questions whose kept answer another task had paid for; mean and p99: of the action "
+    "completion time, from the question to the answer, p99 in the round where it was longest"
+)
+
+
+class ActionTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """The actions of one resource in a whole run."""
+
+    count: int
+    """Actions that were asked and are paid."""
+    hits: int
+    """Questions whose kept answer another task had paid for."""
+    seconds: float
+    """How long the resource worked at the actions, as billed."""
+    dollars: float
+    """What this costs, without the fee for requests."""
+
+
+def totals(meter: Meter, bill: Bill) -> dict[str, ActionTotals]:
+    """By resource, from a run's meter and its bill."""
+    dollars = {line.name: float(line.dollars) for line in bill.lines}
+    return {
+        name: ActionTotals(
+            count=charge.count, hits=charge.hits, seconds=charge.billed_ms / 1000, dollars=dollars[action_line(name)]
+        )
+        for name, charge in sorted(meter.actions.items())
+    }
+
+
+def rows(by_resource: Mapping[str, ActionTotals], lines: Sequence[RoundLine]) -> list[tuple[str, ...]]:
+    """The rows below `HEADER`; `lines` are those of the run's rounds."""
+    return [
+        (
+            name,
+            f"{total.count:,}",
+            f"{total.hits:,}",
+            seconds(total.seconds),
+            money(total.dollars),
+            _milliseconds(mean_ms(name, lines)),
+            _milliseconds(max(_p99s(name, lines), default=None)),
+        )
+        for name, total in by_resource.items()
+    ]
+
+
+def mean_ms(name: str, lines: Iterable[RoundLine]) -> float | None:
+    """The mean completion time of a resource's actions over rounds; None where none is known."""
+    of_rounds = [actions for line in lines if (actions := line.actions.get(name)) and actions.timed]
+    timed = sum(each.timed for each in of_rounds)
+    return sum((each.mean_ms or 0.0) * each.timed for each in of_rounds) / timed if timed else None
+
+
+def _p99s(name: str, lines: Iterable[RoundLine]) -> Iterable[float]:
+    return (p99 for line in lines if (each := line.actions.get(name)) and (p99 := each.p99_ms) is not None)
+
+
+def _milliseconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return seconds(value / 1000) if value >= 10_000 else f"{value:,.0f} ms" if value >= 100 else f"{value:.1f} ms"
