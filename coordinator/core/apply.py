@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from coordinator.action_tally import ActionTally, unbilled
+from coordinator.action_tally import ActionTally, AskedActions, unbilled
 from coordinator.core import budget, next_placement, phase_ends
 from coordinator.core.events import (
     Abandoned,
@@ -24,7 +24,7 @@ from coordinator.core.events import (
     Stopped,
     actions_of,
 )
-from coordinator.core.round_graph import MOST_PUTS, PHASES, served_after
+from coordinator.core.round_graph import PHASES, most_puts, served_after
 from coordinator.core.state import Plan, Slot, State, WorkItem
 from coordinator.core.warm_functions import NOTHING, billed, keeps
 from coordinator.placement.placement_rules import PLACEMENTS
@@ -102,13 +102,25 @@ def _with_actions(plan: Plan, state: State, attempts: Iterable[Ended]) -> State:
             tallies[name] = tallies.get(name, ActionTally()).plus(use, times)
         told = {**state.asked, work: {**billed_before, asked.attempt: asked.use}}
         state = replace(state, meter=meter, actions=tallies, asked=told)
+        if slot := state.slots.get(attempt.work):
+            state = replace(state, most_asked=_most_asked(state, slot.item, asked))
     return state
+
+
+def _most_asked(state: State, item: WorkItem, asked: AskedActions) -> dict[str, dict[str, tuple[float, float]]]:
+    """The most that tasks of a kind have asked, of which this item's has asked so much."""
+    before = state.most_asked.get(item.kind, {})
+    most = dict(before)
+    for name, use in asked.use.items():
+        count, ms = before.get(name, (0.0, 0.0))
+        most[name] = max(count, (use.count + use.hits) / item.weight), max(ms, use.ms / item.weight)
+    return {**state.most_asked, item.kind: most}
 
 
 def _invocation(plan: Plan, slot: Slot | None, attempt: Ended) -> Invocation:
     """The attempt on the bill; `slot` is the one that waits for it, if any."""
     # The storage operations of an attempt without an answer are unknown, so the most it can have done is billed.
-    unknown = Usage(puts=MOST_PUTS, gets=slot.item.gets if slot else 0)
+    unknown = Usage(puts=most_puts(plan), gets=slot.item.gets if slot else 0)
     expected_hits = slot.item.expected_hits if slot else NOTHING
     usage = billed(attempt.answer.usage, expected_hits, attempt.report.attempt) if attempt.answer else unknown
     timeout_s, memory_mb = (slot.timeout_s, slot.item.memory_mb) if slot else (None, None)

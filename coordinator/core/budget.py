@@ -10,18 +10,20 @@ from fractions import Fraction
 
 from msgspec.structs import replace
 
-from coordinator.core.round_graph import LOOKS, MOST_PUTS, Node, ending
+from coordinator.core.round_graph import LOOKS, Node, ending, most_puts
 from coordinator.core.rounds import fragments, micro_batches
 from coordinator.core.state import Plan, State, WorkItem
 from coordinator.core.state_location import learner_schedule
 from coordinator.placement.message_size import request_bytes
 from coordinator.pricing.bill import CLOUD_NOTE, LOG_BYTES, NOTE, Bill, Invocation, Meter, bill, invocation
-from functions.contract import Record, Report, Usage
+from functions.contract import ActionUse, Record, Report, Usage
 
 # Under a cap, all attempts of a kind without a measured duration may take a tenth of it together; afterwards each may
 # take ten times the longest so far.
 UNSEEN_SHARE = Decimal("0.1")
 SLACK = 10.0
+# And ask so many times the most actions so far, for so many times the seconds.
+ASKED_SLACK = 2.0
 LEAST_S = 1.0
 # A higher cap raises what an attempt may cost by less, so that few steps lead to one that is high enough.
 _STEPS_TO_CAP = 100
@@ -99,6 +101,7 @@ def most_dollars(plan: Plan, state: State, nodes: list[Node]) -> Decimal:
     """The bill if all waiting attempts, `nodes` and the final evaluations cost their most, under the plan's cap."""
     at_most = _waiting(state) + [(node.item, allowed_s(plan, state, node)) for node in [*nodes, *ending(plan, state)]]
     meter = add_lost(plan, state.meter, at_most)
+    meter = _with_actions(plan, state, meter, [item for item, _ in at_most])
     meter = _with_turns(plan, state, meter, len(nodes))
     meter = _with_events(plan, state, meter, [item for item, _ in at_most])
     size = _ledger_bytes(plan, state)
@@ -111,7 +114,7 @@ def kept_for_end(plan: Plan, state: State) -> Decimal:
     if plan.config.stop.dollars is None:
         return Decimal(0)
     at_most = [(node.item, allowed_s(plan, state, node)) for node in ending(plan, state)]
-    return dollars(plan, add_lost(plan, Meter(), at_most))
+    return dollars(plan, _with_actions(plan, state, add_lost(plan, Meter(), at_most), [item for item, _ in at_most]))
 
 
 def _with_turns(plan: Plan, state: State, meter: Meter, new_tasks: int) -> Meter:
@@ -126,6 +129,19 @@ def _with_turns(plan: Plan, state: State, meter: Meter, new_tasks: int) -> Meter
     # The last answer of a micro-batch's samples, and of its sums, are turns of their own.
     turns = TURNS + 2 * len(micro_batches(plan, state) if state.phase == "round" else ())
     return meter + turn * turns + report * (new_tasks + len(state.waiting))
+
+
+def _with_actions(plan: Plan, state: State, meter: Meter, items: list[WorkItem]) -> Meter:
+    """The meter with what `items` may ask of resources: a multiple of the most that tasks of their kind have asked,
+    and of a kind that has not asked yet nothing."""
+    for item in items if state.most_asked else ():
+        for name, (count, ms) in state.most_asked.get(item.kind, {}).items():
+            if resource := plan.config.resources.get(name):
+                most = ActionUse(
+                    count=math.ceil(ASKED_SLACK * count * item.weight), ms=math.ceil(ASKED_SLACK * ms * item.weight)
+                )
+                meter = meter.add_actions(name, most, resource.memory_mb, per_vcpu(plan))
+    return meter
 
 
 def _with_events(plan: Plan, state: State, meter: Meter, items: list[WorkItem]) -> Meter:
@@ -153,7 +169,7 @@ def add_lost(plan: Plan, meter: Meter, attempts: list[tuple[WorkItem, float]]) -
     scaling, limit_ms = per_vcpu(plan), plan.platform.init_limit_ms
     alike = Counter((item.function, item.memory_mb, timeout_s, item.gets) for item, timeout_s in attempts)
     for (function, memory_mb, timeout_s, gets), count in alike.items():
-        most_use = Meter().add_lost(function, memory_mb, timeout_s, MOST_PUTS, gets, scaling, limit_ms)
+        most_use = Meter().add_lost(function, memory_mb, timeout_s, most_puts(plan), gets, scaling, limit_ms)
         meter = meter + most_use * count
     return meter
 

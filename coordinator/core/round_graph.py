@@ -49,7 +49,7 @@ from functions import keys
 from functions.algorithms.specification import StageSpec
 from functions.contract import EvaluateTask, LearnTask, Ref, Request, SampleTask, Team, Usage
 
-# The most objects that one attempt stores: what a lost attempt may have cost.
+# The most objects of results that one attempt stores: what a lost attempt may have cost.
 MOST_PUTS = 4
 # An attempt reads an earlier answer, and objects under keys that are taken.
 EXTRA_GETS = 1 + MOST_PUTS
@@ -431,9 +431,14 @@ def evaluations(
     return nodes
 
 
+def most_puts(plan: Plan) -> int:
+    """The most objects that one attempt stores: with resources also what it asked."""
+    return MOST_PUTS + bool(plan.config.resources)
+
+
 def _gets(request: Request) -> int:
-    """The most objects that an attempt reads."""
-    return EXTRA_GETS + len(request.reads())
+    """The most objects that an attempt reads, kept answers left out: their number is the environment's."""
+    return EXTRA_GETS + bool(request.resources) + len(request.reads())
 
 
 def _item(

@@ -264,6 +264,8 @@ class State(Message, frozen=True, kw_only=True):
     """The actions since the last round ended, by resource."""
     slowest: dict[str, float] = field(default_factory=dict)
     """The longest duration by kind of task, in milliseconds per unit of weight."""
+    most_asked: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
+    """The most actions and milliseconds by kind of task and resource, per unit of weight."""
     timings: Timings = field(default_factory=dict)
     """Durations of earlier work, for the placement planner."""
     peaks: dict[str, float] = field(default_factory=dict)

@@ -62,7 +62,7 @@ def _sum(first: Any, second: Any) -> Any:
 
 
 def _product(value: Any, count: int) -> Any:
-    return {name: each * count for name, each in value.items()} if isinstance(value, dict) else value * count
+    return {name: each * count for name, each in value.items() if count} if isinstance(value, dict) else value * count
 
 
 class Charge(_Counts, frozen=True):

@@ -117,7 +117,7 @@ def test_actions_add_up_by_resource_and_those_of_no_resource_leave_no_trace():
     both = judge + solver + judge
     assert {name: charge.count for name, charge in both.actions.items()} == {"judge": 2, "solver": 1}
     assert both * 3 == sum([both] * 3, Meter())
-    assert msgspec.json.encode(Meter() + Meter()) == b"{}"
+    assert "actions" not in msgspec.json.decode(msgspec.json.encode(Meter() + Meter()))
 
 
 def test_the_example_of_aws_for_express_storage_comes_out():
